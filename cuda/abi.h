@@ -1,0 +1,205 @@
+/* The whole C ABI of luxel's native libraries.
+ *
+ * libluxel_cpu and libluxel_cuda export the same functions. Each stage takes one zero-initialised argument
+ * struct; a null pointer means "not wanted" where the field says optional. Nothing is allocated: outputs,
+ * workspaces and temporary storage belong to the caller. Functions return 0, or a negative number after which
+ * luxel_last_error() says what failed. The Python side parses this very file for its struct layouts and refuses
+ * a library that was compiled from another one.
+ *
+ * Every struct starts with: dtype (0 float32, 1 float64; the GPU has float32 only), device (CUDA ordinal),
+ * stream (cudaStream_t). `real` below is float or double by dtype. Fields are one per line: the parser needs it.
+ * Letters: N primitives, C cameras, H W image, T tiles of one image, K SH coefficients, D channels.
+ */
+#ifndef LUXEL_ABI_H
+#define LUXEL_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LUXEL_API __attribute__((visibility("default")))
+
+enum { LUXEL_TILE = 16, LUXEL_SPLAT = 8 }; /* pixels along a tile's side; floats of one screen splat */
+
+LUXEL_API const char* luxel_last_error(void);
+LUXEL_API const char* luxel_abi_sha256(void);         /* of the header that the library was compiled from */
+LUXEL_API int64_t luxel_abi_sizeof(const char* name); /* of an argument struct; -1 for an unknown name */
+LUXEL_API int32_t luxel_cpu_level(void);              /* 3 where the CPU runs x86-64-v3 code, else 1 (CPU library) */
+
+/* project_gaussians: world Gaussians to screen splats, per camera (EWA splatting, Zwicker et al. 2002).
+ *
+ * splats [C,N,8]: x, y (px), opacity (after compensation), depth (z), conic a, b, c (inverse of the dilated 2D
+ * covariance: exponent is -(a dx^2 + c dy^2)/2 - b dx dy), radius (px, larger half extent; no gradient).
+ * values [C,N,D]: rgb (3), then depth (1) if with_depth, then world-space normal (3) if with_normals.
+ * Rows of culled Gaussians are left unwritten; tile_counts says 0 for them. */
+typedef struct luxel_project_gaussians_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* means;          /* in  real [N,3] */
+  const void* quats;          /* in  real [N,4] wxyz */
+  const void* log_scales;     /* in  real [N,3] */
+  const void* opacity_logits; /* in  real [N] */
+  const void* sh_dc;          /* in  real [N,3] */
+  const void* sh_rest;        /* in  real [N,sh_stride,3], null where sh_stride is 0 */
+  const void* world_to_cam;   /* in  real [C,4,4] row major */
+  const void* intrinsics;     /* in  real [C,4] fx fy cx cy */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
+  int32_t sh_degree;          /* degree to evaluate, 0..3 */
+  int32_t width;
+  int32_t height;
+  int32_t antialiased;        /* 1: Mip-Splatting's opacity compensation */
+  int32_t with_depth;
+  int32_t with_normals;
+  float near_plane;
+  float far_plane;
+  float dilation;             /* px^2 added to the diagonal of the 2D covariance */
+  void* splats;               /* fwd out, bwd in  real [C,N,8] */
+  void* values;               /* fwd out, bwd in  real [C,N,D] */
+  int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
+  int32_t* visible;           /* fwd out  [C*N] indices c*N+n of visible splats, the first totals[0] of them */
+  int64_t* totals;            /* fwd out  [2] visible splats, tile instances; zeroed by the caller */
+  const void* g_splats;       /* bwd in   real [C,N,8]; slots 3, 7 hold sums over pixels of |d x|, |d y|, or 0 */
+  const void* g_values;       /* bwd in   real [C,N,D] */
+  void* g_means;              /* bwd out  real [N,3], every row written, as all below */
+  void* g_quats;              /* bwd out  real [N,4] */
+  void* g_log_scales;         /* bwd out  real [N,3] */
+  void* g_opacity_logits;     /* bwd out  real [N] */
+  void* g_sh_dc;              /* bwd out  real [N,3] */
+  void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
+  void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
+  void* statistics;           /* bwd inout real [N,4] optional: sum of mean2d gradient norms, of absolute ones,
+                                 times seen, largest radius / max(W,H) */
+} luxel_project_gaussians_args;
+LUXEL_API int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args);
+LUXEL_API int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args);
+
+/* bin_splats: lists, per tile, the splats that touch it, nearest first.
+ *
+ * instances [capacity]: indices c*N+n. ranges [C*T,2]: first and one past the last instance of each tile.
+ * Where the lists need more room than capacity they are cut short and overflow[0] is set to 1. */
+typedef struct luxel_bin_splats_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* splats;         /* in  real [C,N,8] */
+  const int32_t* tile_counts; /* in  [C,N] */
+  const int32_t* visible;     /* in  [C*N] */
+  const int64_t* totals;      /* in  [2] */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t width;
+  int32_t height;
+  int64_t visible_capacity;   /* at least totals[0] */
+  int64_t capacity;           /* room for instances */
+  int32_t* instances;         /* out [capacity] */
+  int32_t* ranges;            /* out [C*T,2] */
+  int32_t* overflow;          /* out [1] */
+  void* workspace;            /* luxel_bin_splats_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_bin_splats_args;
+LUXEL_API int64_t luxel_bin_splats_workspace(const luxel_bin_splats_args* args); /* pointers are not looked at */
+LUXEL_API int luxel_bin_splats(const luxel_bin_splats_args* args);
+
+/* blend_gaussians: front-to-back alpha blending of splat values per pixel.
+ *
+ * image = sum_i T_i alpha_i value_i + T_end background; alpha_i is capped at max_alpha, skipped under 1/255,
+ * and a pixel ends before T would fall to 1e-4. */
+typedef struct luxel_blend_gaussians_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* splats;         /* in  real [C,N,8] */
+  const void* values;         /* in  real [C,N,D] */
+  const int32_t* instances;   /* in  [capacity] */
+  const int32_t* ranges;      /* in  [C*T,2] */
+  int64_t capacity;
+  const void* background;     /* in  real [C,D], optional */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t width;
+  int32_t height;
+  int32_t channels;           /* D: one of 3 4 6 7 8 16 */
+  int32_t absolute;           /* bwd: 1 to add |d x|, |d y| of each pixel into slots 3, 7 of g_splats */
+  float max_alpha;
+  void* image;                /* fwd out  real [C,H,W,D] */
+  void* transmittance;        /* fwd out, bwd in  real [C,H,W]: T_end */
+  int32_t* last;              /* fwd out, bwd in  [C,H,W] one past the last instance that contributed */
+  int32_t* contributors;      /* fwd out  [C,H,W] splats that contributed */
+  void* median_depth;         /* fwd out  real [C,H,W] depth where T falls to 1/2, 0 where never; optional */
+  const void* g_image;        /* bwd in   real [C,H,W,D] */
+  const void* g_transmittance; /* bwd in  real [C,H,W] optional */
+  void* g_splats;             /* bwd out  real [C,N,8]; added to, zeroed by the caller */
+  void* g_values;             /* bwd out  real [C,N,D]; added to, zeroed by the caller */
+  void* g_background;         /* bwd out  real [C,D] optional; added to, zeroed by the caller */
+  void* workspace;            /* bwd  luxel_blend_gaussians_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_blend_gaussians_args;
+LUXEL_API int64_t luxel_blend_gaussians_workspace(const luxel_blend_gaussians_args* args); /* for bwd */
+LUXEL_API int luxel_blend_gaussians_fwd(const luxel_blend_gaussians_args* args);
+LUXEL_API int luxel_blend_gaussians_bwd(const luxel_blend_gaussians_args* args);
+
+/* photometric_loss: (1 - ssim_weight) L1 + ssim_weight (1 - SSIM) (Wang et al. 2004; 11 taps, sigma 1.5).
+ *
+ * Both are means over pixels and channels; with a weight, weighted means. Outside the image both pictures are
+ * 0. valid = 1 leaves out the SSIM of pixels whose window leaves the image (5 at each border; L1 keeps them).
+ * Where the weight is not above 0 the rendered pixel counts as equal to the target, in its neighbours' windows
+ * too, and its gradient is 0. Sums are taken in a fixed order: the same input gives the same bits. */
+typedef struct luxel_photometric_loss_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* rgb;            /* in  real [C,H,W,3] rendered */
+  const void* target;         /* in  real [C,H,W,3] */
+  const void* weight;         /* in  real [C,H,W] optional, >= 0 */
+  int32_t cameras;            /* C */
+  int32_t width;
+  int32_t height;
+  int32_t valid;
+  double ssim_weight;
+  void* loss;                 /* fwd out  real [1]; 0 where no pixel counts */
+  void* partials;             /* fwd out, bwd in  real [3,C,H,W,3]: weighted d SSIM by E[x], E[x^2], E[xy]; fwd: optional */
+  void* scales;               /* fwd out, bwd in  real [2]: d loss by the sum of |x - y|, by the sum of SSIM */
+  const void* g_loss;         /* bwd in   real [1] */
+  void* g_rgb;                /* bwd out  real [C,H,W,3], every element written */
+  void* workspace;            /* fwd  luxel_photometric_loss_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_photometric_loss_args;
+LUXEL_API int64_t luxel_photometric_loss_workspace(const luxel_photometric_loss_args* args); /* pointers: only whether null */
+LUXEL_API int luxel_photometric_loss_fwd(const luxel_photometric_loss_args* args);
+LUXEL_API int luxel_photometric_loss_bwd(const luxel_photometric_loss_args* args);
+
+/* adam: one step of Adam (Kingma & Ba 2015, algorithm 1) on all parameter groups, in place.
+ *
+ * With a visible mask, primitives whose byte is 0 are left as they are, moments included. */
+typedef struct luxel_adam_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const int64_t* table;       /* in  HOST [groups,6]: addresses of param, grad, exp_avg, exp_avg_sq (real [numel]),
+                                 then numel, then elements per primitive */
+  const double* lrs;          /* in  HOST [groups] learning rates */
+  const uint8_t* visible;     /* in  [N] optional, N = numel / elements per primitive, the same in all groups */
+  int64_t step;               /* 1 at the first call */
+  int32_t groups;
+  double beta1;
+  double beta2;
+  double eps;
+} luxel_adam_args;
+LUXEL_API int luxel_adam(const luxel_adam_args* args);
+
+#define LUXEL_ABI_STRUCTS(X)       \
+  X(luxel_project_gaussians_args)  \
+  X(luxel_bin_splats_args)         \
+  X(luxel_blend_gaussians_args)  \
+  X(luxel_photometric_loss_args)   \
+  X(luxel_adam_args)
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* LUXEL_ABI_H */

@@ -1,0 +1,20 @@
+// How a stage reports failure: `return fail("...")`, and checks around CUDA calls that name what failed.
+#pragma once
+
+namespace luxel {
+int fail(const char* format, ...) __attribute__((format(printf, 1, 2)));  // remembers the message, returns -1
+}
+
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+#define LUXEL_CUDA(call)                                                                      \
+  do {                                                                                        \
+    const cudaError_t status_ = (call);                                                       \
+    if (status_ != cudaSuccess) return luxel::fail("%s: %s", #call, cudaGetErrorString(status_)); \
+  } while (0)
+#define LUXEL_LAUNCHED(stage)                                                                 \
+  do {                                                                                        \
+    const cudaError_t status_ = cudaGetLastError();                                           \
+    if (status_ != cudaSuccess) return luxel::fail("launch of %s: %s", stage, cudaGetErrorString(status_)); \
+  } while (0)
+#endif

@@ -1,0 +1,39 @@
+// A pinhole camera in registers, and what projection needs of it.
+#pragma once
+
+#include "vec.h"
+
+namespace luxel {
+
+template <typename T> struct Pinhole {
+  Mat3<T> rotation;  // world to camera
+  Vec3<T> translation;
+  T fx, fy, cx, cy;
+  T width, height;
+  T u_min, u_max, v_min, v_max;  // where the EWA Jacobian's x/z and y/z are clamped: 15 % of the view beyond its edge
+  T near_plane, far_plane;
+};
+
+template <typename T>
+LUXEL_HD Pinhole<T> load_pinhole(const T* world_to_cam, const T* intrinsics, int width, int height, float near_plane,
+                                 float far_plane) {
+  Pinhole<T> cam;
+  cam.rotation = {load3(world_to_cam), load3(world_to_cam + 4), load3(world_to_cam + 8)};
+  cam.translation = {world_to_cam[3], world_to_cam[7], world_to_cam[11]};
+  cam.fx = intrinsics[0];
+  cam.fy = intrinsics[1];
+  cam.cx = intrinsics[2];
+  cam.cy = intrinsics[3];
+  cam.width = T(width);
+  cam.height = T(height);
+  const T margin_x = T(0.15) * cam.width / cam.fx, margin_y = T(0.15) * cam.height / cam.fy;
+  cam.u_min = -cam.cx / cam.fx - margin_x;
+  cam.u_max = (cam.width - cam.cx) / cam.fx + margin_x;
+  cam.v_min = -cam.cy / cam.fy - margin_y;
+  cam.v_max = (cam.height - cam.cy) / cam.fy + margin_y;
+  cam.near_plane = T(near_plane);
+  cam.far_plane = T(far_plane);
+  return cam;
+}
+
+}  // namespace luxel

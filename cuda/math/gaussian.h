@@ -1,0 +1,182 @@
+// A 3D Gaussian seen by a pinhole camera: EWA projection (Zwicker et al. 2002; Kerbl et al. 2023) with optional
+// opacity compensation (Yu et al. 2024, "Mip-Splatting"), and its vjp by hand.
+//
+// With M = R(q) diag(s), A = R_cam M and J the Jacobian of the projection, the 2D covariance is B B^T, B = J A:
+// two three-vectors carry everything that the general formula spreads over 3x3 products.
+#pragma once
+
+#include "camera.h"
+#include "quat.h"
+#include "sh.h"
+
+namespace luxel {
+
+template <typename T> struct ProjectionOptions {
+  T dilation;
+  bool antialiased;
+};
+
+template <typename T> struct Splat {
+  T x, y, opacity, depth, a, b, c, radius;
+};
+
+// Everything between the parameters and the splat; the vjp recomputes it instead of storing it.
+template <typename T> struct GaussianProjection {
+  Vec3<T> camera_mean;
+  Quat<T> unit_quat;
+  T inverse_norm;
+  Mat3<T> axes;    // R(q)
+  Vec3<T> scales;  // exp(log_scales)
+  Mat3<T> spread;  // A = R_cam R(q) diag(s)
+  T u, v;          // clamped x/z, y/z
+  bool u_free, v_free;
+  Vec3<T> row_x, row_y;  // B
+  T cov_xx, cov_xy, cov_yy, det, det_raw;
+  T alpha, compensation;  // sigmoid(logit); 1 unless antialiased
+};
+
+// False where the Gaussian cannot be seen; every comparison is phrased so that NaN fails it.
+template <typename T>
+LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean, const T* quat,
+                               Vec3<T> log_scales, T opacity_logit, GaussianProjection<T>& p, Splat<T>& splat) {
+  p.camera_mean = mul(cam.rotation, mean) + cam.translation;
+  const T z = p.camera_mean.z;
+  if (!(z > cam.near_plane && z < cam.far_plane)) return false;
+  p.alpha = sigmoid(opacity_logit);
+  if (!(p.alpha >= T(1.0 / 255.0))) return false;
+  p.axes = quat_to_matrix(quat, p.unit_quat, p.inverse_norm);
+  p.scales = {exp_exact(log_scales.x), exp_exact(log_scales.y), exp_exact(log_scales.z)};
+  const Mat3<T> rotated = mul(cam.rotation, p.axes);
+  const Vec3<T> s = p.scales;
+  p.spread = {{rotated.r0.x * s.x, rotated.r0.y * s.y, rotated.r0.z * s.z},
+              {rotated.r1.x * s.x, rotated.r1.y * s.y, rotated.r1.z * s.z},
+              {rotated.r2.x * s.x, rotated.r2.y * s.y, rotated.r2.z * s.z}};
+  const T inverse_z = T(1) / z;
+  const T u = p.camera_mean.x * inverse_z, v = p.camera_mean.y * inverse_z;
+  p.u = clamp(u, cam.u_min, cam.u_max);
+  p.v = clamp(v, cam.v_min, cam.v_max);
+  p.u_free = p.u == u;
+  p.v_free = p.v == v;
+  p.row_x = (cam.fx * inverse_z) * (p.spread.r0 - p.u * p.spread.r2);
+  p.row_y = (cam.fy * inverse_z) * (p.spread.r1 - p.v * p.spread.r2);
+  const T xx = dot(p.row_x, p.row_x), xy = dot(p.row_x, p.row_y), yy = dot(p.row_y, p.row_y);
+  p.cov_xx = xx + options.dilation;
+  p.cov_xy = xy;
+  p.cov_yy = yy + options.dilation;
+  p.det_raw = difference_of_products(xx, yy, xy, xy);
+  p.det = difference_of_products(p.cov_xx, p.cov_yy, xy, xy);
+  if (!(p.det > T(0))) return false;
+  p.compensation = T(1);
+  if (options.antialiased) {
+    if (!(p.det_raw > T(0))) return false;
+    p.compensation = root(p.det_raw / p.det);
+  }
+  splat.opacity = p.alpha * p.compensation;
+  if (!(splat.opacity >= T(1.0 / 255.0))) return false;
+  splat.x = cam.fx * u + cam.cx;
+  splat.y = cam.fy * v + cam.cy;
+  splat.depth = z;
+  const T inverse_det = T(1) / p.det;
+  splat.a = p.cov_yy * inverse_det;
+  splat.b = -p.cov_xy * inverse_det;
+  splat.c = p.cov_xx * inverse_det;
+  const T reach = 2 * log_of(T(255) * splat.opacity);  // squared Mahalanobis radius at which alpha is 1/255
+  const T extent_x = root(reach * p.cov_xx), extent_y = root(reach * p.cov_yy);
+  splat.radius = larger(extent_x, extent_y);
+  if (!(splat.x + extent_x > T(0) && splat.x - extent_x < cam.width)) return false;
+  if (!(splat.y + extent_y > T(0) && splat.y - extent_y < cam.height)) return false;
+  return finite(splat.radius) && finite(splat.x) && finite(splat.y) && finite(splat.a + splat.b + splat.c);
+}
+
+template <typename T> struct GaussianGradient {
+  Vec3<T> mean;
+  Quat<T> quat;
+  Vec3<T> log_scales;
+  T opacity_logit;
+  Mat3<T> camera_rotation;
+  Vec3<T> camera_translation;
+};
+
+// g_axes: gradient that reaches R(q) from elsewhere (normals). Adds to mean and camera; sets the rest.
+template <typename T>
+LUXEL_HD void project_gaussian_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean,
+                                   const GaussianProjection<T>& p, const Splat<T>& splat, const Splat<T>& g,
+                                   T g_depth, Mat3<T> g_axes, GaussianGradient<T>& out) {
+  const T a = splat.a, b = splat.b, c = splat.c;
+  T g_xx = -(a * a * g.a + a * b * g.b + b * b * g.c);
+  T g_xy = -(2 * a * b * g.a + (a * c + b * b) * g.b + 2 * b * c * g.c);
+  T g_yy = -(b * b * g.a + b * c * g.b + c * c * g.c);
+
+  T g_alpha = g.opacity;
+  if (options.antialiased) {
+    const T g_compensation = g.opacity * p.alpha;
+    g_alpha = g.opacity * p.compensation;
+    const T g_raw = g_compensation * T(0.5) / (p.compensation * p.det);
+    const T g_det = -g_compensation * T(0.5) * p.compensation / p.det;
+    g_xx += g_raw * (p.cov_yy - options.dilation) + g_det * p.cov_yy;
+    g_yy += g_raw * (p.cov_xx - options.dilation) + g_det * p.cov_xx;
+    g_xy -= 2 * (g_raw + g_det) * p.cov_xy;
+  }
+  out.opacity_logit = g_alpha * p.alpha * (T(1) - p.alpha);
+
+  const Vec3<T> g_row_x = (2 * g_xx) * p.row_x + g_xy * p.row_y;
+  const Vec3<T> g_row_y = (2 * g_yy) * p.row_y + g_xy * p.row_x;
+  const T inverse_z = T(1) / p.camera_mean.z;
+  const T focal_x = cam.fx * inverse_z, focal_y = cam.fy * inverse_z;
+  Mat3<T> g_spread;
+  g_spread.r0 = focal_x * g_row_x;
+  g_spread.r1 = focal_y * g_row_y;
+  g_spread.r2 = (-p.u) * g_spread.r0 + (-p.v) * g_spread.r1;
+
+  const T x_over_z = p.camera_mean.x * inverse_z, y_over_z = p.camera_mean.y * inverse_z;
+  T g_u = cam.fx * g.x, g_v = cam.fy * g.y;  // x/z and y/z through the mean, unclamped
+  if (p.u_free) g_u -= dot(p.spread.r2, g_spread.r0);
+  if (p.v_free) g_v -= dot(p.spread.r2, g_spread.r1);
+  Vec3<T> g_camera_mean;
+  g_camera_mean.x = g_u * inverse_z;
+  g_camera_mean.y = g_v * inverse_z;
+  g_camera_mean.z = g_depth + g.depth - inverse_z * (g_u * x_over_z + g_v * y_over_z) -
+                    inverse_z * (dot(p.row_x, g_row_x) + dot(p.row_y, g_row_y));
+
+  // A = R_cam M, M = R(q) diag(s)
+  const Mat3<T> g_m = mul_transposed(cam.rotation, g_spread);
+  const Vec3<T> s = p.scales;
+  const Mat3<T>& q = p.axes;
+  out.log_scales = {s.x * (q.r0.x * g_m.r0.x + q.r1.x * g_m.r1.x + q.r2.x * g_m.r2.x),
+                    s.y * (q.r0.y * g_m.r0.y + q.r1.y * g_m.r1.y + q.r2.y * g_m.r2.y),
+                    s.z * (q.r0.z * g_m.r0.z + q.r1.z * g_m.r1.z + q.r2.z * g_m.r2.z)};
+  const Vec3<T> row0 = {g_m.r0.x * s.x, g_m.r0.y * s.y, g_m.r0.z * s.z};
+  const Vec3<T> row1 = {g_m.r1.x * s.x, g_m.r1.y * s.y, g_m.r1.z * s.z};
+  const Vec3<T> row2 = {g_m.r2.x * s.x, g_m.r2.y * s.y, g_m.r2.z * s.z};
+  g_axes = {g_axes.r0 + row0, g_axes.r1 + row1, g_axes.r2 + row2};
+  out.quat = quat_to_matrix_vjp(p.unit_quat, p.inverse_norm, g_axes);
+
+  out.mean = out.mean + mul_transposed(cam.rotation, g_camera_mean);
+  // R_cam reaches the mean and A = R_cam M: g_R = g_mean_c mean^T + g_A M^T
+  const Mat3<T> m = {{q.r0.x * s.x, q.r0.y * s.y, q.r0.z * s.z},
+                     {q.r1.x * s.x, q.r1.y * s.y, q.r1.z * s.z},
+                     {q.r2.x * s.x, q.r2.y * s.y, q.r2.z * s.z}};
+  out.camera_rotation.r0 = out.camera_rotation.r0 + g_camera_mean.x * mean + mul(m, g_spread.r0);
+  out.camera_rotation.r1 = out.camera_rotation.r1 + g_camera_mean.y * mean + mul(m, g_spread.r1);
+  out.camera_rotation.r2 = out.camera_rotation.r2 + g_camera_mean.z * mean + mul(m, g_spread.r2);
+  out.camera_translation = out.camera_translation + g_camera_mean;
+}
+
+// The normal of a Gaussian: its shortest axis in world space, turned towards the camera.
+template <typename T>
+LUXEL_HD Vec3<T> gaussian_normal(const GaussianProjection<T>& p, Vec3<T> mean, Vec3<T> camera_position, int& axis, T& sign) {
+  const Vec3<T> s = p.scales;
+  axis = s.x <= s.y && s.x <= s.z ? 0 : (s.y <= s.z ? 1 : 2);
+  const Mat3<T>& q = p.axes;
+  const Vec3<T> n = axis == 0   ? Vec3<T>{q.r0.x, q.r1.x, q.r2.x}
+                    : axis == 1 ? Vec3<T>{q.r0.y, q.r1.y, q.r2.y}
+                                : Vec3<T>{q.r0.z, q.r1.z, q.r2.z};
+  sign = dot(n, camera_position - mean) < T(0) ? T(-1) : T(1);
+  return sign * n;
+}
+template <typename T> LUXEL_HD Mat3<T> gaussian_normal_vjp(int axis, T sign, Vec3<T> g) {
+  const T k0 = axis == 0 ? sign : T(0), k1 = axis == 1 ? sign : T(0), k2 = axis == 2 ? sign : T(0);
+  return {{g.x * k0, g.x * k1, g.x * k2}, {g.y * k0, g.y * k1, g.y * k2}, {g.z * k0, g.z * k1, g.z * k2}};
+}
+
+}  // namespace luxel

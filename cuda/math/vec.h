@@ -1,0 +1,61 @@
+// Three-vectors and 3x3 matrices (row major) in registers.
+#pragma once
+
+#include "hd.h"
+
+namespace luxel {
+
+template <typename T> struct Vec3 {
+  T x, y, z;
+};
+
+template <typename T> LUXEL_HD Vec3<T> operator+(Vec3<T> a, Vec3<T> b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
+template <typename T> LUXEL_HD Vec3<T> operator-(Vec3<T> a, Vec3<T> b) { return {a.x - b.x, a.y - b.y, a.z - b.z}; }
+template <typename T> LUXEL_HD Vec3<T> operator*(T s, Vec3<T> a) { return {s * a.x, s * a.y, s * a.z}; }
+template <typename T> LUXEL_HD T dot(Vec3<T> a, Vec3<T> b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+template <typename T> LUXEL_HD Vec3<T> load3(const T* p) { return {p[0], p[1], p[2]}; }
+template <typename T> LUXEL_HD void store3(T* p, Vec3<T> v) {
+  p[0] = v.x;
+  p[1] = v.y;
+  p[2] = v.z;
+}
+
+template <typename T> struct Mat3 {
+  Vec3<T> r0, r1, r2;  // rows
+};
+
+template <typename T> LUXEL_HD Vec3<T> mul(const Mat3<T>& m, Vec3<T> v) { return {dot(m.r0, v), dot(m.r1, v), dot(m.r2, v)}; }
+template <typename T> LUXEL_HD Vec3<T> mul_transposed(const Mat3<T>& m, Vec3<T> v) {
+  return v.x * m.r0 + v.y * m.r1 + v.z * m.r2;
+}
+template <typename T> LUXEL_HD Mat3<T> mul(const Mat3<T>& a, const Mat3<T>& b) {
+  return {mul_transposed(b, a.r0), mul_transposed(b, a.r1), mul_transposed(b, a.r2)};
+}
+// a^T b
+template <typename T> LUXEL_HD Mat3<T> mul_transposed(const Mat3<T>& a, const Mat3<T>& b) {
+  return {a.r0.x * b.r0 + a.r1.x * b.r1 + a.r2.x * b.r2, a.r0.y * b.r0 + a.r1.y * b.r1 + a.r2.y * b.r2,
+          a.r0.z * b.r0 + a.r1.z * b.r1 + a.r2.z * b.r2};
+}
+
+// x / |x| and its vjp; |x| = 0 gives 0 with gradient 0.
+template <typename T> LUXEL_HD Vec3<T> normalized(Vec3<T> v, T& inverse_length) {
+  const T square_length = dot(v, v);
+  inverse_length = square_length > T(0) ? T(1) / root(square_length) : T(0);
+  return inverse_length * v;
+}
+template <typename T> LUXEL_HD Vec3<T> normalized_vjp(Vec3<T> unit, T inverse_length, Vec3<T> g_unit) {
+  return inverse_length * (g_unit - dot(g_unit, unit) * unit);
+}
+
+// a b - c d without the cancellation that rounding each product would bring.
+LUXEL_HD double difference_of_products(double a, double b, double c, double d) { return a * b - c * d; }
+LUXEL_HD float difference_of_products(float a, float b, float c, float d) {
+#if defined(__CUDA_ARCH__)
+  const float cd = c * d;
+  return fmaf(a, b, -cd) + fmaf(-c, d, cd);
+#else
+  return static_cast<float>(static_cast<double>(a) * b - static_cast<double>(c) * d);
+#endif
+}
+
+}  // namespace luxel

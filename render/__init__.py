@@ -1,0 +1,1 @@
+"""luxel.render: the engine. Cameras, primitives, differentiable operations, training, metrics."""

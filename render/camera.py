@@ -1,0 +1,175 @@
+"""Cameras and posed images. Every geometric convention of luxel is stated here, once.
+
+* Camera axes follow OpenCV: x right, y down, z forward. ``world_to_cam`` maps world points to them.
+* Pixel (column i, row j) has its centre at (i + 0.5, j + 0.5); the image spans [0, W] x [0, H], so the
+  centre of an image is cx = W / 2, cy = H / 2 (as COLMAP has it).
+* Quaternions are wxyz, angles radians, times seconds; lengths are in the units of the capture.
+* Colours are in [0, 1] and in the colour space of the photographs (sRGB): nothing is linearised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A pinhole camera, or a batch of C cameras of one image size.
+
+    Args:
+        world_to_cam: rigid transform of world points into OpenCV camera axes, [4, 4] or [C, 4, 4].
+        intrinsics: fx, fy, cx, cy in pixels, [4] or [C, 4].
+        width, height: image size in pixels.
+        near, far: distances along z (capture units) outside of which nothing is drawn.
+    """
+
+    world_to_cam: Tensor
+    intrinsics: Tensor
+    width: int
+    height: int
+    near: float = 0.01
+    far: float = 1e10
+
+    def __post_init__(self) -> None:
+        if self.world_to_cam.shape[-2:] != (4, 4) or self.world_to_cam.dim() not in (2, 3):
+            raise ValueError(f"world_to_cam must be [4, 4] or [C, 4, 4], got {list(self.world_to_cam.shape)}")
+        if self.intrinsics.shape != (*self.world_to_cam.shape[:-2], 4):
+            raise ValueError(
+                f"intrinsics must be {[*self.world_to_cam.shape[:-2], 4]} (fx, fy, cx, cy), "
+                f"got {list(self.intrinsics.shape)}"
+            )
+        if self.width < 1 or self.height < 1:
+            raise ValueError(f"image size must be at least 1x1, got {self.width}x{self.height}")
+
+    @property
+    def batched(self) -> bool:
+        """Whether this holds a batch of cameras ([C, 4, 4])."""
+        return self.world_to_cam.dim() == 3
+
+    @property
+    def cam_to_world(self) -> Tensor:
+        """The inverse transform, [4, 4] or [C, 4, 4]."""
+        rotation = self.world_to_cam[..., :3, :3].mT
+        out = torch.zeros_like(self.world_to_cam)
+        out[..., :3, :3] = rotation
+        out[..., :3, 3:] = -rotation @ self.world_to_cam[..., :3, 3:]
+        out[..., 3, 3] = 1
+        return out
+
+    @property
+    def position(self) -> Tensor:
+        """The camera centre in world coordinates, [3] or [C, 3]."""
+        return -(self.world_to_cam[..., :3, :3].mT @ self.world_to_cam[..., :3, 3:])[..., 0]
+
+    def to(self, target: torch.device | torch.dtype | str) -> Camera:
+        """The same camera on another device or in another float type."""
+        return replace(self, world_to_cam=self.world_to_cam.to(target), intrinsics=self.intrinsics.to(target))
+
+    def scaled(self, factor: float) -> Camera:
+        """The camera of the same image resized by ``factor`` (rounded to whole pixels, at least 1)."""
+        return self.resized(max(1, round(self.width * factor)), max(1, round(self.height * factor)))
+
+    def resized(self, width: int, height: int) -> Camera:
+        """The camera of the same image resized to width x height pixels."""
+        ratio = self.intrinsics.new_tensor([width / self.width, height / self.height] * 2)
+        return replace(self, intrinsics=self.intrinsics * ratio, width=width, height=height)
+
+    @staticmethod
+    def stack(cameras: Sequence[Camera]) -> Camera:
+        """A batch from single cameras of one size; near and far are taken from the first."""
+        if not cameras:
+            raise ValueError("at least one camera is needed")
+        sizes = {(c.width, c.height) for c in cameras}
+        if len(sizes) > 1:
+            raise ValueError(f"cameras of one batch must have one image size, got {sorted(sizes)}")
+        return replace(
+            cameras[0],
+            world_to_cam=torch.stack([c.world_to_cam for c in cameras]),
+            intrinsics=torch.stack([c.intrinsics for c in cameras]),
+        )
+
+    @staticmethod
+    def look_at(
+        eye: Sequence[float],
+        target: Sequence[float],
+        up: Sequence[float] = (0.0, 0.0, 1.0),
+        *,
+        fov_y: float = math.radians(50),
+        width: int = 640,
+        height: int = 480,
+    ) -> Camera:
+        """A camera at ``eye`` that sees ``target`` in its centre; ``up`` points up in the image.
+
+        Args:
+            eye, target, up: world coordinates.
+            fov_y: vertical field of view in radians.
+            width, height: pixels.
+
+        Raises:
+            ValueError: eye equals target, or up is parallel to the viewing direction.
+        """
+        origin, upward = np.asarray(eye, float), np.asarray(up, float)
+        forward = np.asarray(target, float) - origin
+        right = np.cross(forward, upward)
+        if not np.linalg.norm(forward) > 0 or not np.linalg.norm(right) > 0:
+            raise ValueError("look_at needs a target away from eye and an up not parallel to the view")
+        forward, right = forward / np.linalg.norm(forward), right / np.linalg.norm(right)
+        rotation = np.stack([right, np.cross(forward, right), forward])
+        world_to_cam = np.eye(4)
+        world_to_cam[:3, :3], world_to_cam[:3, 3] = rotation, -rotation @ origin
+        focal = 0.5 * height / math.tan(0.5 * fov_y)
+        return Camera(
+            torch.tensor(world_to_cam, dtype=torch.float32),
+            torch.tensor([focal, focal, 0.5 * width, 0.5 * height], dtype=torch.float32),
+            width,
+            height,
+        )
+
+
+@dataclass
+class Pixels:
+    """One image as bytes on the host.
+
+    Args:
+        rgb: colours, uint8 [H, W, 3]; straight, not multiplied by alpha.
+        alpha: coverage, uint8 [H, W]; the image is composited onto the background with it. None: opaque.
+        weight: uint8 [H, W], 0 where a pixel counts neither for the loss nor for a metric. None: all count.
+    """
+
+    rgb: np.ndarray
+    alpha: np.ndarray | None = None
+    weight: np.ndarray | None = None
+
+
+@dataclass
+class View:
+    """A posed image: what the trainer fits and the evaluation compares with.
+
+    Args:
+        name: unique within its capture, shown to people (usually the file name).
+        camera: single camera on the CPU, of exactly the size of the pixels.
+        read: gives the undistorted pixels; may be slow (decodes a file) or cached.
+        time: seconds, or [0, 1] where the capture says so; 0 for static scenes.
+        path: the file behind it, where there is one.
+    """
+
+    name: str
+    camera: Camera
+    read: Callable[[], Pixels]
+    time: float = 0.0
+    path: Path | None = None
+
+
+@dataclass
+class Points:
+    """A coloured point cloud on the host: xyz float32 [P, 3] in world coordinates, rgb uint8 [P, 3]."""
+
+    xyz: np.ndarray
+    rgb: np.ndarray

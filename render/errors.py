@@ -1,0 +1,21 @@
+"""Errors a person can act on: one message that names what is wrong, one sentence that says what to do."""
+
+from __future__ import annotations
+
+
+class LuxelError(ValueError):
+    """Bad input or a machine that lacks something; the command line prints it without a traceback.
+
+    Args:
+        problem: what is wrong, naming the file, field or device.
+        remedy: what the person can do about it.
+    """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem} {remedy}".strip())
+        self.problem = problem
+        self.remedy = remedy
+
+
+class NativeError(LuxelError):
+    """A native library is missing, does not fit this version of luxel, or reported a failure."""

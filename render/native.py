@@ -1,0 +1,187 @@
+"""Finds and loads the native libraries, one per backend; struct layouts come from abi.h itself.
+
+Importing this module needs neither a compiler nor a GPU: a library is loaded when it is first asked for, and what
+is missing is said in one sentence (`NativeError`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import importlib.metadata
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import torch  # first: the CPU library must share torch's OpenMP runtime
+from torch import Tensor
+
+from luxel.render.errors import NativeError
+
+_SCALARS = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float, "double": ctypes.c_double}
+_STRUCT = re.compile(r"typedef struct (luxel_\w+_args) \{(.*?)\} \1;", re.DOTALL)
+_FUNCTION = re.compile(r"LUXEL_API (int|int64_t) (luxel_\w+)\(const (luxel_\w+_args)\* args\);")
+_FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
+_REBUILD = "Reinstall luxel (`pip install --force-reinstall luxel`, or `make build` in a checkout)."
+
+
+@functools.cache
+def native_folder() -> Path:
+    """The folder that holds abi.h and the libraries.
+
+    ``LUXEL_NATIVE_DIR`` comes first, then ``luxel/native`` of the installed distribution.
+
+    Raises:
+        NativeError: neither exists.
+    """
+    if chosen := os.environ.get("LUXEL_NATIVE_DIR"):
+        folder = Path(chosen)
+        if (folder / "abi.h").is_file():
+            return folder
+        raise NativeError(f"LUXEL_NATIVE_DIR={chosen} holds no abi.h.", "Unset it, or point it at luxel/native.")
+    try:
+        for file in importlib.metadata.files("luxel") or []:
+            if file.name == "abi.h" and file.parent.name == "native":
+                folder = Path(str(file.locate())).parent
+                if folder.is_dir():
+                    return folder.resolve()
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    raise NativeError("The native libraries of luxel are not installed.", _REBUILD)
+
+
+@functools.cache
+def layouts() -> tuple[dict[str, type[ctypes.Structure]], dict[str, tuple[str, str]], str]:
+    """Argument structs by name, functions by name as (result type, struct), and the SHA-256 of abi.h."""
+    raw = (native_folder() / "abi.h").read_bytes()
+    text = re.sub(r"/\*.*?\*/", "", raw.decode(), flags=re.DOTALL)
+    structs: dict[str, type[ctypes.Structure]] = {}
+    for name, body in _STRUCT.findall(text):
+        members = [
+            (field, ctypes.c_void_p if star else _SCALARS[kind]) for kind, star, field in _FIELD.findall(body)
+        ]
+        structs[name] = type(name, (ctypes.Structure,), {"_fields_": members})
+    functions = {name: (result, struct) for result, name, struct in _FUNCTION.findall(text)}
+    return structs, functions, hashlib.sha256(raw).hexdigest()
+
+
+class Library:
+    """One loaded backend: calls its stages by name.
+
+    Args:
+        path: the shared library.
+        backend: "cpu" or "cuda".
+
+    Raises:
+        NativeError: the file is missing, does not load, or was built from another abi.h.
+    """
+
+    def __init__(self, path: Path, backend: str) -> None:
+        self.path, self.backend = path, backend
+        if not path.is_file():
+            raise NativeError(f"{path.name} is not installed.", _REBUILD)
+        try:
+            self._handle = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise NativeError(f"{path.name} does not load ({error}).", _REBUILD) from error
+        structs, functions, sha256 = layouts()
+        self._handle.luxel_abi_sha256.restype = ctypes.c_char_p
+        self._handle.luxel_last_error.restype = ctypes.c_char_p
+        self._handle.luxel_abi_sizeof.restype = ctypes.c_int64
+        if self._handle.luxel_abi_sha256().decode() != sha256:
+            raise NativeError(f"{path.name} was built for another version of luxel (its abi.h differs).", _REBUILD)
+        for name, struct in structs.items():
+            size = self._handle.luxel_abi_sizeof(name.encode())
+            if size != ctypes.sizeof(struct):
+                raise NativeError(f"{path.name} lays out {name} in {size} bytes, Python in {ctypes.sizeof(struct)}.")
+        self._functions: dict[str, tuple[Any, type[ctypes.Structure]]] = {}
+        for name, (result, struct) in functions.items():
+            function = getattr(self._handle, name)
+            function.argtypes = [ctypes.c_void_p]
+            function.restype = ctypes.c_int64 if result == "int64_t" else ctypes.c_int
+            self._functions[name.removeprefix("luxel_")] = (function, structs[struct])
+
+    def call(self, stage: str, device: torch.device, dtype: torch.dtype, **arguments: Any) -> int:
+        """Runs a stage on torch's current stream of ``device``.
+
+        Tensors are passed by address and must be contiguous; None is a null pointer; the rest are scalars.
+
+        Raises:
+            NativeError: the stage reported a failure.
+        """
+        function, struct = self._functions[stage]
+        args = struct()
+        args.dtype = 1 if dtype == torch.float64 else 0
+        if device.type == "cuda":
+            index = torch.cuda.current_device() if device.index is None else device.index
+            args.device = index
+            args.stream = torch.cuda.current_stream(index).cuda_stream
+        for name, value in arguments.items():
+            if isinstance(value, Tensor):
+                if not value.is_contiguous():
+                    raise ValueError(f"{stage}: {name} {list(value.shape)} must be contiguous")
+                value = value.data_ptr()
+            setattr(args, name, value)
+        status = function(ctypes.byref(args))
+        if status < 0:
+            raise NativeError(f"{stage} on {device}: {self._handle.luxel_last_error().decode()}.")
+        return status
+
+
+@functools.cache
+def cpu_library() -> Library:
+    """The CPU twin that fits this processor: x86-64-v3 where it can run, else the baseline."""
+    folder = native_folder()
+    baseline = Library(folder / "libluxel_cpu.so", "cpu")
+    fast = folder / "libluxel_cpu_v3.so"
+    level = int(os.environ.get("LUXEL_CPU_LEVEL", "3"))
+    if level >= 3 and fast.is_file() and baseline._handle.luxel_cpu_level() >= 3:
+        return Library(fast, "cpu")
+    return baseline
+
+
+@functools.cache
+def cuda_library() -> Library:
+    """The CUDA kernels.
+
+    Raises:
+        NativeError: no library for CUDA, or no GPU that torch can use.
+    """
+    if not torch.cuda.is_available():
+        raise NativeError(f"No usable GPU: {cuda_problem()}", "luxel runs on the CPU meanwhile.")
+    return Library(native_folder() / "libluxel_cuda.so", "cuda")
+
+
+def cuda_problem() -> str:
+    """Why CUDA cannot be used here, as one sentence; empty where it can."""
+    if torch.version.cuda is None:
+        return "this torch was built without CUDA; install one with it."
+    if not torch.cuda.is_available():
+        return f"torch (CUDA {torch.version.cuda}) finds no GPU or the NVIDIA driver is too old for it."
+    try:
+        library = native_folder() / "libluxel_cuda.so"
+    except NativeError as error:
+        return str(error)
+    if not library.is_file():
+        return "luxel was built without its CUDA kernels; `pip install luxel[nvcc]` brings a compiler, then reinstall."
+    return ""
+
+
+def library_for(device: torch.device) -> Library:
+    """The backend of a device.
+
+    Raises:
+        NativeError: there is none for it.
+    """
+    if device.type == "cpu":
+        return cpu_library()
+    if device.type == "cuda":
+        return cuda_library()
+    raise NativeError(f"luxel has no kernels for {device.type} devices.", "Use cpu or cuda.")
+
+
+def best_device() -> torch.device:
+    """cuda where it works, else cpu."""
+    return torch.device("cpu" if cuda_problem() else "cuda")

@@ -1,0 +1,1 @@
+"""Differentiable operations, one stage per file: shape checks, torch.library registration, autograd."""

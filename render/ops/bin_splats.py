@@ -1,0 +1,121 @@
+"""Stage: per tile, the list of splats that touch it, nearest first (kernels of the same name)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation
+
+TILE = 16  # pixels along a tile's side, see abi.h
+
+define(
+    "bin_splats(Tensor splats, Tensor tile_counts, Tensor visible, Tensor totals, int width, int height, "
+    "SymInt visible_capacity, SymInt capacity) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def tile_grid(width: int, height: int) -> tuple[int, int]:
+    """Columns and rows of tiles that cover an image."""
+    return -(-width // TILE), -(-height // TILE)
+
+
+def _run(
+    splats: Tensor,  # [C, N, 8]
+    tile_counts: Tensor,  # [C, N] int32
+    visible: Tensor,  # [C * N] int32
+    totals: Tensor,  # [2] int64
+    width: int,
+    height: int,
+    visible_capacity: int,
+    capacity: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    c, n = tile_counts.shape
+    columns, rows = tile_grid(width, height)
+    device = splats.device
+    instances = torch.empty(capacity, dtype=torch.int32, device=device)
+    if not (c and n and capacity and visible_capacity):
+        ranges = torch.zeros(c * columns * rows, 2, dtype=torch.int32, device=device)
+        return instances, ranges, (totals[1:] > capacity).int()
+    ranges = torch.empty(c * columns * rows, 2, dtype=torch.int32, device=device)
+    overflow = torch.empty(1, dtype=torch.int32, device=device)
+    library = library_for(device)
+    sizes = {
+        "count": n,
+        "cameras": c,
+        "width": width,
+        "height": height,
+        "visible_capacity": visible_capacity,
+        "capacity": capacity,
+    }
+    needed = library.call("bin_splats_workspace", device, splats.dtype, **sizes)
+    library.call(
+        "bin_splats",
+        device,
+        splats.dtype,
+        **sizes,
+        splats=splats.contiguous(),
+        tile_counts=tile_counts,
+        visible=visible,
+        totals=totals,
+        instances=instances,
+        ranges=ranges,
+        overflow=overflow,
+        workspace=torch.empty(needed, dtype=torch.uint8, device=device),
+        workspace_bytes=needed,
+    )
+    return instances, ranges, overflow
+
+
+def _fake(
+    splats: Tensor,
+    tile_counts: Tensor,
+    visible: Tensor,
+    totals: Tensor,
+    width: int,
+    height: int,
+    visible_capacity: int,
+    capacity: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    columns, rows = tile_grid(width, height)
+    return (
+        splats.new_empty(capacity, dtype=torch.int32),
+        splats.new_empty(tile_counts.shape[0] * columns * rows, 2, dtype=torch.int32),
+        splats.new_empty(1, dtype=torch.int32),
+    )
+
+
+register_implementation("bin_splats", _run, _fake)
+
+
+def bin_splats(
+    splats: Tensor,
+    tile_counts: Tensor,
+    visible: Tensor,
+    totals: Tensor,
+    *,
+    width: int,
+    height: int,
+    visible_capacity: int,
+    capacity: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sorts splats by depth and lists them per 16x16 tile, by an exact ellipse-rectangle test.
+
+    Args:
+        splats [C, N, 8], tile_counts [C, N], visible [C * N], totals [2]: from `project_gaussians`.
+        width, height: image size in pixels.
+        visible_capacity: at least totals[0].
+        capacity: room for tile instances; totals[1] of them are needed.
+
+    Returns:
+        instances [capacity] int32 (indices c * N + n), ranges [C * T, 2] int32 (first and one past the last
+        instance of a tile; tiles row by row, camera after camera), overflow [1] int32 (1: capacity was too small
+        and lists were cut). Nothing has a gradient.
+    """
+    return torch.ops.luxel.bin_splats(
+        splats.detach(), tile_counts, visible, totals, width, height, visible_capacity, capacity
+    )
+
+
+__all__ = ["TILE", "bin_splats", "tile_grid"]

@@ -1,0 +1,217 @@
+"""Stage: front-to-back alpha blending of splat values per pixel (kernels of the same name)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation
+
+CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
+
+_INPUTS = "Tensor splats, Tensor values, Tensor? background, Tensor instances, Tensor ranges"
+_OPTIONS = "int width, int height, float max_alpha, bool absolute, bool median"
+define(f"blend_gaussians({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
+define(
+    f"blend_gaussians_bwd({_INPUTS}, {_OPTIONS}, Tensor transmittance, Tensor last, Tensor g_image, "
+    "Tensor? g_transmittance) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _arguments(
+    splats: Tensor,  # [C, N, 8]
+    values: Tensor,  # [C, N, D]
+    background: Tensor | None,  # [C, D]
+    instances: Tensor,  # [capacity] int32
+    ranges: Tensor,  # [C * T, 2] int32
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool,
+) -> dict[str, Any]:
+    c, n, d = values.shape
+    if d not in CHANNELS:
+        raise ValueError(f"blend_gaussians: values must have one of {CHANNELS} channels, got {d}")
+    if splats.shape != (c, n, 8):
+        raise ValueError(f"blend_gaussians: splats must be {[c, n, 8]}, got {list(splats.shape)}")
+    if background is not None and background.shape != (c, d):
+        raise ValueError(f"blend_gaussians: background must be {[c, d]}, got {list(background.shape)}")
+    return {
+        "splats": splats.contiguous(),
+        "values": values.contiguous(),
+        "background": None if background is None else background.contiguous(),
+        "instances": instances,
+        "ranges": ranges,
+        "capacity": instances.shape[0],
+        "count": n,
+        "cameras": c,
+        "width": width,
+        "height": height,
+        "channels": d,
+        "max_alpha": max_alpha,
+        "absolute": int(absolute),
+    }
+
+
+def _forward(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool,
+    median: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    arguments = _arguments(splats, values, background, instances, ranges, width, height, max_alpha, absolute)
+    image, transmittance, last, contributors, median_depth = outputs = _fake(
+        splats, values, background, instances, ranges, width, height, max_alpha, absolute, median
+    )
+    library_for(splats.device).call(
+        "blend_gaussians_fwd",
+        splats.device,
+        splats.dtype,
+        **arguments,
+        image=image,
+        transmittance=transmittance,
+        last=last,
+        contributors=contributors,
+        median_depth=median_depth if median else None,
+    )
+    return outputs
+
+
+def _fake(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool,
+    median: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    c, _, d = values.shape
+    return (
+        splats.new_empty(c, height, width, d),
+        splats.new_empty(c, height, width),
+        splats.new_empty(c, height, width, dtype=torch.int32),
+        splats.new_empty(c, height, width, dtype=torch.int32),
+        splats.new_empty((c, height, width) if median else (0,)),
+    )
+
+
+def _backward(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool,
+    median: bool,
+    transmittance: Tensor,
+    last: Tensor,
+    g_image: Tensor,
+    g_transmittance: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    arguments = _arguments(splats, values, background, instances, ranges, width, height, max_alpha, absolute)
+    device, dtype = splats.device, splats.dtype
+    library = library_for(device)
+    sizes = {
+        k: arguments[k] for k in ("capacity", "count", "cameras", "width", "height", "channels", "absolute")
+    }
+    needed = library.call("blend_gaussians_workspace", device, dtype, **sizes)
+    g_splats, g_values = torch.zeros_like(arguments["splats"]), torch.zeros_like(arguments["values"])
+    g_background = splats.new_zeros(values.shape[0], values.shape[2])
+    library.call(
+        "blend_gaussians_bwd",
+        device,
+        dtype,
+        **arguments,
+        transmittance=transmittance,
+        last=last,
+        g_image=g_image.contiguous(),
+        g_transmittance=None if g_transmittance is None else g_transmittance.contiguous(),
+        g_splats=g_splats,
+        g_values=g_values,
+        g_background=None if background is None else g_background,
+        workspace=torch.empty(needed, dtype=torch.uint8, device=device),
+        workspace_bytes=needed,
+    )
+    return g_splats, g_values, g_background
+
+
+def _backward_fake(splats: Tensor, values: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        torch.empty_like(splats, memory_format=torch.contiguous_format),
+        torch.empty_like(values, memory_format=torch.contiguous_format),
+        splats.new_empty(values.shape[0], values.shape[2]),
+    )
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs[:5], output[1], output[2])
+    ctx.options = inputs[5:]
+    ctx.mark_non_differentiable(*output[2:])
+    ctx.set_materialize_grads(False)
+
+
+def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
+    splats, values, background, instances, ranges, transmittance, last = ctx.saved_tensors
+    if g_image is None:
+        g_image = splats.new_zeros(*transmittance.shape, values.shape[2])
+    g_splats, g_values, g_background = torch.ops.luxel.blend_gaussians_bwd(
+        splats, values, background, instances, ranges, *ctx.options, transmittance, last, g_image, g_transmittance
+    )
+    return g_splats, g_values, None if background is None else g_background, *(None,) * 7
+
+
+register_implementation("blend_gaussians", _forward, _fake, _autograd, _setup_context)
+register_implementation("blend_gaussians_bwd", _backward, _backward_fake)
+
+
+def blend_gaussians(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    *,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool = False,
+    median: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Blends values front to back: image = sum_i T_i alpha_i value_i + T_end background.
+
+    alpha_i = min(max_alpha, opacity_i exp(-power_i)); contributions under 1/255 are skipped, and a pixel ends
+    before T would fall to 1e-4 (Kerbl et al. 2023, equation 3 and appendix C).
+
+    Args:
+        splats: [C, N, 8]. values: [C, N, D], D one of ``CHANNELS``. background: [C, D] or None for 0.
+        instances, ranges: from `bin_splats`.
+        width, height: image size in pixels.
+        max_alpha: cap; where it holds, alpha has no gradient.
+        absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
+            splats (AbsGS, Ye et al. 2024), which otherwise are 0.
+        median: fill the last output (else empty).
+
+    Returns:
+        image [C, H, W, D], transmittance [C, H, W] (T_end), last [C, H, W] int32 (one past the last contributing
+        instance), contributors [C, H, W] int32, median_depth [C, H, W] (0 where T stays above 1/2). Only image
+        and transmittance carry gradients.
+    """
+    return torch.ops.luxel.blend_gaussians(
+        splats, values, background, instances, ranges, width, height, max_alpha, absolute, median
+    )

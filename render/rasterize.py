@@ -1,0 +1,223 @@
+"""The tile rasterizer: project -> bin (sort) -> blend, differentiable end to end.
+
+Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering"; EWA splatting after Zwicker et
+al. 2002. The kernels are in cuda/kernels, the same stages in plain torch in render/reference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.ops.bin_splats import bin_splats
+from luxel.render.ops.blend_gaussians import CHANNELS, blend_gaussians
+from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.primitives.gaussians import Gaussians
+
+
+@dataclass
+class Frame:
+    """What `rasterize` returns; for a batch of cameras every tensor has a leading C.
+
+    Args:
+        rgb: colours over the background, [H, W, 3], not clamped above 1.
+        alpha: coverage in [0, 1), [H, W].
+        depth: mean z of what is seen, weighted by its contribution, [H, W] (capture units; 0 where nothing is).
+        median_depth: z of the splat at which half of the light is gone, [H, W], 0 where it never is; no gradient.
+        normals: world-space normals weighted by contribution, not normalised, [H, W, 3].
+        features: blended features over 0, [H, W, F].
+        count: contributing splats per pixel, int32 [H, W].
+        splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled.
+        tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
+        overflow: 1 where `max_instances` was too small and parts are missing, int32 [1].
+    """
+
+    rgb: Tensor
+    alpha: Tensor
+    depth: Tensor | None
+    median_depth: Tensor | None
+    normals: Tensor | None
+    features: Tensor | None
+    count: Tensor
+    splats: Tensor
+    tile_counts: Tensor
+    overflow: Tensor
+
+
+@dataclass
+class DensifyStatistics:
+    """What a densification strategy learns from backward passes; `rasterize` adds to it in place.
+
+    Args:
+        data: [N, 4] float32: see the properties, in their order.
+    """
+
+    data: Tensor
+
+    @staticmethod
+    def zeros(count: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> DensifyStatistics:
+        """Statistics of ``count`` primitives that no pass has seen yet."""
+        return DensifyStatistics(torch.zeros(count, 4, device=device, dtype=dtype))
+
+    @property
+    def grad_norm(self) -> Tensor:
+        """Sum over passes of |d loss / d mean2d|, where one unit is half the image, [N]."""
+        return self.data[:, 0]
+
+    @property
+    def abs_grad_norm(self) -> Tensor:
+        """The same of per-pixel absolute gradients (AbsGS, Ye et al. 2024), [N]; 0 unless asked for."""
+        return self.data[:, 1]
+
+    @property
+    def visible(self) -> Tensor:
+        """How many views saw the primitive, [N]."""
+        return self.data[:, 2]
+
+    @property
+    def max_radius(self) -> Tensor:
+        """Largest radius on screen relative to the longer image side, [N]."""
+        return self.data[:, 3]
+
+    def reset(self) -> None:
+        """Forgets everything, in place."""
+        self.data.zero_()
+
+    def select(self, index: Tensor) -> DensifyStatistics:
+        """The statistics of some primitives, copied."""
+        return DensifyStatistics(self.data[index])
+
+
+def rasterize(
+    gaussians: Gaussians,
+    camera: Camera,
+    *,
+    background: Tensor | None = None,
+    sh_degree: int | None = None,
+    antialiased: bool = False,
+    dilation: float = 0.3,
+    max_alpha: float = 0.99,
+    depth: bool = False,
+    normals: bool = False,
+    features: Tensor | None = None,
+    statistics: DensifyStatistics | None = None,
+    absolute_gradients: bool = False,
+    max_instances: int | None = None,
+) -> Frame:
+    """Draws Gaussians as a camera, or a batch of cameras, sees them.
+
+    Differentiable by every field of ``gaussians``, by ``background``, ``features`` and ``camera.world_to_cam``.
+
+    Args:
+        gaussians: N Gaussians, float32 or (CPU only) float64.
+        camera: a camera or C of them, on the same device.
+        background: colour behind everything, [3] or [C, 3]; None is black.
+        sh_degree: evaluate spherical harmonics up to this degree; None: all that are stored.
+        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024).
+        dilation: px^2 added to the diagonal of screen covariances.
+        max_alpha: cap on the alpha of one splat at a pixel.
+        depth, normals: also give these (median_depth comes with depth).
+        features: anything to blend like colours, [N, F], over a background of 0.
+        statistics: filled in place by the backward pass.
+        absolute_gradients: let the statistics hold absolute gradients too (costs a little).
+        max_instances: room for (tile, splat) pairs. None reads the exact number back from the device, which
+            waits for it; with a number nothing waits, and ``Frame.overflow`` tells whether it sufficed.
+
+    Returns:
+        Frame, with a leading C where ``camera`` is a batch.
+
+    Raises:
+        ValueError: shapes, devices or float types that do not fit together.
+        NativeError: no kernels for this device.
+    """
+    if features is not None and (features.dim() != 2 or features.shape[0] != gaussians.count):
+        raise ValueError(f"features must be [{gaussians.count}, F], got {list(features.shape)}")
+    single = not camera.batched
+    world_to_cam = camera.world_to_cam[None] if single else camera.world_to_cam
+    intrinsics = camera.intrinsics[None] if single else camera.intrinsics
+    cameras, size = world_to_cam.shape[0], {"width": camera.width, "height": camera.height}
+    dtype, device = gaussians.means.dtype, gaussians.means.device
+
+    splats, values, tile_counts, visible, totals = project_gaussians(
+        tuple(gaussians.tensors().values()),  # pyright: ignore[reportArgumentType]
+        world_to_cam.to(device=device, dtype=dtype),
+        intrinsics.to(device=device, dtype=dtype),
+        **size,
+        sh_degree=gaussians.sh_degree if sh_degree is None else sh_degree,
+        near=camera.near,
+        far=camera.far,
+        dilation=dilation,
+        antialiased=antialiased,
+        with_depth=depth,
+        with_normals=normals,
+        statistics=None if statistics is None else statistics.data,
+    )
+    if max_instances is None:
+        visible_capacity, capacity = (int(x) for x in totals.tolist())
+    else:
+        visible_capacity, capacity = visible.shape[0], max_instances
+    instances, ranges, overflow = bin_splats(
+        splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
+    )
+
+    def blend(part: Tensor, behind: Tensor | None, median: bool = False) -> tuple[Tensor, ...]:
+        return blend_gaussians(
+            splats,
+            part,
+            behind,
+            instances,
+            ranges,
+            **size,
+            max_alpha=max_alpha,
+            absolute=absolute_gradients and statistics is not None,
+            median=median,
+        )
+
+    image, transmittance, _, count, median_depth = blend(values, _behind(background, values, cameras), depth)
+    alpha = 1 - transmittance
+    frame = Frame(
+        rgb=image[..., :3] if image.shape[-1] > 3 else image,
+        alpha=alpha,
+        depth=image[..., 3] / alpha.clamp_min(1e-10) if depth else None,
+        median_depth=median_depth if depth else None,
+        normals=image[..., -3:] if normals else None,
+        features=_blend_features(blend, features, cameras) if features is not None else None,
+        count=count,
+        splats=splats,
+        tile_counts=tile_counts,
+        overflow=overflow,
+    )
+    return _first(frame) if single else frame
+
+
+def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor | None:
+    """The background of every channel, [C, D]: the colour, and 0 for the rest."""
+    if background is None:
+        return None
+    if background.shape not in ((3,), (cameras, 3)):
+        raise ValueError(f"background must be [3] or [{cameras}, 3], got {list(background.shape)}")
+    colour = background.to(values).expand(cameras, 3)
+    return torch.nn.functional.pad(colour, (0, values.shape[-1] - 3))
+
+
+def _blend_features(blend, features: Tensor, cameras: int) -> Tensor:  # noqa: ANN001
+    """Blends [N, F] in groups of as many channels as a kernel takes, [C, H, W, F]."""
+    parts = []
+    for group in features.split(max(CHANNELS), dim=-1):
+        width = min(c for c in CHANNELS if c >= group.shape[-1])
+        padded = torch.nn.functional.pad(group, (0, width - group.shape[-1]))
+        image = blend(padded.expand(cameras, *padded.shape), None)[0]
+        parts.append(image[..., : group.shape[-1]])
+    return torch.cat(parts, dim=-1)
+
+
+def _first(frame: Frame) -> Frame:
+    """The frame of the only camera, without the leading C (splats and tile_counts keep theirs)."""
+    for name in ("rgb", "alpha", "depth", "median_depth", "normals", "features", "count"):
+        tensor = getattr(frame, name)
+        if tensor is not None:
+            setattr(frame, name, tensor[0])
+    return frame

@@ -1,0 +1,6 @@
+"""Training: fits Gaussians to posed images, with checkpoints, adaptive density and a run folder."""
+
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.trainer import StepReport, Trainer, TrainResult
+
+__all__ = ["StepReport", "TrainConfig", "TrainResult", "Trainer"]

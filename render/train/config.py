@@ -1,0 +1,235 @@
+"""The configuration of a training run: plain dataclasses that the command line reads and a run folder keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from luxel.render.errors import LuxelError
+from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.fixed import FixedCount
+from luxel.render.train.densify.mcmc import McmcStrategy
+
+Strategy = DefaultStrategy | McmcStrategy | FixedCount
+_KINDS: dict[str, type] = {"default": DefaultStrategy, "mcmc": McmcStrategy, "fixed": FixedCount}
+_T = TypeVar("_T")
+
+
+@dataclass
+class LearningRates:
+    """Adam's rates by parameter (Kerbl et al. 2023); those of the means are per unit of scene extent."""
+
+    means: float = 1.6e-4
+    """Centres at the start, times the scene extent."""
+    means_final: float = 1.6e-6
+    """Centres at the end, times the scene extent; exponential in between."""
+    quats: float = 1e-3
+    """Rotations."""
+    log_scales: float = 5e-3
+    """Logarithms of the scales."""
+    opacity_logits: float = 5e-2
+    """Opacities before the sigmoid."""
+    sh_dc: float = 2.5e-3
+    """Colour (spherical harmonics of degree 0)."""
+    sh_rest: float = 2.5e-3 / 20
+    """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
+    final_factor: float = 1.0
+    """What the rates other than the means' have fallen to at the end of the run, exponentially; 1: constant."""
+
+
+@dataclass
+class Loss:
+    """What a render is compared with its photograph by."""
+
+    ssim_weight: float = 0.2
+    """Weight w of 1 - SSIM in (1 - w) L1 + w (1 - SSIM)."""
+    alpha_weight: float = 0.0
+    """Weight of the mean absolute difference between rendered and given alpha (cut-out captures only)."""
+
+
+@dataclass
+class Resolution:
+    """Coarse to fine: a run may start on images halved a few times, averaged over areas."""
+
+    halvings: int = 0
+    """How often the images are halved at the start; 0: full size throughout."""
+    until: float = 0.3
+    """Share of the run after which images are at full size; the halvings before it last equally long."""
+    smallest: int = 64
+    """Images are never halved below this many pixels on their shorter side."""
+
+
+@dataclass
+class Init:
+    """How the first Gaussians are made from the points of the capture."""
+
+    sh_degree: int = 3
+    """Highest degree of the spherical harmonics, 0 to 3."""
+    opacity: float = 0.1
+    """Opacity that every Gaussian starts with (3DGS-MCMC: 0.5)."""
+    scale_factor: float = 1.0
+    """Multiplies the starting standard deviations (the mean distance to three neighbours)."""
+    max_points: int | None = None
+    """Start from a random subset of at most this many points."""
+
+
+@dataclass
+class Checkpoints:
+    """When the whole state of training is written, and how many of them stay."""
+
+    every: int = 10_000
+    """Steps between checkpoints; 0: only by time and at the end."""
+    minutes: float = 5.0
+    """Minutes between checkpoints at most; 0: only by steps and at the end."""
+    keep: int = 2
+    """How many of the newest checkpoints are kept."""
+
+
+@dataclass
+class TrainConfig:
+    """One training run. Every value is written to config.json of the run folder."""
+
+    steps: int = 30_000
+    """Length of the run; learning rates, SH degrees and density control are stretched over it."""
+    target_psnr: float | None = None
+    """End as soon as the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
+    target_minutes: float | None = None
+    """End after this many minutes of training (evaluation and pauses do not count)."""
+    max_gaussians: int | None = None
+    """Never hold more Gaussians than this; the strategy then keeps to the most useful."""
+    end_at_max_gaussians: bool = False
+    """End the run when `max_gaussians` is reached, instead of going on with that many."""
+    pace_by_time: bool = False
+    """Stretch the schedules over `target_minutes` where that ends the run before `steps` (not deterministic)."""
+    seed: int = 0
+    """Seed of the view order, the backgrounds and the density control."""
+    background: Literal["auto", "white", "black", "random"] = "auto"
+    """What lies behind the scene. random: a new colour each step, which makes a cut-out clean.
+    auto: white for captures with alpha, else black."""
+    strategy: Strategy = field(default_factory=DefaultStrategy)
+    """Who adds and removes Gaussians."""
+    rates: LearningRates = field(default_factory=LearningRates)
+    """Learning rates."""
+    loss: Loss = field(default_factory=Loss)
+    """Weights of the loss."""
+    resolution: Resolution = field(default_factory=Resolution)
+    """Coarse-to-fine schedule of the image size."""
+    init: Init = field(default_factory=Init)
+    """The first Gaussians."""
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    """Checkpoints."""
+    sh_every: int = 1000
+    """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is shorter."""
+    antialiased: bool = False
+    """Mip-Splatting's opacity compensation for Gaussians smaller than a pixel."""
+    images: Literal["auto", "device", "stream"] = "auto"
+    """Where photographs stay: all on the device, or sent step by step; auto: by a memory estimate."""
+    reorder_every: int = 2000
+    """Steps between sorting the Gaussians along a Morton curve (memory locality); 0: never."""
+    eval_every: int = 5000
+    """Steps between measurements on the held-out views; 0: only at the end."""
+    report_every: int = 20
+    """Steps between readings of loss and PSNR from the device, and lines of metrics.jsonl."""
+    save_renders: int = 16
+    """How many held-out renders are saved beside their photographs at the end."""
+    lpips: bool = True
+    """Measure LPIPS too, at the end of the run."""
+
+    def check(self) -> None:
+        """Raises LuxelError for values that make no run."""
+        problems = [
+            (self.steps < 1, "steps must be at least 1"),
+            (not 0 <= self.init.sh_degree <= 3, "init.sh_degree must be 0 to 3"),
+            (not 0 < self.init.opacity < 1, "init.opacity must lie between 0 and 1"),
+            (not self.init.scale_factor > 0, "init.scale_factor must be positive"),
+            (self.init.max_points is not None and self.init.max_points < 1, "init.max_points must be at least 1"),
+            (not 0 <= self.loss.ssim_weight <= 1, "loss.ssim_weight must lie in 0 to 1"),
+            (not self.loss.alpha_weight >= 0, "loss.alpha_weight must not be negative"),
+            (not 0 <= self.resolution.until <= 1, "resolution.until must lie in 0 to 1"),
+            (not 0 <= self.resolution.halvings <= 6, "resolution.halvings must be 0 to 6"),
+            (self.max_gaussians is not None and self.max_gaussians < 1, "max_gaussians must be at least 1"),
+            (self.target_minutes is not None and not self.target_minutes > 0, "target_minutes must be positive"),
+            (self.pace_by_time and self.target_minutes is None, "pace_by_time needs target_minutes"),
+            (self.end_at_max_gaussians and self.max_gaussians is None, "end_at_max_gaussians needs max_gaussians"),
+            (self.checkpoints.keep < 1, "checkpoints.keep must be at least 1"),
+            (self.report_every < 1, "report_every must be at least 1"),
+            (self.seed < 0, "seed must not be negative"),
+            (not 0 < self.rates.final_factor <= 1, "rates.final_factor must lie in 0 to 1, above 0"),
+            (self.rates.means < 0 or not self.rates.means_final > 0, "rates of the means must be positive"),
+        ]
+        for wrong, message in problems:
+            if wrong:
+                raise LuxelError(f"Training configuration: {message}.", "Correct that option.")
+        self.strategy.check()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; the strategy says its kind."""
+        values = dataclasses.asdict(self)
+        kind = next(name for name, cls in _KINDS.items() if isinstance(self.strategy, cls))
+        values["strategy"] = {"kind": kind, **values["strategy"]}
+        return values
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> TrainConfig:
+        """The reverse of `to_dict`; values that are absent take their defaults.
+
+        Raises:
+            LuxelError: an unknown name or a value of the wrong kind.
+        """
+        values = dict(values)
+        if isinstance(strategy := values.get("strategy"), dict):
+            kind = strategy.get("kind")
+            if kind not in _KINDS:
+                raise LuxelError(f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(_KINDS)}.")
+            fields = {k: v for k, v in strategy.items() if k != "kind"}
+            values["strategy"] = _build(_KINDS[kind], fields, "strategy.")
+        return _build(TrainConfig, values, "")
+
+    @staticmethod
+    def demo() -> TrainConfig:
+        """The packaged demo on two CPU cores: 60 seconds of training, coarse to fine."""
+        return TrainConfig(
+            steps=4000,
+            target_minutes=1.0,
+            pace_by_time=True,
+            background="white",
+            strategy=FixedCount(),
+            rates=LearningRates(means=3.2e-4, means_final=3.2e-6, sh_dc=5e-3),
+            resolution=Resolution(halvings=2, until=0.5),
+            init=Init(sh_degree=2, opacity=0.5, scale_factor=0.7),
+            checkpoints=Checkpoints(every=0, minutes=0),
+            eval_every=0,
+        )
+
+
+def _build(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
+    """A dataclass from plain values, its nested dataclasses included."""
+    hints = typing.get_type_hints(cls)
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in hints:
+            raise LuxelError(f"config.json: unknown field {prefix}{name}.", "It may come from another version of luxel.")
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint) and isinstance(value, dict):
+            value = _build(typing.cast(type, hint), value, f"{prefix}{name}.")
+        elif not _fits(value, hint):
+            raise LuxelError(f"config.json: {prefix}{name} cannot be {value!r}.", "Correct that field.")
+        arguments[name] = value
+    return cls(**arguments)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON is one of the kinds that a field takes."""
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        return value in typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, option) for option in typing.get_args(hint))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)

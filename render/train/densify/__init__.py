@@ -1,0 +1,1 @@
+"""Density control: one strategy per file, a dataclass whose fields are its options."""

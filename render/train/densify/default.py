@@ -1,0 +1,134 @@
+"""Adaptive density control of 3DGS: clone, split, prune, reset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.train.densify.situation import Refinement, Situation, finite, logit, rotations
+from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.schedules import Window
+
+
+@dataclass
+class DefaultStrategy:
+    """Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering", section 5.
+
+    Where the centres of Gaussians are pulled hard on the screen, small ones are cloned and large ones split in two;
+    transparent and, once opacities have been reset, huge ones are removed. With ``absolute`` the pull is summed by
+    absolute value (AbsGS, Ye et al. 2024). The numbers are for runs of 30,000 steps; in shorter ones growth starts
+    after 5 % at the latest, acts every 2 % (not below 20 steps), and ends after 60 % of the run.
+    """
+
+    grow_grad2d: float | None = None
+    """Mean screen gradient (in half images) above which a Gaussian grows; None: 2e-4, or 8e-4 with `absolute`."""
+    absolute: bool = False
+    """Sum the absolute gradients of pixels (AbsGS), which finds large blurred Gaussians."""
+    grow_scale3d: float = 0.01
+    """Gaussians larger than this share of the scene extent are split, smaller ones cloned."""
+    prune_opacity: float = 0.005
+    """Gaussians less opaque than this are removed."""
+    prune_scale3d: float = 0.1
+    """After the first reset, Gaussians larger than this share of the scene extent are removed."""
+    revised_opacity: bool = False
+    """Split parts get the opacity that composes to the old one (Rota Bulo et al. 2024) instead of keeping it."""
+    refine_start: int = 500
+    """Step after which growth starts."""
+    refine_stop: int = 15_000
+    """Step at which growth ends."""
+    refine_every: int = 100
+    """Steps between refinements."""
+    reset_every: int = 3000
+    """Steps between resets of the opacities to twice `prune_opacity`; 0: never. None in the last 1000 steps."""
+
+    @property
+    def threshold(self) -> float:
+        """The gradient above which Gaussians grow."""
+        if self.grow_grad2d is not None:
+            return self.grow_grad2d
+        return 8e-4 if self.absolute else 2e-4
+
+    def check(self) -> None:
+        """Raises LuxelError for options that make no sense."""
+        if not (self.refine_every >= 1 and self.refine_start >= 0 and 0 <= self.prune_opacity < 0.5):
+            raise LuxelError(
+                "Strategy options: refine_every must be at least 1, refine_start at least 0, prune_opacity in 0 to 0.5.",
+                "Correct them.",
+            )
+
+    def window(self, steps: int) -> Window:
+        """When growth happens in a run of ``steps`` steps."""
+        return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share=0.6)
+
+    def wants_statistics(self, clock: float, steps: int) -> bool:
+        """Until growth ends."""
+        return clock < self.window(steps).stop
+
+    def regulariser(self, gaussians: Gaussians) -> Tensor | None:
+        """None."""
+        return None
+
+    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+        """Grows, prunes and resets when it is time; the caller then starts new statistics."""
+        window, done = self.window(now.steps), None
+        if window.acts(now.step, now.clock):
+            done = self.grow(optimiser, now)
+            done.pruned = self.prune(optimiser, now.extent, big_too=0 < self.reset_every < now.clock)
+        resets = self.reset_every > 0 and now.step % self.reset_every == 0
+        if resets and now.clock < window.stop and now.clock + 1000 <= window.stop:
+            self.reset_opacities(optimiser)
+            done = done or Refinement()
+            done.reset = True
+        return done
+
+    def grow(self, optimiser: Optimiser, now: Situation) -> Refinement:
+        """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest pulled first."""
+        gaussians = optimiser.gaussians.detach()
+        sums = now.statistics.abs_grad_norm if self.absolute else now.statistics.grad_norm
+        pull = sums / now.statistics.visible.clamp_min(1)
+        high = pull > self.threshold
+        if now.cap is not None:
+            room = max(0, now.cap - gaussians.count)
+            if int(high.sum()) > room:
+                hardest = torch.where(high, pull, -1.0).argsort(descending=True, stable=True)[:room]
+                high = torch.zeros_like(high).index_fill_(0, hardest, True)
+        small = gaussians.scales.amax(-1) <= self.grow_scale3d * now.extent
+        clone, split = (high & small).nonzero()[:, 0], (high & ~small).nonzero()[:, 0]
+        stays = torch.ones_like(high).index_fill_(0, split, False)
+        parts = self._parts(gaussians.select(split.repeat(2)), now.generator)
+        new = Gaussians.cat(gaussians.select(clone), parts)
+        optimiser.append(new)
+        if split.numel():
+            optimiser.select(torch.cat([stays, stays.new_ones(new.count)]))
+        return Refinement(cloned=clone.numel(), split=split.numel())
+
+    def _parts(self, gaussians: Gaussians, generator: torch.Generator) -> Gaussians:
+        """Draws centres from the Gaussians themselves and shrinks them by 1.6."""
+        device, dtype = gaussians.device, gaussians.means.dtype
+        noise = torch.randn(gaussians.count, 3, generator=generator, device=device, dtype=dtype) * gaussians.scales
+        gaussians.means = gaussians.means + (rotations(gaussians.quats) @ noise[:, :, None])[:, :, 0]
+        gaussians.log_scales = gaussians.log_scales - torch.tensor(1.6, dtype=dtype).log().item()
+        if self.revised_opacity:
+            gaussians.opacity_logits = logit(1 - (1 - gaussians.opacities).sqrt())
+        return gaussians
+
+    def prune(self, optimiser: Optimiser, extent: float, big_too: bool) -> int:
+        """Removes transparent, huge (if ``big_too``) and non-finite Gaussians; returns how many."""
+        gaussians = optimiser.gaussians.detach()
+        keep = (gaussians.opacities >= self.prune_opacity) & finite(gaussians)
+        if big_too:
+            keep &= gaussians.scales.amax(-1) <= self.prune_scale3d * extent
+        removed = gaussians.count - int(keep.sum())
+        if removed:
+            optimiser.select(keep)
+        return removed
+
+    def reset_opacities(self, optimiser: Optimiser) -> None:
+        """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
+        limit = logit(torch.tensor(2 * self.prune_opacity)).item()
+        optimiser.gaussians.opacity_logits.data.clamp_(max=limit)
+        optimiser.zero_parameter("opacity_logits")

@@ -1,0 +1,49 @@
+"""No density control: the number of Gaussians stays as it was at the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.train.densify.situation import Refinement, Situation, finite
+from luxel.render.train.optimiser import Optimiser
+
+
+@dataclass
+class FixedCount:
+    """Keeps the starting Gaussians; those that have faded away are removed."""
+
+    prune_opacity: float = 0.005
+    """Gaussians less opaque than this are removed; 0 keeps all."""
+    refine_every: int = 500
+    """Steps between removals."""
+
+    def check(self) -> None:
+        """Raises LuxelError for options that make no sense."""
+        if not 0 <= self.prune_opacity < 1 or self.refine_every < 1:
+            raise LuxelError(
+                "Strategy options: prune_opacity must lie in 0 to 1, refine_every must be at least 1.", "Correct them."
+            )
+
+    def wants_statistics(self, clock: float, steps: int) -> bool:
+        """Never."""
+        return False
+
+    def regulariser(self, gaussians: Gaussians) -> Tensor | None:
+        """None."""
+        return None
+
+    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+        """Removes what has faded, every ``refine_every`` steps."""
+        if now.step % self.refine_every or self.prune_opacity == 0:
+            return None
+        gaussians = optimiser.gaussians.detach()
+        keep = (gaussians.opacities >= self.prune_opacity) & finite(gaussians)
+        kept = int(keep.sum())
+        if kept == gaussians.count:
+            return None
+        optimiser.select(keep)
+        return Refinement(pruned=gaussians.count - kept)

@@ -1,0 +1,156 @@
+"""3DGS-MCMC: Gaussians as samples, moved by noise, relocated instead of cloned and split."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.train.densify.situation import Refinement, Situation, finite, logit, rotations
+from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.schedules import Window
+
+MOST_COPIES = 51  # binomial coefficients above this leave the range in which the alternating sum is accurate
+
+
+@dataclass
+class McmcStrategy:
+    """Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo".
+
+    Transparent Gaussians move onto opaque ones (eq. 9, the image stays the same), the count grows by 5 % a
+    refinement up to a cap, and noise shaped by each covariance lets transparent ones explore (SGLD, eq. 8). Starts
+    best from ``--init.opacity 0.5``. The numbers are for runs of 30,000 steps; shorter ones start after 5 %, act
+    every 2 % (not below 20 steps) and end after 5/6 of the run.
+    """
+
+    cap_max: int = 1_000_000
+    """Most Gaussians; `max_gaussians` lowers it further."""
+    growth: float = 0.05
+    """Share by which the count grows at each refinement."""
+    noise: float = 5e5
+    """Strength of the noise, times the learning rate of the centres."""
+    min_opacity: float = 0.005
+    """Gaussians at most this opaque are relocated."""
+    opacity_regulariser: float = 0.01
+    """Weight of the mean opacity in the loss."""
+    scale_regulariser: float = 0.01
+    """Weight of the mean scale in the loss."""
+    refine_start: int = 500
+    """Step after which relocation and growth start."""
+    refine_stop: int = 25_000
+    """Step at which they end."""
+    refine_every: int = 100
+    """Steps between refinements."""
+
+    def check(self) -> None:
+        """Raises LuxelError for options that make no sense."""
+        if not (self.refine_every >= 1 and self.cap_max >= 1 and self.growth >= 0 and 0 < self.min_opacity < 0.5):
+            raise LuxelError(
+                "Strategy options: refine_every and cap_max must be at least 1, growth not negative, "
+                "min_opacity between 0 and 0.5.",
+                "Correct them.",
+            )
+
+    def window(self, steps: int) -> Window:
+        """When relocation and growth happen in a run of ``steps`` steps."""
+        return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share=5 / 6)
+
+    def wants_statistics(self, clock: float, steps: int) -> bool:
+        """Never: nothing here looks at gradients."""
+        return False
+
+    def regulariser(self, gaussians: Gaussians) -> Tensor | None:
+        """Weighted mean opacity plus mean scale (eq. 11 with the published weights)."""
+        return self.opacity_regulariser * gaussians.opacities.mean() + self.scale_regulariser * gaussians.scales.mean()
+
+    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+        """Relocates and grows when it is time; adds noise after every step."""
+        done = None
+        if self.window(now.steps).acts(now.step, now.clock):
+            done = Refinement(relocated=self.relocate(optimiser, now.generator))
+            cap = self.cap_max if now.cap is None else min(self.cap_max, now.cap)
+            done.added = self.grow(optimiser, cap, now.generator)
+        self.add_noise(optimiser.gaussians, now.means_rate, now.generator)
+        return done
+
+    def relocate(self, optimiser: Optimiser, generator: torch.Generator) -> int:
+        """Moves every transparent Gaussian onto one drawn by opacity; returns how many moved."""
+        gaussians = optimiser.gaussians.detach()
+        alive = (gaussians.opacities > self.min_opacity) & finite(gaussians)
+        dead = (~alive).nonzero()[:, 0]
+        if dead.numel() in (0, gaussians.count):
+            return 0
+        source = _draw(torch.where(alive, gaussians.opacities, 0.0), dead.numel(), generator)
+        self._share(gaussians, source)
+        for tensor in gaussians.tensors().values():
+            tensor[dead] = tensor[source]
+        optimiser.zero(torch.cat([source, dead]))
+        return dead.numel()
+
+    def grow(self, optimiser: Optimiser, cap: int, generator: torch.Generator) -> int:
+        """Adds copies of Gaussians drawn by opacity, 5 % of the count; returns how many."""
+        gaussians = optimiser.gaussians.detach()
+        number = max(0, min(cap, int((1 + self.growth) * gaussians.count)) - gaussians.count)
+        if number == 0:
+            return 0
+        source = _draw(gaussians.opacities.nan_to_num(), number, generator)
+        self._share(gaussians, source)
+        optimiser.append(gaussians.select(source))
+        optimiser.zero(source)
+        return number
+
+    def _share(self, gaussians: Gaussians, source: Tensor) -> None:
+        """Gives the drawn Gaussians, in place, the opacity and scale at which all copies together look as before."""
+        copies = torch.bincount(source, minlength=gaussians.count)[source] + 1
+        opacity, factor = shared_appearance(gaussians.opacities[source], copies)
+        gaussians.opacity_logits[source] = logit(opacity.clamp_min(self.min_opacity))
+        gaussians.log_scales[source] = gaussians.log_scales[source] + factor.log()[:, None]
+
+    def add_noise(self, gaussians: Gaussians, rate: float, generator: torch.Generator) -> None:
+        """Moves centres by covariance times normal noise, gated to nearly transparent Gaussians (eq. 8)."""
+        held = gaussians.detach()
+        gate = torch.sigmoid(-100 * (held.opacities - 0.005)) * (rate * self.noise)
+        noise = torch.randn(
+            held.means.shape, generator=generator, device=held.means.device, dtype=held.means.dtype
+        )
+        rotation = rotations(held.quats)
+        local = (rotation.mT @ (noise * gate[:, None])[:, :, None]) * held.scales.square()[:, :, None]
+        held.means.add_((rotation @ local)[:, :, 0])
+
+
+def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
+    """Opacity and scale factor with which n coinciding copies look like one Gaussian did (eq. 9).
+
+    o' = 1 - (1 - o)^(1/n);  s'/s = o / sum_{i=1..n} sum_{k=0..i-1} C(i-1, k) (-1)^k o'^(k+1) / sqrt(k + 1).
+    Swapping the sums, sum_i C(i-1, k) = C(n, k+1).
+
+    Args:
+        opacity: before, in (0, 1), [M].
+        copies: how many share it, the original included, int64 [M]; counts above 51 are taken as 51.
+
+    Returns:
+        New opacities [M], and factors of the standard deviations [M].
+    """
+    n = copies.clamp(1, MOST_COPIES)
+    o = opacity.double()
+    shared = -torch.expm1(torch.log1p(-o.clamp(max=1 - 1e-9)) / n)
+    order = torch.arange(1, MOST_COPIES + 1, device=o.device, dtype=torch.float64)
+    table = torch.tensor(
+        [[math.comb(total, k) for k in range(1, MOST_COPIES + 1)] for total in range(MOST_COPIES + 1)],
+        dtype=torch.float64,
+        device=o.device,
+    )
+    signs = torch.where(order % 2 == 1, 1.0, -1.0) / order.sqrt()
+    total = (table[n] * signs * shared[:, None] ** order).sum(-1)
+    return shared.to(opacity.dtype), (o / total).to(opacity.dtype)
+
+
+def _draw(weights: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """Positions drawn with replacement in proportion to weights; torch.multinomial stops at 2^24 categories."""
+    cumulated = weights.double().cumsum(0)
+    u = torch.rand(number, generator=generator, device=weights.device, dtype=torch.float64) * cumulated[-1]
+    return torch.searchsorted(cumulated, u, right=True).clamp_max(weights.shape[0] - 1)

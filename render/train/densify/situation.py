@@ -1,0 +1,77 @@
+"""What a strategy of density control is told, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from luxel.render.primitives.gaussians import Gaussians
+
+
+@dataclass
+class Situation:
+    """The moment at which a strategy acts.
+
+    Args:
+        step: completed steps.
+        clock: the step that the schedules are at; differs from ``step`` in runs paced by time.
+        steps: length of the run.
+        extent: size of the scene in capture units (1.1 times the largest distance of a camera from their mean).
+        cap: most Gaussians allowed; None: any number.
+        means_rate: the present learning rate of the centres, extent included.
+        generator: random numbers on the device.
+        statistics: DensifyStatistics of the steps since the last refinement, or None.
+    """
+
+    step: int
+    clock: float
+    steps: int
+    extent: float
+    cap: int | None
+    means_rate: float
+    generator: torch.Generator
+    statistics: Any = None
+
+
+@dataclass
+class Refinement:
+    """What a strategy did: how many Gaussians were cloned, split, removed, relocated or added."""
+
+    cloned: int = 0
+    split: int = 0
+    pruned: int = 0
+    relocated: int = 0
+    added: int = 0
+    reset: bool = False
+
+    def as_dict(self) -> dict[str, int | bool]:
+        """The entries that are not 0, for metrics.jsonl."""
+        return {name: value for name, value in vars(self).items() if value}
+
+
+def rotations(quats: Tensor) -> Tensor:
+    """Rotation matrices of unnormalised quaternions wxyz, [N, 4] -> [N, 3, 3]."""
+    w, x, y, z = torch.nn.functional.normalize(quats, dim=-1).unbind(-1)
+    rows = [
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    ]
+    return torch.stack([torch.stack(row, -1) for row in rows], -2)
+
+
+def finite(gaussians: Gaussians) -> Tensor:
+    """Which Gaussians hold only finite numbers, bool [N]."""
+    good = torch.ones(gaussians.count, dtype=torch.bool, device=gaussians.device)
+    for tensor in gaussians.detach().tensors().values():
+        good &= tensor.flatten(1).isfinite().all(1) if tensor.dim() > 1 else tensor.isfinite()
+    return good
+
+
+def logit(opacity: Tensor) -> Tensor:
+    """The inverse of the sigmoid, kept finite."""
+    return opacity.clamp(1e-7, 1 - 1e-6).logit()

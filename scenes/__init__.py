@@ -1,0 +1,19 @@
+"""luxel.scenes: captures, structure from motion, scene files, camera paths and made-up scenes."""
+
+from luxel.scenes.capture import Capture, open
+from luxel.scenes.demo import demo_path
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.ply import load_gaussians, load_points, save_gaussians, save_points
+from luxel.scenes.scene_files import load_scene
+
+__all__ = [
+    "Capture",
+    "CaptureError",
+    "demo_path",
+    "load_gaussians",
+    "load_points",
+    "load_scene",
+    "open",
+    "save_gaussians",
+    "save_points",
+]

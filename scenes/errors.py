@@ -1,0 +1,9 @@
+"""The error of everything that reads captures and scene files."""
+
+from __future__ import annotations
+
+from luxel.render.errors import LuxelError
+
+
+class CaptureError(LuxelError):
+    """A capture or scene file cannot be used: the message names the file or frame, and what to do."""

@@ -1,0 +1,118 @@
+"""Poses as files give them, and where a capture's scene lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from luxel.scenes.errors import CaptureError
+
+OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
+
+
+def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
+    """A camera-to-world matrix as a file gives it, made exactly rigid, float64 [4, 4].
+
+    A uniform scale on the axes is dropped: the camera's position is the last column all the same.
+
+    Raises:
+        CaptureError: absent, not 3x4 or 4x4, not finite, singular, mirrored or sheared.
+    """
+    remedy = "Correct the matrix, or remove the frame from the file."
+    if matrix is None:
+        raise CaptureError(f"{where}: there is no transform_matrix.", remedy)
+    try:
+        given = np.array(matrix, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise CaptureError(f"{where}: transform_matrix is not a table of numbers.", remedy) from None
+    if given.shape not in ((4, 4), (3, 4)):
+        raise CaptureError(f"{where}: transform_matrix must be 4x4, got {list(given.shape)}.", remedy)
+    if not np.isfinite(given).all():
+        raise CaptureError(f"{where}: transform_matrix holds NaN or infinity.", remedy)
+    if given.shape[0] == 4 and not np.allclose(given[3], [0, 0, 0, 1], atol=1e-3):
+        raise CaptureError(f"{where}: the last row of transform_matrix must be 0 0 0 1.", remedy)
+    left, stretch, right = np.linalg.svd(given[:3, :3])
+    if not (np.isfinite(stretch).all() and stretch[0] < 1e15 and stretch[2] > 1e-6 * stretch[0] > 0):
+        raise CaptureError(f"{where}: transform_matrix is singular.", remedy)
+    if stretch[0] > 1.02 * stretch[2]:
+        raise CaptureError(f"{where}: transform_matrix is no rotation: its axes are stretched or sheared.", remedy)
+    rotation = left @ right
+    if np.linalg.det(rotation) < 0:
+        raise CaptureError(f"{where}: transform_matrix mirrors the scene (its determinant is negative).", remedy)
+    out = np.eye(4)
+    out[:3, :3], out[:3, 3] = rotation, given[:3, 3]
+    return out
+
+
+def invert_rigid(matrix: np.ndarray) -> np.ndarray:
+    """The inverse of a rigid transform, [4, 4]."""
+    out = np.eye(4)
+    out[:3, :3] = matrix[:3, :3].T
+    out[:3, 3] = -matrix[:3, :3].T @ matrix[:3, 3]
+    return out
+
+
+def rotation_from_quaternion(wxyz: Sequence[float], where: str) -> np.ndarray:
+    """Rotation matrix [3, 3] of a quaternion of any length.
+
+    Raises:
+        CaptureError: the quaternion is zero or not finite.
+    """
+    q = np.asarray(wxyz, np.float64)
+    length = np.linalg.norm(q)
+    if not (np.isfinite(length) and length > 1e-12):
+        raise CaptureError(f"{where}: the rotation {list(wxyz)} is no quaternion.", "Export the model again.")
+    w, x, y, z = q / length
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def estimate_up(cam_to_world: np.ndarray) -> np.ndarray | None:
+    """The world's up direction, from cameras that people hold level.
+
+    Level cameras have their x axes in the horizontal plane, so up is the direction most nearly
+    perpendicular to all of them. Where that is ambiguous (all look the same way), or far from what the
+    cameras themselves call up, their mean upward direction is taken.
+
+    Args:
+        cam_to_world: OpenCV poses, [V, 4, 4].
+
+    Returns:
+        Unit vector [3], or None when the cameras' upward directions cancel out.
+    """
+    mean = -cam_to_world[:, :3, 1].mean(axis=0)
+    length = np.linalg.norm(mean)
+    if not length > 0.1:
+        return None
+    mean = mean / length
+    _, spread, axes = np.linalg.svd(cam_to_world[:, :3, 0], full_matrices=True)
+    if len(spread) < 3 or spread[1] < 0.2 * spread[0] or spread[2] > 0.7 * spread[1]:
+        return mean
+    level = axes[2] * np.sign(axes[2] @ mean)
+    return level if level @ mean > np.cos(np.radians(40)) else mean
+
+
+def estimate_centre(cam_to_world: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Where the cameras look: the point nearest to all optical axes, else the median of the points, [3].
+
+    Args:
+        cam_to_world: OpenCV poses, [V, 4, 4].
+        points: point cloud, [P, 3]; may be empty.
+    """
+    origin, direction = cam_to_world[:, :3, 3], cam_to_world[:, :3, 2]
+    across = np.eye(3) - direction[:, :, None] * direction[:, None, :]
+    system, target = across.sum(axis=0), (across @ origin[:, :, None]).sum(axis=0)[:, 0]
+    if np.linalg.cond(system) < 1e3:
+        centre = np.linalg.solve(system, target)
+        ahead = ((centre - origin) * direction).sum(axis=1)
+        if (ahead > 0).mean() > 0.8:
+            return centre
+    if len(points):
+        return np.median(points, axis=0).astype(np.float64)
+    return origin.mean(axis=0) + direction.mean(axis=0)

@@ -1,0 +1,176 @@
+"""Lenses of photographs and the way from their distorted pixels to those of a pinhole camera."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import cv2
+import numpy as np
+
+from luxel.scenes.errors import CaptureError
+
+# COLMAP's models as (focal lengths, coefficients in OpenCV's order k1 k2 p1 p2 k3 k4 k5 k6, or k1..k4 of a
+# fisheye). The number of parameters follows: focal lengths, two for the principal point, coefficients.
+COLMAP_MODELS: dict[str, tuple[int, tuple[str, ...], bool]] = {
+    "SIMPLE_PINHOLE": (1, (), False),
+    "PINHOLE": (2, (), False),
+    "SIMPLE_RADIAL": (1, ("k1",), False),
+    "RADIAL": (1, ("k1", "k2"), False),
+    "OPENCV": (2, ("k1", "k2", "p1", "p2"), False),
+    "FULL_OPENCV": (2, ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6"), False),
+    "OPENCV_FISHEYE": (2, ("k1", "k2", "k3", "k4"), True),
+    "SIMPLE_RADIAL_FISHEYE": (1, ("k1",), True),
+    "RADIAL_FISHEYE": (1, ("k1", "k2"), True),
+}
+PLANAR_ORDER = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6")
+FISHEYE_ORDER = ("k1", "k2", "k3", "k4")
+
+
+@dataclass(frozen=True)
+class Lens:
+    """Intrinsics of a photograph as it was taken; the centre of the image is cx = width / 2.
+
+    Args:
+        width, height: pixels.
+        fx, fy, cx, cy: focal lengths and principal point in pixels.
+        distortion: OpenCV's k1 k2 p1 p2 k3 k4 k5 k6, or k1 k2 k3 k4 of its fisheye model. Empty: a pinhole.
+        fisheye: whether the coefficients are those of OpenCV's fisheye model.
+    """
+
+    width: int
+    height: int
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+    distortion: tuple[float, ...] = ()
+    fisheye: bool = False
+
+    @staticmethod
+    def create(
+        width: int,
+        height: int,
+        focal: tuple[float, float],
+        centre: tuple[float, float],
+        coefficients: dict[str, float],
+        *,
+        fisheye: bool = False,
+        where: str,
+    ) -> Lens:
+        """A lens from named coefficients, checked.
+
+        Raises:
+            CaptureError: the size or a focal length is not positive, or a number is not finite; the message
+                begins with ``where``.
+        """
+        order = FISHEYE_ORDER if fisheye else PLANAR_ORDER
+        values = [float(coefficients.get(name, 0.0)) for name in order]
+        while values and values[-1] == 0.0 and not fisheye:
+            values.pop()
+        numbers = np.array([*focal, *centre, *values], float)
+        if not (0 < width < 1 << 20 and 0 < height < 1 << 20):
+            raise CaptureError(f"{where}: the image size {width}x{height} makes no sense.", "Correct the size.")
+        if not np.isfinite(numbers).all() or not min(focal) > 0:
+            raise CaptureError(
+                f"{where}: focal lengths must be positive and all intrinsics finite, got {numbers.tolist()}.",
+                "Correct the intrinsics, or delete the file to estimate poses from the photographs.",
+            )
+        return Lens(width, height, *focal, *centre, tuple(values), fisheye)
+
+    @property
+    def distorted(self) -> bool:
+        """Whether pixels have to be moved to get a pinhole image."""
+        return self.fisheye or any(self.distortion)
+
+    def resized(self, width: int, height: int) -> Lens:
+        """The lens of the same photograph resized to width x height pixels."""
+        x, y = width / self.width, height / self.height
+        return replace(
+            self, width=width, height=height, fx=self.fx * x, fy=self.fy * y, cx=self.cx * x, cy=self.cy * y
+        )
+
+    def matrix(self) -> np.ndarray:
+        """OpenCV's camera matrix, [3, 3]: there, the centre of the first pixel is at 0, not at 0.5."""
+        return np.array([[self.fx, 0, self.cx - 0.5], [0, self.fy, self.cy - 0.5], [0, 0, 1]])
+
+
+def undistort_points(lens: Lens, pixels: np.ndarray) -> np.ndarray:
+    """Distorted pixels (OpenCV coordinates: first centre at 0) to directions x/z, y/z; [P, 2] -> [P, 2]."""
+    source = np.ascontiguousarray(pixels, np.float64).reshape(-1, 1, 2)
+    coefficients = np.array(lens.distortion or (0.0,) * 4, np.float64)
+    if lens.fisheye:
+        return cv2.fisheye.undistortPoints(source, lens.matrix(), coefficients).reshape(-1, 2)
+    criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, 100, 1e-10)
+    padded = np.zeros(4 if len(coefficients) <= 4 else 5 if len(coefficients) == 5 else 8)
+    padded[: len(coefficients)] = coefficients
+    return cv2.undistortPoints(source, lens.matrix(), padded, criteria=criteria).reshape(-1, 2)
+
+
+def distort_points(lens: Lens, directions: np.ndarray) -> np.ndarray:
+    """Directions x/z, y/z to distorted pixels (OpenCV coordinates), [P, 2] -> [P, 2]; the model as written."""
+    x, y = np.moveaxis(np.asarray(directions, np.float64), -1, 0)
+    if lens.fisheye:
+        k1, k2, k3, k4 = (*lens.distortion, 0.0, 0.0, 0.0, 0.0)[:4]
+        r = np.hypot(x, y)
+        theta = np.arctan(r)
+        t2 = theta * theta
+        bent = theta * (1 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4))))
+        ratio = np.where(r > 1e-12, bent / np.maximum(r, 1e-12), 1.0)
+        u, v = x * ratio, y * ratio
+    else:
+        k1, k2, p1, p2, k3, k4, k5, k6 = (*lens.distortion, *(0.0,) * 8)[:8]
+        r2 = x * x + y * y
+        radial = (1 + r2 * (k1 + r2 * (k2 + r2 * k3))) / (1 + r2 * (k4 + r2 * (k5 + r2 * k6)))
+        u = x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x)
+        v = y * radial + p1 * (r2 + 2 * y * y) + 2 * p2 * x * y
+    return np.stack([u * lens.fx + lens.cx - 0.5, v * lens.fy + lens.cy - 0.5], axis=-1)
+
+
+def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
+    """The pinhole camera of the same image size that sees the largest upright rectangle free of gaps.
+
+    Raises:
+        CaptureError: the distortion cannot be undone within the image (as with a field of view of 180
+            degrees, or coefficients that fold the image over).
+    """
+    if not lens.distorted:
+        return replace(lens, distortion=(), fisheye=False)
+    w, h = lens.width, lens.height
+    x, y = np.linspace(0, w - 1, 65), np.linspace(0, h - 1, 65)
+    left, right = np.stack([np.zeros(65), y], 1), np.stack([np.full(65, w - 1.0), y], 1)
+    top, bottom = np.stack([x, np.zeros(65)], 1), np.stack([x, np.full(65, h - 1.0)], 1)
+    border = np.concatenate([left, right, top, bottom])
+    directions = undistort_points(lens, border)
+    error = np.abs(distort_points(lens, directions) - border).max()
+    inner = (
+        directions[:65, 0].max(),
+        directions[65:130, 0].min(),
+        directions[130:195, 1].max(),
+        directions[195:, 1].min(),
+    )
+    if not (error < 1.0 and np.isfinite(directions).all() and inner[0] < inner[1] and inner[2] < inner[3]):
+        raise CaptureError(
+            f"{where}: the lens distortion {list(lens.distortion)} cannot be undone up to the image border.",
+            "Check the coefficients and their order (k1 k2 p1 p2), or undistort the photographs beforehand.",
+        )
+    fx, fy = max(w - 1, 1) / (inner[1] - inner[0]), max(h - 1, 1) / (inner[3] - inner[2])
+    return Lens(w, h, float(fx), float(fy), float(0.5 - inner[0] * fx), float(0.5 - inner[2] * fy))
+
+
+@lru_cache(maxsize=4)
+def undistortion_maps(lens: Lens) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Where each pixel of ``pinhole_of(lens)`` lies in the photograph: two maps for cv2.remap, [H, W].
+
+    The third array, uint8 [H, W], is 0 where the photograph holds no data; None if that is nowhere.
+    """
+    target = pinhole_of(lens)
+    column = (np.arange(lens.width) + 0.5 - target.cx) / target.fx
+    row = (np.arange(lens.height) + 0.5 - target.cy) / target.fy
+    directions = np.stack(np.meshgrid(column, row), axis=-1)
+    source = distort_points(lens, directions)
+    # A hundredth of a pixel of slack: the rectangle was found on a grid, and by iteration.
+    inside = (source >= -0.01).all(-1) & (source[..., 0] <= lens.width - 0.99)
+    inside &= source[..., 1] <= lens.height - 0.99
+    known = None if inside.all() else inside.astype(np.uint8)
+    return source[..., 0].astype(np.float32), source[..., 1].astype(np.float32), known

@@ -1,0 +1,256 @@
+"""PLY files: coloured points, and Gaussians in the layout of the 3DGS authors (INRIA)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from luxel.render.camera import Points
+from luxel.render.primitives.gaussians import SH_C0, Gaussians
+from luxel.scenes.errors import CaptureError
+
+TYPES = {
+    **dict.fromkeys(("char", "int8"), "i1"),
+    **dict.fromkeys(("uchar", "uint8"), "u1"),
+    **dict.fromkeys(("short", "int16"), "i2"),
+    **dict.fromkeys(("ushort", "uint16"), "u2"),
+    **dict.fromkeys(("int", "int32"), "i4"),
+    **dict.fromkeys(("uint", "uint32"), "u4"),
+    **dict.fromkeys(("float", "float32"), "f4"),
+    **dict.fromkeys(("double", "float64"), "f8"),
+}
+HEADER_LIMIT = 1 << 16
+EXPORT_AGAIN = "Export the file again, as plain (uncompressed) PLY."
+
+
+@dataclass
+class PlyHeader:
+    """Format, number of vertices, their properties (name, numpy type) and where the data begin."""
+
+    format: str
+    count: int
+    properties: list[tuple[str, str]]
+    offset: int
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole file.
+
+    Raises:
+        CaptureError: it is missing, unreadable, or empty.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CaptureError(f"{path}: the file cannot be read ({reason}).", "Check the path.") from None
+    if not data:
+        raise CaptureError(f"{path}: the file is empty (zero bytes).", "Copy or export it again.")
+    return data
+
+
+def read_header(path: Path, data: bytes) -> PlyHeader:
+    """The header; only the element ``vertex`` is of interest, and it must come first.
+
+    Raises:
+        CaptureError: this is not a PLY file that can be read.
+    """
+    lines = []
+    position = 0
+    while not lines or lines[-1] != "end_header":
+        end = data.find(b"\n", position, HEADER_LIMIT)
+        if end < 0:
+            raise CaptureError(f"{path}: the PLY header does not end.", EXPORT_AGAIN)
+        lines.append(data[position:end].decode("latin-1").strip())
+        position = end + 1
+    if lines[0] != "ply":
+        raise CaptureError(f"{path}: this is not a PLY file.", EXPORT_AGAIN)
+    kind, count, current, properties = "", -1, "", []
+    try:
+        for words in (line.split() for line in lines[1:-1]):
+            match words:
+                case ["format", name, *_]:
+                    kind = name
+                case ["element", "vertex", number]:
+                    if current:
+                        raise ValueError("elements before the vertices")
+                    current, count = "vertex", int(number)
+                case ["element", name, _]:
+                    current = current if current == "" and name == "vertex" else f"other {name}"
+                case ["property", "list", *_]:
+                    if current == "vertex":
+                        raise ValueError("lists among the vertex properties")
+                case ["property", type_name, name]:
+                    if current == "vertex":
+                        properties.append((name, TYPES[type_name]))
+    except (ValueError, KeyError) as error:
+        raise CaptureError(f"{path}: the PLY header cannot be read ({error}).", EXPORT_AGAIN) from None
+    names = [name for name, _ in properties]
+    if kind not in ("ascii", "binary_little_endian", "binary_big_endian"):
+        raise CaptureError(f"{path}: unknown PLY format {kind!r}.", EXPORT_AGAIN)
+    if count < 0 or not properties or len(set(names)) != len(names):
+        raise CaptureError(f"{path}: the PLY file has no usable vertices.", EXPORT_AGAIN)
+    return PlyHeader(kind, count, properties, position)
+
+
+def read_vertices(path: Path) -> np.ndarray:
+    """The vertices as a structured array with native byte order, [P].
+
+    Raises:
+        CaptureError: the file is missing, cut short, or says counts that it cannot hold.
+    """
+    data = read_bytes(path)
+    header = read_header(path, data)
+    order = ">" if header.format == "binary_big_endian" else "<"
+    layout = np.dtype([(name, order + kind) for name, kind in header.properties])
+    room = len(data) - header.offset
+    smallest = 2 * len(header.properties) - 1 if header.format == "ascii" else layout.itemsize
+    if header.count * smallest > room:
+        raise CaptureError(
+            f"{path}: cut short: {header.count} vertices are announced, but only {room} bytes follow.",
+            "Copy or export the file again.",
+        )
+    if header.format != "ascii":
+        raw = np.frombuffer(data, layout, header.count, header.offset)
+        return raw.astype(layout.newbyteorder("="))
+    words = data[header.offset :].split(maxsplit=header.count * len(header.properties))
+    try:
+        words = words[: header.count * len(header.properties)]
+        table = np.array(words, dtype=np.float64).reshape(header.count, len(header.properties))
+    except ValueError:
+        raise CaptureError(
+            f"{path}: cut short or no numbers among the vertices.", "Copy or export the file again."
+        ) from None
+    out = np.empty(header.count, layout.newbyteorder("="))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for index, (name, _) in enumerate(header.properties):
+            out[name] = table[:, index]
+    return out
+
+
+def _need(path: Path, vertices: np.ndarray, names: Iterable[str], what: str) -> np.ndarray:
+    held = vertices.dtype.names or ()
+    missing = [name for name in names if name not in held]
+    if "packed_position" in held:
+        raise CaptureError(f"{path}: compressed PLY is not read.", EXPORT_AGAIN)
+    if missing:
+        raise CaptureError(f"{path}: {what} need the properties {', '.join(missing)}.", EXPORT_AGAIN)
+    with np.errstate(over="ignore"):
+        return np.stack([vertices[name].astype(np.float32) for name in names], axis=-1)
+
+
+def load_points(path: str | Path) -> Points:
+    """A coloured point cloud; grey where the file has no colours. Points that are not finite are left out.
+
+    Raises:
+        CaptureError: the file cannot be read or has no points.
+    """
+    path = Path(path)
+    vertices = read_vertices(path)
+    xyz = _need(path, vertices, ("x", "y", "z"), "points")
+    held = vertices.dtype.names or ()
+    channels = next((c for c in (("red", "green", "blue"), ("r", "g", "b")) if set(c) <= set(held)), None)
+    rgb = np.full((len(xyz), 3), 128, np.uint8)
+    if channels:
+        kind = vertices.dtype[channels[0]]
+        full = 1.0 if kind.kind == "f" else 65535.0 if kind.itemsize == 2 else 255.0
+        colours = np.stack([vertices[c].astype(np.float64) for c in channels], -1) * (255 / full)
+        rgb = np.clip(np.nan_to_num(colours) + 0.5, 0, 255).astype(np.uint8)
+    elif {"f_dc_0", "f_dc_1", "f_dc_2"} <= set(held):
+        dc = np.stack([vertices[f"f_dc_{c}"].astype(np.float64) for c in range(3)], -1)
+        rgb = np.clip(np.nan_to_num(0.5 + SH_C0 * dc) * 255 + 0.5, 0, 255).astype(np.uint8)
+    finite = np.isfinite(xyz).all(axis=1)
+    if not finite.any():
+        raise CaptureError(f"{path}: there are no points in it.", "Remove the file or export it again.")
+    return Points(np.ascontiguousarray(xyz[finite]), np.ascontiguousarray(rgb[finite]))
+
+
+def load_gaussians(path: str | Path) -> Gaussians:
+    """Gaussians from the INRIA layout: f_dc_*, f_rest_* (channel by channel), opacity, scale_*, rot_*.
+
+    Raises:
+        CaptureError: the file cannot be read or holds no Gaussians.
+    """
+    path = Path(path)
+    vertices = read_vertices(path)
+    parts = {
+        "means": _need(path, vertices, ("x", "y", "z"), "Gaussians"),
+        "quats": _need(path, vertices, [f"rot_{i}" for i in range(4)], "Gaussians"),
+        "log_scales": _need(path, vertices, [f"scale_{i}" for i in range(3)], "Gaussians"),
+        "opacity_logits": _need(path, vertices, ["opacity"], "Gaussians")[:, 0],
+        "sh_dc": _need(path, vertices, [f"f_dc_{i}" for i in range(3)], "Gaussians"),
+    }
+    rest = sum(1 for name in vertices.dtype.names or () if name.startswith("f_rest_"))
+    if rest not in (0, 9, 24, 45):
+        raise CaptureError(f"{path}: {rest} f_rest properties fit no SH degree (0, 9, 24 or 45).", EXPORT_AGAIN)
+    flat = np.zeros((len(vertices), 0), np.float32)
+    if rest:
+        flat = _need(path, vertices, [f"f_rest_{i}" for i in range(rest)], "Gaussians")
+    parts["sh_rest"] = flat.reshape(len(vertices), 3, rest // 3).transpose(0, 2, 1)
+    return Gaussians(**{name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in parts.items()})
+
+
+def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
+    """Writes beside ``path`` and renames, so that an interrupted write leaves the old file as it was.
+
+    Raises:
+        CaptureError: there is no permission or no room.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise CaptureError(
+            f"{path}: the file cannot be written ({error.strerror or error}).",
+            "Check the permissions of the folder and the free space; what was there before is unchanged.",
+        ) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _write(path: Path, table: np.ndarray) -> None:
+    names = {"f4": "float", "u1": "uchar"}
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}"]
+    lines += [f"property {names[table.dtype[n].str[1:]]} {n}" for n in table.dtype.names or ()]
+    write_atomically(path, [("\n".join([*lines, "end_header"]) + "\n").encode(), table.tobytes()])
+
+
+def save_points(path: str | Path, points: Points) -> None:
+    """Writes x y z (float) and red green blue (uchar), binary, through a temporary file."""
+    layout = [(n, "<f4") for n in ("x", "y", "z")] + [(n, "u1") for n in ("red", "green", "blue")]
+    table = np.empty(len(points.xyz), layout)
+    for index, name in enumerate(("x", "y", "z")):
+        table[name] = points.xyz[:, index]
+    for index, name in enumerate(("red", "green", "blue")):
+        table[name] = points.rgb[:, index]
+    _write(Path(path), table)
+
+
+def save_gaussians(path: str | Path, gaussians: Gaussians) -> None:
+    """Writes the INRIA layout, binary, through a temporary file; normals are zero, as there.
+
+    Raises:
+        CaptureError: there is no permission or no room.
+    """
+    held = {name: tensor.detach().cpu().float().numpy() for name, tensor in gaussians.tensors().items()}
+    rest = held["sh_rest"].transpose(0, 2, 1).reshape(gaussians.count, -1)
+    columns = [held["means"], np.zeros_like(held["means"]), held["sh_dc"], rest]
+    columns += [held["opacity_logits"][:, None], held["log_scales"], held["quats"]]
+    names = ["x", "y", "z", "nx", "ny", "nz", *(f"f_dc_{i}" for i in range(3))]
+    names += [f"f_rest_{i}" for i in range(rest.shape[1])] + ["opacity"]
+    names += [f"scale_{i}" for i in range(3)] + [f"rot_{i}" for i in range(4)]
+    flat = np.ascontiguousarray(np.concatenate(columns, axis=1), "<f4")
+    _write(Path(path), flat.view([(name, "<f4") for name in names])[:, 0])

@@ -1,0 +1,45 @@
+""".splat files (antimatter15): 32 bytes a Gaussian, colours without view dependence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from luxel.render.primitives.gaussians import SH_C0, Gaussians
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.ply import read_bytes
+
+LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
+
+
+def load_splat(path: str | Path) -> Gaussians:
+    """Gaussians of SH degree 0 from a .splat file.
+
+    A record is position (3 floats), scale (3 floats, linear), colour and opacity (4 bytes), and the
+    quaternion wxyz as bytes around 128.
+
+    Raises:
+        CaptureError: the file cannot be read, or its size is no multiple of 32 bytes.
+    """
+    path = Path(path)
+    data = read_bytes(path)
+    if len(data) % LAYOUT.itemsize:
+        raise CaptureError(
+            f"{path}: cut short or no .splat file: {len(data)} bytes are no multiple of {LAYOUT.itemsize}.",
+            "Copy or export the file again.",
+        )
+    table = np.frombuffer(data, LAYOUT)
+    # A byte cannot say fully clear or fully opaque to a logit: half a step from either end stands for it.
+    opacity = np.clip(table["rgba"][:, 3].astype(np.float64) / 255, 0.5 / 255, 1 - 0.5 / 255)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        log_scales = np.log(np.maximum(table["scale"], np.float32(1e-12)))
+    return Gaussians(
+        means=torch.from_numpy(np.array(table["mean"])),
+        quats=torch.from_numpy((table["quat"].astype(np.float32) - 128) / 128),
+        log_scales=torch.from_numpy(log_scales),
+        opacity_logits=torch.from_numpy(np.log(opacity / (1 - opacity)).astype(np.float32)),
+        sh_dc=torch.from_numpy((table["rgba"][:, :3].astype(np.float32) / 255 - 0.5) / SH_C0),
+        sh_rest=torch.zeros(len(table), 0, 3),
+    )

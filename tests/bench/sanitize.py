@@ -1,0 +1,251 @@
+"""A small run of every kernel, to be watched by compute-sanitizer; its results are compared with the CPU's.
+
+What it covers
+    Rasterizer forward and backward: every channel count (colour, depth, normals, features), antialiasing,
+    absolute gradients and statistics, camera and background gradients, batches of cameras, SH degrees 0-3,
+    image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera, NaN and infinite
+    parameters, one that fills the image, thousands on one tile. Photometric loss with both paddings, with and
+    without weights. Adam over several groups, dense and for visible rows only.
+
+How to run
+    PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
+        python tests/bench/sanitize.py
+    compute-sanitizer --tool racecheck --error-exitcode 99 python tests/bench/sanitize.py
+    Without torch's memory cache each tensor is an allocation of its own, so that an access beyond it is seen.
+    --device cpu runs the same cases on the CPU backend alone. Prints one line per case; exit status 1 where a
+    case failed or differs from the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.ops.adam import fused_adam_
+from luxel.render.ops.loss import photometric_loss
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import DensifyStatistics, rasterize
+
+TOLERANCE = 2e-3  # of the largest value; a splat at the edge of a cut-off may differ
+
+
+def cloud(count: int, seed: int, *, degree: int = 3, scale: float = 0.1) -> Gaussians:
+    """Random Gaussians in the unit ball around the origin, on the CPU."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    return Gaussians(
+        means=0.4 * normal(count, 3),
+        quats=normal(count, 4),
+        log_scales=math.log(scale) + 0.3 * normal(count, 3),
+        opacity_logits=normal(count),
+        sh_dc=normal(count, 3),
+        sh_rest=0.1 * normal(count, (degree + 1) ** 2 - 1, 3),
+    )
+
+
+def camera_at(angle: float, width: int, height: int) -> Camera:
+    """A camera on a circle around the origin."""
+    eye = (3 * math.cos(angle), 3 * math.sin(angle), 0.5)
+    return Camera.look_at(eye, (0, 0, 0), width=width, height=height)
+
+
+def gaussian_cases() -> dict[str, Gaussians]:
+    """Gaussians that hurt, by name."""
+    broken = cloud(60, 2)
+    broken.means[0, 0], broken.means[1, 2] = math.nan, math.inf
+    broken.quats[2] = 0
+    broken.quats[3, 1] = math.nan
+    broken.log_scales[4], broken.log_scales[5] = 200, -200
+    broken.opacity_logits[6], broken.opacity_logits[7] = math.nan, -math.inf
+    broken.sh_dc[8, 0] = math.nan
+    broken.opacity_logits[8] = -math.inf
+    behind = cloud(40, 3)
+    behind.means += torch.tensor([30.0, 0, 0])
+    huge = cloud(5, 4, scale=50)
+    pile = cloud(3000, 5, scale=0.004)
+    pile.means *= 0.01
+    return {
+        "usual": cloud(300, 1),
+        "none": Gaussians.empty(),
+        "one": cloud(1, 6),
+        "broken": broken,
+        "behind": behind,
+        "huge": huge,
+        "pile": pile,
+        "degree 0": cloud(100, 7, degree=0),
+        "degree 1": cloud(100, 8, degree=1),
+        "degree 2": cloud(100, 9, degree=2),
+    }
+
+
+def raster(
+    gaussians: Gaussians, camera: Camera, device: torch.device, feature_count: int = 0, **options: Any
+) -> dict[str, Tensor]:
+    """One forward and backward pass; all outputs and gradients, on the CPU."""
+    leaves = gaussians.to(device).detach().requires_grad_()
+    camera = camera.to(device)
+    camera.world_to_cam.requires_grad_()
+    background = torch.tensor([0.2, 0.5, 0.8], device=device, requires_grad=True)
+    features = None
+    if feature_count:
+        generator = torch.Generator().manual_seed(feature_count)
+        features = (
+            torch.randn(gaussians.count, feature_count, generator=generator).to(device).requires_grad_()
+        )
+    statistics = DensifyStatistics.zeros(gaussians.count, device)
+    frame = rasterize(
+        leaves, camera, background=background, features=features, statistics=statistics, **options
+    )
+    outputs = {
+        name: value
+        for name in ("rgb", "alpha", "depth", "median_depth", "normals", "features", "count")
+        if (value := getattr(frame, name)) is not None
+    }
+    loss = torch.zeros((), device=device)
+    for k, (name, value) in enumerate(outputs.items()):
+        if value.requires_grad:
+            weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(k)).to(device)
+            loss = loss + (value * weights).mean()
+        outputs[name] = value.detach().cpu()
+    if loss.requires_grad:
+        loss.backward()
+    inputs = {**leaves.tensors(), "world_to_cam": camera.world_to_cam, "background": background}
+    if features is not None:
+        inputs["features"] = features
+    for name, value in inputs.items():
+        if value.grad is not None:
+            outputs[f"g_{name}"] = value.grad.cpu()
+    for name in ("grad_norm", "abs_grad_norm", "visible", "max_radius"):
+        outputs[f"statistics {name}"] = getattr(statistics, name).float().cpu()
+    return outputs
+
+
+def loss_case(
+    device: torch.device, shape: tuple[int, ...], weighted: bool, padding: Any
+) -> dict[str, Tensor]:
+    """The photometric loss of two random images and its gradient."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    rgb = torch.rand(*shape, 3, generator=generator).to(device).requires_grad_()
+    target = torch.rand(*shape, 3, generator=generator).to(device)
+    weight = (torch.rand(*shape, generator=generator) > 0.3).float().to(device) if weighted else None
+    loss = photometric_loss(rgb, target, weight, 0.2, padding)
+    loss.backward()
+    assert rgb.grad is not None
+    return {"loss": loss.detach().cpu(), "g_rgb": rgb.grad.cpu()}
+
+
+def adam_case(device: torch.device, masked: bool) -> dict[str, Tensor]:
+    """Two steps over six groups of 133 rows."""
+    generator = torch.Generator().manual_seed(12)
+    shapes = [(133, 3), (133, 4), (133, 3), (133,), (133, 3), (133, 15, 3)]
+
+    def fresh() -> list[Tensor]:
+        return [torch.randn(*shape, generator=generator).to(device) for shape in shapes]
+
+    params, grads = fresh(), fresh()
+    first, second = ([torch.zeros_like(p) for p in params] for _ in range(2))
+    visible = (torch.rand(133, generator=generator) > 0.5).to(device) if masked else None
+    for step in (1, 2):
+        fused_adam_(params, grads, first, second, [1e-3] * 6, step, (0.9, 0.999), 1e-15, visible)
+    return {f"params {i}": p.cpu() for i, p in enumerate(params)}
+
+
+def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
+    """Every case by name, as a function of the device."""
+    out: dict[str, Callable[[torch.device], dict[str, Tensor]]] = {}
+    usual = cloud(300, 1)
+    everything: dict[str, Any] = {"depth": True, "normals": True}
+
+    def add(name: str, *arguments: Any, **options: Any) -> None:
+        out[name] = lambda device: raster(arguments[0], arguments[1], device, **options)
+
+    for name, gaussians in gaussian_cases().items():
+        add(f"raster {name}", gaussians, camera_at(0.3, 67, 45), **everything)
+    for width, height in ((1, 1), (16, 16), (17, 1), (3, 50), (129, 97)):
+        add(f"raster {width}x{height}", usual, camera_at(0.3, width, height), **everything)
+    for depth, normals in itertools.product((False, True), repeat=2):
+        add(
+            f"raster depth={depth} normals={normals}",
+            usual,
+            camera_at(1, 67, 45),
+            depth=depth,
+            normals=normals,
+        )
+    for count in (1, 2, 3, 4, 5, 8, 13, 16, 19):
+        add(f"raster features={count}", usual, camera_at(2, 67, 45), feature_count=count)
+    add("raster all features=16", usual, camera_at(2, 67, 45), feature_count=16, **everything)
+    add("raster antialiased", usual, camera_at(2, 67, 45), antialiased=True)
+    for degree in (0, 1, 2):
+        add(f"raster sh_degree={degree}", usual, camera_at(2, 67, 45), sh_degree=degree)
+    batch = Camera.stack([camera_at(0.7 * k, 67, 45) for k in range(3)])
+    add("raster batch of 3", usual, batch, **everything)
+    add("raster batch of 3, none", Gaussians.empty(), batch)
+    for shape, weighted, padding in itertools.product(
+        ((45, 67), (2, 33, 31), (7, 5), (1, 1)), (False, True), ("zero", "valid")
+    ):
+        out[f"loss {shape} weighted={weighted} {padding}"] = lambda device, s=shape, w=weighted, p=padding: (
+            loss_case(device, s, w, p)
+        )
+    for masked in (False, True):
+        out[f"adam masked={masked}"] = lambda device, m=masked: adam_case(device, m)
+    return out
+
+
+def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
+    """The largest ||found - truth|| / ||truth|| over all tensors and where it is; NaN must meet NaN."""
+    worst = (0.0, "")
+    for name, true in truth.items():
+        a, b = found[name].double(), true.double()
+        if not torch.equal(a.isfinite(), b.isfinite()):
+            return math.inf, f"{name}: not finite at other places"
+        scale = max(b.nan_to_num(0, 0, 0).norm().item(), 1e-6 * math.sqrt(max(1, b.numel())))
+        error = (a - b).nan_to_num(0, 0, 0).norm().item() / scale
+        if name in ("count", "median_depth"):  # a pixel at a cut-off may fall to either side
+            error = (
+                0.0 if (a != b).double().mean().nan_to_num(0).item() < 0.02 or error < TOLERANCE else error
+            )
+        worst = max(worst, (error, name))
+    return worst
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the cases; the exit status says whether all of them passed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--only", default="", help="run the cases whose name contains this")
+    options = parser.parse_args(arguments)
+    device, cpu = torch.device(options.device), torch.device("cpu")
+    failed = 0
+    chosen = {name: case for name, case in cases().items() if options.only in name}
+    for name, case in chosen.items():
+        try:
+            found = case(device)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            error, where = difference(found, case(cpu)) if device.type != "cpu" else (0.0, "")
+            good = error <= TOLERANCE
+            print(f"{'ok  ' if good else 'DIFF'} {name}: {error:.1e} {where}", flush=True)
+        except Exception:
+            good = False
+            print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
+        failed += not good
+    print(f"{len(chosen) - failed} of {len(chosen)} cases passed on {device}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""How the benchmarks measure: CUDA events, medians, kernel times, memory, what the machine is.
+
+Used by the other scripts of this folder; nothing here asserts a time. On a CPU the same functions use the
+host's clock, so that the scripts can be tried where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def times_ms(
+    run: Callable[[int], object], device: torch.device, *, warmup: int, iterations: int
+) -> list[float]:
+    """Milliseconds of each call of ``run(i)`` on the device's stream; the host runs ahead as it can."""
+    for i in range(warmup):
+        run(i)
+    if device.type != "cuda":
+        out = []
+        for i in range(iterations):
+            start = time.perf_counter()
+            run(i)
+            out.append(1e3 * (time.perf_counter() - start))
+        return out
+    events = [
+        (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+        for _ in range(iterations)
+    ]
+    torch.cuda.synchronize(device)
+    for i, (start, end) in enumerate(events):
+        start.record()
+        run(i)
+        end.record()
+    torch.cuda.synchronize(device)
+    return [start.elapsed_time(end) for start, end in events]
+
+
+def summary(times: Sequence[float]) -> dict[str, float]:
+    """median, p10 and p90 of a list of times."""
+    p10, median, p90 = np.percentile(np.asarray(times), [10, 50, 90]).tolist()
+    return {"median": median, "p10": p10, "p90": p90, "iterations": len(times)}
+
+
+def compare_ms(
+    competitors: dict[str, Callable[[int], object]],
+    device: torch.device,
+    *,
+    warmup: int,
+    iterations: int,
+    rounds: int = 2,
+) -> dict[str, dict[str, Any]]:
+    """Times of each competitor, taken in turns over ``rounds`` so that a drift of the clock meets them all.
+
+    Returns:
+        per name: median, p10, p90 over all rounds, and the median of each round (their spread is the noise).
+    """
+    times: dict[str, list[list[float]]] = defaultdict(list)
+    for _ in range(rounds):
+        for name, run in competitors.items():
+            times[name].append(times_ms(run, device, warmup=warmup, iterations=-(-iterations // rounds)))
+    return {
+        name: {**summary([t for part in parts for t in part]), "rounds": [float(np.median(p)) for p in parts]}
+        for name, parts in times.items()
+    }
+
+
+def peak_bytes(run: Callable[[int], object], device: torch.device) -> int:
+    """Peak of torch's allocated memory during a call over what was allocated before it; 0 on a CPU."""
+    if device.type != "cuda":
+        return 0
+    run(0)
+    torch.cuda.synchronize(device)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    run(0)
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def kernel_times(
+    run: Callable[[int], object], device: torch.device, *, iterations: int = 5
+) -> list[dict[str, Any]]:
+    """Mean device time and launches per call of ``run``, by kernel, longest first; empty on a CPU."""
+    if device.type != "cuda":
+        return []
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+
+    run(0)
+    torch.cuda.synchronize(device)
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as profiler:
+        for i in range(iterations):
+            run(i)
+        torch.cuda.synchronize(device)
+    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for event in profiler.events() or []:
+        if event.device_type == DeviceType.CUDA:
+            entry = totals[short_kernel_name(event.name)]
+            entry[0] += event.time_range.elapsed_us()
+            entry[1] += 1
+    rows = [
+        {"kernel": name, "ms": us / 1e3 / iterations, "launches": launches / iterations}
+        for name, (us, launches) in totals.items()
+    ]
+    return sorted(rows, key=lambda row: -row["ms"])
+
+
+def short_kernel_name(name: str) -> str:
+    """A kernel name without return type and arguments, at most 72 characters."""
+    name = re.sub(r"\(anonymous namespace\)::", "", name)
+    name = re.sub(r"^void ", "", name.split("(")[0] if not name.startswith("Mem") else name)
+    return name if len(name) <= 72 else name[:69] + "..."
+
+
+def kernel_table(rows: Sequence[dict[str, Any]], top: int = 14) -> str:
+    """The longest kernels as text, one a line, with the sum of all."""
+    lines = [f"    {row['ms']:8.4f} ms  x{row['launches']:<5g} {row['kernel']}" for row in rows[:top]]
+    return "\n".join([*lines, f"    {sum(row['ms'] for row in rows):8.4f} ms  sum of {len(rows)} kernels"])
+
+
+def machine_facts(device: torch.device) -> dict[str, Any]:
+    """GPU, driver, clocks, versions and the commit that ran (LUXEL_COMMIT where there is no repository)."""
+    facts: dict[str, Any] = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": str(device)}
+    facts["commit"] = os.environ.get("LUXEL_COMMIT") or _output(
+        ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    )
+    if device.type == "cuda":
+        facts["gpu"] = torch.cuda.get_device_name(device)
+        facts["gpu_state"] = gpu_state()
+    return facts
+
+
+def gpu_state() -> dict[str, str]:
+    """Driver, clocks, power and temperature as nvidia-smi gives them at this moment."""
+    fields = ["driver_version", "clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "pstate"]
+    line = _output(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"])
+    values = (part.strip() for part in line.splitlines()[0].split(",")) if line else ()
+    return dict(zip(fields, values, strict=False))
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,0 +1,119 @@
+"""Fixtures of all tests: what the machine has, the captures beside the checkout, and small random scenes."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+import torch
+from luxel.render.camera import Camera
+from luxel.render.native import cuda_problem
+from luxel.render.primitives.gaussians import Gaussians
+
+NOT_RUN = {"gpu": "GPU tests that did not run", "captures": "capture tests that did not run"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU and luxel's CUDA library")
+    config.addinivalue_line("markers", "captures: needs the folder of captures (LUXEL_SHARED, or ../shared)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "shared" in getattr(item, "fixturenames", ()):
+            item.add_marker("captures")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """The last lines of a run say what this machine left unproved."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or session.config.option.collectonly:
+        return
+    skipped = reporter.stats.get("skipped", [])
+    for marker, words in NOT_RUN.items():
+        reporter.write_line(f"{words}: {sum(marker in report.keywords for report in skipped)}")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """Each backend that luxel has; those that the machine lacks skip and say why."""
+    if request.param == "cuda" and (problem := cuda_problem()):
+        pytest.skip(f"GPU test not run: {problem}")
+    return torch.device(request.param)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder that holds captures/ and models/: LUXEL_SHARED, or ../shared beside the checkout."""
+    chosen = os.environ.get("LUXEL_SHARED")
+    folder = Path(chosen) if chosen else Path(__file__).resolve().parents[2] / "shared"
+    if not (folder / "captures").is_dir():
+        pytest.skip(f"capture test not run: {folder} has no captures/ (set LUXEL_SHARED to the folder that has)")
+    return folder
+
+
+def build_gaussians(
+    n: int,
+    seed: int = 0,
+    *,
+    sh_degree: int = 3,
+    scale: float = 0.12,
+    spread: float = 1.0,
+    opacity_logit: float = 0.0,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> Gaussians:
+    """N random Gaussians around the origin; the same numbers (rounded to float32) in every float type.
+
+    Args:
+        scale: median standard deviation; axes differ by a factor of about 1.6.
+        spread: standard deviation of the centres.
+        opacity_logit: mean of the opacity logits, which spread by 1.5.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    return Gaussians(
+        means=spread * normal(n, 3),
+        quats=normal(n, 4),
+        log_scales=math.log(scale) + 0.5 * normal(n, 3),
+        opacity_logits=opacity_logit + 1.5 * normal(n),
+        sh_dc=0.8 * normal(n, 3),
+        sh_rest=0.2 * normal(n, 15, 3)[:, : (sh_degree + 1) ** 2 - 1],
+    ).map(lambda t: t.contiguous().to(device=device, dtype=dtype))
+
+
+def build_camera(
+    width: int = 64,
+    height: int = 48,
+    *,
+    eye: tuple[float, float, float] = (0.5, -3.5, 0.8),
+    target: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    off_centre: bool = False,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
+) -> Camera:
+    """A camera that sees the origin; ``off_centre`` moves the principal point and makes fx differ from fy."""
+    camera = Camera.look_at(eye, target, width=width, height=height, fov_y=math.radians(45))
+    if off_centre:
+        camera.intrinsics.copy_(camera.intrinsics * torch.tensor([1.25, 0.9, 0.8, 1.3]))
+    return camera.to(dtype).to(torch.device(device))
+
+
+@pytest.fixture(scope="session")
+def random_gaussians() -> Callable[..., Gaussians]:
+    """`build_gaussians`."""
+    return build_gaussians
+
+
+@pytest.fixture(scope="session")
+def toy_camera() -> Callable[..., Camera]:
+    """`build_camera`."""
+    return build_camera

@@ -1,0 +1,114 @@
+"""How every test of the rasterizer compares the shipped path with its witness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from luxel.render.camera import Camera
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import rasterize
+from luxel.render.reference.rasterize import rasterize_reference
+
+D = torch.float64
+OUTPUTS = ("rgb", "alpha", "depth", "median_depth", "normals", "features")
+# The C ABI holds these two as float32: a double comparison needs values that both sides read alike.
+EXACT = {"dilation": 0.3125, "max_alpha": 0.984375}
+
+
+def assert_agrees(
+    gaussians: Gaussians,
+    camera: Camera,
+    *,
+    background: torch.Tensor | None = None,
+    features: torch.Tensor | None = None,
+    jumps: float = 0.03,
+    **options: Any,
+) -> None:
+    """Fails unless `rasterize` gives the images and gradients of the float64 reference.
+
+    Images to 1e-5 (float32) or 1e-12 (float64), gradients of a random weighting of all outputs to 1e-4 or 1e-10 of
+    the norm of each parameter's gradient. Pixels where a yes-or-no decision (alpha cut-off, end of a pixel, median) is
+    closer than rounding are left out of both: there is no right answer there.
+
+    Args:
+        jumps: largest share of the pixels that may be left out.
+    """
+    single = gaussians.means.dtype == torch.float32
+    margin, forward, backward = (2e-4, 1e-5, 1e-4) if single else (1e-9, 1e-12, 1e-10)
+    options = {**EXACT, **options}
+
+    def leaves(dtype: torch.dtype, device: torch.device) -> dict[str, torch.Tensor]:
+        found = {**gaussians.tensors(), "world_to_cam": camera.world_to_cam}
+        if background is not None:
+            found["background"] = background
+        if features is not None:
+            found["features"] = features
+        return {k: t.detach().to(device, dtype, copy=True).requires_grad_() for k, t in found.items()}
+
+    def render(function: Callable[..., Any], given: dict[str, torch.Tensor]) -> Any:
+        return function(
+            Gaussians(**{name: given[name] for name in Gaussians.names}),
+            replace(camera.to(given["means"].dtype).to(given["means"].device), world_to_cam=given["world_to_cam"]),
+            background=given.get("background"),
+            features=given.get("features"),
+            **options,
+        )
+
+    native_in = leaves(gaussians.means.dtype, gaussians.device)
+    witness_in = leaves(D, torch.device("cpu"))
+    native, witness = render(rasterize, native_in), render(rasterize_reference, witness_in)
+
+    keep = witness.margin > margin
+    assert (~keep).double().mean() <= jumps, f"{(~keep).double().mean():.3f} of the pixels sit on a jump"
+    torch.testing.assert_close(native.count.cpu()[keep], witness.count[keep], rtol=0, atol=0, msg=_named("count"))
+    generator = torch.Generator().manual_seed(7)
+    losses = torch.zeros((), dtype=D), torch.zeros((), dtype=D)
+    for name in OUTPUTS:
+        found, wanted = getattr(native, name), getattr(witness, name)
+        assert (found is None) == (wanted is None), f"{name}: {found} against {wanted}"
+        if wanted is None:
+            continue
+        assert found.shape == wanted.shape, f"{name}: {list(found.shape)} against {list(wanted.shape)}"
+        assert found.dtype == gaussians.means.dtype and found.device.type == gaussians.device.type
+        scale = max(1.0, wanted.abs().max().item())
+        torch.testing.assert_close(
+            found.detach().cpu().to(D)[keep], wanted[keep], rtol=0, atol=forward * scale, msg=_named(name)
+        )
+        if name == "median_depth":
+            assert not found.requires_grad
+            continue
+        weight = torch.randn(wanted.shape, generator=generator, dtype=D)
+        weight = weight * keep.reshape(*keep.shape, *[1] * (wanted.dim() - keep.dim()))
+        losses = losses[0] + (found * weight.to(found)).sum().cpu().to(D), losses[1] + (wanted * weight).sum()
+
+    losses[0].backward()
+    if losses[1].requires_grad:  # nothing in sight: nothing to differentiate
+        losses[1].backward()
+    for name, leaf in witness_in.items():
+        found, wanted = native_in[name].grad, leaf.grad
+        wanted = torch.zeros_like(leaf) if wanted is None else wanted
+        assert found is not None and found.shape == leaf.shape, f"no gradient of {name}"
+        difference, norm = (found.cpu().to(D) - wanted).norm().item(), wanted.norm().item()
+        assert difference <= backward * norm + 1e-30, f"gradient of {name}: {difference:.3g} off in {norm:.3g}"
+
+
+def _named(name: str) -> Callable[[str], str]:
+    return lambda text: f"{name}: {text}"
+
+
+@pytest.fixture(scope="session")
+def agrees() -> Callable[..., None]:
+    """`assert_agrees`."""
+    return assert_agrees
+
+
+@pytest.fixture(params=["float32", "float64"])
+def precision(request: pytest.FixtureRequest, device: torch.device) -> dict[str, Any]:
+    """dtype= and device= of each backend; the GPU has float32 only."""
+    if device.type == "cuda" and request.param == "float64":
+        pytest.skip("the CUDA kernels are float32 (the same maths runs in double on the CPU)")
+    return {"dtype": getattr(torch, request.param), "device": device}

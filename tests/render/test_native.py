@@ -1,0 +1,115 @@
+"""Finding, checking and loading the native libraries: layouts agree, and what is wrong is one clear sentence."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from luxel.render import native
+from luxel.render.errors import LuxelError, NativeError
+
+CPU_LIBRARIES = ("libluxel_cpu.so", "libluxel_cpu_v3.so")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A copy of the native folder that a test may damage; nothing loaded is remembered before or after."""
+    copy = tmp_path / "native"
+    copy.mkdir()
+    for name in ("abi.h", *CPU_LIBRARIES):
+        if (native.native_folder() / name).is_file():
+            shutil.copy(native.native_folder() / name, copy / name)
+    caches = (native.native_folder, native.layouts, native.cpu_library)
+    for cached in caches:
+        cached.cache_clear()
+    monkeypatch.setenv("LUXEL_NATIVE_DIR", str(copy))
+    yield copy
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("name", CPU_LIBRARIES)
+def test_layouts_are_those_of_the_compiler(name):
+    path = native.native_folder() / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not built on this architecture")
+    library = ctypes.CDLL(str(path))
+    library.luxel_abi_sizeof.restype = ctypes.c_int64
+    structs, functions, _ = native.layouts()
+    assert {"luxel_project_gaussians_args", "luxel_bin_splats_args", "luxel_blend_gaussians_args"} <= set(structs)
+    for struct, layout in structs.items():
+        assert library.luxel_abi_sizeof(struct.encode()) == ctypes.sizeof(layout), struct
+        assert [field for field, *_ in layout._fields_][:3] == ["dtype", "device", "stream"], struct
+    for function in functions:
+        assert hasattr(library, function), f"{name} lacks {function}"
+    assert library.luxel_abi_sizeof(b"no_such_struct") == -1
+
+
+def test_every_struct_of_the_header_is_parsed():
+    text = (native.native_folder() / "abi.h").read_text()
+    structs, functions, _ = native.layouts()
+    assert text.count("typedef struct") == len(structs)
+    assert text.count("_args* args);") == len(functions)
+
+
+def test_missing_library(folder):
+    (folder / "libluxel_cpu.so").unlink()
+    with pytest.raises(NativeError, match=r"libluxel_cpu\.so is not installed\. Reinstall luxel") as caught:
+        native.cpu_library()
+    assert isinstance(caught.value, LuxelError) and caught.value.remedy
+
+
+def test_missing_fast_twin_falls_back(folder):
+    (folder / "libluxel_cpu_v3.so").unlink(missing_ok=True)
+    assert native.cpu_library().path.name == "libluxel_cpu.so"
+
+
+def test_library_that_is_none(folder):
+    (folder / "libluxel_cpu.so").write_bytes(b"")
+    with pytest.raises(NativeError, match=r"libluxel_cpu\.so does not load"):
+        native.cpu_library()
+
+
+def test_library_of_another_version(folder):
+    with (folder / "abi.h").open("a") as header:
+        header.write("\n/* one line more */\n")
+    with pytest.raises(NativeError, match=r"libluxel_cpu\.so was built for another version of luxel"):
+        native.cpu_library()
+
+
+def test_folder_without_header(folder):
+    (folder / "abi.h").unlink()
+    with pytest.raises(NativeError, match="holds no abi.h"):
+        native.cpu_library()
+
+
+def test_device_without_kernels():
+    with pytest.raises(NativeError, match="meta"):
+        native.library_for(torch.device("meta"))
+
+
+def test_importing_needs_no_library(tmp_path):
+    """The engine imports without libraries; asking for one gives the sentence, not a traceback from ctypes."""
+    script = (
+        "import luxel.render.rasterize, luxel.render.train, luxel.render.native as n\n"
+        "try: n.cpu_library()\n"
+        "except n.NativeError as e: print('said:', e)\n"
+    )
+    environment = {**os.environ, "LUXEL_NATIVE_DIR": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("said:") and done.stdout.count("\n") == 1
+
+
+def test_a_reason_is_given_wherever_cuda_is_not_used():
+    problem = native.cuda_problem()
+    assert (native.best_device().type == "cuda") == (problem == "")
+    if problem and not torch.cuda.is_available():
+        with pytest.raises(NativeError, match="No usable GPU"):
+            native.library_for(torch.device("cuda"))

@@ -1,0 +1,49 @@
+"""`luxel doctor`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from luxel.viewer.doctor import diagnose, works
+
+
+@dataclass
+class Doctor:
+    """Says what is installed, which backend runs, and what is missing with the exact remedy.
+
+    Looks at luxel's native libraries, torch, the NVIDIA driver and GPU, structure from motion (pycolmap), the
+    video encoder, and the folders that luxel writes to; draws one test image. The exit status is 0 where luxel
+    can train and show scenes, on a GPU or not, and 1 where something that it cannot do without is missing.
+
+    Examples:
+        luxel doctor
+        luxel doctor --json > machine.json
+    """
+
+    json: bool = False
+    """Print JSON: {"works": ..., "findings": [{"name", "state", "detail", "remedy"}, ...]}."""
+
+    def run(self) -> int:
+        """Prints the findings; returns the exit status."""
+        findings = diagnose()
+        healthy = works(findings)
+        if self.json:
+            print(json.dumps({"works": healthy, "findings": [f.as_dict() for f in findings]}, indent=2))
+            return 0 if healthy else 1
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        marks = {"ok": "[green]ok[/]", "note": "[yellow]--[/]", "missing": "[red]NO[/]"}
+        for f in findings:
+            table.add_row(marks[f.state], f.name, f.detail.replace("[", "\\["))
+            if f.remedy and f.state != "ok":
+                table.add_row("", "", "[cyan]" + f.remedy.replace("[", "\\[") + "[/]")
+        console = Console()
+        console.print(table)
+        console.print("luxel works here." if healthy else "[red]luxel cannot work here: see the lines marked NO.[/]")
+        return 0 if healthy else 1

@@ -1,0 +1,304 @@
+"""What this machine offers luxel: each finding with its remedy where something is missing."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+State = Literal["ok", "note", "missing"]
+
+
+@dataclass
+class Finding:
+    """One line of the diagnosis.
+
+    Args:
+        name: what was looked at, a stable key.
+        state: "ok"; "note": luxel works without it; "missing": luxel does not.
+        detail: what was found.
+        remedy: the command or step that mends it; empty where nothing is to be done.
+    """
+
+    name: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def diagnose() -> list[Finding]:
+    """Looks at everything luxel uses; never raises: what fails to answer becomes a finding."""
+    looks: list[tuple[str, Callable[[], Finding]]] = [
+        ("luxel", _luxel),
+        ("python", _python),
+        ("torch", _torch),
+        ("cpu library", _cpu_library),
+        ("driver", _driver),
+        ("gpu", _gpu),
+        ("cuda library", _cuda_library),
+        ("nvcc", _nvcc),
+        ("backend", _backend),
+        ("render", _render),
+        ("pycolmap", lambda: _package("pycolmap", "photos without poses cannot be opened")),
+        ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
+        ("viser", lambda: _package("viser", "the viewer cannot start")),
+        ("ffmpeg", _ffmpeg),
+        ("gsplat", _gsplat),
+        ("cache", _cache),
+        ("disk", _disk),
+    ]
+    findings = []
+    for name, look in looks:
+        try:
+            findings.append(look())
+        except Exception as error:  # a broken installation is what this is for
+            remedy = getattr(error, "remedy", "") or "Reinstall luxel: pip install --force-reinstall luxel."
+            problem = getattr(error, "problem", "") or f"{type(error).__name__}: {error}"
+            findings.append(Finding(name, "missing", problem, remedy))
+    return findings
+
+
+def works(findings: list[Finding]) -> bool:
+    """Whether luxel can train and show scenes here."""
+    return all(finding.state != "missing" for finding in findings)
+
+
+def facts() -> dict[str, Any]:
+    """Short facts about versions and device for reports."""
+    import torch
+
+    from luxel.render.native import best_device
+
+    device = best_device()
+    return {
+        "luxel": _version("luxel"),
+        "torch": torch.__version__,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _luxel() -> Finding:
+    version = _version("luxel")
+    where = Path(__file__).resolve().parent.parent
+    if version == "not installed":
+        return Finding("luxel", "missing", f"runs from {where}, not installed", f"pip install {where}")
+    return Finding("luxel", "ok", f"{version} in {where}")
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()}, {sys.executable}")
+
+
+def _torch() -> Finding:
+    import torch
+
+    built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    state: State = "ok" if version >= (2, 9) else "missing"
+    return Finding("torch", state, f"{torch.__version__} ({built})", "" if state == "ok" else "pip install 'torch>=2.9'")
+
+
+def _cpu_library() -> Finding:
+    import torch
+
+    from luxel.render.native import cpu_library
+
+    library = cpu_library()
+    level = "x86-64-v3 (AVX2)" if library.path.stem.endswith("v3") else "baseline"
+    return Finding("cpu library", "ok", f"{library.path.name}, {level}, {torch.get_num_threads()} threads")
+
+
+def _driver() -> Finding:
+    """The NVIDIA driver and the CUDA version that it runs."""
+    try:
+        runs = ctypes.c_int(0)
+        if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(runs)) != 0:
+            raise OSError
+    except OSError:
+        return Finding("driver", "note", "no NVIDIA driver", _GPU_REMEDY)
+    release = ""
+    report = Path("/proc/driver/nvidia/version")
+    if report.is_file():
+        numbers = [word for word in report.read_text().split() if word.count(".") >= 1 and word[0].isdigit()]
+        release = f"{numbers[0]}, " if numbers else ""
+    cuda = f"CUDA {runs.value // 1000}.{runs.value % 1000 // 10}"
+    import torch
+
+    wanted = torch.version.cuda
+    if wanted and int(wanted.split(".")[0]) > runs.value // 1000:
+        return Finding(
+            "driver",
+            "note",
+            f"{release}runs up to {cuda}, but this torch needs CUDA {wanted}",
+            f"Install a newer NVIDIA driver, or a torch built for {cuda} or older.",
+        )
+    return Finding("driver", "ok", f"{release}runs up to {cuda}")
+
+
+_GPU_REMEDY = "luxel runs on the CPU; for a GPU install the NVIDIA driver from your system's packages."
+
+
+def _gpu() -> Finding:
+    import torch
+
+    if not torch.cuda.is_available():
+        remedy = (
+            "Install a torch with CUDA: pip install --force-reinstall torch."
+            if torch.version.cuda is None and Path("/proc/driver/nvidia/version").exists()
+            else "luxel runs on the CPU."
+        )
+        return Finding("gpu", "note", "none that torch can use", remedy)
+    lines = []
+    for index in range(torch.cuda.device_count()):
+        p = torch.cuda.get_device_properties(index)
+        lines.append(f"{p.name}, compute capability {p.major}.{p.minor}, {p.total_memory / 2**30:.0f} GiB")
+    return Finding("gpu", "ok", "; ".join(lines))
+
+
+def _cuda_library() -> Finding:
+    from luxel.render.native import cuda_library, cuda_problem, native_folder
+
+    path = native_folder() / "libluxel_cuda.so"
+    if not path.is_file():
+        return Finding(
+            "cuda library",
+            "note",
+            "luxel was built without its CUDA kernels",
+            "pip install 'luxel[nvcc]', then pip install --force-reinstall --no-deps luxel (in a checkout: make build).",
+        )
+    problem = cuda_problem()
+    if problem:
+        return Finding("cuda library", "note", f"{path.name} is installed, but {problem}")
+    cuda_library()
+    return Finding("cuda library", "ok", f"{path.name} loads")
+
+
+def _nvcc() -> Finding:
+    places = [shutil.which("nvcc"), *(Path(p) / "nvidia" for p in sys.path)]
+    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    for home in [*homes, "/usr/local/cuda"]:
+        places.append(str(Path(home) / "bin" / "nvcc"))
+    for place in places:
+        if isinstance(place, Path):
+            place = next((str(p) for p in sorted(place.glob("cu[0-9]*/bin/nvcc"))), None)
+        if place and Path(place).is_file():
+            return Finding("nvcc", "ok", place)
+    return Finding(
+        "nvcc", "note", "no CUDA compiler (needed only to build the kernels)", "pip install 'luxel[nvcc]'"
+    )
+
+
+def _backend() -> Finding:
+    from luxel.render.native import best_device, cuda_problem
+
+    device = best_device()
+    if device.type == "cuda":
+        return Finding("backend", "ok", "cuda")
+    return Finding("backend", "ok", f"cpu, because {cuda_problem()}")
+
+
+def _render() -> Finding:
+    """Draws one Gaussian, so that all of the above has been run and not only found."""
+    import torch
+
+    from luxel.render.camera import Camera
+    from luxel.render.native import best_device
+    from luxel.render.primitives.gaussians import Gaussians
+    from luxel.render.rasterize import rasterize
+
+    device = best_device()
+    one = Gaussians(
+        means=torch.zeros(1, 3),
+        quats=torch.tensor([[1.0, 0, 0, 0]]),
+        log_scales=torch.full((1, 3), -1.0),
+        opacity_logits=torch.full((1,), 4.0),
+        sh_dc=torch.full((1, 3), 1.0),
+        sh_rest=torch.zeros(1, 0, 3),
+    ).to(device)
+    frame = rasterize(one, Camera.look_at((0, -3, 0), (0, 0, 0), width=32, height=32).to(device))
+    middle = float(frame.alpha[16, 16])
+    if not 0.9 < middle <= 1:
+        return Finding("render", "missing", f"a test image on {device} came out wrong", "Reinstall luxel.")
+    return Finding("render", "ok", f"a test image on {device} came out right")
+
+
+def _package(module: str, without: str, distribution: str = "") -> Finding:
+    name = distribution or module
+    if importlib.util.find_spec(module) is None:
+        return Finding(name, "missing", f"not installed: {without}", f"pip install {name}")
+    return Finding(name, "ok", _version(name))
+
+
+def _ffmpeg() -> Finding:
+    try:
+        import imageio_ffmpeg
+
+        return Finding("ffmpeg", "ok", imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):
+        return Finding(
+            "ffmpeg", "note", "not found: luxel render writes PNG files only", "pip install imageio-ffmpeg"
+        )
+
+
+def _gsplat() -> Finding:
+    version = _version("gsplat")
+    if version == "not installed":
+        return Finding("gsplat", "note", "not installed (only benchmarks compare with it)", "pip install 'luxel[gsplat]'")
+    return Finding("gsplat", "ok", version)
+
+
+def _cache() -> Finding:
+    folder = Path(os.environ.get("LUXEL_CACHE_DIR") or Path.home() / ".cache" / "luxel")
+    existing = next(p for p in [folder, *folder.parents] if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        return Finding(
+            "cache",
+            "note",
+            f"{folder} cannot be written ({error.strerror})",
+            "Set LUXEL_CACHE_DIR to a folder that you may write to.",
+        )
+    return Finding("cache", "ok", f"{folder} can be written")
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    if free < 2:
+        return Finding("disk", "note", f"{free:.1f} GiB free in {Path.cwd()}", "Free some space, or train with --run elsewhere.")
+    return Finding("disk", "ok", f"{free:.0f} GiB free in {Path.cwd()}")
+
+
+def _processor() -> str:
+    """The name of the processor and how many threads torch uses."""
+    import torch
+
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.split(":", 1)[1].strip()
+                break
+    return f"{name}, {torch.get_num_threads()} threads"

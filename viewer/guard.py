@@ -1,0 +1,175 @@
+"""Who may talk to the viewer: the check of every connection, before viser sees it.
+
+viser serves a page and a websocket on one port and asks nobody who they are. Two dangers follow: any web
+site open in the same browser may connect to a loopback port (browsers forbid that for pages, not for
+websockets), and anything not bound to a loopback address is open to the network. So:
+
+* a websocket must name an Origin whose host and port are those it connects to;
+* on a loopback address the Host must be a loopback name, which a site cannot fake by pointing its own name
+  at 127.0.0.1;
+* with a token, the first request must carry ``?token=...`` and gets a cookie; everything else needs the
+  cookie.
+
+viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts, and
+starting fails if that call never came: never open by accident.
+"""
+
+from __future__ import annotations
+
+import errno
+import hmac
+import http
+import ipaddress
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import websockets.asyncio.server as websocket_server
+
+from luxel.render.errors import LuxelError
+
+_patching = threading.Lock()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` (a name or an address, without a port) can only mean this machine."""
+    host = host.strip("[]").rstrip(".").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Decides about one request at a time.
+
+    Args:
+        loopback: whether the server listens on a loopback address only.
+        token: secret that every client must know, or None.
+        port: port of the server; cookies are shared between ports, so their name carries it.
+    """
+
+    def __init__(self, *, loopback: bool, token: str | None, port: int) -> None:
+        self.loopback, self.token, self.cookie = loopback, token, f"luxel-{port}"
+        self.installed = False
+
+    def refusal(self, path: str, headers: Any) -> str | None:
+        """Why a request may not pass, or None.
+
+        Args:
+            path: request target with its query.
+            headers: case-insensitive mapping of the request headers.
+        """
+        host = headers.get("Host", "")
+        if self.loopback and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+            return "This viewer answers on this machine only: open it as http://127.0.0.1 or http://localhost."
+        if headers.get("Upgrade", "").lower() == "websocket":
+            origin = urlsplit(headers.get("Origin", ""))
+            if origin.scheme not in ("http", "https") or origin.netloc.lower() != host.lower():
+                return "Pages of other sites may not connect to this viewer."
+        if self.token is not None and not (self.token_given(path) or self._cookie_matches(headers)):
+            return "This viewer needs its token: open the whole address that it printed when it started."
+        return None
+
+    def token_given(self, path: str) -> bool:
+        """Whether the query of ``path`` carries the right token."""
+        given = parse_qs(urlsplit(path).query).get("token", [""])[0]
+        return self.token is not None and _same(given, self.token)
+
+    def _cookie_matches(self, headers: Any) -> bool:
+        try:
+            morsel = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
+        except CookieError:
+            return False
+        return self.token is not None and morsel is not None and _same(morsel.value, self.token)
+
+    def wrap(self, inner: Any) -> Any:
+        """A ``process_request`` for websockets' server that asks the guard first and ``inner`` then."""
+
+        def process_request(connection: Any, request: Any) -> Any:
+            reason = self.refusal(request.path, request.headers)
+            if reason is not None:
+                return connection.respond(http.HTTPStatus.FORBIDDEN, reason + "\n")
+            response = inner(connection, request)
+            if response is not None:
+                response.headers["X-Frame-Options"] = "SAMEORIGIN"
+                response.headers["Referrer-Policy"] = "no-referrer"  # the address may carry the token
+                if self.token_given(request.path):
+                    response.headers["Set-Cookie"] = (
+                        f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+                    )
+            return response
+
+        return process_request
+
+    @contextmanager
+    def installed_on(self, sock: socket.socket) -> Iterator[None]:
+        """While the context lasts, the server that viser starts listens on ``sock`` behind this guard.
+
+        Raises:
+            LuxelError: when the context ends and no such server was started.
+        """
+
+        def serve(handler: Any, *args: Any, **options: Any) -> Any:
+            inner = options.get("process_request")
+            if getattr(inner, "__module__", "") != "viser.infra._infra":
+                return original(handler, *args, **options)
+            self.installed = True
+            return original(handler, sock=sock, **{**options, "process_request": self.wrap(inner)})
+
+        with _patching:
+            original: Any = websocket_server.serve
+            websocket_server.serve = serve  # type: ignore[assignment]
+            try:
+                yield
+            finally:
+                websocket_server.serve = original
+        if not self.installed:
+            raise LuxelError(
+                "this version of viser starts its server in a way that luxel cannot check connections on.",
+                "Install the one that luxel is tested with: pip install 'viser==1.1.1'.",
+            )
+
+
+def bind(host: str, port: int, attempts: int = 50) -> socket.socket:
+    """A socket bound to the first free port from ``port`` on.
+
+    Args:
+        host: name or address of this machine.
+        port: first choice; 0 for any free one.
+        attempts: how many ports to try before taking any free one.
+
+    Raises:
+        LuxelError: the address is not one of this machine, or the port needs rights.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise LuxelError(
+            f"cannot listen on {host!r}, port {port}: {error}.", "Give an address of this machine."
+        ) from None
+    for candidate in [*range(port, min(port + attempts, 65536)), 0] if port else [0]:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((address[0], candidate, *address[2:]))
+            sock.listen(64)  # Linux reports a port in use here at the latest
+            return sock
+        except OSError as error:
+            sock.close()
+            if error.errno != errno.EADDRINUSE:
+                raise LuxelError(
+                    f"cannot listen on {host}, port {candidate}: {error.strerror or error}.",
+                    "Give an address of this machine and a port above 1023.",
+                ) from None
+    raise LuxelError(f"no free port on {host}.", "End a program that listens, or give another --port.")
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(), wanted.encode())

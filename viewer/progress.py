@@ -1,0 +1,65 @@
+"""Progress on the terminal while a capture is opened, and where training stands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+console = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def opening(what: str) -> Iterator[Callable[[str, float], None]]:
+    """A bar that follows the stages of opening a capture; one line a stage where stderr is no terminal.
+
+    Args:
+        what: named while no stage is known.
+
+    Yields:
+        on_progress(stage, fraction done in 0..1).
+    """
+    if not console.is_terminal:
+        last = [""]
+
+        def say(stage: str, fraction: float) -> None:
+            if stage != last[0]:
+                last[0] = stage
+                print(f"{stage} ...", file=sys.stderr, flush=True)
+
+        yield say
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=1.0)
+
+        def show(stage: str, fraction: float) -> None:
+            progress.update(task, description=stage, completed=min(max(fraction, 0.0), 1.0))
+
+        yield show
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar over ``total`` things; the yielded function says that one more is done. Silent without a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)
+
+
+def describe(capture: Any) -> None:
+    """Says on stderr what a capture holds, how its views were divided, and what was odd about it."""
+    views = [*capture.train, *capture.test]
+    sizes = sorted({(view.camera.width, view.camera.height) for view in views})
+    size = f"{sizes[0][0]}x{sizes[0][1]}" if len(sizes) == 1 else f"{len(sizes)} sizes"
+    console.print(
+        f"[bold]{capture.name}[/]: {capture.kind}, {len(capture.train)} views to train on and "
+        f"{len(capture.test)} held out ({capture.holdout}), {size}, {len(capture.points.xyz):,} points"
+    )
+    for warning in capture.warnings:
+        console.print("[yellow]note[/] " + str(warning).replace("[", "\\["))

@@ -1,0 +1,231 @@
+"""The evaluation page: photograph, render and error side by side, with the numbers, as plain HTML and image files."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from luxel.render.errors import LuxelError
+
+ERROR_SCALE = 4.0  # a mean absolute error of 1/4 is the brightest colour of an error image
+
+
+@dataclass
+class Picture:
+    """One held-out view of a report.
+
+    Args:
+        name: of the view.
+        photograph, render: uint8 [H, W, 3], sRGB, composited alike.
+        psnr, ssim, lpips: its scores (dB, 1, 1); lpips may be absent.
+        weight: uint8 [H, W], 0 where a pixel did not count; None: all count.
+    """
+
+    name: str
+    photograph: np.ndarray
+    render: np.ndarray
+    psnr: float
+    ssim: float
+    lpips: float | None = None
+    weight: np.ndarray | None = None
+
+
+def error_image(photograph: np.ndarray, render: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Mean absolute difference of the channels as a colour image: black 0, bright yellow 1/4 and more.
+
+    Args:
+        photograph, render: uint8 [H, W, 3].
+        weight: uint8 [H, W]; pixels of weight 0 come out grey.
+
+    Returns:
+        uint8 [H, W, 3], RGB.
+    """
+    difference = np.abs(photograph.astype(np.float32) - render.astype(np.float32)).mean(axis=2)
+    level = np.clip(difference * ERROR_SCALE, 0, 255).astype(np.uint8)
+    colour = np.ascontiguousarray(cv2.applyColorMap(level, cv2.COLORMAP_INFERNO)[..., ::-1])
+    if weight is not None:
+        colour[weight == 0] = 96
+    return colour
+
+
+def write_report(
+    folder: Path,
+    *,
+    title: str,
+    pictures: Sequence[Picture],
+    mean: Mapping[str, float | None],
+    facts: Mapping[str, Any],
+    notes: Sequence[str] = (),
+) -> Path:
+    """Writes index.html, report.json and the images it shows.
+
+    Args:
+        folder: is made where it is not there; files of an earlier report are replaced.
+        title: heading of the page.
+        pictures: the views, in the order to show them.
+        mean: psnr, ssim, lpips over all held-out views.
+        facts: name and value of what else is worth knowing (steps, device, hold-out rule).
+        notes: sentences under the facts, such as warnings of the capture.
+
+    Returns:
+        The path of index.html.
+
+    Raises:
+        LuxelError: the folder cannot be written.
+    """
+    try:
+        images = folder / "images"
+        images.mkdir(parents=True, exist_ok=True)
+        cards = "\n".join(_card(picture, number, images) for number, picture in enumerate(pictures))
+        rows = "\n".join(_row(number, p) for number, p in enumerate(pictures))
+        page = _PAGE.substitute(
+            title=html.escape(title),
+            means="".join(_tile(*entry) for entry in _means(mean, len(pictures))),
+            facts="".join(f"<dt>{html.escape(str(k))}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items()),
+            notes="".join(f"<p class=note>{html.escape(note)}</p>" for note in notes),
+            rows=rows,
+            cards=cards,
+        )
+        scores = [
+            {"name": p.name, "psnr": _finite(p.psnr), "ssim": _finite(p.ssim), "lpips": _finite(p.lpips)}
+            for p in pictures
+        ]
+        record = {
+            "title": title,
+            "mean": {k: _finite(v) for k, v in mean.items()},
+            "facts": dict(facts),
+            "notes": list(notes),
+            "views": scores,
+        }
+        _replace(folder / "report.json", json.dumps(record, indent=2, default=str) + "\n")
+        return _replace(folder / "index.html", page)
+    except OSError as error:
+        raise LuxelError(
+            f"{folder}: the report cannot be written ({error.strerror or error}).",
+            "Free space, or give another folder with --out.",
+        ) from error
+
+
+def _replace(path: Path, text: str) -> Path:
+    """Writes a file whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+    return path
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _number(value: float | None, digits: int) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.{digits}f}" if math.isfinite(value) else "∞" if value > 0 else "nan"
+
+
+def _means(mean: Mapping[str, float | None], count: int) -> list[tuple[str, str, str]]:
+    return [
+        ("PSNR", _number(mean.get("psnr"), 2) + " dB", f"mean of {count} held-out views, higher is better"),
+        ("SSIM", _number(mean.get("ssim"), 4), "1 is identical"),
+        ("LPIPS", _number(mean.get("lpips"), 4), "AlexNet, lower is better"),
+    ]
+
+
+def _tile(name: str, value: str, meaning: str) -> str:
+    return f"<div class=tile><b>{value}</b><span>{name}</span><small>{meaning}</small></div>"
+
+
+def _stem(name: str, number: int) -> str:
+    return f"{number:03d}-" + re.sub(r"[^A-Za-z0-9._-]+", "_", Path(name).stem)[:60]
+
+
+def _row(number: int, p: Picture) -> str:
+    return (
+        f"<tr><td><a href='#view-{number}'>{html.escape(p.name)}</a></td><td>{_number(p.psnr, 2)}</td>"
+        f"<td>{_number(p.ssim, 4)}</td><td>{_number(p.lpips, 4)}</td></tr>"
+    )
+
+
+def _card(p: Picture, number: int, folder: Path) -> str:
+    """Saves the three images of a view and returns the section that shows them."""
+    stem, figures = _stem(p.name, number), []
+    shown = {
+        "photograph": p.photograph,
+        "render": p.render,
+        "error": error_image(p.photograph, p.render, p.weight),
+    }
+    for kind, pixels in shown.items():
+        path = folder / f"{stem}-{kind}.jpg"
+        Image.fromarray(pixels).save(path, quality=92, subsampling=0)
+        height, width = pixels.shape[:2]
+        figures.append(
+            f"<figure><a href='images/{path.name}'><img loading=lazy width={width} height={height} "
+            f"src='images/{path.name}' alt='{kind} of {html.escape(p.name, quote=True)}'></a>"
+            f"<figcaption>{kind}</figcaption></figure>"
+        )
+    scores = f"PSNR {_number(p.psnr, 2)} dB · SSIM {_number(p.ssim, 4)} · LPIPS {_number(p.lpips, 4)}"
+    return (
+        f"<section id=view-{number}><h2>{html.escape(p.name)}<span>{scores}</span></h2>"
+        f"<div class=trio>{''.join(figures)}</div></section>"
+    )
+
+
+_PAGE = Template("""<!doctype html>
+<html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --ink: #1c2430; --soft: #5d6878; --line: #dde2e9;
+  --mark: #2563c9; }
+@media (prefers-color-scheme: dark) { :root { --page: #11151b; --card: #1a2029; --ink: #e6eaf0; --soft: #98a3b3;
+  --line: #2b3442; --mark: #7db2ff; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 2.5rem 1.25rem 4rem; max-width: 1180px; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 1.25rem; overflow-wrap: anywhere; }
+h2 { font-size: 1rem; margin: 0 0 .6rem; display: flex; flex-wrap: wrap; gap: .25rem 1rem; align-items: baseline;
+  overflow-wrap: anywhere; }
+h2 span { font-weight: 400; color: var(--soft); font-variant-numeric: tabular-nums; }
+a { color: var(--mark); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 1rem; }
+.tile, section, details { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem; }
+.tile b { display: block; font-size: 1.7rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
+.tile span { font-weight: 600; margin-right: .5rem; }
+.tile small, .note, figcaption { color: var(--soft); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.25rem; margin: 1.5rem 0; }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
+summary { cursor: pointer; font-weight: 600; }
+section, details { margin-top: 1rem; }
+.trio { display: grid; grid-template-columns: repeat(3, 1fr); gap: .6rem; }
+figure { margin: 0; } figcaption { font-size: .85rem; text-align: center; padding-top: .25rem; }
+img { display: block; width: 100%; height: auto; border-radius: 6px; background: #8884; }
+@media (max-width: 640px) { .trio { grid-template-columns: 1fr; } }
+</style>
+<h1>$title</h1>
+<div class=tiles>$means</div>
+<dl>$facts</dl>
+$notes
+<details open><summary>Scores of every view</summary>
+<table><thead><tr><th>view<th>PSNR (dB)<th>SSIM<th>LPIPS</tr></thead><tbody>
+$rows
+</tbody></table></details>
+<p class=note>Error: mean absolute difference of the channels; black is 0, bright yellow is 1/4 and more, grey pixels
+do not count.</p>
+$cards
+</html>
+""")

@@ -1,0 +1,207 @@
+"""What the viewer shows: a scene at rest, or one that is being trained."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+
+from luxel.render.camera import View
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+
+STATUS_LIFETIME = 0.2  # seconds for which one answer of the trainer serves everybody
+LOCK_PATIENCE = 20.0  # seconds a render waits for a training step to end
+
+
+class Session(Protocol):
+    """What a page needs to know of the scene behind it; every method may be called from any thread.
+
+    Attributes:
+        name: shown as the title of the page.
+        views: posed photographs, for jumps and frustums; may be empty.
+        up: world direction that points up, [3], or None to take it from the views.
+        background: colour in [0, 1] that a page starts with.
+        share_of_time: upper bound of the fraction of wall time that renders may keep training waiting, (0, 1].
+    """
+
+    name: str
+    views: Sequence[View]
+    up: np.ndarray | None
+    background: tuple[float, float, float]
+    share_of_time: float
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is a training to watch, pause and continue."""
+        ...
+
+    @property
+    def paused(self) -> bool:
+        """Whether training waits."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Changes whenever the Gaussians did."""
+        ...
+
+    def borrow(self) -> AbstractContextManager[Gaussians]:
+        """The Gaussians, unchanging until the context ends; waits for its turn."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Numbers for the page, by the names that Trainer.status uses; at least ``count``."""
+        ...
+
+    def pause(self) -> None:
+        """Lets training wait after the present step."""
+        ...
+
+    def resume(self) -> None:
+        """Continues training."""
+        ...
+
+
+class StaticSession:
+    """A finished scene.
+
+    Args:
+        gaussians: what is drawn, on the device that draws it.
+        views: posed photographs of it, if there are any.
+        name: title of the page.
+        up, background: see Session.
+    """
+
+    trains = False
+    paused = False
+
+    def __init__(
+        self,
+        gaussians: Gaussians,
+        views: Sequence[View] = (),
+        name: str = "scene",
+        *,
+        up: np.ndarray | None = None,
+        background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    ) -> None:
+        self.name, self.views, self.up, self.background = name, list(views), up, background
+        self.share_of_time = 1.0
+        self.version = 0
+        self._gaussians = gaussians.detach()
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def borrow(self) -> Iterator[Gaussians]:
+        """The Gaussians; pages take turns, so that two of them never share a workspace."""
+        with self._turn:
+            yield self._gaussians
+
+    def show(self, gaussians: Gaussians) -> None:
+        """Replaces the scene; every page redraws."""
+        with self._turn:
+            self._gaussians = gaussians.detach()
+            self.version += 1
+
+    def status(self) -> dict[str, Any]:
+        """The number of Gaussians and their highest SH degree."""
+        return {"count": self._gaussians.count, "sh_degree": self._gaussians.sh_degree}
+
+    def pause(self) -> None:
+        """Nothing to pause."""
+
+    def resume(self) -> None:
+        """Nothing to continue."""
+
+
+class TrainingSession:
+    """A scene while it is trained.
+
+    Renders hold ``trainer.lock``. After each the next waits until renders have held it for no more than
+    ``share_of_time`` of the time since; while training is paused or done nothing is held back.
+
+    Args:
+        trainer: a luxel.render.train.Trainer: lock, gaussians, status(), pause(), resume_training(), paused.
+            Its lock must be fair (render/train/fair_lock.py): training would keep an ordinary one to itself.
+        views: photographs shown as frustums and offered for jumps.
+        name, up, background: see Session.
+    """
+
+    trains = True
+
+    def __init__(
+        self,
+        trainer: Any,
+        views: Sequence[View] = (),
+        name: str = "training",
+        *,
+        up: np.ndarray | None = None,
+        background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    ) -> None:
+        self.trainer = trainer
+        self.name, self.views, self.up, self.background = name, list(views), up, background
+        self.share_of_time = 0.3
+        self._turn = threading.Lock()
+        self._not_before = 0.0
+        self._status: dict[str, Any] = {}
+        self._status_until = 0.0
+        self._status_lock = threading.Lock()
+
+    @property
+    def paused(self) -> bool:
+        """Whether training waits."""
+        return bool(self.trainer.paused)
+
+    @property
+    def version(self) -> int:
+        """The training step."""
+        return int(self.status().get("step", 0))
+
+    @contextmanager
+    def borrow(self) -> Iterator[Gaussians]:
+        """The Gaussians of the present step; training waits until the context ends.
+
+        Raises:
+            LuxelError: the trainer did not finish a step in time.
+        """
+        with self._turn:
+            self._wait_for_budget()
+            if not self.trainer.lock.acquire(timeout=LOCK_PATIENCE):
+                raise LuxelError(
+                    f"training has held the scene for {LOCK_PATIENCE:.0f} s.", "The page tries again by itself."
+                )
+            start = time.monotonic()
+            try:
+                yield self.trainer.gaussians.detach()
+            finally:
+                self.trainer.lock.release()
+                now = time.monotonic()
+                # A fraction s of the time means that a render of t is followed by t (1/s - 1) without one.
+                self._not_before = now + (now - start) * (1 / max(self.share_of_time, 1e-3) - 1)
+
+    def _wait_for_budget(self) -> None:
+        while (left := self._not_before - time.monotonic()) > 0 and not self._idle():
+            time.sleep(min(left, 0.05))  # in short naps, as pausing or a larger share may end the wait
+
+    def _idle(self) -> bool:
+        return self.share_of_time >= 1 or self.paused or bool(self.status().get("done", False))
+
+    def status(self) -> dict[str, Any]:
+        """Trainer.status(), asked at most five times a second."""
+        with self._status_lock:
+            if time.monotonic() >= self._status_until:
+                self._status = dict(self.trainer.status())
+                self._status_until = time.monotonic() + STATUS_LIFETIME
+            return self._status
+
+    def pause(self) -> None:
+        """Lets training wait after the present step."""
+        self.trainer.pause()
+
+    def resume(self) -> None:
+        """Continues training."""
+        self.trainer.resume_training()

@@ -1,0 +1,109 @@
+"""From a rendered frame to the bytes of a page: colours, and false colours for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.primitives.gaussians import Gaussians
+
+MODES = ("colour", "alpha", "depth", "normals", "count")
+Render = Callable[..., Any]  # (gaussians, camera, **options) -> Frame, as luxel.render.rasterize
+
+# Dark to bright with rising lightness, so that order is seen without reading a legend.
+EMBER = np.array(
+    [[10, 8, 30], [62, 18, 110], [150, 36, 110], [222, 74, 62], [250, 150, 40], [252, 236, 160]], np.float32
+)
+
+
+@dataclass
+class Look:
+    """What one page has chosen to see.
+
+    Args:
+        mode: one of MODES.
+        background: colour in [0, 1] behind the Gaussians.
+        near, far: clipping distances, capture units.
+        splat_scale: multiplies the size of every Gaussian.
+        antialiased: compensate opacity for the screen-space dilation (Mip-Splatting).
+        resolution: rendered pixels per pixel of the window, along one side.
+        quality: JPEG quality 1..99, or 100 for PNG (lossless).
+    """
+
+    mode: str = "colour"
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    near: float = 0.01
+    far: float = 1e10
+    splat_scale: float = 1.0
+    antialiased: bool = False
+    resolution: float = 1.0
+    quality: int = 90
+
+
+def draw(render: Render, gaussians: Gaussians, camera: Camera, look: Look) -> tuple[np.ndarray, str]:
+    """Renders and shades one image.
+
+    Args:
+        render: luxel.render.rasterize or a function like it.
+        gaussians, camera: on one device.
+        look: what to show.
+
+    Returns:
+        uint8 [H, W, 3], and a caption (the range of a false-colour image; empty for colours).
+    """
+    if look.splat_scale != 1:
+        tensors = gaussians.tensors()
+        tensors["log_scales"] = tensors["log_scales"] + float(np.log(look.splat_scale))
+        gaussians = Gaussians(**tensors)
+    options: dict[str, Any] = {"antialiased": look.antialiased}
+    if look.mode in ("depth", "normals"):
+        options[look.mode] = True
+    background = gaussians.means.new_tensor(look.background)
+    with torch.no_grad():
+        frame = render(gaussians, camera, background=background, **options)
+        rgb, caption = shade(frame, look.mode, background)
+        return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy(), caption
+
+
+def shade(frame: Any, mode: str, background: Tensor) -> tuple[Tensor, str]:
+    """The chosen output as colours in [0, 1], [H, W, 3], and its caption."""
+    alpha = frame.alpha[..., None]
+    if mode == "alpha":
+        return alpha.expand(*frame.alpha.shape, 3), ""
+    if mode == "depth":
+        low, high = spread(frame.depth[frame.alpha > 0.5])
+        colour = false_colour(1 - (frame.depth - low) / max(high - low, 1e-12))
+        return colour * alpha + background * (1 - alpha), f"{low:.3g} (bright) to {high:.3g}"
+    if mode == "normals":
+        unit = torch.nn.functional.normalize(frame.normals, dim=-1, eps=1e-8)
+        return (0.5 + 0.5 * unit) * alpha + background * (1 - alpha), "x, y, z as red, green, blue"
+    if mode == "count":
+        most = max(int(frame.count.max()), 1)
+        return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
+    return frame.rgb, ""
+
+
+def spread(values: Tensor, limit: int = 100_000) -> tuple[float, float]:
+    """The 2nd and 98th percentile of the finite values (of every n-th where there are many); (0, 1) for none."""
+    values = values.detach().flatten()
+    values = values[:: max(1, values.numel() // limit)]
+    values = values[torch.isfinite(values)].float()
+    if values.numel() == 0:
+        return 0.0, 1.0
+    low, high = torch.quantile(values, values.new_tensor([0.02, 0.98])).tolist()
+    return low, high
+
+
+def false_colour(values: Tensor) -> Tensor:
+    """Colours [..., 3] of values in [0, 1] (clamped; NaN becomes 0), interpolated in EMBER."""
+    table = torch.as_tensor(EMBER / 255, dtype=torch.float32, device=values.device)
+    position = values.float().nan_to_num(0.0).clamp(0, 1) * (len(table) - 1)
+    lower = position.floor().clamp(max=len(table) - 2).long()
+    weight = (position - lower)[..., None]
+    return table[lower] * (1 - weight) + table[lower + 1] * weight
