@@ -111,7 +111,9 @@ def open(
     if listing.points is None:
         from luxel.scenes.triangulate import starting_points
 
-        listing.points = starting_points(root, listing, readers, cache_dir=cache_dir, on_progress=progress)
+        known = [p for p in listing.photos if p.name not in (listing.test_names or ())]
+        posed = [(view_of(p, readers[p.name], p.name, max_size).camera, readers[p.name]) for p in known]
+        listing.points = starting_points(root, listing, posed, cache_dir=cache_dir, on_progress=progress)
     train, test, rule = _split(listing, holdout_every, readers, max_size)
     centre = estimate_centre(poses, listing.points.xyz)
     return Capture(
@@ -152,7 +154,9 @@ def read_listing(
             return read_transforms(path)
         if find_model(path) is not None:
             return read_colmap(path)
-        folder = next((f for f in (path, path / "images", path / "input") if f.is_dir() and image_files(f)), None)
+        folder = next(
+            (f for f in (path, path / "images", path / "input") if f.is_dir() and image_files(f)), None
+        )
     except PermissionError as error:
         raise CaptureError(f"{error.filename}: no permission to read.", "Change the permissions.") from None
     if folder is None:
@@ -184,7 +188,9 @@ def _mask_use(root: Path, listing: Listing, masks: str) -> str:
                 "Add the masks, or open the capture with masks='ignore' or masks='none'.",
             )
         if missing:
-            listing.warnings.append(f"{len(missing)} of {len(photos)} photographs have no mask and count whole.")
+            listing.warnings.append(
+                f"{len(missing)} of {len(photos)} photographs have no mask and count whole."
+            )
         return use
     if have_transparency(photos):
         return "cutout" if masks == "auto" else masks
@@ -240,7 +246,10 @@ def _split(
     else:
         held = {photo.name for photo in photos[::every]}
         rule = f"every {every}th view by name, beginning with the first"
-    views = [(photo.name in held, view_of(photo, readers[photo.name], names[photo.name], max_size)) for photo in photos]
+    views = [
+        (photo.name in held, view_of(photo, readers[photo.name], names[photo.name], max_size))
+        for photo in photos
+    ]
     train = [view for test, view in views if not test]
     test = [view for test, view in views if test]
     if len(train) < FEWEST_VIEWS - 1:

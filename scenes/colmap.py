@@ -73,13 +73,17 @@ def _is_model(folder: Path) -> bool:
     return _has(folder, ".bin") or _has(folder, ".txt")
 
 
-def read_colmap(path: Path, *, images: Path | None = None, model: Path | None = None) -> Listing:
+def read_colmap(
+    path: Path, *, images: Path | None = None, model: Path | None = None, oriented: bool | None = None
+) -> Listing:
     """The photographs and points of a COLMAP model.
 
     Args:
         path: the capture's folder, or the folder of the model in it.
         images: the folder of the photographs; by default ``images`` near the model.
         model: the model's folder; by default the largest that is found.
+        oriented: whether the model was made from photographs turned by their EXIF orientation; by default
+            they are where only that makes their size fit.
 
     Raises:
         CaptureError: a file is missing, cut short, or makes no sense.
@@ -108,16 +112,16 @@ def read_colmap(path: Path, *, images: Path | None = None, model: Path | None = 
     for index, (name, camera, world_to_cam) in enumerate(read.images):
         lens, header = read.lenses[camera], headers[index]
         said = (lens.width, lens.height)
-        oriented = header.size(False) != said and header.size(True) == said
-        lens = fit_to_file(lens, header.size(oriented), f"{folder}: image {name!r}")
+        turned = header.size(False) != said and header.size(True) == said if oriented is None else oriented
+        lens = fit_to_file(lens, header.size(turned), f"{folder}: image {name!r}")
         first = sizes.setdefault(camera, lens)
         if first != lens:
             raise CaptureError(
-                f"{folder}: image {name!r} is {lens.width}x{lens.height} pixels, but others of its camera are "
+                f"{folder}: image {name!r} is {lens.width}x{lens.height} pixels, others of its camera are "
                 f"{first.width}x{first.height}.",
                 "Put photographs of one size there, as the model was made from.",
             )
-        photos.append(Photo(name, paths[index], lens, world_to_cam, oriented=oriented))
+        photos.append(Photo(name, paths[index], lens, world_to_cam, oriented=turned))
     points = read.points if len(read.points.xyz) else None
     return Listing("COLMAP model", photos, points=points)
 
@@ -146,7 +150,9 @@ def read_model(folder: Path) -> ColmapModel:
     images = _images_binary(file) if binary else _images_text(file)
     for name, camera, _ in images:
         if camera not in lenses:
-            raise CaptureError(f"{file}: image {name!r} names camera {camera}, which is not there.", CUT_SHORT)
+            raise CaptureError(
+                f"{file}: image {name!r} names camera {camera}, which is not there.", CUT_SHORT
+            )
     file = folder / f"points3D{suffix}"
     points = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
     if file.is_file():

@@ -36,10 +36,14 @@ def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
     if not (np.isfinite(stretch).all() and stretch[0] < 1e15 and stretch[2] > 1e-6 * stretch[0] > 0):
         raise CaptureError(f"{where}: transform_matrix is singular.", remedy)
     if stretch[0] > 1.02 * stretch[2]:
-        raise CaptureError(f"{where}: transform_matrix is no rotation: its axes are stretched or sheared.", remedy)
+        raise CaptureError(
+            f"{where}: transform_matrix is no rotation: its axes are stretched or sheared.", remedy
+        )
     rotation = left @ right
     if np.linalg.det(rotation) < 0:
-        raise CaptureError(f"{where}: transform_matrix mirrors the scene (its determinant is negative).", remedy)
+        raise CaptureError(
+            f"{where}: transform_matrix mirrors the scene (its determinant is negative).", remedy
+        )
     out = np.eye(4)
     out[:3, :3], out[:3, 3] = rotation, given[:3, 3]
     return out

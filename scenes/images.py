@@ -197,7 +197,9 @@ class PhotoReader:
     def _weight(self, known: np.ndarray | None) -> np.ndarray | None:
         if known is None:
             return None
-        return np.where(resize(known * np.uint8(255), self.width, self.height) == 255, 255, 0).astype(np.uint8)
+        return np.where(resize(known * np.uint8(255), self.width, self.height) == 255, 255, 0).astype(
+            np.uint8
+        )
 
 
 def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:
@@ -234,7 +236,9 @@ def fits_in_memory(readers: Sequence[PhotoReader]) -> bool:
     return planes < MEMORY_SHARE * free_memory()
 
 
-def for_each(work: Callable[[int], object], count: int, on_done: Callable[[float], None] | None = None) -> None:
+def for_each(
+    work: Callable[[int], object], count: int, on_done: Callable[[float], None] | None = None
+) -> None:
     """Calls work(0) .. work(count - 1) on a pool of threads; the first error in order is raised.
 
     Args:

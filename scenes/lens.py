@@ -70,7 +70,9 @@ class Lens:
             values.pop()
         numbers = np.array([*focal, *centre, *values], float)
         if not (0 < width < 1 << 20 and 0 < height < 1 << 20):
-            raise CaptureError(f"{where}: the image size {width}x{height} makes no sense.", "Correct the size.")
+            raise CaptureError(
+                f"{where}: the image size {width}x{height} makes no sense.", "Correct the size."
+            )
         if not np.isfinite(numbers).all() or not min(focal) > 0:
             raise CaptureError(
                 f"{where}: focal lengths must be positive and all intrinsics finite, got {numbers.tolist()}.",
@@ -108,7 +110,7 @@ def undistort_points(lens: Lens, pixels: np.ndarray) -> np.ndarray:
 
 
 def distort_points(lens: Lens, directions: np.ndarray) -> np.ndarray:
-    """Directions x/z, y/z to distorted pixels (OpenCV coordinates), [P, 2] -> [P, 2]; the model as written."""
+    """Directions x/z, y/z to distorted pixels (OpenCV coordinates), [P, 2] -> [P, 2]."""
     x, y = np.moveaxis(np.asarray(directions, np.float64), -1, 0)
     if lens.fisheye:
         k1, k2, k3, k4 = (*lens.distortion, 0.0, 0.0, 0.0, 0.0)[:4]

@@ -77,7 +77,9 @@ def inside_capture(folder: Path, given: object, where: str) -> Path:
         CaptureError: ``given`` is no text, is absolute, or leaves the folder through ``..``.
     """
     if not isinstance(given, str) or not given.strip() or "\0" in given:
-        raise CaptureError(f"{where}: a path is missing or is no text: {given!r}.", "Name a file in the capture.")
+        raise CaptureError(
+            f"{where}: a path is missing or is no text: {given!r}.", "Name a file in the capture."
+        )
     relative = given if (folder / given).exists() else given.replace("\\", "/")
     absolute = PurePosixPath(relative).is_absolute() or PureWindowsPath(given).drive or given.startswith("\\")
     normal = os.path.normpath(relative)

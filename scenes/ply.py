@@ -188,7 +188,9 @@ def load_gaussians(path: str | Path) -> Gaussians:
     }
     rest = sum(1 for name in vertices.dtype.names or () if name.startswith("f_rest_"))
     if rest not in (0, 9, 24, 45):
-        raise CaptureError(f"{path}: {rest} f_rest properties fit no SH degree (0, 9, 24 or 45).", EXPORT_AGAIN)
+        raise CaptureError(
+            f"{path}: {rest} f_rest properties fit no SH degree (0, 9, 24 or 45).", EXPORT_AGAIN
+        )
     flat = np.zeros((len(vertices), 0), np.float32)
     if rest:
         flat = _need(path, vertices, [f"f_rest_{i}" for i in range(rest)], "Gaussians")

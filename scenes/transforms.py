@@ -114,14 +114,18 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
     for index, (document, frame, file) in enumerate(frames):
         where, path = wheres[index], paths[index]
         if path in seen:
-            raise CaptureError(f"{where}: the image is listed twice ({seen[path]}).", "Remove one of the frames.")
+            raise CaptureError(
+                f"{where}: the image is listed twice ({seen[path]}).", "Remove one of the frames."
+            )
         seen[path] = where
         pose = rigid_from_matrix(frame.get("transform_matrix"), where) @ OPENGL_TO_OPENCV
         lens, oriented = _lens(document, frame, headers[index], where)
         mask = frame.get("mask_path")
         mask_file = None if mask is None else inside_capture(folder, mask, where)
         if mask_file is not None and not mask_file.is_file():
-            raise CaptureError(f"{where}: the mask {mask_file} is missing.", "Put it there or remove mask_path.")
+            raise CaptureError(
+                f"{where}: the mask {mask_file} is missing.", "Put it there or remove mask_path."
+            )
         time = _number(frame, {}, "time", where)
         name = path.relative_to(folder).as_posix()
         photos.append((Photo(name, path, lens, invert_rigid(pose), time or 0.0, mask_file, oriented), file))
@@ -207,7 +211,7 @@ def _check_shared_intrinsics(
 ) -> None:
     """One set of intrinsics for all frames of a file means one image size."""
     first: dict[Path, Photo] = {}
-    for (document, frame, file), (photo, _) in zip(frames, photos, strict=True):
+    for (_document, frame, file), (photo, _) in zip(frames, photos, strict=True):
         if any(key in frame for key in ("fl_x", "camera_angle_x", "w")):
             continue
         other = first.setdefault(file, photo)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.metadata
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -86,12 +87,14 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     import tyro
 
     kind: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
-    parse = getattr(kind, "parse", None)
-    if parse is not None:
-        command = parse(list(arguments))
-    else:
-        command = tyro.cli(kind, prog=f"luxel {name}", args=list(arguments))
-    return command.run()
+    options: dict[str, Any] = {
+        "prog": f"luxel {name}",
+        "args": list(arguments),
+        "description": inspect.getdoc(kind),
+    }
+    if hasattr(kind, "defaults"):  # a run that is resumed brings the values of its options
+        options["default"] = kind.defaults(options["args"])
+    return tyro.cli(kind, **options).execute()
 
 
 def _complain(problem: str, remedy: str) -> int:

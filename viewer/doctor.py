@@ -56,7 +56,6 @@ def diagnose() -> list[Finding]:
         ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
         ("viser", lambda: _package("viser", "the viewer cannot start")),
         ("ffmpeg", _ffmpeg),
-        ("gsplat", _gsplat),
         ("cache", _cache),
         ("disk", _disk),
     ]
@@ -260,15 +259,9 @@ def _ffmpeg() -> Finding:
         )
 
 
-def _gsplat() -> Finding:
-    version = _version("gsplat")
-    if version == "not installed":
-        return Finding("gsplat", "note", "not installed (only benchmarks compare with it)", "pip install 'luxel[gsplat]'")
-    return Finding("gsplat", "ok", version)
-
-
 def _cache() -> Finding:
-    folder = Path(os.environ.get("LUXEL_CACHE_DIR") or Path.home() / ".cache" / "luxel")
+    """Where structure from motion is kept for captures that cannot be written to."""
+    folder = Path.home() / ".cache" / "luxel"
     existing = next(p for p in [folder, *folder.parents] if p.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
@@ -278,7 +271,7 @@ def _cache() -> Finding:
             "cache",
             "note",
             f"{folder} cannot be written ({error.strerror})",
-            "Set LUXEL_CACHE_DIR to a folder that you may write to.",
+            "Make it writable, or keep captures in folders that are: their caches then lie beside the photographs.",
         )
     return Finding("cache", "ok", f"{folder} can be written")
 

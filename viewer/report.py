@@ -7,7 +7,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -60,61 +61,82 @@ def error_image(photograph: np.ndarray, render: np.ndarray, weight: np.ndarray |
     return colour
 
 
-def write_report(
-    folder: Path,
-    *,
-    title: str,
-    pictures: Sequence[Picture],
-    mean: Mapping[str, float | None],
-    facts: Mapping[str, Any],
-    notes: Sequence[str] = (),
-) -> Path:
-    """Writes index.html, report.json and the images it shows.
+class Report:
+    """Collects views one after the other, then writes index.html and report.json beside their images.
 
     Args:
         folder: is made where it is not there; files of an earlier report are replaced.
-        title: heading of the page.
-        pictures: the views, in the order to show them.
-        mean: psnr, ssim, lpips over all held-out views.
-        facts: name and value of what else is worth knowing (steps, device, hold-out rule).
-        notes: sentences under the facts, such as warnings of the capture.
-
-    Returns:
-        The path of index.html.
 
     Raises:
-        LuxelError: the folder cannot be written.
+        LuxelError: the folder cannot be written (also from its methods).
     """
-    try:
-        images = folder / "images"
-        images.mkdir(parents=True, exist_ok=True)
-        cards = "\n".join(_card(picture, number, images) for number, picture in enumerate(pictures))
-        rows = "\n".join(_row(number, p) for number, p in enumerate(pictures))
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._views: list[dict[str, Any]] = []
+        self._cards: list[str] = []
+        self._rows: list[str] = []
+        with _writing(folder):
+            (folder / "images").mkdir(parents=True, exist_ok=True)
+            for old in (folder / "images").glob("[0-9][0-9][0-9]-*.jpg"):
+                old.unlink()
+
+    def add(self, picture: Picture) -> None:
+        """Saves the images of a view; views are shown in the order of these calls."""
+        number = len(self._views)
+        with _writing(self.folder):
+            self._cards.append(_card(picture, number, self.folder / "images"))
+        self._rows.append(_row(number, picture))
+        scores = {name: _finite(getattr(picture, name)) for name in ("psnr", "ssim", "lpips")}
+        self._views.append({"name": picture.name, **scores})
+
+    def finish(
+        self,
+        *,
+        title: str,
+        mean: Mapping[str, float | None],
+        facts: Mapping[str, Any],
+        notes: Sequence[str] = (),
+    ) -> Path:
+        """Writes the page and report.json.
+
+        Args:
+            title: heading of the page.
+            mean: psnr, ssim, lpips over all held-out views.
+            facts: name and value of what else is worth knowing (steps, device, hold-out rule).
+            notes: sentences under the facts, such as warnings of the capture.
+
+        Returns:
+            The path of index.html.
+        """
         page = _PAGE.substitute(
             title=html.escape(title),
-            means="".join(_tile(*entry) for entry in _means(mean, len(pictures))),
+            means="".join(_tile(*entry) for entry in _means(mean, len(self._views))),
             facts="".join(f"<dt>{html.escape(str(k))}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items()),
             notes="".join(f"<p class=note>{html.escape(note)}</p>" for note in notes),
-            rows=rows,
-            cards=cards,
+            rows="\n".join(self._rows),
+            cards="\n".join(self._cards),
         )
-        scores = [
-            {"name": p.name, "psnr": _finite(p.psnr), "ssim": _finite(p.ssim), "lpips": _finite(p.lpips)}
-            for p in pictures
-        ]
         record = {
             "title": title,
-            "mean": {k: _finite(v) for k, v in mean.items()},
+            "mean": {name: _finite(value) for name, value in mean.items()},
             "facts": dict(facts),
             "notes": list(notes),
-            "views": scores,
+            "views": self._views,
         }
-        _replace(folder / "report.json", json.dumps(record, indent=2, default=str) + "\n")
-        return _replace(folder / "index.html", page)
+        with _writing(self.folder):
+            _replace(self.folder / "report.json", json.dumps(record, indent=2, default=str) + "\n")
+            return _replace(self.folder / "index.html", page)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise LuxelError(
             f"{folder}: the report cannot be written ({error.strerror or error}).",
-            "Free space, or give another folder with --out.",
+            "Free some space, or give another folder with --out.",
         ) from error
 
 
@@ -133,7 +155,7 @@ def _finite(value: float | None) -> float | None:
 def _number(value: float | None, digits: int) -> str:
     if value is None:
         return "–"
-    return f"{value:.{digits}f}" if math.isfinite(value) else "∞" if value > 0 else "nan"
+    return f"{value:.{digits}f}" if math.isfinite(value) else "∞" if value > 0 else "–"
 
 
 def _means(mean: Mapping[str, float | None], count: int) -> list[tuple[str, str, str]]:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation
 
-_LIBRARY = torch.library.Library("luxel", "FRAGMENT")
-_LIBRARY.define(
+define(
     "adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, float[] lrs, int step,"
     " float beta1, float beta2, float eps, Tensor? visible) -> ()"
 )
@@ -147,6 +147,4 @@ def _fake_update(
     _check(params, grads, exp_avgs, exp_avg_sqs, lrs, step, visible)
 
 
-for _kind in ("CPU", "CUDA"):
-    _LIBRARY.impl("adam_", _update, _kind)
-torch.library.register_fake("luxel::adam_", _fake_update)
+register_implementation("adam_", _update, _fake_update)

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation
 
 Padding = Literal["zero", "valid"]
 
-_LIBRARY = torch.library.Library("luxel", "FRAGMENT")
-_LIBRARY.define(
+define(
     "photometric_loss(Tensor rgb, Tensor target, Tensor? weight, float ssim_weight, bool valid, bool differentiable)"
     " -> (Tensor, Tensor, Tensor)"
 )
-_LIBRARY.define(
+define(
     "photometric_loss_bwd(Tensor g_loss, Tensor rgb, Tensor target, Tensor? weight, Tensor partials, Tensor scales,"
     " float ssim_weight, bool valid) -> Tensor"
 )
@@ -174,9 +174,5 @@ def _differentiate(ctx: Any, g_loss: Tensor, *unused: Tensor | None) -> tuple[Te
     return g_rgb, None, None, None, None, None
 
 
-for _kind in ("CPU", "CUDA"):
-    _LIBRARY.impl("photometric_loss", _forward, _kind)
-    _LIBRARY.impl("photometric_loss_bwd", _backward, _kind)
-torch.library.register_fake("luxel::photometric_loss", _fake_forward)
-torch.library.register_fake("luxel::photometric_loss_bwd", _fake_backward)
-torch.library.register_autograd("luxel::photometric_loss", _differentiate, setup_context=_save)
+register_implementation("photometric_loss", _forward, _fake_forward, _differentiate, _save)
+register_implementation("photometric_loss_bwd", _backward, _fake_backward)

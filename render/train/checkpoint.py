@@ -22,7 +22,13 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 
 _NAME = re.compile(r"step-(\d{8,})\.json")
-_DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int32: "I32", torch.int64: "I64", torch.uint8: "U8"}
+_DTYPES = {
+    torch.float32: "F32",
+    torch.float64: "F64",
+    torch.int32: "I32",
+    torch.int64: "I64",
+    torch.uint8: "U8",
+}
 _CHUNK = 1 << 24
 
 
@@ -62,11 +68,16 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for leftover in folder.glob(".step-*.part"):  # of a process that was killed while writing
+            _remove(leftover)
         # A checkpoint of the same step is replaced: a JSON beside newer tensors would condemn both.
         part = folder / f".{name}.safetensors.part"
         written.append(part)
         size, sha256 = write_tensors(part, checkpoint.tensors)
-        body = {"step": checkpoint.step, "tensors": {"file": tensor_path.name, "bytes": size, "sha256": sha256}}
+        body = {
+            "step": checkpoint.step,
+            "tensors": {"file": tensor_path.name, "bytes": size, "sha256": sha256},
+        }
         json_part = folder / f".{name}.json.part"
         written.append(json_part)
         with open(json_part, "wb") as file:
@@ -121,7 +132,9 @@ def load(path: Path) -> Checkpoint:
             return Checkpoint(int(body["step"]), parse(raw), body["state"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         problem = f"{type(error).__name__}: {error}"
-    raise CheckpointError(f"{path}: this checkpoint is damaged ({problem}).", "Delete it, or resume from another.")
+    raise CheckpointError(
+        f"{path}: this checkpoint is damaged ({problem}).", "Delete it, or resume from another."
+    )
 
 
 def load_newest(folder: Path, say: Callable[[str], None]) -> Checkpoint:
@@ -136,7 +149,11 @@ def load_newest(folder: Path, say: Callable[[str], None]) -> Checkpoint:
             return load(path)
         except CheckpointError as error:
             following = candidates[place + 1 : place + 2]
-            then = f"Using the one before it, of step {following[0][0]}." if following else "There is none before it."
+            then = (
+                f"Using the one before it, of step {following[0][0]}."
+                if following
+                else "There is none before it."
+            )
             say(f"Checkpoint of step {step}: {error.problem} {then}")
     what = "all checkpoints are damaged" if candidates else "there is no checkpoint"
     raise CheckpointError(f"{folder}: {what}.", "Start a new run, or point --resume at the folder of a run.")
@@ -154,7 +171,11 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> tuple[int, str]:
     offset = 0
     for name, tensor in tensors.items():
         end = offset + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        header[name] = {
+            "dtype": _DTYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, end],
+        }
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

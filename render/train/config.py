@@ -145,15 +145,24 @@ class TrainConfig:
             (not 0 <= self.init.sh_degree <= 3, "init.sh_degree must be 0 to 3"),
             (not 0 < self.init.opacity < 1, "init.opacity must lie between 0 and 1"),
             (not self.init.scale_factor > 0, "init.scale_factor must be positive"),
-            (self.init.max_points is not None and self.init.max_points < 1, "init.max_points must be at least 1"),
+            (
+                self.init.max_points is not None and self.init.max_points < 1,
+                "init.max_points must be at least 1",
+            ),
             (not 0 <= self.loss.ssim_weight <= 1, "loss.ssim_weight must lie in 0 to 1"),
             (not self.loss.alpha_weight >= 0, "loss.alpha_weight must not be negative"),
             (not 0 <= self.resolution.until <= 1, "resolution.until must lie in 0 to 1"),
             (not 0 <= self.resolution.halvings <= 6, "resolution.halvings must be 0 to 6"),
             (self.max_gaussians is not None and self.max_gaussians < 1, "max_gaussians must be at least 1"),
-            (self.target_minutes is not None and not self.target_minutes > 0, "target_minutes must be positive"),
+            (
+                self.target_minutes is not None and not self.target_minutes > 0,
+                "target_minutes must be positive",
+            ),
             (self.pace_by_time and self.target_minutes is None, "pace_by_time needs target_minutes"),
-            (self.end_at_max_gaussians and self.max_gaussians is None, "end_at_max_gaussians needs max_gaussians"),
+            (
+                self.end_at_max_gaussians and self.max_gaussians is None,
+                "end_at_max_gaussians needs max_gaussians",
+            ),
             (self.checkpoints.keep < 1, "checkpoints.keep must be at least 1"),
             (self.report_every < 1, "report_every must be at least 1"),
             (self.seed < 0, "seed must not be negative"),
@@ -183,7 +192,9 @@ class TrainConfig:
         if isinstance(strategy := values.get("strategy"), dict):
             kind = strategy.get("kind")
             if kind not in _KINDS:
-                raise LuxelError(f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(_KINDS)}.")
+                raise LuxelError(
+                    f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(_KINDS)}."
+                )
             fields = {k: v for k, v in strategy.items() if k != "kind"}
             values["strategy"] = _build(_KINDS[kind], fields, "strategy.")
         return _build(TrainConfig, values, "")
@@ -211,7 +222,9 @@ def _build(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
     arguments: dict[str, Any] = {}
     for name, value in values.items():
         if name not in hints:
-            raise LuxelError(f"config.json: unknown field {prefix}{name}.", "It may come from another version of luxel.")
+            raise LuxelError(
+                f"config.json: unknown field {prefix}{name}.", "It may come from another version of luxel."
+            )
         hint = hints[name]
         if dataclasses.is_dataclass(hint) and isinstance(value, dict):
             value = _build(typing.cast(type, hint), value, f"{prefix}{name}.")

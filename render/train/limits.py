@@ -117,7 +117,9 @@ def plan(
     if fits < wanted:
         cap = fits
         if max_gaussians is not None or fits < 2 * count:
-            notes.append(f"At most {fits:,} Gaussians fit into the {free / 2**30:.2f} GiB that are free; that is the cap.")
+            notes.append(
+                f"At most {fits:,} Gaussians fit into the {free / 2**30:.2f} GiB that are free; that is the cap."
+            )
     return Plan(images, cap, tuple(notes))
 
 

@@ -40,7 +40,11 @@ class Optimiser:
             rates: learning rate by parameter name.
         """
         self.steps += 1
-        live = [(name, t, t.grad) for name, t in self.gaussians.tensors().items() if t.grad is not None and t.numel()]
+        live = [
+            (name, t, t.grad)
+            for name, t in self.gaussians.tensors().items()
+            if t.grad is not None and t.numel()
+        ]
         fused_adam_(
             [t.detach() for _, t, _ in live],
             [g for *_, g in live],
@@ -70,7 +74,9 @@ class Optimiser:
         added = more.detach().tensors()
         gaussians = Gaussians.cat(self.gaussians.detach(), more.detach())
         exp_avg = {name: torch.cat([t, torch.zeros_like(added[name])]) for name, t in self.exp_avg.items()}
-        exp_avg_sq = {name: torch.cat([t, torch.zeros_like(added[name])]) for name, t in self.exp_avg_sq.items()}
+        exp_avg_sq = {
+            name: torch.cat([t, torch.zeros_like(added[name])]) for name, t in self.exp_avg_sq.items()
+        }
         self._take(gaussians, exp_avg, exp_avg_sq)
 
     def zero(self, index: Tensor) -> None:

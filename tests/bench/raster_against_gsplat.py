@@ -8,6 +8,7 @@ What it measures, for each row of `scenes_for_bench.ROWS`
     time       forward without autograd, forward + backward from a given image gradient; CUDA events, turns,
                median, p10, p90. gsplat gets activated parameters outside of the timed region, packed and
                unpacked, the better one counts; "raw" times gsplat from raw parameters, as luxel always works.
+               "no wait" gives luxel its room for (tile, splat) pairs beforehand instead of reading it back.
     memory     parameters plus peak of forward + backward.
     stages     device time per kernel.
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 import json
 import math
 import os
@@ -33,6 +35,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from raster_quality import (
+    activated,
+    forget_matrices,
+    pinhole_matrix,
+    quality_of_gradients,
+    quality_of_images,
+    render_gsplat,
+    render_luxel,
+)
 from scenes_for_bench import ROWS, Row, build
 from timing import compare_ms, gpu_state, kernel_table, kernel_times, machine_facts, peak_bytes
 from torch import Tensor
@@ -41,161 +52,7 @@ from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 
-GSPLAT_MAX_ALPHA = 0.999  # fixed in its kernels
 MIN_PSNR, MAX_GRADIENT_ERROR = 60.0, 1e-3
-Render = Callable[[Gaussians, Camera], Tensor]
-
-
-def render_luxel(gaussians: Gaussians, camera: Camera, max_alpha: float = 0.99) -> Tensor:
-    """luxel's image, [H, W, 3]."""
-    return rasterize(gaussians, camera, sh_degree=3, max_alpha=max_alpha).rgb
-
-
-def activated(gaussians: Gaussians) -> dict[str, Tensor]:
-    """The parameters as gsplat takes them."""
-    return {
-        "means": gaussians.means,
-        "quats": gaussians.quats,
-        "scales": gaussians.scales,
-        "opacities": gaussians.opacities,
-        "colors": torch.cat([gaussians.sh_dc[:, None], gaussians.sh_rest], dim=1),
-    }
-
-
-def render_gsplat(inputs: dict[str, Tensor], camera: Camera, packed: bool) -> Tensor:
-    """gsplat's image, [H, W, 3]."""
-    from gsplat import rasterization
-
-    image, _, _ = rasterization(
-        **inputs,
-        viewmats=camera.world_to_cam[None],
-        Ks=pinhole_matrix(camera)[None],
-        width=camera.width,
-        height=camera.height,
-        near_plane=camera.near,
-        far_plane=camera.far,
-        sh_degree=3,
-        packed=packed,
-        tile_size=16,
-        render_mode="RGB",
-        absgrad=False,
-    )
-    return image[0]
-
-
-_matrices: dict[int, tuple[Camera, Tensor]] = {}
-
-
-def pinhole_matrix(camera: Camera) -> Tensor:
-    """The 3x3 intrinsics on the camera's device, made once per camera so that no timing includes it."""
-    if id(camera) not in _matrices:
-        fx, fy, cx, cy = camera.intrinsics.tolist()
-        matrix = camera.intrinsics.new_tensor([[fx, 0, cx], [0, fy, cy], [0, 0, 1]])
-        _matrices[id(camera)] = (camera, matrix)
-    return _matrices[id(camera)][1]
-
-
-def psnr(image: Tensor, truth: Tensor) -> float:
-    """10 log10(1 / mean squared difference); 200 where there is none."""
-    mean_square = (image.double() - truth.double()).square().mean().item()
-    return min(200.0, -10 * math.log10(mean_square)) if mean_square > 0 else 200.0
-
-
-def gradients(
-    gaussians: Gaussians, image_of: Callable[[Gaussians], Tensor], g_image: Tensor
-) -> dict[str, Tensor]:
-    """The gradients of sum(image * g_image) by the raw parameters."""
-    leaves = gaussians.detach().requires_grad_()
-    image_of(leaves).backward(g_image)
-    found = {name: tensor.grad for name, tensor in leaves.tensors().items()}
-    return {name: torch.zeros(()) if grad is None else grad for name, grad in found.items()}
-
-
-def relative_errors(found: dict[str, Tensor], truth: dict[str, Tensor]) -> dict[str, float]:
-    """||found - truth|| / ||truth|| per parameter, in float64."""
-    return {
-        name: ((found[name].double() - true.double()).norm() / true.double().norm().clamp_min(1e-300)).item()
-        for name, true in truth.items()
-    }
-
-
-def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
-    """``count`` random whole tiles of 16x16 pixels and the mask of their pixels, [H, W]."""
-    across, down = -(-camera.width // 16), -(-camera.height // 16)
-    whole = (camera.width // 16, camera.height // 16)
-    every = torch.randperm(across * down, generator=torch.Generator().manual_seed(7)).tolist()
-    tiles = [t for t in every if t % across < whole[0] and t // across < whole[1]][:count]
-    mask = torch.zeros(camera.height, camera.width, dtype=torch.bool)
-    for tile in tiles:
-        row, column = divmod(tile, across)
-        mask[row * 16 : row * 16 + 16, column * 16 : column * 16 + 16] = True
-    return tiles, mask.to(camera.intrinsics.device)
-
-
-def quality_of_images(
-    gaussians: Gaussians, cameras: list[Camera], with_gsplat: bool, tile_count: int
-) -> dict[str, Any]:
-    """PSNRs; over several cameras the lowest counts. The reference is asked for the first camera."""
-    from luxel.render.reference.rasterize import rasterize_reference
-
-    out: dict[str, Any] = {}
-    with torch.no_grad():
-        inputs = activated(gaussians)
-        if with_gsplat:
-            pairs = [
-                (render_luxel(gaussians, camera, GSPLAT_MAX_ALPHA), render_gsplat(inputs, camera, False))
-                for camera in cameras
-            ]
-            out["luxel_to_gsplat"] = min(psnr(a, b) for a, b in pairs)
-            out["luxel_to_gsplat_mean_abs"] = max((a - b).abs().mean().item() for a, b in pairs)
-            out["luxel_to_gsplat_max_abs"] = max((a - b).abs().max().item() for a, b in pairs)
-        camera = cameras[0]
-        tiles, mask = sample_tiles(camera, tile_count)
-        exact, in_double = gaussians.to(torch.float64), camera.to(torch.float64)
-        for name, cap in (("gsplat's cap", GSPLAT_MAX_ALPHA), ("default cap", 0.99)):
-            truth = rasterize_reference(exact, in_double, sh_degree=3, max_alpha=cap, tiles=tiles).rgb[mask]
-            if cap == GSPLAT_MAX_ALPHA:
-                out["mean_of_reference"] = truth.mean().item()
-                if with_gsplat:
-                    out["gsplat_to_reference"] = psnr(render_gsplat(inputs, camera, False)[mask], truth)
-            out[f"luxel_to_reference, {name}"] = psnr(render_luxel(gaussians, camera, cap)[mask], truth)
-        out["luxel_to_reference"] = out["luxel_to_reference, default cap"]
-    return out
-
-
-def quality_of_gradients(
-    gaussians: Gaussians, camera: Camera, with_gsplat: bool, tile_count: int
-) -> dict[str, dict[str, float]]:
-    """Relative errors of the gradients, per pair and parameter."""
-    from luxel.render.reference.rasterize import rasterize_reference
-
-    generator = torch.Generator(gaussians.device).manual_seed(11)
-    g_image = torch.randn(camera.height, camera.width, 3, generator=generator, device=gaussians.device)
-    out: dict[str, dict[str, float]] = {}
-
-    def luxel(g: Gaussians) -> Tensor:
-        return render_luxel(g, camera, GSPLAT_MAX_ALPHA)
-
-    def gsplat(g: Gaussians) -> Tensor:
-        return render_gsplat(activated(g), camera, False)
-
-    if with_gsplat:
-        ours = gradients(gaussians, luxel, g_image)
-        out["luxel_to_gsplat"] = relative_errors(ours, gradients(gaussians, gsplat, g_image))
-        del ours
-    tiles, mask = sample_tiles(camera, tile_count)
-    g_image = g_image * mask[..., None]
-
-    def reference(g: Gaussians) -> Tensor:
-        return rasterize_reference(
-            g, camera.to(torch.float64), sh_degree=3, max_alpha=GSPLAT_MAX_ALPHA, tiles=tiles
-        ).rgb
-
-    truth = gradients(gaussians.to(torch.float64), reference, g_image.double())
-    out["luxel_to_reference"] = relative_errors(gradients(gaussians, luxel, g_image), truth)
-    if with_gsplat:
-        out["gsplat_to_reference"] = relative_errors(gradients(gaussians, gsplat, g_image), truth)
-    return out
 
 
 def timed(
@@ -226,8 +83,17 @@ def timed(
         return run
 
     raw_inputs = list(leaves.tensors().values())
-    forward = {"luxel": fwd(lambda camera: render_luxel(gaussians, camera))}
-    both = {"luxel": fb(lambda camera: render_luxel(leaves, camera), raw_inputs)}
+    with torch.no_grad():
+        pairs = max(int(rasterize(gaussians, camera).tile_counts.sum()) for camera in cameras)
+    room = int(1.25 * pairs)
+    forward = {
+        "luxel": fwd(lambda camera: render_luxel(gaussians, camera)),
+        "luxel, no wait": fwd(lambda camera: render_luxel(gaussians, camera, room=room)),
+    }
+    both = {
+        "luxel": fb(lambda camera: render_luxel(leaves, camera), raw_inputs),
+        "luxel, no wait": fb(lambda camera: render_luxel(leaves, camera, room=room), raw_inputs),
+    }
     if with_gsplat:
         inputs = {
             name: tensor.detach().clone().requires_grad_() for name, tensor in activated(gaussians).items()
@@ -240,6 +106,7 @@ def timed(
         both["gsplat raw"] = fb(lambda camera: render_gsplat(activated(leaves), camera, False), raw_inputs)
     settings = {"warmup": options.warmup, "iterations": options.iterations}
     out: dict[str, Any] = {
+        "pairs": pairs,
         "fwd": compare_ms(forward, device, **settings),
         "fb": compare_ms(both, device, **settings),
     }
@@ -398,7 +265,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs the rows that were asked for; 0 if each could be measured in full."""
     options = parse(arguments)
     device = torch.device(options.device)
-    with_gsplat = device.type == "cuda" and not options.no_gsplat
+    installed = importlib.util.find_spec("gsplat") is not None
+    with_gsplat = device.type == "cuda" and installed and not options.no_gsplat
     options.out.mkdir(parents=True, exist_ok=True)
     torch.backends.cuda.matmul.allow_tf32 = False
     facts = machine_facts(device)
@@ -421,7 +289,7 @@ def main(arguments: list[str] | None = None) -> int:
         except Exception:
             results.append({**dataclasses.asdict(small), "count": 0, "failure": traceback.format_exc()})
             print(f"FAILED {row.name}\n{traceback.format_exc()}", file=sys.stderr)
-        _matrices.clear()
+        forget_matrices()
         print(report(results[-1]) + f"\n  took {time.perf_counter() - start:.1f} s", flush=True)
         text = table(results)
         (options.out / "raster.json").write_text(

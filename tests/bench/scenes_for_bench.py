@@ -139,7 +139,7 @@ def bonsai(path: Path, width: int, height: int, generator: torch.Generator) -> t
     fov_y = 2 * math.atan(0.5 * height / focal)
     cameras = []
     for k in range(RING_VIEWS):
-        angle = 2 * math.pi * k / RING_VIEWS
+        angle = 2 * math.pi * (k + 1) / RING_VIEWS
         eye = [middle[0] + radius * math.cos(angle), middle[1], middle[2] + radius * math.sin(angle)]
         # The room was reconstructed with y pointing down.
         cameras.append(Camera.look_at(eye, middle, (0.0, -1.0, 0.0), fov_y=fov_y, width=width, height=height))

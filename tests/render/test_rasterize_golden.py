@@ -64,7 +64,7 @@ def far_dust():
     x, y = torch.meshgrid(torch.linspace(-1, 1, 24), torch.linspace(-1, 1, 24), indexing="ij")
     means = torch.stack([x, 0.3 * (3 * x).sin() * (2 * y).cos(), y], -1).reshape(-1, 3)
     colors = means * torch.tensor([0.5, 1.0, 0.5]) + 0.5
-    scene = gaussians_of(means, [1.0, 0, 0, 0], torch.tensor(0.012), torch.tensor(0.97), colors)
+    scene = gaussians_of(means, [1.0, 0, 0, 0], torch.tensor(0.025), torch.tensor(0.97), colors)
     camera = Camera.look_at((1, -6, 0.5), (0, 0, 0), width=80, height=80)
     camera = replace(camera, intrinsics=camera.intrinsics * torch.tensor([1.2, 1.0, 0.8, 1.1]))
     return scene, camera, {"antialiased": True}

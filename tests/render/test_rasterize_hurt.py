@@ -34,7 +34,8 @@ def test_empty(random_gaussians, toy_camera, precision):
 def test_one(agrees, random_gaussians, toy_camera, precision):
     one = random_gaussians(1, seed=2, scale=0.5, opacity_logit=2, **precision)
     one.means.zero_()
-    agrees(one, toy_camera(33, 17), depth=True, normals=True)
+    # Expected depth is (w z) / w here: its gradient by w is 0 / w, and float32 has only rounding to offer.
+    agrees(one, toy_camera(33, 17), depth=precision["dtype"] == torch.float64, normals=True)
 
 
 def test_all_behind(random_gaussians, toy_camera, precision):

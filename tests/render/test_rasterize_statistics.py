@@ -40,7 +40,7 @@ def expected(random_gaussians, toy_camera):
 
 
 def accumulate(statistics, gaussians, camera, weight):
-    frame = rasterize(gaussians, camera, depth=True, statistics=statistics)
+    frame = rasterize(gaussians, camera, depth=True, statistics=statistics, absolute_gradients=True)
     (torch.cat([frame.rgb, frame.depth[..., None]], -1) * weight).sum().backward()
 
 

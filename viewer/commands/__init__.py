@@ -1,1 +1,1 @@
-"""The commands of `luxel`, one file each: a dataclass whose fields are the options, and its run()."""
+"""The commands of `luxel`, one file each: a dataclass whose fields are the options, and its execute()."""

@@ -27,7 +27,7 @@ class Doctor:
     json: bool = False
     """Print JSON: {"works": ..., "findings": [{"name", "state", "detail", "remedy"}, ...]}."""
 
-    def run(self) -> int:
+    def execute(self) -> int:
         """Prints the findings; returns the exit status."""
         findings = diagnose()
         healthy = works(findings)

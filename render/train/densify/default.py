@@ -109,7 +109,10 @@ class DefaultStrategy:
     def _parts(self, gaussians: Gaussians, generator: torch.Generator) -> Gaussians:
         """Draws centres from the Gaussians themselves and shrinks them by 1.6."""
         device, dtype = gaussians.device, gaussians.means.dtype
-        noise = torch.randn(gaussians.count, 3, generator=generator, device=device, dtype=dtype) * gaussians.scales
+        noise = (
+            torch.randn(gaussians.count, 3, generator=generator, device=device, dtype=dtype)
+            * gaussians.scales
+        )
         gaussians.means = gaussians.means + (rotations(gaussians.quats) @ noise[:, :, None])[:, :, 0]
         gaussians.log_scales = gaussians.log_scales - torch.tensor(1.6, dtype=dtype).log().item()
         if self.revised_opacity:

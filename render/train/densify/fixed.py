@@ -25,7 +25,8 @@ class FixedCount:
         """Raises LuxelError for options that make no sense."""
         if not 0 <= self.prune_opacity < 1 or self.refine_every < 1:
             raise LuxelError(
-                "Strategy options: prune_opacity must lie in 0 to 1, refine_every must be at least 1.", "Correct them."
+                "Strategy options: prune_opacity must lie in 0 to 1, refine_every must be at least 1.",
+                "Correct them.",
             )
 
     def wants_statistics(self, clock: float, steps: int) -> bool:

@@ -48,7 +48,9 @@ class McmcStrategy:
 
     def check(self) -> None:
         """Raises LuxelError for options that make no sense."""
-        if not (self.refine_every >= 1 and self.cap_max >= 1 and self.growth >= 0 and 0 < self.min_opacity < 0.5):
+        if not (
+            self.refine_every >= 1 and self.cap_max >= 1 and self.growth >= 0 and 0 < self.min_opacity < 0.5
+        ):
             raise LuxelError(
                 "Strategy options: refine_every and cap_max must be at least 1, growth not negative, "
                 "min_opacity between 0 and 0.5.",
@@ -65,7 +67,10 @@ class McmcStrategy:
 
     def regulariser(self, gaussians: Gaussians) -> Tensor | None:
         """Weighted mean opacity plus mean scale (eq. 11 with the published weights)."""
-        return self.opacity_regulariser * gaussians.opacities.mean() + self.scale_regulariser * gaussians.scales.mean()
+        return (
+            self.opacity_regulariser * gaussians.opacities.mean()
+            + self.scale_regulariser * gaussians.scales.mean()
+        )
 
     def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
         """Relocates and grows when it is time; adds noise after every step."""

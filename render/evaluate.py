@@ -1,0 +1,192 @@
+"""Scores of a scene on held-out views: PSNR, SSIM, LPIPS, per image and mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Pixels, View
+from luxel.render.errors import LuxelError
+from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, psnr, ssim
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import rasterize
+
+METRICS = ("psnr", "ssim", "lpips")
+
+
+class EvaluationError(LuxelError):
+    """The views cannot be evaluated: there are none, or their pixels do not fit their cameras."""
+
+
+@dataclass(frozen=True)
+class ViewScore:
+    """Scores of one view; NaN where a metric was not taken or no pixel counts.
+
+    Args:
+        name: of the view.
+        psnr: dB, infinity for equal images.
+        ssim: in [-1, 1], zero padded (see `luxel.render.metrics.ssim`).
+        lpips: distance, 0 for equal images.
+        width, height: pixels.
+    """
+
+    name: str
+    psnr: float
+    ssim: float
+    lpips: float
+    width: int
+    height: int
+
+    def as_dict(self) -> dict[str, str | int | float | None]:
+        """For JSON: what is not finite becomes None, except an infinite PSNR, which becomes the string "inf"."""
+        scores = {metric: _plain(getattr(self, metric)) for metric in METRICS}
+        return {"name": self.name, **scores, "width": self.width, "height": self.height}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of all views and their mean (over the views where a metric is a number)."""
+
+    scores: list[ViewScore]
+
+    @property
+    def mean(self) -> ViewScore:
+        """Mean of each metric over the views, each view counting alike."""
+        means = {}
+        for metric in METRICS:
+            values = [getattr(s, metric) for s in self.scores if not math.isnan(getattr(s, metric))]
+            means[metric] = sum(values) / len(values) if values else math.nan
+        sizes = [(s.width, s.height) for s in self.scores]
+        width, height = np.mean(sizes, axis=0).round().astype(int).tolist() if sizes else (0, 0)
+        return ViewScore("mean", **means, width=width, height=height)
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON: {"mean": {psnr, ssim, lpips}, "views": [{name, psnr, ssim, lpips, width, height}]}."""
+        mean = self.mean.as_dict()
+        return {"mean": {m: mean[m] for m in METRICS}, "views": [score.as_dict() for score in self.scores]}
+
+    def table(self) -> str:
+        """One line per view and the mean last, as plain text."""
+        rows = [*self.scores, self.mean]
+        name_width = max(len(row.name) for row in rows)
+        lines = [f"{'view':<{name_width}}  {'PSNR dB':>8}  {'SSIM':>7}  {'LPIPS':>7}  {'size':>10}"]
+        for row in rows:
+            cells = (
+                _cell(row.psnr, 8, 2),
+                _cell(row.ssim, 7, 4),
+                _cell(row.lpips, 7, 4),
+                f"{row.width}x{row.height}".rjust(10) if row is not rows[-1] else "",
+            )
+            lines.append(f"{row.name:<{name_width}}  {'  '.join(cells)}".rstrip())
+        lines.insert(-1, "-" * len(lines[0]))
+        return "\n".join(lines)
+
+
+def evaluate(
+    gaussians: Gaussians,
+    views: Sequence[View],
+    *,
+    background: Sequence[float] | Tensor = (0.0, 0.0, 0.0),
+    device: torch.device | str | None = None,
+    antialiased: bool = False,
+    lpips: bool = True,
+    on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
+) -> Evaluation:
+    """Renders every view and compares with its photograph.
+
+    The photograph is composited onto the background by its alpha; the render is clamped to [0, 1] and not rounded
+    to bytes. Pixels of weight 0 do not count (for LPIPS, which has no weights, the render takes the photograph's
+    pixels there).
+
+    Args:
+        gaussians: the scene.
+        views: posed photographs.
+        background: RGB in [0, 1] behind the scene and behind the photographs' alpha.
+        device: where to render and compare. None: where the Gaussians are.
+        antialiased: as the scene was trained (Mip-Splatting's opacity compensation).
+        lpips: False leaves LPIPS out (NaN); views under 31 pixels a side have none in any case.
+        on_view: called after each view with (view, its score, render [H, W, 3], photograph [H, W, 3]).
+
+    Raises:
+        EvaluationError: no views, or pixels that do not fit their camera.
+    """
+    if not views:
+        raise EvaluationError("There are no views to evaluate.", "Hold some views out, or name the training views.")
+    device = gaussians.device if device is None else torch.device(device)
+    gaussians = gaussians.detach().to(device)
+    behind = torch.as_tensor(background, dtype=torch.float32).to(device)
+    perceptual = Lpips().to(device).eval() if lpips else None
+    scores = []
+    for view in views:
+        photo, weight = photograph(view, behind)
+        with torch.no_grad():
+            frame = rasterize(gaussians, view.camera.to(device), background=behind, antialiased=antialiased)
+            render = frame.rgb.clamp(0, 1)
+            compared = render if weight is None else torch.where(weight[..., None] > 0, render, photo)
+            distance = math.nan
+            if perceptual is not None and min(photo.shape[:2]) >= LPIPS_MIN_SIDE:
+                distance = float(perceptual(compared, photo))
+            score = ViewScore(
+                view.name,
+                psnr(render, photo, weight),
+                ssim(render, photo, weight),
+                distance,
+                view.camera.width,
+                view.camera.height,
+            )
+        scores.append(score)
+        if on_view is not None:
+            on_view(view, score, render, photo)
+    return Evaluation(scores)
+
+
+def photograph(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
+    """A view's pixels as they are compared: composited onto the background, with the weight of each pixel.
+
+    Args:
+        view: the posed photograph.
+        background: RGB in [0, 1], [3]; its device is where the result goes.
+
+    Returns:
+        Colours in [0, 1], [H, W, 3], and weights [H, W], or None where all pixels count.
+
+    Raises:
+        EvaluationError: the pixels have another size than the camera.
+    """
+    pixels: Pixels = view.read()
+    height, width = view.camera.height, view.camera.width
+    for name, array, shape in (
+        ("image", pixels.rgb, (height, width, 3)),
+        ("alpha", pixels.alpha, (height, width)),
+        ("weight", pixels.weight, (height, width)),
+    ):
+        if array is not None and array.shape != shape:
+            raise EvaluationError(
+                f"{view.path or view.name}: the {name} has shape {list(array.shape)}, its camera wants {list(shape)}.",
+                "Give the image in the size that its intrinsics are for.",
+            )
+    rgb = _to_unit(pixels.rgb, background.device)
+    if pixels.alpha is not None:
+        alpha = _to_unit(pixels.alpha, background.device)[..., None]
+        rgb = rgb * alpha + background * (1 - alpha)
+    weight = None if pixels.weight is None else _to_unit(pixels.weight, background.device)
+    return rgb, weight
+
+
+def _to_unit(array: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device).float() / 255
+
+
+def _plain(value: float) -> float | str | None:
+    if math.isinf(value):
+        return "inf"
+    return None if math.isnan(value) else value
+
+
+def _cell(value: float, width: int, digits: int) -> str:
+    return f"{'-' if math.isnan(value) else f'{value:.{digits}f}':>{width}}"

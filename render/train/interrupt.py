@@ -1,0 +1,39 @@
+"""Ctrl-C: the first one asks the run to end in order, the second aborts."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+class Interrupt:
+    """Catches SIGINT inside its context, in the main thread only (Python allows no other).
+
+    Args:
+        say: told what the first Ctrl-C does.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.requested = False
+        self._say = say
+        self._before: Any = None
+        self._mine = False
+
+    def __enter__(self) -> Interrupt:
+        self._mine = threading.current_thread() is threading.main_thread()
+        if self._mine:
+            self._before = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._mine:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+        self._say("Ctrl-C: saving a checkpoint after this step. Once more aborts without saving.")

@@ -1,0 +1,657 @@
+"""The training loop: a view, a render, a loss, a step of Adam, density control; and all that keeps a run safe."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Points, View
+from luxel.render.errors import LuxelError
+from luxel.render.evaluate import Evaluation, evaluate
+from luxel.render.metrics import MetricError
+from luxel.render.ops.loss import photometric_loss
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.train import checkpoint as checkpoints
+from luxel.render.train import limits, schedules
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.dataset import Dataset, Target, ViewOrder, halvings_possible
+from luxel.render.train.densify.situation import Refinement, Situation, finite
+from luxel.render.train.fair_lock import FairLock
+from luxel.render.train.interrupt import Interrupt
+from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.progress import ProgressDisplay, duration
+from luxel.render.train.run_folder import RunFolder
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class StepReport:
+    """One step; loss and psnr are read from the device only every ``report_every`` steps and None otherwise."""
+
+    step: int
+    count: int
+    loss: float | None = None
+    psnr: float | None = None
+    refinement: Refinement | None = None
+
+
+@dataclass
+class TrainResult:
+    """How a run ended.
+
+    Args:
+        reason: "steps", "target_psnr", "target_minutes", "max_gaussians", "stopped" or "interrupted".
+        step: completed steps.
+        train_seconds: time spent in training steps; evaluation, pauses and viewers do not count.
+        count: Gaussians.
+        test_psnr: held-out PSNR in dB, or None where nothing was held out or measured.
+        evaluation: the measurement behind it, or None.
+        checkpoint: JSON file of the last checkpoint, or None where none could be written.
+        scene: the exported scene, or None.
+    """
+
+    reason: str
+    step: int
+    train_seconds: float
+    count: int
+    test_psnr: float | None
+    evaluation: Evaluation | None
+    checkpoint: Path | None
+    scene: Path | None
+
+
+class Trainer:
+    """Trains Gaussians on posed images.
+
+    The result depends only on configuration, seed and data on the CPU; on a GPU sums of floats come in any order.
+
+    Args:
+        config: what to do.
+        train_views, test_views: fitted, and held out for measuring (may be empty).
+        points: where the first Gaussians are put.
+        run_dir: folder of the run; must not hold one already (see `Trainer.resume`).
+        device: where to train.
+        export: writes a scene file, called with the Gaussians and run_dir/scene.ply at the end.
+        about: more entries for config.json (where the capture is, the hold-out rule).
+        say: gets sentences for the person; None: standard output.
+
+    Raises:
+        LuxelError: nothing to train on, no memory for it, or a folder that cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        train_views: Sequence[View],
+        test_views: Sequence[View],
+        points: Points | None,
+        run_dir: Path | str,
+        device: torch.device | str = "cpu",
+        export: Callable[[Gaussians, Path], None] | None = None,
+        *,
+        about: dict[str, Any] | None = None,
+        say: Callable[[str], None] | None = None,
+        render: Callable[..., Any] = rasterize,
+        start: checkpoints.Checkpoint | None = None,
+    ) -> None:
+        config.check()
+        if not train_views:
+            raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
+        if config.target_psnr is not None and not test_views:
+            raise LuxelError("target_psnr needs held-out views, but there are none.", "Hold some views out.")
+        self.config, self.device = config, torch.device(device)
+        self.train_views, self.test_views = list(train_views), list(test_views)
+        self._display = ProgressDisplay()
+        self.say = say or self._display.say
+        self.folder = RunFolder(Path(run_dir), self.say)
+        self._export, self._render = export, render
+        self.lock: Any = FairLock()  # an RLock to its users; held during a step, free between steps
+        self._go, self._stop = threading.Event(), False
+        self._go.set()
+        self.extent = scene_extent(self.train_views)
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.cap = config.max_gaussians
+        self.steps_done, self.train_seconds, self.done = 0, 0.0, False
+        self.psnr: float | None = None
+        self.test_psnr: float | None = None
+        self._tested_at = -1
+        self._speed = 0.0
+        self._loss_was_finite = True
+        if start is None:
+            self.folder.require_new()
+            self.optimiser = Optimiser(self._first_gaussians(points))
+            self.statistics = DensifyStatistics.zeros(self.optimiser.count, self.device)
+        else:
+            self._restore(start)
+        self._saved_at, self._saved_when = self.steps_done if start else -1, time.monotonic()
+        stream = self._plan_memory()
+        order = ViewOrder(len(self.train_views), config.seed)
+        self.dataset = Dataset(self.train_views, order, self.device, stream=stream)
+        wanted = config.resolution.halvings
+        self._halvings = halvings_possible(self.train_views, wanted, config.resolution.smallest)
+        self.background = config.background
+        if self.background == "auto":
+            self.background = "white" if self.dataset.has_alpha else "black"
+        shade = 0.0 if self.background == "black" else 1.0
+        self._shade = torch.full((3,), shade, device=self.device)
+        names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
+        details = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}
+        self.folder.write_config(config, {**details, "background": self.background, **(about or {})})
+
+    @classmethod
+    def resume(
+        cls,
+        run_dir: Path | str,
+        train_views: Sequence[View],
+        test_views: Sequence[View],
+        *,
+        device: torch.device | str = "cpu",
+        overrides: dict[str, Any] | None = None,
+        export: Callable[[Gaussians, Path], None] | None = None,
+        about: dict[str, Any] | None = None,
+        say: Callable[[str], None] | None = None,
+        render: Callable[..., Any] = rasterize,
+    ) -> Trainer:
+        """Goes on from the newest whole checkpoint of a run, exactly where it was.
+
+        With a larger ``steps`` a finished run is extended; its schedules are then those of the longer run, so the
+        learning rate of the means rises to what that run has at this step.
+
+        Args:
+            run_dir: folder of the run.
+            train_views, test_views: the same as before.
+            overrides: changed configuration by (dotted) name, for example {"steps": 60_000, "strategy.cap_max": 10**6}.
+
+        Raises:
+            LuxelError: no run, no whole checkpoint, or other views than it was trained on.
+        """
+        config, body = RunFolder.read_config(Path(run_dir))
+        values = config.to_dict()
+        for name, value in (overrides or {}).items():
+            *path, last = name.split(".")
+            inner = values
+            for part in path:
+                inner = inner.get(part, {})
+            inner[last] = value
+        speak = say or ProgressDisplay().say
+        start = checkpoints.load_newest(Path(run_dir) / "checkpoints", speak)
+        names = [view.name for view in train_views]
+        if start.state["train_views"] != names:
+            raise LuxelError(
+                f"{run_dir}: the capture has other training views than this run was started with "
+                f"({len(names)} now, {len(start.state['train_views'])} then).",
+                "Restore its photographs and hold-out rule, or start a new run.",
+            )
+        own = ("versions", "config", "seed", "device", "extent", "views", "background")
+        kept = {name: value for name, value in body.items() if name not in own}
+        return cls(
+            TrainConfig.from_dict(values),
+            train_views,
+            test_views,
+            None,
+            run_dir,
+            device,
+            export,
+            about={**kept, **(about or {})},
+            say=say,
+            render=render,
+            start=start,
+        )
+
+    @property
+    def gaussians(self) -> Gaussians:
+        """The present parameters (leaves that require gradients); hold ``lock`` while using them."""
+        return self.optimiser.gaussians
+
+    @property
+    def paused(self) -> bool:
+        """Whether training waits."""
+        return not self._go.is_set()
+
+    def pause(self) -> None:
+        """Lets training wait after the present step."""
+        self._go.clear()
+
+    def resume_training(self) -> None:
+        """Ends a pause."""
+        self._go.set()
+
+    def request_stop(self) -> None:
+        """Ends `run` after the present step, as if the run were over."""
+        self._stop = True
+        self._go.set()
+
+    @property
+    def progress(self) -> float:
+        """Share of the run that is done, in [0, 1], as the schedules see it."""
+        share = self.steps_done / self.config.steps
+        if self.config.pace_by_time and self.config.target_minutes:
+            share = max(share, self.train_seconds / (60 * self.config.target_minutes))
+        return min(share, 1.0)
+
+    def status(self) -> dict[str, Any]:
+        """Numbers for a display; never waits for the device. May be called from any thread."""
+        left = (self.config.steps - self.steps_done) / self._speed if self._speed > 0 else None
+        if self.config.target_minutes is not None:
+            allowed = max(0.0, 60 * self.config.target_minutes - self.train_seconds)
+            left = allowed if left is None else min(left, allowed)
+        return {
+            "step": self.steps_done,
+            "steps": self.config.steps,
+            "progress": self.progress,
+            "steps_per_s": self._speed,
+            "psnr": self.psnr,
+            "test_psnr": self.test_psnr,
+            "count": self.optimiser.count,
+            "sh_degree": self._sh_degree(),
+            "memory": limits.used_memory(self.device),
+            "elapsed": self.train_seconds,
+            "eta": 0.0 if self.done else left,
+            "paused": self.paused,
+            "done": self.done,
+        }
+
+    def step(self) -> StepReport:
+        """One training step; gives way where memory runs out.
+
+        Raises:
+            LuxelError: memory runs out whatever is given up, or training has diverged.
+        """
+        with self.lock:
+            started = time.perf_counter()
+            for _ in range(8):
+                try:
+                    report = self._one_step()
+                    break
+                except (RuntimeError, MemoryError) as error:
+                    if not limits.is_out_of_memory(error):
+                        raise
+                self._give_way()  # after the handler, which holds on to the frames of the failed step
+            else:
+                raise LuxelError(
+                    f"Memory of {self.device} ran out at step {self.steps_done} and giving way did not help.",
+                    "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians).",
+                )
+            seconds = time.perf_counter() - started
+            self.train_seconds += seconds
+            self._speed = 1 / seconds if self._speed == 0 else 1 / (0.97 / self._speed + 0.03 * seconds)
+        return report
+
+    def run(self, on_step: Callable[[Trainer], None] | None = None, *, progress: bool = True) -> TrainResult:
+        """Trains to the end, with checkpoints, measurements and a display.
+
+        In the main thread Ctrl-C saves a checkpoint and returns; a second one aborts.
+
+        Args:
+            on_step: called after each step, without the lock; an exception in it is logged once and ends nothing.
+            progress: show a display.
+        """
+        complained = False
+        with Interrupt(self.say) as interrupt, self._display if progress else nullcontext():
+            while not (reason := self._reason_to_end(interrupt)):
+                if not self._go.wait(0.1):
+                    self._show(progress)
+                    continue
+                self.step()
+                self._show(progress)
+                if on_step is not None:
+                    try:
+                        on_step(self)
+                    except Exception:
+                        if not complained:
+                            log.exception("on_step failed; training goes on")
+                        complained = True
+                self._measure_and_save_when_due()
+            return self._finish(reason)
+
+    def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
+        """Measures the held-out views now (outside of the training time); None where there are none.
+
+        Args:
+            lpips: LPIPS too, where its weights are at hand.
+            save_renders: how many renders to write beside their photographs, evenly spread over the views.
+        """
+        if not self.test_views:
+            return None
+        spread = np.linspace(0, len(self.test_views) - 1, min(save_renders, len(self.test_views)))
+        chosen = {self.test_views[i].name for i in spread.round().astype(int)}
+
+        def save(view: View, _: Any, render: Tensor, photograph: Tensor) -> None:
+            if view.name in chosen:
+                self.folder.save_render(view.name, photograph, render)
+
+        options = {"background": self._shade, "device": self.device, "antialiased": self.config.antialiased}
+        try:
+            found = evaluate(self.gaussians.detach(), self.test_views, lpips=lpips, on_view=save, **options)
+        except MetricError as error:
+            self.say(f"{error} Going on without LPIPS.")
+            found = evaluate(self.gaussians.detach(), self.test_views, lpips=False, on_view=save, **options)
+        self.test_psnr, self._tested_at = found.mean.psnr, self.steps_done
+        self.folder.log(
+            {"step": self.steps_done, "seconds": self.train_seconds, "test": found.as_dict()["mean"]}
+        )
+        return found
+
+    def save_checkpoint(self) -> Path | None:
+        """Writes a checkpoint; a failure is said and gives None, and the older ones stay."""
+        with self.lock:
+            tensors = self.optimiser.tensors() | {"generator": self.generator.get_state()}
+            tensors["statistics"] = self.statistics.data
+            state = {
+                "config": self.config.to_dict(),
+                "adam_steps": self.optimiser.steps,
+                "train_seconds": self.train_seconds,
+                "psnr": self.psnr,
+                "test_psnr": self.test_psnr,
+                "cap": self.cap,
+                "train_views": [view.name for view in self.train_views],
+            }
+            self._saved_when = time.monotonic()
+            try:
+                found = checkpoints.Checkpoint(self.steps_done, tensors, state)
+                path = checkpoints.save(self.folder.checkpoints, found, self.config.checkpoints.keep)
+            except checkpoints.CheckpointError as error:
+                self.say(f"{error} Training goes on.")
+                return None
+            self._saved_at = self.steps_done
+            return path
+
+    def _one_step(self) -> StepReport:
+        config, now = self.config, self.progress
+        halved = min(
+            schedules.halvings(now, config.resolution.halvings, config.resolution.until), self._halvings
+        )
+        background = self._shade
+        if self.background == "random":
+            background = torch.rand(3, generator=self.generator, device=self.device)
+        target = self.dataset.target(self.steps_done, halved, background)
+        clock = now * config.steps
+        counts = config.strategy.wants_statistics(clock, config.steps)
+        frame = self._render(
+            self.gaussians,
+            target.camera,
+            background=background,
+            sh_degree=self._sh_degree(),
+            antialiased=config.antialiased,
+            statistics=self.statistics if counts else None,
+            absolute_gradients=counts and getattr(config.strategy, "absolute", False),
+        )
+        loss = self._loss(frame, target)
+        loss.backward()
+        means_rate = self.extent * schedules.exponential(config.rates.means, config.rates.means_final, now)
+        self.optimiser.step(self._rates(means_rate, now))
+        self.steps_done += 1
+        situation = Situation(
+            self.steps_done,
+            clock,
+            config.steps,
+            self.extent,
+            self.cap,
+            means_rate,
+            self.generator,
+            self.statistics,
+        )
+        refinement = config.strategy.after_step(self.optimiser, situation)
+        reorder = config.reorder_every > 0 and self.steps_done % config.reorder_every == 0
+        if reorder and (refinement is not None or not counts):
+            self.optimiser.select(schedules.morton_order(self.gaussians.means))
+        if refinement is not None:
+            self._start_statistics()
+            if self.optimiser.count == 0:
+                raise LuxelError(
+                    f"All Gaussians vanished at step {self.steps_done}.",
+                    "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
+                )
+        report = StepReport(self.steps_done, self.optimiser.count, refinement=refinement)
+        if self.steps_done % config.report_every == 0:
+            self._read_back(report, loss.detach(), frame.rgb.detach(), target)
+        if refinement is not None or report.loss is not None:
+            self._log(report, halved)
+        return report
+
+    def _loss(self, frame: Any, target: Target) -> Tensor:
+        settings = self.config.loss
+        loss = photometric_loss(frame.rgb, target.rgb, target.weight, settings.ssim_weight)
+        if settings.alpha_weight > 0 and target.alpha is not None:
+            off = (frame.alpha - target.alpha).abs()
+            if target.weight is not None:
+                off = off * target.weight
+            loss = loss + settings.alpha_weight * off.mean()
+        penalty = self.config.strategy.regulariser(self.gaussians)
+        return loss if penalty is None else loss + penalty
+
+    def _rates(self, means_rate: float, progress: float) -> dict[str, float]:
+        rates = self.config.rates
+        fall = schedules.exponential(1.0, rates.final_factor, progress)
+        names = ("quats", "log_scales", "opacity_logits", "sh_dc", "sh_rest")
+        return {"means": means_rate} | {name: getattr(rates, name) * fall for name in names}
+
+    def _sh_degree(self) -> int:
+        clock = self.progress * self.config.steps
+        return schedules.sh_degree(clock, self.config.steps, self.config.sh_every, self.config.init.sh_degree)
+
+    def _start_statistics(self) -> None:
+        self.statistics = DensifyStatistics.zeros(self.optimiser.count, self.device)
+
+    def _read_back(self, report: StepReport, loss: Tensor, rgb: Tensor, target: Target) -> None:
+        """Waits for the device: loss and PSNR of this step, and whether training is still sane."""
+        squares = (rgb.clamp(0, 1) - target.rgb).square().mean(-1)
+        if target.weight is None:
+            error = squares.mean()
+        else:
+            error = (squares * target.weight).sum() / target.weight.sum().clamp_min(1)
+        value, mse = torch.stack([loss, error]).tolist()
+        report.loss = value
+        if np.isfinite(value) and np.isfinite(mse):
+            report.psnr = -10 * float(np.log10(max(mse, 1e-10)))
+            self.psnr = report.psnr if self.psnr is None else 0.9 * self.psnr + 0.1 * report.psnr
+            self._loss_was_finite = True
+            return
+        if not self._loss_was_finite:
+            raise LuxelError(
+                f"Training diverged at step {self.steps_done}: the loss is {value}.",
+                f"Lower the learning rates, or go on from a checkpoint with `luxel train --resume {self.folder.path}`.",
+            )
+        self._loss_was_finite = False
+        self.say(f"The loss is {value} at step {self.steps_done}; Gaussians that are not finite are removed.")
+        self.optimiser.select(finite(self.gaussians))
+        self._start_statistics()
+
+    def _log(self, report: StepReport, halved: int) -> None:
+        entry: dict[str, Any] = {
+            "step": report.step,
+            "seconds": round(self.train_seconds, 3),
+            "count": report.count,
+        }
+        if report.loss is not None:
+            entry |= {
+                "loss": report.loss,
+                "psnr": report.psnr,
+                "sh_degree": self._sh_degree(),
+                "halvings": halved,
+            }
+        if report.refinement is not None:
+            entry |= report.refinement.as_dict()
+        self.folder.log(entry)
+
+    def _give_way(self) -> None:
+        """Memory ran out: first the photographs leave the device, then growth ends, then the faintest go."""
+        self.optimiser.drop_gradients()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        count = self.optimiser.count
+        if not self.dataset.streaming:
+            self.dataset.start_streaming()
+            self.say(
+                f"Memory ran out at step {self.steps_done}: photographs are sent step by step from now on."
+            )
+        elif self.cap is None or self.cap > count:
+            self.cap = count
+            self.say(
+                f"Memory ran out at step {self.steps_done}: the count is held at {count:,} Gaussians from now on."
+            )
+        else:
+            self.cap = max(1, int(0.9 * count))
+            opacity = self.gaussians.opacity_logits.detach()
+            self.optimiser.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
+            self.say(
+                f"Memory ran out at step {self.steps_done}: the faintest are removed, {self.cap:,} Gaussians stay."
+            )
+        self._start_statistics()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _show(self, progress: bool) -> None:
+        if progress and self._display.due:
+            self._display.update(self.status())
+
+    def _reason_to_end(self, interrupt: Interrupt) -> str:
+        config = self.config
+        minutes, psnr = config.target_minutes, config.target_psnr
+        if interrupt.requested:
+            return "interrupted"
+        if self._stop:
+            return "stopped"
+        if psnr is not None and self.test_psnr is not None and self.test_psnr >= psnr:
+            return "target_psnr"
+        if minutes is not None and self.train_seconds >= 60 * minutes:
+            return "target_minutes"
+        if config.end_at_max_gaussians and self.optimiser.count >= (config.max_gaussians or 0):
+            return "max_gaussians"
+        return "steps" if self.steps_done >= config.steps else ""
+
+    def _measure_and_save_when_due(self) -> None:
+        config, step = self.config, self.steps_done
+        if config.eval_every > 0 and step % config.eval_every == 0 and step < config.steps:
+            self._synchronise()
+            self.evaluate()
+        every, minutes = config.checkpoints.every, config.checkpoints.minutes
+        late = minutes > 0 and time.monotonic() - self._saved_when >= 60 * minutes
+        if (every > 0 and step % every == 0 and step < config.steps) or late:
+            self.save_checkpoint()
+
+    def _synchronise(self) -> None:
+        """Counts steps that the device has not finished as training time."""
+        if self.device.type == "cuda":
+            started = time.perf_counter()
+            torch.cuda.synchronize(self.device)
+            self.train_seconds += time.perf_counter() - started
+
+    def _finish(self, reason: str) -> TrainResult:
+        self._synchronise()
+        path: Path | None = self.folder.checkpoints / f"step-{self.steps_done:08d}.json"
+        if self._saved_at != self.steps_done:
+            path = self.save_checkpoint()
+        scene = self._export_scene()
+        evaluation = None
+        if reason == "interrupted":
+            self.say(
+                f"Stopped at step {self.steps_done}. "
+                + (
+                    f"Go on with: luxel train --resume {self.folder.path}"
+                    if path
+                    else "Nothing could be saved."
+                )
+            )
+        else:
+            evaluation = self.evaluate(lpips=self.config.lpips, save_renders=self.config.save_renders)
+        self.done = reason != "interrupted"
+        self.dataset.close()
+        if evaluation is not None:
+            self.say(
+                f"{self.steps_done} steps in {duration(self.train_seconds)}, {self.optimiser.count:,} Gaussians, "
+                f"held-out PSNR {self.test_psnr:.2f} dB."
+            )
+        psnr = self.test_psnr if self._tested_at == self.steps_done else None
+        return TrainResult(
+            reason, self.steps_done, self.train_seconds, self.optimiser.count, psnr, evaluation, path, scene
+        )
+
+    def _export_scene(self) -> Path | None:
+        if self._export is None:
+            return None
+        path, part = self.folder.path / "scene.ply", self.folder.path / ".scene.part.ply"
+        try:
+            self._export(self.gaussians.detach(), part)
+            part.replace(path)
+            return path
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            self.say(f"{path} could not be written ({error.strerror or error}).")
+            return None
+
+    def _first_gaussians(self, points: Points | None) -> Gaussians:
+        init = self.config.init
+        if points is None or len(points.xyz) == 0:
+            raise LuxelError("There are no points to start from.", "The capture needs a point cloud.")
+        xyz, rgb = np.asarray(points.xyz, np.float32), np.asarray(points.rgb)
+        sane = np.isfinite(xyz).all(1)
+        if not sane.any():
+            raise LuxelError("No point of the capture has finite coordinates.", "Check its point cloud.")
+        limit = min(init.max_points or len(xyz), self.cap or len(xyz))
+        chosen = np.flatnonzero(sane)
+        if len(chosen) > limit:
+            chosen = np.sort(np.random.default_rng(self.config.seed).choice(chosen, limit, replace=False))
+        return Gaussians.from_points(
+            Points(xyz[chosen], rgb[chosen]),
+            sh_degree=init.sh_degree,
+            opacity=init.opacity,
+            scale_factor=init.scale_factor,
+            device=self.device,
+        )
+
+    def _plan_memory(self) -> bool:
+        """Says what the estimate means for the run; returns whether photographs are streamed."""
+        found = limits.plan(
+            self.train_views,
+            self.optimiser.count,
+            sh_degree=self.config.init.sh_degree,
+            pyramid=self.config.resolution.halvings > 0,
+            images=self.config.images,
+            max_gaussians=self.cap,
+            device=self.device,
+        )
+        for note in found.notes:
+            self.say(note)
+        self.cap = found.cap
+        if self.cap is not None and self.optimiser.count > self.cap:
+            draw = np.random.default_rng(self.config.seed).choice(
+                self.optimiser.count, self.cap, replace=False
+            )
+            self.optimiser.select(torch.from_numpy(np.sort(draw)).to(self.device))
+            self._start_statistics()
+            self.say(f"Starting from {self.cap:,} of the points.")
+        return found.images == "stream"
+
+    def _restore(self, start: checkpoints.Checkpoint) -> None:
+        tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
+        self.optimiser = Optimiser.from_tensors(tensors, start.state["adam_steps"])
+        self.statistics = DensifyStatistics(tensors["statistics"].clone())
+        state = start.tensors["generator"]
+        if state.numel() == self.generator.get_state().numel():
+            self.generator.set_state(state)
+        else:
+            self.say("The run goes on on another kind of device: its random numbers start anew.")
+        self.steps_done, self.train_seconds = start.step, float(start.state["train_seconds"])
+        self.psnr, self.test_psnr = start.state["psnr"], None
+        self.cap = self.config.max_gaussians
+        self.folder.trim_log(start.step)
+
+
+def scene_extent(views: Sequence[View]) -> float:
+    """1.1 times the largest distance of a camera from their mean position, in capture units; 1 where that is 0."""
+    positions = torch.stack([view.camera.position.double() for view in views])
+    extent = 1.1 * float((positions - positions.mean(0)).norm(dim=-1).max())
+    return extent if extent > 1e-9 else 1.0

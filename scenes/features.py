@@ -1,0 +1,184 @@
+"""Image features and matches through pycolmap, step by step so that progress shows; and where to cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from luxel.scenes.errors import CaptureError
+
+Progress = Callable[[str, float], None]
+SEED = 0
+FEATURES = 6144  # per image at most
+FEATURE_IMAGE_SIZE = 1600  # longer side of the images that features are found in
+EXHAUSTIVE_UP_TO = 150  # images: beyond, the order of the names is taken for the order in time
+PAIRS_AT_ONCE = 64
+IMAGES_AT_ONCE = 8
+
+
+def import_pycolmap() -> Any:
+    """The pycolmap module.
+
+    Raises:
+        CaptureError: it is not installed.
+    """
+    try:
+        return importlib.import_module("pycolmap")
+    except ImportError as error:
+        raise CaptureError(
+            f"pycolmap is needed to find camera poses or points, but cannot be imported ({error}).",
+            "Install it with: pip install pycolmap",
+        ) from None
+
+
+@contextmanager
+def quiet(pycolmap: Any) -> Iterator[None]:
+    """Silences COLMAP's log below errors while the block runs."""
+    before = pycolmap.logging.minloglevel
+    pycolmap.logging.minloglevel = 3
+    try:
+        yield
+    finally:
+        pycolmap.logging.minloglevel = before
+
+
+def content_key(parts: Iterable[object]) -> str:
+    """A short hash of what a cached result was made from."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:16]
+
+
+def cache_folder(capture: Path, cache_dir: str | Path | None) -> Path:
+    """The first that can be written: ``cache_dir``, ``.luxel`` in the capture, ~/.cache/luxel, a new folder.
+
+    A capture whose permissions forbid writing is left alone even where the user may write everywhere.
+    """
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "luxel"
+    options = [Path(cache_dir)] if cache_dir else []
+    if capture.is_dir() and capture.stat().st_mode & 0o222:
+        options.append(capture / ".luxel")
+    for folder in [*options, home]:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+    return Path(tempfile.mkdtemp(prefix="luxel-"))
+
+
+@contextmanager
+def scratch_folder(near: Path) -> Iterator[Path]:
+    """A folder for intermediate files beside the cached results, removed in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="working-", dir=near))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def extract(
+    pycolmap: Any,
+    database: Path,
+    images: Path,
+    names: Sequence[str],
+    *,
+    masks: Path | None,
+    mode: Any,
+    model: str,
+    parameters: Sequence[float] = (),
+    on_progress: Callable[[float], None],
+) -> None:
+    """Writes SIFT features of the named images into the database, a few images at a time.
+
+    Args:
+        pycolmap: the module.
+        database, images: COLMAP's database file and image folder.
+        names: images within the folder; those of one call share a camera if ``mode`` says so.
+        masks: folder of masks named like the image and .png; features in black are dropped.
+        mode: pycolmap.CameraMode.
+        model, parameters: camera model and, where known, its parameters.
+        on_progress: told the share done, 0..1.
+    """
+    reader = pycolmap.ImageReaderOptions()
+    reader.camera_model = model
+    reader.camera_params = ",".join(f"{value:.17g}" for value in parameters)
+    if masks is not None:
+        reader.mask_path = str(masks)
+    options = pycolmap.FeatureExtractionOptions()
+    options.max_image_size = FEATURE_IMAGE_SIZE
+    options.sift.max_num_features = FEATURES
+    single = mode == pycolmap.CameraMode.SINGLE
+    for start in range(0, len(names), IMAGES_AT_ONCE):
+        chunk = list(names[start : start + IMAGES_AT_ONCE])
+        if single and start:
+            # A later call would open a camera of its own: it joins that of the first image instead.
+            with pycolmap.Database.open(str(database)) as opened:
+                reader.existing_camera_id = opened.read_image_with_name(names[0]).camera_id
+        pycolmap.extract_features(
+            str(database), str(images), chunk, mode, reader_options=reader, extraction_options=options
+        )
+        on_progress(min(1.0, (start + len(chunk)) / len(names)))
+
+
+def match(
+    pycolmap: Any,
+    database: Path,
+    pairs: Sequence[tuple[str, str]],
+    on_progress: Callable[[float], None],
+) -> None:
+    """Matches and verifies the given pairs of images, some at a time."""
+    listing = database.with_name("pairs.txt")
+    for start in range(0, len(pairs), PAIRS_AT_ONCE):
+        chunk = pairs[start : start + PAIRS_AT_ONCE]
+        listing.write_text("".join(f"{a} {b}\n" for a, b in chunk))
+        options = pycolmap.ImportedPairingOptions()
+        options.match_list_path = str(listing)
+        verification = pycolmap.TwoViewGeometryOptions()
+        verification.ransac.random_seed = SEED
+        pycolmap.match_image_pairs(str(database), pairing_options=options, verification_options=verification)
+        on_progress(min(1.0, (start + len(chunk)) / len(pairs)))
+
+
+def pairs_by_order(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of images of unknown pose.
+
+    All pairs of up to 150 images. Of more, each with the 10 that follow and those 16, 32, 64 ... further on,
+    and every tenth image with every other tenth, which closes loops.
+    """
+    count = len(names)
+    if count <= EXHAUSTIVE_UP_TO:
+        return [(names[i], names[j]) for i in range(count) for j in range(i + 1, count)]
+    steps = [*range(1, 11), *(1 << k for k in range(4, count.bit_length()))]
+    chosen = {(i, i + step) for i in range(count) for step in steps if i + step < count}
+    chosen |= {(i, j) for i in range(0, count, 10) for j in range(i + 10, count, 10)}
+    return [(names[i], names[j]) for i, j in sorted(chosen)]
+
+
+def pairs_by_pose(names: Sequence[str], cam_to_world: np.ndarray, nearest: int = 16) -> list[tuple[str, str]]:
+    """Each image with those whose cameras stand and look most alike.
+
+    Args:
+        names: V images.
+        cam_to_world: their OpenCV poses, [V, 4, 4].
+        nearest: how many for each.
+    """
+    position, direction = cam_to_world[:, :3, 3], cam_to_world[:, :3, 2]
+    distance = np.linalg.norm(position[:, None] - position[None], axis=-1)
+    typical = float(np.median(np.linalg.norm(position - position.mean(axis=0), axis=1))) or 1.0
+    angle = np.arccos(np.clip(direction @ direction.T, -1, 1))
+    cost = distance / typical + angle
+    np.fill_diagonal(cost, np.inf)
+    order = np.argsort(cost, axis=1)[:, : min(nearest, len(names) - 1)]
+    chosen = {(min(i, int(j)), max(i, int(j))) for i, row in enumerate(order) for j in row}
+    return [(names[i], names[j]) for i, j in sorted(chosen)]

@@ -1,0 +1,271 @@
+"""Camera paths: orbits, smooth ways through keyframes, and their JSON (laid out like nerfstudio's)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from luxel.render.camera import Camera
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix, rotation_from_quaternion
+from luxel.scenes.ply import read_bytes, write_atomically
+
+
+@dataclass
+class CameraPath:
+    """Cameras of one image size, shown at ``fps`` frames a second; ``times`` is empty for static scenes."""
+
+    cameras: list[Camera]
+    fps: float = 24.0
+    times: list[float] = field(default_factory=list)
+
+
+def orbit(
+    centre: Sequence[float] | np.ndarray,
+    radius: float,
+    *,
+    up: Sequence[float] | np.ndarray = (0.0, 0.0, 1.0),
+    elevation: float = 0.35,
+    frames: int = 120,
+    fov_y: float = math.radians(50),
+    width: int = 640,
+    height: int = 480,
+) -> list[Camera]:
+    """Cameras on a circle around ``centre``, all looking at it; the last is one step before the first.
+
+    Args:
+        centre: world coordinates, [3].
+        radius: distance from the centre, capture units.
+        up: the axis of the circle, [3].
+        elevation: angle above the plane through the centre, radians, between -pi/2 and pi/2.
+        frames: how many cameras.
+        fov_y: vertical field of view, radians.
+        width, height: pixels.
+
+    Raises:
+        ValueError: radius is not positive, ``up`` is zero, or the elevation is straight up or down.
+    """
+    axis = np.asarray(up, float)
+    if not (radius > 0 and np.linalg.norm(axis) > 0 and abs(elevation) < 0.499 * math.pi and frames >= 1):
+        raise ValueError("an orbit needs radius > 0, an up direction, frames >= 1 and |elevation| < pi / 2")
+    axis = axis / np.linalg.norm(axis)
+    first = np.cross(axis, np.eye(3)[np.argmin(np.abs(axis))])
+    first /= np.linalg.norm(first)
+    second = np.cross(axis, first)
+    middle = np.asarray(centre, float)
+    cameras = []
+    for angle in np.linspace(0, 2 * math.pi, frames, endpoint=False):
+        flat = math.cos(angle) * first + math.sin(angle) * second
+        eye = middle + radius * (math.cos(elevation) * flat + math.sin(elevation) * axis)
+        eye_list, middle_list, up_list = eye.tolist(), middle.tolist(), axis.tolist()
+        cameras.append(
+            Camera.look_at(eye_list, middle_list, up_list, fov_y=fov_y, width=width, height=height)
+        )
+    return cameras
+
+
+def orbit_like(
+    cameras: Sequence[Camera],
+    *,
+    centre: Sequence[float] | np.ndarray,
+    up: Sequence[float] | np.ndarray | None = None,
+    frames: int = 120,
+    width: int | None = None,
+    height: int | None = None,
+) -> list[Camera]:
+    """An orbit at the usual distance, elevation and field of view of given cameras.
+
+    Args:
+        cameras: single cameras, for example those that the scene was trained from.
+        centre: what to look at, [3].
+        up: axis of the orbit, [3]; by default the cameras' mean upward direction.
+        frames: how many cameras.
+        width, height: pixels; by default those of the first camera.
+    """
+    poses = np.stack([camera.cam_to_world.detach().cpu().double().numpy() for camera in cameras])
+    axis = np.asarray(up, float) if up is not None else -poses[:, :3, 1].mean(axis=0)
+    axis = (
+        axis / max(np.linalg.norm(axis), 1e-12) if np.linalg.norm(axis) > 1e-6 else np.array([0.0, 0.0, 1.0])
+    )
+    away = poses[:, :3, 3] - np.asarray(centre, float)
+    distance = np.linalg.norm(away, axis=1)
+    radius = float(np.median(distance)) or 1.0
+    sine = np.clip((away @ axis) / np.maximum(distance, 1e-12), -1, 1)
+    elevation = float(np.clip(np.arcsin(np.median(sine)), -1.3, 1.3))
+    fov = float(np.median([2 * math.atan(0.5 * c.height / float(c.intrinsics[1])) for c in cameras]))
+    w, h = width or cameras[0].width, height or cameras[0].height
+    return orbit(centre, radius, up=axis, elevation=elevation, frames=frames, fov_y=fov, width=w, height=h)
+
+
+def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:
+    """Unit quaternion wxyz of a rotation matrix [3, 3] (Shepperd: the largest component is found first)."""
+    m = rotation
+    squares = np.array(
+        [
+            1 + m[0, 0] + m[1, 1] + m[2, 2],
+            1 + m[0, 0] - m[1, 1] - m[2, 2],
+            1 - m[0, 0] + m[1, 1] - m[2, 2],
+            1 - m[0, 0] - m[1, 1] + m[2, 2],
+        ]
+    )
+    a, b, c = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
+    d, e, f = m[1, 0] + m[0, 1], m[0, 2] + m[2, 0], m[2, 1] + m[1, 2]
+    rows = ([squares[0], a, b, c], [a, squares[1], d, e], [b, d, squares[2], f], [c, e, f, squares[3]])
+    quaternion = np.array(rows[int(np.argmax(squares))])
+    return quaternion / np.linalg.norm(quaternion)
+
+
+def slerp(a: np.ndarray, b: np.ndarray, t: float) -> np.ndarray:
+    """The rotation a share t of the shorter way from unit quaternion a to b, [4]."""
+    cosine = float(a @ b)
+    if cosine < 0:
+        b, cosine = -b, -cosine
+    if cosine > 0.9995:
+        mixed = a + t * (b - a)
+        return mixed / np.linalg.norm(mixed)
+    angle = math.acos(cosine)
+    return (math.sin((1 - t) * angle) * a + math.sin(t * angle) * b) / math.sin(angle)
+
+
+def catmull_rom(p: np.ndarray, t: float) -> np.ndarray:
+    """The uniform Catmull-Rom spline between the middle two of four points [4, D], at t in 0..1."""
+    a, b, c, d = p
+    return 0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t * t + (3 * b - a - 3 * c + d) * t**3)
+
+
+def interpolate(cameras: Sequence[Camera], frames: int, loop: bool = False) -> list[Camera]:
+    """A smooth way through keyframes: positions and lens by Catmull-Rom, rotations by slerp.
+
+    Args:
+        cameras: at least one single camera; the image size is that of the first.
+        frames: how many cameras to give; without ``loop`` the first and last are the keyframes themselves.
+        loop: continues from the last keyframe to the first; the final frame is one step before the first.
+
+    Raises:
+        ValueError: there are no keyframes, or frames < 1.
+    """
+    if not cameras or frames < 1:
+        raise ValueError("a path needs at least one keyframe and one frame")
+    keys = len(cameras)
+    poses = [camera.cam_to_world.detach().cpu().double().numpy() for camera in cameras]
+    turns = [quaternion_from_rotation(pose[:3, :3]) for pose in poses]
+    # Focal lengths as logarithms, the principal point as a share of the image: sizes may differ.
+    rows = []
+    for camera, pose in zip(cameras, poses, strict=True):
+        fx, fy, cx, cy = camera.intrinsics.double().tolist()
+        lens = [
+            math.log(fx / camera.width),
+            math.log(fy / camera.height),
+            cx / camera.width,
+            cy / camera.height,
+        ]
+        rows.append([*pose[:3, 3], *lens])
+    table = np.array(rows)
+    width, height = cameras[0].width, cameras[0].height
+
+    def index(i: int) -> int:
+        return i % keys if loop else min(max(i, 0), keys - 1)
+
+    spans = keys if loop else keys - 1
+    out = []
+    for frame in range(frames):
+        place = frame * spans / (frames if loop else max(frames - 1, 1))
+        span = min(int(place), max(spans - 1, 0))
+        t = place - span
+        values = catmull_rom(table[[index(span + k) for k in (-1, 0, 1, 2)]], t)
+        pose = np.eye(4)
+        turn = slerp(turns[index(span)], turns[index(span + 1)], t)
+        pose[:3, :3], pose[:3, 3] = rotation_from_quaternion(turn.tolist(), "path"), values[:3]
+        lens = [
+            math.exp(values[3]) * width,
+            math.exp(values[4]) * height,
+            values[5] * width,
+            values[6] * height,
+        ]
+        out.append(_camera(pose, lens, width, height))
+    return out
+
+
+def _camera(cam_to_world: np.ndarray, lens: Sequence[float], width: int, height: int) -> Camera:
+    world_to_cam = torch.tensor(invert_rigid(cam_to_world), dtype=torch.float32)
+    return Camera(world_to_cam, torch.tensor(lens, dtype=torch.float32), width, height)
+
+
+def save_path(path: str | Path, cameras: Sequence[Camera], *, fps: float = 24.0) -> None:
+    """Writes a camera path as JSON: OpenGL camera-to-world matrices by rows, vertical angles in degrees.
+
+    The intrinsics are added as fx, fy, cx, cy, which other programs ignore.
+
+    Raises:
+        CaptureError: the file cannot be written.
+        ValueError: there are no cameras.
+    """
+    if not cameras:
+        raise ValueError("a camera path needs at least one camera")
+    entries = []
+    for camera in cameras:
+        pose = camera.cam_to_world.detach().cpu().double().numpy() @ OPENGL_TO_OPENCV
+        lens = [float(value) for value in camera.intrinsics.tolist()]
+        fov = math.degrees(2 * math.atan(0.5 * camera.height / lens[1]))
+        entries.append(
+            {
+                "camera_to_world": pose.reshape(-1).tolist(),
+                "fov": fov,
+                "aspect": camera.width / camera.height,
+                **dict(zip(("fx", "fy", "cx", "cy"), lens, strict=True)),
+            }
+        )
+    document = {
+        "camera_type": "perspective",
+        "render_width": cameras[0].width,
+        "render_height": cameras[0].height,
+        "fps": fps,
+        "seconds": len(cameras) / fps,
+        "camera_path": entries,
+    }
+    write_atomically(Path(path), [json.dumps(document, indent=1).encode()])
+
+
+def load_path(path: str | Path) -> CameraPath:
+    """Reads a camera path of luxel or nerfstudio.
+
+    Raises:
+        CaptureError: the file cannot be read or a camera in it makes no sense.
+    """
+    path = Path(path)
+    remedy = "Save the path again, from the viewer or with save_path."
+    try:
+        document = json.loads(read_bytes(path))
+        width, height = int(document["render_width"]), int(document["render_height"])
+        fps = float(document.get("fps", 24.0))
+        entries = [
+            (list(e["camera_to_world"]), float(e.get("fov", 50.0)), e) for e in document["camera_path"]
+        ]
+        if not entries or not (0 < width < 1 << 16 and 0 < height < 1 << 16 and 0 < fps < 1e6):
+            raise ValueError("no cameras, or no image size")
+        cameras, times = [], []
+        for number, (matrix, fov, entry) in enumerate(entries):
+            where = f"{path}: camera {number}"
+            flat = np.array(matrix, dtype=float)
+            pose = rigid_from_matrix(flat.reshape(4, 4), where) @ OPENGL_TO_OPENCV
+            if not 0 < fov < 180:
+                raise CaptureError(f"{where}: a field of view of {fov} degrees makes no sense.", remedy)
+            focal = 0.5 * height / math.tan(math.radians(0.5 * fov))
+            usual = {"fx": focal, "fy": focal, "cx": 0.5 * width, "cy": 0.5 * height}
+            lens = [float(entry.get(key, value)) for key, value in usual.items()]
+            if not (np.isfinite(lens).all() and min(lens[:2]) > 0):
+                raise CaptureError(f"{where}: the intrinsics {lens} make no sense.", remedy)
+            cameras.append(_camera(pose, lens, width, height))
+            if isinstance(entry.get("render_time"), int | float):
+                times.append(float(entry["render_time"]))
+    except CaptureError:
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise CaptureError(f"{path}: this is no camera path ({error!r}).", remedy) from None
+    return CameraPath(cameras, fps, times if len(times) == len(cameras) else [])

@@ -1,0 +1,120 @@
+"""`luxel eval`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from luxel.render.errors import LuxelError
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.run_folder import RunFolder
+from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.doctor import facts as machine_facts
+from luxel.viewer.progress import describe, opening
+from luxel.viewer.runs import Origin, load_any_scene, load_origin
+from luxel.viewer.scoring import background_of, score
+
+
+@dataclass
+class Eval:
+    """Measures a scene on the views that were held out of its training.
+
+    Prints PSNR, SSIM and LPIPS per view and their means, and writes OUT/report.json and OUT/index.html with
+    photograph, render and error of every view side by side. Cut-out captures are composited on the background that
+    the run was trained with (white where it was random); all pixels count except those that masks leave out.
+
+    Examples:
+        luxel eval runs/first
+        luxel eval runs/first --json
+        luxel eval scene.ply --capture capture/ --out report/
+    """
+
+    scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Folder of a run, or a .ply or .splat file together with --capture."""
+    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
+    """Measure on this capture; default: the one that the run was trained on."""
+    split: Literal["test", "train"] = "test"
+    """Which views: those held out, or those trained on."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file."""
+    background: Literal["auto", "white", "black"] = "auto"
+    """Colour behind the scene and behind cut-out photographs; auto: as the run was trained."""
+    holdout_every: int | None = None
+    """Hold out every so many-th view instead of as the run did."""
+    max_size: int | None = None
+    """Shrink photographs to at most this many pixels on their longer side, instead of as the run did."""
+    antialiased: bool | None = None
+    """Render with Mip-Splatting's opacity compensation; default: as the run was trained."""
+    lpips: bool = True
+    """Measure LPIPS too."""
+    json: bool = False
+    """Print JSON instead of the table."""
+    device: DeviceName = "auto"
+    """Where to render and compare; auto: the GPU where luxel can use it."""
+
+    def execute(self) -> int:
+        """Measures, prints and writes; returns the exit status."""
+        device = pick_device(self.device)
+        gaussians = load_any_scene(self.scene).to(device)
+        config = RunFolder.read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
+        origin = self._origin()
+        with opening("opening the capture") as on_progress:
+            capture = origin.open(on_progress)
+        if not self.json:
+            describe(capture)
+        views = capture.test if self.split == "test" else capture.train
+        if not views:
+            raise LuxelError(
+                f"{origin.path}: no views are held out ({capture.holdout}).",
+                "Measure on --split train, or hold some out with --holdout-every 8.",
+            )
+        wanted = config.background if self.background == "auto" else self.background
+        words = "held-out views" if self.split == "test" else "training views"
+        evaluation, page = score(
+            gaussians,
+            views,
+            self.out or self._default_out(),
+            title=f"{capture.name}: {words}",
+            background=background_of(wanted, capture),
+            antialiased=config.antialiased if self.antialiased is None else self.antialiased,
+            lpips=self.lpips,
+            facts={
+                "scene": f"{self.scene}, {gaussians.count:,} Gaussians",
+                "views": f"{len(views)} of {len(capture.train) + len(capture.test)}; held out: {capture.holdout}",
+                **machine_facts(),
+            },
+            notes=[str(warning) for warning in capture.warnings],
+        )
+        if self.json:
+            print(json.dumps({**evaluation.as_dict(), "report": str(page)}, indent=2))
+            return 0
+        print(evaluation.table())
+        print(f"{'held-out' if self.split == 'test' else 'training'} PSNR: {evaluation.mean.psnr:.2f} dB")
+        print(f"report: {page}")
+        return 0
+
+    def _origin(self) -> Origin:
+        if not self.scene.is_dir() and self.capture is None:
+            raise LuxelError(
+                f"{self.scene}: a scene file does not say what to compare it with.", "Give --capture CAPTURE."
+            )
+        try:
+            origin = load_origin(self.scene)
+        except LuxelError:
+            if self.capture is None:
+                raise
+            origin = Origin("")
+        if self.capture is not None:
+            origin.path = str(self.capture)
+        if self.holdout_every is not None:
+            origin.holdout_every = self.holdout_every
+        if self.max_size is not None:
+            origin.max_size = self.max_size
+        return origin
+
+    def _default_out(self) -> Path:
+        return self.scene / "eval" if self.scene.is_dir() else self.scene.with_name(f"{self.scene.stem}-eval")

@@ -1,0 +1,40 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from luxel.render.errors import LuxelError
+from luxel.render.native import best_device, cuda_problem, library_for
+
+DeviceName = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass
+class Serve:
+    """Where the web viewer listens."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Anything but a loopback address can be reached by others and needs `--token`."""
+    port: int = 8080
+    """Port; where it is in use the next free one is taken and printed."""
+    token: str | None = None
+    """Secret of at least 12 characters that a browser must bring; it becomes part of the printed address."""
+    share_of_time: float = 0.3
+    """Upper bound of the share of time (above 0, at most 1) that looking may keep training waiting."""
+
+
+def pick_device(name: DeviceName) -> torch.device:
+    """The device that an option names; "auto" is CUDA where it works, else the CPU.
+
+    Raises:
+        LuxelError: that device cannot be used, with the reason and the remedy.
+    """
+    if name == "cuda" and (problem := cuda_problem()):
+        raise LuxelError(f"--device cuda: {problem}", "Leave --device out to use what there is; see `luxel doctor`.")
+    device = best_device() if name == "auto" else torch.device(name)
+    library_for(device)
+    return device

@@ -1,0 +1,190 @@
+"""`luxel render`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+import tyro
+
+from luxel.render.camera import Camera
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import rasterize
+from luxel.render.train.run_folder import RunFolder
+from luxel.scenes.paths import interpolate, load_path, orbit, orbit_like
+from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.film import write_film
+from luxel.viewer.navigate import survey
+from luxel.viewer.progress import counting, opening
+from luxel.viewer.runs import load_any_scene, load_origin
+from luxel.viewer.scoring import COLOURS, to_bytes
+
+
+@dataclass
+class Render:
+    """Renders a camera path through a scene to an MP4 film or a folder of PNG files.
+
+    SCENE is the folder of a run, or a .ply or .splat file. Without --path the camera goes once around the scene: for
+    a run at the height and distance of its photographs. A camera path is a JSON file as the viewer or nerfstudio
+    saves it; with --frames it is resampled smoothly to that many pictures.
+
+    Examples:
+        luxel render runs/first
+        luxel render runs/first --out tour.mp4 --frames 240 --width 1920 --height 1080
+        luxel render scene.ply --path path.json --out pictures/
+        luxel render runs/first --at photographs --out renders/
+    """
+
+    scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
+    """Folder of a run, or a .ply or .splat file."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
+    """Film (a name that ends in .mp4) or folder for 00000.png, 00001.png, ...; default: NAME.mp4 in the run or
+    beside the scene file."""
+    path: Annotated[Path | None, tyro.conf.arg(metavar="JSON")] = None
+    """Camera path to follow instead of going around."""
+    at: Literal["orbit", "photographs"] = "orbit"
+    """Without --path: go around, or smoothly from photograph to photograph of the run's capture."""
+    frames: int | None = None
+    """Pictures; default: 120 around, all of a path."""
+    fps: float | None = None
+    """Pictures per second of a film; default: that of the path, else 30."""
+    width: int | None = None
+    """Pixels; default: that of the path or of the photographs, else 1280."""
+    height: int | None = None
+    """Pixels; default: that of the path or of the photographs, else 720."""
+    elevation: float | None = None
+    """Angle of the orbit above the horizontal plane in degrees; default: that of the photographs, else 20."""
+    background: Literal["auto", "white", "black"] = "auto"
+    """Colour behind the scene; auto: as the run was trained, else black."""
+    transparent: bool = False
+    """PNG files with alpha instead of a background."""
+    device: DeviceName = "auto"
+    """Where to render; auto: the GPU where luxel can use it."""
+
+    def execute(self) -> int:
+        """Renders and writes; returns the exit status."""
+        self._check()
+        device = pick_device(self.device)
+        gaussians = load_any_scene(self.scene).to(device)
+        cameras, fps = self._cameras(gaussians)
+        out = self.out or self._default_out()
+        frames = self._pictures(gaussians, cameras, device, self._colour())
+        with counting("pictures", len(cameras)) as advance:
+            count = write_film(out, frames, self.fps or fps, on_frame=advance)
+        first = cameras[0]
+        print(f"{count} pictures of {first.width}x{first.height}: {out}")
+        return 0
+
+    def _check(self) -> None:
+        wrong = [
+            (self.frames is not None and self.frames < 1, "--frames must be at least 1."),
+            (self.fps is not None and not 0 < self.fps <= 240, "--fps must be above 0 and at most 240."),
+            (any(v is not None and not 1 <= v <= 16384 for v in (self.width, self.height)), "sizes go to 16384."),
+            (self.elevation is not None and not -85 <= self.elevation <= 85, "--elevation goes from -85 to 85."),
+            (
+                self.transparent and (self.out is None or self.out.suffix.lower() == ".mp4"),
+                "--transparent needs a folder: a film has no alpha.",
+            ),
+        ]
+        for is_wrong, message in wrong:
+            if is_wrong:
+                raise LuxelError(f"luxel render: {message}", "Correct that option.")
+
+    def _cameras(self, gaussians: Gaussians) -> tuple[list[Camera], float]:
+        if self.path is not None:
+            found = load_path(self.path)
+            cameras = found.cameras
+            if self.frames is not None:
+                cameras = interpolate(cameras, self.frames)
+            return self._sized(cameras), found.fps
+        frames = self.frames or 120
+        if not (self.scene / "config.json").is_file():
+            if self.at == "photographs":
+                raise LuxelError(f"{self.scene}: a scene file has no photographs.", "Give the folder of a run.")
+            return self._around(gaussians, frames), 30.0
+        with opening("opening the capture") as on_progress:
+            capture = load_origin(self.scene).open(on_progress)
+        shot = [view.camera for view in capture.views]
+        if self.at == "photographs":
+            return self._sized(interpolate(shot, frames)), 30.0
+        around = orbit_like(shot, centre=capture.centre, up=capture.up, frames=frames)
+        if self.elevation is not None:
+            away = (around[0].position.numpy() - capture.centre).astype(float)
+            fov = 2 * float(torch.atan(0.5 * around[0].height / around[0].intrinsics[1]))
+            around = orbit(
+                capture.centre,
+                float(np.linalg.norm(away)),
+                up=capture.up if capture.up is not None else (0.0, 0.0, 1.0),
+                elevation=float(np.radians(self.elevation)),
+                frames=frames,
+                fov_y=fov,
+                width=around[0].width,
+                height=around[0].height,
+            )
+        return self._sized(around), 30.0
+
+    def _around(self, gaussians: Gaussians, frames: int) -> list[Camera]:
+        """An orbit about the middle of a scene of which nothing but the Gaussians is known."""
+        seen = survey([], gaussians, None)
+        return orbit(
+            seen.centre,
+            seen.radius,
+            up=seen.up,
+            elevation=float(np.radians(20 if self.elevation is None else self.elevation)),
+            frames=frames,
+            width=self.width or 1280,
+            height=self.height or 720,
+        )
+
+    def _sized(self, cameras: list[Camera]) -> list[Camera]:
+        """The cameras with the size asked for; the vertical field of view stays where only the shape changes."""
+        if self.width is None and self.height is None:
+            return cameras
+        first = cameras[0]
+        height = self.height or round(self.width * first.height / first.width) if self.width else self.height
+        assert height is not None
+        width = self.width or round(height * first.width / first.height)
+        out = []
+        for camera in cameras:
+            zoom = height / camera.height
+            fx, fy, cx, cy = (float(value) * zoom for value in camera.intrinsics)
+            lens = torch.tensor([fx, fy, cx + 0.5 * (width - camera.width * zoom), cy], dtype=torch.float32)
+            out.append(replace(camera, intrinsics=lens, width=width, height=height))
+        return out
+
+    def _colour(self) -> tuple[float, float, float]:
+        if self.background != "auto":
+            return COLOURS[self.background]
+        if (self.scene / "config.json").is_file():
+            _, body = RunFolder.read_config(self.scene)
+            return COLOURS["black" if body.get("background") == "black" else "white"]
+        return COLOURS["black"]
+
+    def _pictures(
+        self,
+        gaussians: Gaussians,
+        cameras: list[Camera],
+        device: torch.device,
+        colour: tuple[float, float, float],
+    ) -> Iterator[np.ndarray]:
+        """uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
+        behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
+        for camera in cameras:
+            with torch.no_grad():
+                frame = rasterize(gaussians, camera.to(device), background=behind)
+            if not self.transparent:
+                yield to_bytes(frame.rgb)
+                continue
+            straight = frame.rgb / frame.alpha.clamp_min(1e-4)[..., None]
+            yield to_bytes(torch.cat([straight, frame.alpha[..., None]], -1))
+
+    def _default_out(self) -> Path:
+        name = "orbit" if self.path is None else self.path.stem
+        if self.scene.is_dir():
+            return self.scene / f"{name}.mp4"
+        return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")

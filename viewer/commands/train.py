@@ -1,0 +1,160 @@
+"""`luxel train`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from luxel.render.errors import LuxelError
+from luxel.render.train import TrainConfig
+from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.fixed import FixedCount
+from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.run_folder import RunFolder
+from luxel.viewer.commands.options import DeviceName, Serve, pick_device
+from luxel.viewer.progress import describe, opening
+from luxel.viewer.runs import Origin, load_origin, new_run_folder, run_folder
+from luxel.viewer.training import fit
+
+MaskUse = Literal["auto", "cutout", "ignore", "none"]
+
+
+@dataclass
+class TrainOptions(TrainConfig):
+    """TrainConfig without the choice of a strategy, which is an option of its own."""
+
+    strategy: Annotated[Any, tyro.conf.Suppress] = field(default_factory=DefaultStrategy)
+
+
+@dataclass
+class Train:
+    """Trains a scene from a capture and says how good it became.
+
+    CAPTURE is a folder of photographs (their poses are then found by structure from motion and kept), a COLMAP
+    model with images/ and sparse/0, or a transforms.json of nerfstudio, instant-ngp or Blender. Some views are held
+    out of training and measured at the end: the data set's own test views, else every 8th.
+
+    The run folder then holds config.json, metrics.jsonl, checkpoints/, renders/ (held-out photograph and render side
+    by side), scene.ply (readable by other viewers) and eval/index.html. Ctrl-C saves a checkpoint; the run goes on
+    from it with --resume, exactly as if it had not stopped. A finished run is extended by --resume with more --steps.
+
+    Examples:
+        luxel train photos/ --view
+        luxel train capture/ --run runs/first --steps 7000 --max-size 1200
+        luxel train capture/ --strategy mcmc --mcmc.cap-max 300000
+        luxel train --resume runs/first --steps 30000
+    """
+
+    capture: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")] = None
+    """What to train on. Left out with --resume, unless the capture has moved."""
+    run: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the new run; default: runs/NAME of the capture, numbered."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Go on with the run in this folder; its options are kept unless given anew."""
+    view: bool = False
+    """Serve the scene in the browser while it trains, and afterwards until Ctrl-C."""
+    device: DeviceName = "auto"
+    """Where to train; auto: the GPU where luxel can use it."""
+    holdout_every: int = 8
+    """Hold out every so many-th view, beginning with the first, where the data set names no test views; 0: none."""
+    max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
+    """Shrink photographs to at most this many pixels on their longer side."""
+    masks: MaskUse = "auto"
+    """Masks and alpha: cutout: train the object and nothing else; ignore: masked pixels do not count;
+    none: as if there were none; auto: cutout where masks outline an object."""
+    strategy: Literal["default", "mcmc", "fixed"] = "default"
+    """Who adds and removes Gaussians: adaptive density control (3DGS), 3DGS-MCMC, or nobody."""
+    config: Annotated[TrainOptions, tyro.conf.arg(name="")] = field(default_factory=TrainOptions)
+    default: DefaultStrategy = field(default_factory=DefaultStrategy)
+    mcmc: McmcStrategy = field(default_factory=McmcStrategy)
+    fixed: FixedCount = field(default_factory=FixedCount)
+    serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
+
+    @staticmethod
+    def defaults(arguments: Sequence[str]) -> Train:
+        """The values that options have where they are not given: those of the run where one is resumed."""
+        folder = _resumed(arguments)
+        command = Train()
+        if folder is None:
+            return command
+        config, _ = RunFolder.read_config(run_folder(folder))
+        plain = {f.name: getattr(config, f.name) for f in fields(TrainConfig)}
+        command.config = TrainOptions(**plain)
+        for name in ("default", "mcmc", "fixed"):
+            if type(getattr(command, name)) is type(config.strategy):
+                command.strategy = name
+                setattr(command, name, config.strategy)
+        return command
+
+    def training(self) -> TrainConfig:
+        """The configuration that the options make."""
+        values = {f.name: getattr(self.config, f.name) for f in fields(TrainConfig)}
+        return TrainConfig(**{**values, "strategy": getattr(self, self.strategy)})
+
+    def execute(self) -> int:
+        """Opens the capture, trains, measures; returns the exit status."""
+        config = self.training()
+        config.check()
+        device = pick_device(self.device)
+        if self.resume is not None:
+            if self.run is not None:
+                raise LuxelError("--run and --resume name two folders.", "Give one of them.")
+            folder, origin = run_folder(self.resume), self._origin_of_resumed()
+        elif self.capture is None:
+            raise LuxelError("There is no capture to train on.", "luxel train CAPTURE, or luxel train --resume RUN.")
+        else:
+            origin = Origin(str(self.capture.resolve()), self.holdout_every, self.max_size, self.masks)
+            folder = new_run_folder(self.capture.resolve().name, self.run)
+        try:
+            with opening("opening the capture") as on_progress:
+                capture = origin.open(on_progress)
+        except BaseException:
+            _remove_if_empty(folder)
+            raise
+        describe(capture)
+        return fit(
+            config,
+            capture,
+            origin,
+            folder,
+            device,
+            serve=self.serve if self.view else None,
+            overrides=self._overrides(folder, config) if self.resume else None,
+        )
+
+    def _origin_of_resumed(self) -> Origin:
+        assert self.resume is not None
+        if self.capture is None:
+            return load_origin(self.resume)
+        try:
+            origin = load_origin(self.resume)
+        except LuxelError:
+            origin = Origin("", self.holdout_every, self.max_size, self.masks)
+        origin.path = str(self.capture.resolve())
+        return origin
+
+    def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:
+        """What the options change in the configuration of a run that goes on, by name."""
+        before = RunFolder.read_config(folder)[0].to_dict()
+        after = config.to_dict()
+        return {name: after[name] for name in after if after[name] != before.get(name)}
+
+
+def _resumed(arguments: Sequence[str]) -> Path | None:
+    """The folder after --resume, found before the options are parsed because it brings their defaults."""
+    for place, word in enumerate(arguments):
+        if word == "--resume" and place + 1 < len(arguments):
+            return Path(arguments[place + 1])
+        if word.startswith("--resume="):
+            return Path(word.removeprefix("--resume="))
+    return None
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Takes away the folder of a run that could not begin."""
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()

@@ -1,0 +1,71 @@
+"""`luxel view`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from luxel.render.errors import LuxelError
+from luxel.scenes import Capture
+from luxel.viewer.commands.options import DeviceName, Serve, pick_device
+from luxel.viewer.progress import opening
+from luxel.viewer.runs import Origin, load_any_scene, load_origin
+
+
+@dataclass
+class ViewScene:
+    """Shows a scene in the browser and prints the address.
+
+    SCENE is the folder of a run, or a scene file: .ply as 3DGS writes it, or .splat. Pictures are rendered on this
+    machine for each open page; drag to turn, scroll to come closer. The photographs of a run are shown where they
+    were taken, and a click on one goes there.
+
+    Examples:
+        luxel view runs/first
+        luxel view scene.ply --port 9000
+        luxel view scene.ply --capture photos/
+    """
+
+    scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
+    """Folder of a run, or a .ply or .splat file."""
+    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
+    """Show the photographs of this capture; default: those that the run was trained on."""
+    device: DeviceName = "auto"
+    """Where to render; auto: the GPU where luxel can use it."""
+    serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
+
+    def execute(self) -> int:
+        """Serves until Ctrl-C; returns the exit status."""
+        device = pick_device(self.device)
+        gaussians = load_any_scene(self.scene).to(device)
+        capture = self._photographs()
+        from luxel.viewer.serving import serve_until_interrupted, start_viewer
+        from luxel.viewer.session import StaticSession
+
+        session = StaticSession(
+            gaussians,
+            [*capture.train, *capture.test] if capture else [],
+            name=self.scene.resolve().stem if self.scene.is_file() else self.scene.resolve().name,
+            up=capture.up if capture else None,
+            background=(1.0, 1.0, 1.0) if capture and capture.cutout else (0.0, 0.0, 0.0),
+        )
+        print(f"{self.scene}: {gaussians.count:,} Gaussians on {device}")
+        return serve_until_interrupted(start_viewer(session, self.serve))
+
+    def _photographs(self) -> Capture | None:
+        """The capture to show; a scene is shown without it where it is gone, unless it was asked for."""
+        if self.capture is None and not self.scene.is_dir():
+            return None
+        try:
+            origin = Origin(str(self.capture)) if self.capture else load_origin(self.scene)
+            with opening("opening the capture") as on_progress:
+                return origin.open(on_progress)
+        except LuxelError as error:
+            if self.capture is not None:
+                raise
+            print(f"Showing the scene without its photographs: {error.problem}", file=sys.stderr)
+            return None

@@ -1,0 +1,168 @@
+"""Run folders as people name them: where a run's capture is, its configuration, its scene."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.train.checkpoint import available, load_newest
+from luxel.render.train.run_folder import RunFolder
+from luxel.scenes import Capture, load_scene
+from luxel.scenes import open as open_capture
+from luxel.scenes.scene_files import LOADERS
+
+class RunError(LuxelError):
+    """A run folder cannot be used as asked."""
+
+
+@dataclass
+class Origin:
+    """How the capture of a run was opened, so that it can be opened alike again.
+
+    Args:
+        path: absolute path of the capture.
+        holdout_every, max_size, masks: as in luxel.scenes.open.
+    """
+
+    path: str
+    holdout_every: int = 8
+    max_size: int | None = None
+    masks: str = "auto"
+
+    def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
+        """The capture.
+
+        Raises:
+            CaptureError: it is gone or cannot be read any more.
+        """
+        return open_capture(
+            self.path,
+            holdout_every=self.holdout_every,
+            max_size=self.max_size,
+            masks=self.masks,
+            on_progress=on_progress,
+        )
+
+
+    def about(self, capture: Capture) -> dict[str, Any]:
+        """What config.json of a run says of its capture: how to open it again, and which views were held out."""
+        return {
+            "capture": {
+                **asdict(self),
+                "name": capture.name,
+                "kind": capture.kind,
+                "holdout": capture.holdout,
+                "cutout": capture.cutout,
+                "warnings": [str(warning) for warning in capture.warnings],
+            }
+        }
+
+
+def load_origin(folder: Path) -> Origin:
+    """How the capture of a run was opened.
+
+    Raises:
+        LuxelError: config.json is absent, damaged, or does not say it.
+    """
+    _, body = RunFolder.read_config(folder)
+    try:
+        record: dict[str, Any] = body["capture"]
+        return Origin(str(record["path"]), int(record["holdout_every"]), record["max_size"], record["masks"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{folder / 'config.json'}: does not say which capture the run was trained on.",
+            "Give the capture with --capture.",
+        ) from error
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder looks like one that training wrote."""
+    return path.is_dir() and any((path / name).exists() for name in ("config.json", "scene.ply", "checkpoints"))
+
+
+def run_folder(path: Path) -> Path:
+    """The path, where it is the folder of a run.
+
+    Raises:
+        RunError: it is not.
+    """
+    if not path.exists():
+        raise RunError(f"{path}: there is no such run.", "Check the path; `luxel train` makes runs below runs/.")
+    if not is_run(path):
+        raise RunError(f"{path}: this is no run of luxel.", "Give a folder that `luxel train` made.")
+    return path
+
+
+def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
+    """A folder for a new run: the chosen one, or runs/NAME, runs/NAME-2, ... below the present folder.
+
+    Raises:
+        RunError: the chosen folder already holds a run or cannot be made.
+    """
+    if chosen is None:
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run"
+        number, folder = 1, Path("runs") / stem
+        while folder.exists():
+            number += 1
+            folder = Path("runs") / f"{stem}-{number}"
+    else:
+        folder = chosen
+        if is_run(folder):
+            raise RunError(
+                f"{folder}: there is already a run.", f"Continue it with --resume {folder}, or give another --run."
+            )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".luxel-probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise RunError(
+            f"{folder}: the run folder cannot be written ({error.strerror or error}).",
+            "Give a place that you may write to with --run.",
+        ) from error
+    return folder
+
+
+def load_run_scene(folder: Path) -> Gaussians:
+    """The scene of a run: its scene.ply, or its newest whole checkpoint where it has not ended.
+
+    Raises:
+        RunError: it has neither.
+    """
+    if (folder / "scene.ply").is_file():
+        return load_scene(folder / "scene.ply")
+    checkpoints = folder / "checkpoints"
+    if not available(checkpoints):
+        raise RunError(
+            f"{folder}: this run has neither a scene.ply nor a checkpoint yet.",
+            f"Let it train: luxel train --resume {folder}",
+        )
+    tensors = load_newest(checkpoints, lambda message: None).tensors
+    try:
+        return Gaussians(**{name: tensors[f"gaussians.{name}"] for name in Gaussians.names})
+    except KeyError as error:
+        raise RunError(f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again.") from error
+
+
+def load_any_scene(path: Path) -> Gaussians:
+    """Gaussians of a run folder or of a scene file.
+
+    Raises:
+        LuxelError: the path is neither, or the file cannot be read.
+    """
+    if path.is_dir():
+        return load_run_scene(run_folder(path))
+    if not path.exists():
+        raise RunError(f"{path}: there is no such file or folder.", "Give a run folder or a scene file.")
+    if path.suffix.lower() not in LOADERS:
+        raise RunError(
+            f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
+            f"Give a run folder or a file of one of these kinds: {', '.join(LOADERS)}.",
+        )
+    return load_scene(path)

@@ -1,0 +1,94 @@
+"""Measures a scene on held-out views and writes the page of pictures that goes with the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.camera import View
+from luxel.render.evaluate import METRICS, Evaluation, ViewScore, evaluate
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.scenes import Capture
+from luxel.viewer.progress import counting
+from luxel.viewer.report import Picture, Report
+
+COLOURS = {"white": (1.0, 1.0, 1.0), "black": (0.0, 0.0, 0.0)}
+
+
+def background_of(name: str, capture: Capture) -> tuple[float, float, float]:
+    """The colour that a run is judged on, as its trainer does: white for random ones, "auto" by the capture."""
+    if name == "auto":
+        name = "white" if capture.cutout else "black"
+    return COLOURS["black" if name == "black" else "white"]
+
+
+def score(
+    gaussians: Gaussians,
+    views: Sequence[View],
+    folder: Path,
+    *,
+    title: str,
+    background: tuple[float, float, float],
+    antialiased: bool = False,
+    lpips: bool = True,
+    known: Evaluation | None = None,
+    facts: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> tuple[Evaluation, Path]:
+    """Renders the views, compares them, and writes report.json, index.html and its images.
+
+    Args:
+        gaussians: the scene, on the device to use.
+        views: held-out views.
+        folder: of the report.
+        title: of the page.
+        background: colour behind the scene and behind cut-out photographs.
+        antialiased: as the scene was trained.
+        lpips: measure LPIPS too.
+        known: scores of these views that were taken already; only the pictures are then made.
+        facts, notes: for the page.
+
+    Returns:
+        The scores, and the path of index.html.
+
+    Raises:
+        LuxelError: there are no views, or the folder cannot be written.
+    """
+    report = Report(folder)
+    with counting("held-out views", len(views)) as advance:
+
+        already = {scores.name: scores for scores in known.scores} if known else {}
+
+        def keep(view: View, scores: ViewScore, render: Tensor, photograph: Tensor) -> None:
+            scores = already.get(view.name, scores)
+            weight = view.read().weight
+            report.add(
+                Picture(view.name, to_bytes(photograph), to_bytes(render), *_scores(scores), weight=weight)
+            )
+            advance()
+
+        measured = evaluate(
+            gaussians,
+            views,
+            background=background,
+            antialiased=antialiased,
+            lpips=lpips and known is None,
+            on_view=keep,
+        )
+    evaluation = known or measured
+    mean = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
+    return evaluation, report.finish(title=title, mean=mean, facts=facts or {}, notes=notes)
+
+
+def to_bytes(image: Tensor) -> np.ndarray:
+    """uint8 of an image in [0, 1], rounded, on the host."""
+    return image.detach().clamp(0, 1).mul(255).round().to(torch.uint8).cpu().numpy()
+
+
+def _scores(scores: ViewScore) -> tuple[float, float, float]:
+    return scores.psnr, scores.ssim, scores.lpips

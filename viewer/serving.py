@@ -1,0 +1,34 @@
+"""Starts the web viewer for a command and keeps it up until Ctrl-C."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from luxel.viewer.app import ViewerApp
+
+if TYPE_CHECKING:
+    from luxel.viewer.commands.options import Serve
+    from luxel.viewer.session import Session
+
+
+def start_viewer(session: Session, serve: Serve) -> ViewerApp:
+    """Serves a session and prints its address on stdout.
+
+    Raises:
+        LuxelError: the address cannot be listened on, or is open to others without a token.
+    """
+    app = ViewerApp(session, serve.host, serve.port, serve.share_of_time, serve.token)
+    print(f"viewer: {app.start()}", flush=True)
+    return app
+
+
+def serve_until_interrupted(app: ViewerApp) -> int:
+    """Waits for Ctrl-C, stops the viewer, and returns the exit status of an orderly end."""
+    print("Ctrl-C ends the viewer.", flush=True)
+    try:
+        app.wait()
+    except KeyboardInterrupt:
+        print()
+    finally:
+        app.stop()
+    return 0

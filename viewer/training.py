@@ -1,0 +1,129 @@
+"""Runs a training for the command line: trainer, viewer beside it, scene file and report at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from luxel.render.train import TrainConfig, Trainer, TrainResult
+from luxel.scenes import Capture, save_gaussians
+from luxel.viewer.doctor import facts as machine_facts
+from luxel.viewer.runs import Origin
+from luxel.viewer.scoring import background_of, score
+
+if TYPE_CHECKING:
+    from luxel.viewer.commands.options import Serve
+
+ENDS = {
+    "steps": "all steps done",
+    "target_psnr": "the held-out PSNR asked for was reached",
+    "target_minutes": "the time asked for is over",
+    "max_gaussians": "the number of Gaussians asked for was reached",
+    "stopped": "stopped from outside",
+    "interrupted": "interrupted",
+}
+INTERRUPTED = 130
+
+
+def fit(
+    config: TrainConfig,
+    capture: Capture,
+    origin: Origin,
+    folder: Path,
+    device: torch.device,
+    *,
+    serve: Serve | None = None,
+    overrides: dict[str, Any] | None = None,
+) -> int:
+    """Trains and measures; where asked, serves the scene meanwhile and afterwards.
+
+    Prints ``held-out PSNR: NN.NN dB`` at the end where views were held out.
+
+    Args:
+        config: of a new run.
+        capture: what is trained on.
+        origin: how it was opened, kept in config.json.
+        folder: of the run.
+        device: where to train.
+        serve: where the viewer listens; None: no viewer.
+        overrides: the run in ``folder`` goes on with these changes (may be empty); None: a new run.
+
+    Returns:
+        The exit status; 130 after Ctrl-C.
+    """
+    about = origin.about(capture)
+    if overrides is None:
+        trainer = Trainer(
+            config, capture.train, capture.test, capture.points, folder, device, _export, about=about
+        )
+    else:
+        trainer = Trainer.resume(
+            folder,
+            capture.train,
+            capture.test,
+            device=device,
+            overrides=overrides,
+            export=_export,
+            about=about,
+        )
+    app = None
+    if serve is not None:
+        from luxel.viewer.serving import start_viewer
+        from luxel.viewer.session import TrainingSession
+
+        behind = background_of(trainer.config.background, capture)
+        views = [*capture.train, *capture.test]
+        app = start_viewer(TrainingSession(trainer, views, capture.name, up=capture.up, background=behind), serve)
+    try:
+        print(f"run: {folder} on {device}", flush=True)
+        result = trainer.run()
+        if result.reason != "interrupted":
+            _conclude(trainer, capture, folder, result)
+        if app is None or result.reason == "interrupted":
+            return INTERRUPTED if result.reason == "interrupted" else 0
+        from luxel.viewer.serving import serve_until_interrupted
+
+        print(f"viewer: {app.url}", flush=True)
+        return serve_until_interrupted(app)
+    finally:
+        if app is not None:
+            app.stop()
+
+
+def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainResult) -> None:
+    """Writes the report and says how good the scene is and where everything lies."""
+    seconds = result.train_seconds
+    speed = f"{result.step / seconds:.1f} steps/s" if seconds > 0 else "-"
+    facts = {
+        "capture": f"{capture.name} ({capture.kind})",
+        "held out": f"{len(capture.test)} of {len(capture.train) + len(capture.test)} views: {capture.holdout}",
+        "training": f"{result.step} steps in {seconds:.1f} s ({speed}), ended because {ENDS[result.reason]}",
+        "Gaussians": f"{result.count:,}",
+        "background": trainer.background,
+        **machine_facts(),
+    }
+    page = None
+    if result.evaluation is not None and capture.test:
+        _, page = score(
+            trainer.gaussians.detach(),
+            capture.test,
+            folder / "eval",
+            title=f"{capture.name}: held-out views",
+            background=background_of(trainer.config.background, capture),
+            antialiased=trainer.config.antialiased,
+            known=result.evaluation,
+            facts=facts,
+            notes=[str(warning) for warning in capture.warnings],
+        )
+        print(result.evaluation.table())
+        print(f"held-out PSNR: {result.evaluation.mean.psnr:.2f} dB")
+    if result.scene is not None:
+        print(f"scene:  {result.scene}")
+    if page is not None:
+        print(f"report: {page}", flush=True)
+
+
+def _export(gaussians: Any, path: Path) -> None:
+    save_gaussians(path, gaussians)
