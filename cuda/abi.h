@@ -61,8 +61,10 @@ typedef struct luxel_project_gaussians_args {
   void* splats;               /* fwd out, bwd in  real [C,N,8] */
   void* values;               /* fwd out, bwd in  real [C,N,D] */
   int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
-  int32_t* visible;           /* fwd out  [C*N] indices c*N+n of visible splats, the first totals[0] of them */
+  int32_t* visible;           /* fwd out  [C*N] indices c*N+n of visible splats, ascending, the first totals[0] of them */
   int64_t* totals;            /* fwd out  [2] visible splats, tile instances; zeroed by the caller */
+  void* workspace;            /* fwd  luxel_project_gaussians_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
   const void* g_splats;       /* bwd in   real [C,N,8]; slots 3, 7 hold sums over pixels of |d x|, |d y|, or 0 */
   const void* g_values;       /* bwd in   real [C,N,D] */
   void* g_means;              /* bwd out  real [N,3], every row written, as all below */
@@ -75,6 +77,7 @@ typedef struct luxel_project_gaussians_args {
   void* statistics;           /* bwd inout real [N,4] optional: sum of mean2d gradient norms, of absolute ones,
                                  times seen, largest radius / max(W,H) */
 } luxel_project_gaussians_args;
+LUXEL_API int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args* args); /* for fwd */
 LUXEL_API int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args);
 LUXEL_API int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args);
 

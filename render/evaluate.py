@@ -43,7 +43,7 @@ class ViewScore:
     height: int
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        """For JSON: what is not finite becomes None, except an infinite PSNR, which becomes the string "inf"."""
+        """For JSON: NaN becomes None, an infinite PSNR the string "inf"."""
         scores = {metric: _plain(getattr(self, metric)) for metric in METRICS}
         return {"name": self.name, **scores, "width": self.width, "height": self.height}
 
@@ -99,9 +99,9 @@ def evaluate(
 ) -> Evaluation:
     """Renders every view and compares with its photograph.
 
-    The photograph is composited onto the background by its alpha; the render is clamped to [0, 1] and not rounded
-    to bytes. Pixels of weight 0 do not count (for LPIPS, which has no weights, the render takes the photograph's
-    pixels there).
+    The photograph is composited onto the background by its alpha; the render is clamped to [0, 1] and not
+    rounded to bytes. Pixels of weight 0 do not count (for LPIPS, which has no weights, the render takes the
+    photograph's pixels there).
 
     Args:
         gaussians: the scene.
@@ -116,7 +116,9 @@ def evaluate(
         EvaluationError: no views, or pixels that do not fit their camera.
     """
     if not views:
-        raise EvaluationError("There are no views to evaluate.", "Hold some views out, or name the training views.")
+        raise EvaluationError(
+            "There are no views to evaluate.", "Hold some views out, or name the training views."
+        )
     device = gaussians.device if device is None else torch.device(device)
     gaussians = gaussians.detach().to(device)
     behind = torch.as_tensor(background, dtype=torch.float32).to(device)
@@ -167,7 +169,8 @@ def photograph(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
     ):
         if array is not None and array.shape != shape:
             raise EvaluationError(
-                f"{view.path or view.name}: the {name} has shape {list(array.shape)}, its camera wants {list(shape)}.",
+                f"{view.path or view.name}: the {name} has shape {list(array.shape)}, "
+                f"its camera wants {list(shape)}.",
                 "Give the image in the size that its intrinsics are for.",
             )
     rgb = _to_unit(pixels.rgb, background.device)

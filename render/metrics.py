@@ -1,4 +1,4 @@
-"""How close two pictures are: PSNR, SSIM, LPIPS. Images are [H, W, 3] in [0, 1], in the photographs' colour space."""
+"""How close two pictures are: PSNR, SSIM, LPIPS. Images are [H, W, 3] in [0, 1], sRGB as the photographs."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def ssim(a: Tensor, b: Tensor, weight: Tensor | None = None, padding: Padding = 
 
     Args:
         a, b: images in [0, 1], [H, W, 3].
-        weight: per pixel, >= 0, [H, W]. Where it is 0, ``a`` counts as equal to ``b`` in its neighbours' windows and
-            the pixel itself does not count.
+        weight: per pixel, >= 0, [H, W]. Where it is 0, ``a`` counts as equal to ``b`` in its neighbours'
+            windows and the pixel itself does not count.
         padding: "zero": outside the image both pictures are 0 (what 3DGS and most papers after it report).
             "valid": pixels whose window leaves the image do not count.
 
@@ -72,7 +72,7 @@ def ssim(a: Tensor, b: Tensor, weight: Tensor | None = None, padding: Padding = 
 
 
 class Lpips(torch.nn.Module):
-    """Learned perceptual distance (Zhang et al. 2018, eq. 1): AlexNet features, linear weights of version 0.1.
+    """Learned perceptual distance (Zhang et al. 2018, eq. 1): AlexNet, linear weights of version 0.1.
 
     Args:
         path: weights, an .npz whose SHA-256 must be the known one. None: those of the package.
@@ -81,16 +81,21 @@ class Lpips(torch.nn.Module):
         MetricError: the file is missing or damaged.
     """
 
+    shift: Tensor
+    scale: Tensor
+
     def __init__(self, path: Path | None = None) -> None:
         super().__init__()
         arrays = _read_weights(WEIGHTS if path is None else Path(path))
         for name, array in arrays.items():
-            self.register_buffer(name.replace(".", "_"), torch.from_numpy(array.astype(np.float32)), persistent=False)
+            self.register_buffer(
+                name.replace(".", "_"), torch.from_numpy(array.astype(np.float32)), persistent=False
+            )
         self.register_buffer("shift", torch.tensor([-0.030, -0.088, -0.188])[:, None, None], persistent=False)
         self.register_buffer("scale", torch.tensor([0.458, 0.448, 0.450])[:, None, None], persistent=False)
 
     def features(self, image: Tensor) -> list[Tensor]:
-        """AlexNet's five activations of images in [-1, 1], [B, 3, H, W] -> [B, F, h, w] each, unit length over F."""
+        """AlexNet's five activations, unit length over F: [B, 3, H, W] in [-1, 1] to [B, F, h, w] each."""
         x = (image - self.shift) / self.scale
         out = []
         for layer, (stride, padding, pool) in enumerate(
@@ -114,12 +119,14 @@ class Lpips(torch.nn.Module):
         _check("lpips", a, b, None)
         if min(a.shape[:2]) < LPIPS_MIN_SIDE:
             raise MetricError(
-                f"LPIPS needs images of at least {LPIPS_MIN_SIDE} pixels a side, got {a.shape[1]}x{a.shape[0]}.",
+                f"LPIPS needs at least {LPIPS_MIN_SIDE} pixels a side, got {a.shape[1]}x{a.shape[0]}.",
                 "Use larger images, or leave LPIPS out.",
             )
         pair = torch.stack([a, b]).movedim(-1, 1).to(self.shift) * 2 - 1
         distance = pair.new_zeros(())
-        for layer, activation in enumerate(self.features(pair), start=1):
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # tf32 moves the distance by 1e-3
+            activations = self.features(pair)
+        for layer, activation in enumerate(activations, start=1):
             square = (activation[0] - activation[1]).square()
             distance = distance + (square * getattr(self, f"linear{layer}")[:, None, None]).sum(dim=0).mean()
         return distance
@@ -131,7 +138,7 @@ def _model(device: torch.device) -> Lpips:
 
 
 def lpips(a: Tensor, b: Tensor) -> float:
-    """`Lpips` of two images in [0, 1], [H, W, 3], with the package's weights; the model stays loaded per device."""
+    """`Lpips` of images in [0, 1], [H, W, 3], with the package's weights, kept loaded per device."""
     with torch.no_grad():
         return float(_model(a.device)(a, b))
 
@@ -144,7 +151,9 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
         raise MetricError(f"The LPIPS weights {path} cannot be read ({error.strerror}).", remedy) from error
     found = hashlib.sha256(data).hexdigest()
     if found != WEIGHTS_SHA256:
-        raise MetricError(f"The LPIPS weights {path} are damaged (SHA-256 {found[:12]}..., {len(data)} bytes).", remedy)
+        raise MetricError(
+            f"The LPIPS weights {path} are damaged (SHA-256 {found[:12]}..., {len(data)} bytes).", remedy
+        )
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 

@@ -64,7 +64,8 @@ def rotation_from_quaternion(wxyz: Sequence[float], where: str) -> np.ndarray:
         CaptureError: the quaternion is zero or not finite.
     """
     q = np.asarray(wxyz, np.float64)
-    length = np.linalg.norm(q)
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = np.linalg.norm(q)
     if not (np.isfinite(length) and length > 1e-12):
         raise CaptureError(f"{where}: the rotation {list(wxyz)} is no quaternion.", "Export the model again.")
     w, x, y, z = q / length

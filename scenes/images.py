@@ -61,7 +61,9 @@ def read_header(path: Path) -> ImageHeader:
     _check_file(path)
     try:
         with Image.open(path) as image:
-            orientation = int(image.getexif().get(ORIENTATION_TAG, 1) or 1)
+            # Asking a PNG for EXIF data that did not come first would decode all of it.
+            turned = image.format != "PNG" or "exif" in image.info
+            orientation = int(image.getexif().get(ORIENTATION_TAG, 1) or 1) if turned else 1
             alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
             return ImageHeader(image.width, image.height, orientation, alpha)
     except Exception as error:  # decoders raise whatever the bytes make them stumble over

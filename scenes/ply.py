@@ -248,7 +248,7 @@ def save_gaussians(path: str | Path, gaussians: Gaussians) -> None:
         CaptureError: there is no permission or no room.
     """
     held = {name: tensor.detach().cpu().float().numpy() for name, tensor in gaussians.tensors().items()}
-    rest = held["sh_rest"].transpose(0, 2, 1).reshape(gaussians.count, -1)
+    rest = held["sh_rest"].transpose(0, 2, 1).reshape(gaussians.count, 3 * held["sh_rest"].shape[1])
     columns = [held["means"], np.zeros_like(held["means"]), held["sh_dc"], rest]
     columns += [held["opacity_logits"][:, None], held["log_scales"], held["quats"]]
     names = ["x", "y", "z", "nx", "ny", "nz", *(f"f_dc_{i}" for i in range(3))]

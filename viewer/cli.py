@@ -65,7 +65,9 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
     except OSError as error:
         if error.filename is None:
             raise
-        return _complain(f"{error.filename}: {error.strerror}.", _OS_REMEDY.get(type(error), "Check that path."))
+        return _complain(
+            f"{error.filename}: {error.strerror}.", _OS_REMEDY.get(type(error), "Check that path.")
+        )
     except Exception as error:
         if type(error).__name__ != "OutOfMemoryError":
             raise

@@ -114,7 +114,9 @@ def _torch() -> Finding:
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     state: State = "ok" if version >= (2, 9) else "missing"
-    return Finding("torch", state, f"{torch.__version__} ({built})", "" if state == "ok" else "pip install 'torch>=2.9'")
+    return Finding(
+        "torch", state, f"{torch.__version__} ({built})", "" if state == "ok" else "pip install 'torch>=2.9'"
+    )
 
 
 def _cpu_library() -> Finding:
@@ -183,7 +185,7 @@ def _cuda_library() -> Finding:
             "cuda library",
             "note",
             "luxel was built without its CUDA kernels",
-            "pip install 'luxel[nvcc]', then pip install --force-reinstall --no-deps luxel (in a checkout: make build).",
+            "pip install 'luxel[nvcc]', then reinstall: pip install --force-reinstall --no-deps luxel, or make build.",
         )
     problem = cuda_problem()
     if problem:
@@ -279,7 +281,12 @@ def _cache() -> Finding:
 def _disk() -> Finding:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     if free < 2:
-        return Finding("disk", "note", f"{free:.1f} GiB free in {Path.cwd()}", "Free some space, or train with --run elsewhere.")
+        return Finding(
+            "disk",
+            "note",
+            f"{free:.1f} GiB free in {Path.cwd()}",
+            "Free some space, or train with --run elsewhere.",
+        )
     return Finding("disk", "ok", f"{free:.0f} GiB free in {Path.cwd()}")
 
 

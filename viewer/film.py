@@ -47,7 +47,8 @@ def write_film(
         return count
     except OSError as error:
         raise LuxelError(
-            f"{path}: cannot be written ({error.strerror or error}).", "Free some space, or give another --out."
+            f"{path}: cannot be written ({error.strerror or error}).",
+            "Free some space, or give another --out.",
         ) from error
 
 
@@ -65,7 +66,7 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
         writer = imageio_ffmpeg.write_frames(
             str(part),
             (even[1], even[0]),
-            fps=fps,
+            fps=fps,  # pyright: ignore[reportArgumentType] - takes fractions too
             quality=8,
             macro_block_size=1,
             ffmpeg_log_level="error",

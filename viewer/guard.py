@@ -68,7 +68,9 @@ class Guard:
         """
         host = headers.get("Host", "")
         if self.loopback and not is_loopback(urlsplit(f"//{host}").hostname or ""):
-            return "This viewer answers on this machine only: open it as http://127.0.0.1 or http://localhost."
+            return (
+                "This viewer answers on this machine only: open it as http://127.0.0.1 or http://localhost."
+            )
         if headers.get("Upgrade", "").lower() == "websocket":
             origin = urlsplit(headers.get("Origin", ""))
             if origin.scheme not in ("http", "https") or origin.netloc.lower() != host.lower():

@@ -49,7 +49,7 @@ class Pose:
 
     @staticmethod
     def of_camera(camera: Camera, aspect: float | None = None) -> Pose:
-        """The pose of a photograph, its field of view widened until a window of ``aspect`` shows all of it."""
+        """The pose of a photograph, its field of view widened until a window of ``aspect`` shows it all."""
         matrix = camera.cam_to_world.detach().cpu().double().numpy()
         _, fy = camera.intrinsics[:2].tolist()
         half = camera.height / (2 * fy)

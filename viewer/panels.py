@@ -10,6 +10,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import torch
 
 from luxel.render.camera import View
 from luxel.viewer.navigate import Pose, Surroundings, first_pose, jump
@@ -19,7 +20,7 @@ from luxel.viewer.stream import ClientStream, StreamReport
 
 MAX_FRUSTUMS = 64
 THUMBNAIL = 96  # pixels along the longer side
-AXES = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "+z": (0, 0, 1), "-z": (0, 0, -1)}
+AXES = {sign + "xyz"[i]: float(sign + "1") * np.eye(3)[i] for i in range(3) for sign in "+-"}
 
 # Order of the groups in the panel; within a group viser keeps the order of creation.
 ORDER_FRAME, ORDER_TRAINING, ORDER_SHOW, ORDER_CAMERA = 0.0, 1.0, 2.0, 3.0
@@ -71,8 +72,10 @@ class TrainingPanel:
             return
         steps = status.get("steps") or 0
         done = bool(status.get("done"))
-        progress = 100.0 if done else round(min(100.0, 100 * (status.get("step") or 0) / steps), 1) if steps else 0.0
-        label = "Training is done" if done else "Continue training" if self._session.paused else "Pause training"
+        progress = round(min(100.0, 100 * (status.get("step") or 0) / steps), 1) if steps else 0.0
+        progress = 100.0 if done else progress
+        label = "Continue training" if self._session.paused else "Pause training"
+        label = "Training is done" if done else label
         if self._bar.value != progress:
             self._bar.value = progress
         if self._button.label != label:
@@ -82,18 +85,21 @@ class TrainingPanel:
 
 
 class ClientPanel:
-    """The controls that belong to one page: its image, its outputs, its camera.
+    """The controls that belong to one page: its image, its outputs, its camera. They act after ``attach``.
 
     Args:
         client: viser ClientHandle.
         session: what is shown.
         around: middle, size and up direction of the scene.
-        stream: the loop that makes the images; set with ``attach`` once it exists.
         thumbnails: gives the thumbnail of a view, [h, w, 3] uint8; may be slow.
     """
 
     def __init__(
-        self, client: Any, session: Session, around: Surroundings, thumbnails: Callable[[View], np.ndarray | None]
+        self,
+        client: Any,
+        session: Session,
+        around: Surroundings,
+        thumbnails: Callable[[View], np.ndarray | None],
     ) -> None:
         self._client, self._session, self._around, self._thumbnails = client, session, around, thumbnails
         self._stream: ClientStream | None = None
@@ -122,12 +128,12 @@ class ClientPanel:
         )
         quality = gui.add_slider("Quality", 30, 100, 5, 90, hint="JPEG quality; 100 sends lossless PNG")
         antialiased = gui.add_checkbox(
-            "Antialiased", False, hint="For scenes that were trained so (Mip-Splatting)"
+            "Antialiased", self._session.antialiased, hint="For scenes that were trained so (Mip-Splatting)"
         )
         with gui.add_folder("More", expand_by_default=False):
-            size = gui.add_slider("Splat size", 0.05, 2.0, 0.05, 1.0, hint="Multiplies the size of every Gaussian")
-            near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn, in units of the capture")
-            far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn, in units of the capture")
+            size = gui.add_slider("Splat size", 0.05, 2.0, 0.05, 1.0, hint="Times the size of every Gaussian")
+            near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn (capture units)")
+            far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")
         for control, change in (
             (mode, lambda: {"mode": mode.value}),
             (background, lambda: {"background": tuple(c / 255 for c in background.value)}),
@@ -166,7 +172,7 @@ class ClientPanel:
     def _set_up(self, choice: str) -> None:
         camera = self._client.camera
         if choice in AXES:
-            direction = np.array(AXES[choice], float)
+            direction = AXES[choice]
         elif choice == "of this image":
             direction = -Pose.of_client(camera).rotation[:, 1]
         else:
@@ -180,11 +186,10 @@ class ClientPanel:
 
     def reset(self) -> None:
         """Flies to where the page began, the scene's up direction upright."""
-        target = first_pose(self._session.views, self._around)
         if self._session.views:
             self.go_to(self._session.views[0])
         else:
-            self._fly(target)
+            self._fly(first_pose((), self._around))
         self._client.camera.up_direction = self._around.up
 
     def _fly(self, target: Pose) -> None:
@@ -200,8 +205,9 @@ class ClientPanel:
                 frustum.visible = visible
 
     def _add_frustums(self) -> None:
-        scale = 0.12 * self._around.radius
-        for index, view in evenly(self._session.views, MAX_FRUSTUMS):
+        shown = evenly(self._session.views, MAX_FRUSTUMS)
+        scale = frustum_scale([view for _, view in shown], self._around.radius)
+        for index, view in shown:
             pose = Pose.of_camera(view.camera)
             frustum = self._client.scene.add_camera_frustum(
                 f"/cameras/{index:05d}",
@@ -296,6 +302,16 @@ def evenly(views: Sequence[View], limit: int) -> list[tuple[int, View]]:
     if len(views) <= limit:
         return list(enumerate(views))
     return [(int(i), views[int(i)]) for i in np.linspace(0, len(views) - 1, limit).round()]
+
+
+def frustum_scale(views: Sequence[View], radius: float) -> float:
+    """Size of frustums that leaves room between neighbours, a 30th to an 8th of the scene's radius."""
+    if len(views) < 2:
+        return radius / 8
+    centres = torch.stack([view.camera.position for view in views]).double()
+    apart = torch.cdist(centres, centres) + torch.diag(centres.new_full((len(views),), torch.inf))
+    gap = float(apart.min(dim=1).values.median())
+    return min(max(0.4 * gap, radius / 30), radius / 8)
 
 
 class Thumbnails:

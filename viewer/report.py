@@ -112,7 +112,9 @@ class Report:
         page = _PAGE.substitute(
             title=html.escape(title),
             means="".join(_tile(*entry) for entry in _means(mean, len(self._views))),
-            facts="".join(f"<dt>{html.escape(str(k))}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items()),
+            facts="".join(
+                f"<dt>{html.escape(str(k))}</dt><dd>{html.escape(str(v))}</dd>" for k, v in facts.items()
+            ),
             notes="".join(f"<p class=note>{html.escape(note)}</p>" for note in notes),
             rows="\n".join(self._rows),
             cards="\n".join(self._cards),

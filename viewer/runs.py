@@ -16,6 +16,7 @@ from luxel.scenes import Capture, load_scene
 from luxel.scenes import open as open_capture
 from luxel.scenes.scene_files import LOADERS
 
+
 class RunError(LuxelError):
     """A run folder cannot be used as asked."""
 
@@ -47,7 +48,6 @@ class Origin:
             masks=self.masks,
             on_progress=on_progress,
         )
-
 
     def about(self, capture: Capture) -> dict[str, Any]:
         """What config.json of a run says of its capture: how to open it again, and which views were held out."""
@@ -82,7 +82,9 @@ def load_origin(folder: Path) -> Origin:
 
 def is_run(path: Path) -> bool:
     """Whether a folder looks like one that training wrote."""
-    return path.is_dir() and any((path / name).exists() for name in ("config.json", "scene.ply", "checkpoints"))
+    return path.is_dir() and any(
+        (path / name).exists() for name in ("config.json", "scene.ply", "checkpoints")
+    )
 
 
 def run_folder(path: Path) -> Path:
@@ -92,7 +94,9 @@ def run_folder(path: Path) -> Path:
         RunError: it is not.
     """
     if not path.exists():
-        raise RunError(f"{path}: there is no such run.", "Check the path; `luxel train` makes runs below runs/.")
+        raise RunError(
+            f"{path}: there is no such run.", "Check the path; `luxel train` makes runs below runs/."
+        )
     if not is_run(path):
         raise RunError(f"{path}: this is no run of luxel.", "Give a folder that `luxel train` made.")
     return path
@@ -114,7 +118,8 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
         folder = chosen
         if is_run(folder):
             raise RunError(
-                f"{folder}: there is already a run.", f"Continue it with --resume {folder}, or give another --run."
+                f"{folder}: there is already a run.",
+                f"Continue it with --resume {folder}, or give another --run.",
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,6 +132,13 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
             "Give a place that you may write to with --run.",
         ) from error
     return folder
+
+
+def discard_unstarted(folder: Path) -> None:
+    """Takes away the folder of a run that could not begin; one that holds any file stays."""
+    for empty in (folder / "checkpoints", folder):
+        if empty.is_dir() and not any(empty.iterdir()):
+            empty.rmdir()
 
 
 def load_run_scene(folder: Path) -> Gaussians:
@@ -147,7 +159,9 @@ def load_run_scene(folder: Path) -> Gaussians:
     try:
         return Gaussians(**{name: tensors[f"gaussians.{name}"] for name in Gaussians.names})
     except KeyError as error:
-        raise RunError(f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again.") from error
+        raise RunError(
+            f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."
+        ) from error
 
 
 def load_any_scene(path: Path) -> Gaussians:

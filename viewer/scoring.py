@@ -61,7 +61,6 @@ def score(
     """
     report = Report(folder)
     with counting("held-out views", len(views)) as advance:
-
         already = {scores.name: scores for scores in known.scores} if known else {}
 
         def keep(view: View, scores: ViewScore, render: Tensor, photograph: Tensor) -> None:
@@ -81,7 +80,7 @@ def score(
             on_view=keep,
         )
     evaluation = known or measured
-    mean = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
+    mean: dict[str, float | None] = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
     return evaluation, report.finish(title=title, mean=mean, facts=facts or {}, notes=notes)
 
 

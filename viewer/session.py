@@ -26,13 +26,15 @@ class Session(Protocol):
         views: posed photographs, for jumps and frustums; may be empty.
         up: world direction that points up, [3], or None to take it from the views.
         background: colour in [0, 1] that a page starts with.
-        share_of_time: upper bound of the fraction of wall time that renders may keep training waiting, (0, 1].
+        antialiased: whether a page starts with Mip-Splatting's opacity compensation.
+        share_of_time: most of the wall time that renders may keep training waiting, in (0, 1].
     """
 
     name: str
     views: Sequence[View]
     up: np.ndarray | None
     background: tuple[float, float, float]
+    antialiased: bool
     share_of_time: float
 
     @property
@@ -74,7 +76,7 @@ class StaticSession:
         gaussians: what is drawn, on the device that draws it.
         views: posed photographs of it, if there are any.
         name: title of the page.
-        up, background: see Session.
+        up, background, antialiased: see Session.
     """
 
     trains = False
@@ -88,8 +90,10 @@ class StaticSession:
         *,
         up: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        antialiased: bool = False,
     ) -> None:
         self.name, self.views, self.up, self.background = name, list(views), up, background
+        self.antialiased = antialiased
         self.share_of_time = 1.0
         self.version = 0
         self._gaussians = gaussians.detach()
@@ -128,7 +132,7 @@ class TrainingSession:
         trainer: a luxel.render.train.Trainer: lock, gaussians, status(), pause(), resume_training(), paused.
             Its lock must be fair (render/train/fair_lock.py): training would keep an ordinary one to itself.
         views: photographs shown as frustums and offered for jumps.
-        name, up, background: see Session.
+        name, up, background: see Session; ``antialiased`` is what the trainer's configuration says.
     """
 
     trains = True
@@ -144,6 +148,7 @@ class TrainingSession:
     ) -> None:
         self.trainer = trainer
         self.name, self.views, self.up, self.background = name, list(views), up, background
+        self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
         self.share_of_time = 0.3
         self._turn = threading.Lock()
         self._not_before = 0.0
@@ -172,7 +177,7 @@ class TrainingSession:
             self._wait_for_budget()
             if not self.trainer.lock.acquire(timeout=LOCK_PATIENCE):
                 raise LuxelError(
-                    f"training has held the scene for {LOCK_PATIENCE:.0f} s.", "The page tries again by itself."
+                    f"training has held the scene for {LOCK_PATIENCE:.0f} s.", "The page tries again."
                 )
             start = time.monotonic()
             try:

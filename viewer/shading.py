@@ -90,7 +90,7 @@ def shade(frame: Any, mode: str, background: Tensor) -> tuple[Tensor, str]:
 
 
 def spread(values: Tensor, limit: int = 100_000) -> tuple[float, float]:
-    """The 2nd and 98th percentile of the finite values (of every n-th where there are many); (0, 1) for none."""
+    """The 2nd and 98th percentile of the finite values, every n-th where there are many; (0, 1) of none."""
     values = values.detach().flatten()
     values = values[:: max(1, values.numel() // limit)]
     values = values[torch.isfinite(values)].float()

@@ -88,7 +88,7 @@ class ClientStream:
         self._logged: set[str] = set() if logged is None else logged
         self._wake = threading.Condition()
         self._pose: Pose | None = None
-        self._look = Look(background=session.background)
+        self._look = Look(background=session.background, antialiased=session.antialiased)
         self._dirty = False
         self._moved_at = 0.0
         self._stopped = False
@@ -192,7 +192,7 @@ class ClientStream:
             image, caption = draw(self._render, gaussians, camera, look)
             seconds = time.monotonic() - start
         rate = seconds / (width * height)
-        self._seconds_per_pixel = rate if not self._seconds_per_pixel else (self._seconds_per_pixel + rate) / 2
+        self._seconds_per_pixel = (self._seconds_per_pixel + rate) / 2 if self._seconds_per_pixel else rate
         if self._stopped:
             return
         quality = look.quality if whole else min(look.quality, MOVING_QUALITY)
@@ -205,15 +205,16 @@ class ClientStream:
     def _size(self, pose: Pose, look: Look, moving: bool) -> tuple[int, int, bool]:
         """Width and height to render, and whether that is all that was asked for."""
         scale = min(look.resolution, MAX_SIDE / max(pose.width, pose.height))
+        factor = 1.0
         if moving and self._seconds_per_pixel:
             # While training, a long render would be followed by a long wait for the share of time.
             budget = MOVING_RENDER * (0.5 if self._session.trains and not self._session.paused else 1.0)
-            full = self._seconds_per_pixel * pose.width * pose.height * scale * scale
-            factor = (budget / full) ** 0.5 if full > 0 else 1.0
-            if factor < 0.8:  # less than that is not worth the change of sharpness
-                factor = max(0.2, round(factor * 10) / 10)
-                return max(1, round(pose.width * scale * factor)), max(1, round(pose.height * scale * factor)), False
-        return max(1, round(pose.width * scale)), max(1, round(pose.height * scale)), True
+            whole = self._seconds_per_pixel * pose.width * pose.height * scale * scale
+            factor = max(0.2, round((budget / whole) ** 0.5, 1))
+        if factor > 0.8:  # fewer pixels would not be worth the change of sharpness
+            factor = 1.0
+        width, height = pose.width * scale * factor, pose.height * scale * factor
+        return max(1, round(width)), max(1, round(height)), factor == 1.0
 
     def _fail(self, error: Exception) -> None:
         message = str(error) if isinstance(error, LuxelError) else f"{type(error).__name__}: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ ENDS = {
     "stopped": "stopped from outside",
     "interrupted": "interrupted",
 }
-INTERRUPTED = 130
+INTERRUPTED, BAD_END = 130, 1
 
 
 def fit(
@@ -75,18 +76,27 @@ def fit(
 
         behind = background_of(trainer.config.background, capture)
         views = [*capture.train, *capture.test]
-        app = start_viewer(TrainingSession(trainer, views, capture.name, up=capture.up, background=behind), serve)
+        app = start_viewer(
+            TrainingSession(trainer, views, capture.name, up=capture.up, background=behind), serve
+        )
     try:
         print(f"run: {folder} on {device}", flush=True)
         result = trainer.run()
         if result.reason != "interrupted":
             _conclude(trainer, capture, folder, result)
-        if app is None or result.reason == "interrupted":
-            return INTERRUPTED if result.reason == "interrupted" else 0
-        from luxel.viewer.serving import serve_until_interrupted
+        unsaved = result.checkpoint is None or result.scene is None
+        if unsaved:
+            print(
+                f"luxel: {folder}: the run could not be saved whole; free some disk space.", file=sys.stderr
+            )
+        if result.reason == "interrupted":
+            return INTERRUPTED
+        if app is not None:
+            from luxel.viewer.serving import serve_until_interrupted
 
-        print(f"viewer: {app.url}", flush=True)
-        return serve_until_interrupted(app)
+            print(f"viewer: {app.url}", flush=True)
+            serve_until_interrupted(app)
+        return BAD_END if unsaved else 0
     finally:
         if app is not None:
             app.stop()

@@ -185,17 +185,16 @@ void backward_tile(const luxel_blend_gaussians_args& args, int64_t index, T* row
         const T g_alpha = mask * (raw <= max_alpha ? before * slope - behind[p] * inverse : T(0));
         behind[p] += weight * slope;
         transmittance[p] = before;
-        T grad[6];
-        g.alpha_vjp(dx, dy, falloff, g_alpha, grad);
-        lanes[0][column] += grad[0];
-        lanes[1][column] += grad[1];
-        lanes[2][column] += grad[2];
-        lanes[4][column] += grad[3];
-        lanes[5][column] += grad[4];
-        lanes[6][column] += grad[5];
+        const GaussianPolicy<T> grad = g.alpha_vjp(dx, dy, falloff, g_alpha);
+        lanes[0][column] += grad.x;
+        lanes[1][column] += grad.y;
+        lanes[2][column] += grad.opacity;
+        lanes[4][column] += grad.a;
+        lanes[5][column] += grad.b;
+        lanes[6][column] += grad.c;
         if (kAbsolute) {
-          lanes[3][column] += grad[0] < T(0) ? -grad[0] : grad[0];
-          lanes[7][column] += grad[1] < T(0) ? -grad[1] : grad[1];
+          lanes[3][column] += grad.x < T(0) ? -grad.x : grad.x;
+          lanes[7][column] += grad.y < T(0) ? -grad.y : grad.y;
         }
       }
     }

@@ -83,6 +83,8 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
 
 extern "C" {
 
+int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args*) { return 0; }
+
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   args->dtype ? luxel::forward<double>(*args) : luxel::forward<float>(*args);
   return 0;

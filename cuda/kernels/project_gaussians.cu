@@ -4,6 +4,9 @@
 
 #include "error.h"
 
+#include <cub/device/device_select.cuh>
+#include <thrust/iterator/counting_iterator.h>
+
 namespace luxel {
 namespace {
 
@@ -24,37 +27,26 @@ __global__ void __launch_bounds__(kForwardThreads) project_gaussians_fwd_kernel(
     tiles = project_one(args, cam, camera, n);
     args.tile_counts[static_cast<int64_t>(camera) * args.count + n] = tiles;
   }
-  // Compaction: one atomic per block for the list of visible splats and one for the number of instances.
-  __shared__ int warp_seen[kForwardThreads / 32], warp_tiles[kForwardThreads / 32];
-  __shared__ int64_t block_start;
-  const unsigned ballot = __ballot_sync(~0u, tiles > 0);
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int in_warp = warp_sum(tiles);
-  if (lane == 0) {
-    warp_seen[warp] = __popc(ballot);
-    warp_tiles[warp] = in_warp;
-  }
+  const long long sum = warp_sum(static_cast<long long>(tiles));
+  __shared__ long long block_sum[kForwardThreads / 32];
+  if ((threadIdx.x & 31) == 0) block_sum[threadIdx.x >> 5] = sum;
   __syncthreads();
   if (threadIdx.x == 0) {
-    int seen = 0;
-    int64_t instances = 0;
-    for (int w = 0; w < kForwardThreads / 32; ++w) {
-      const int mine = warp_seen[w];
-      warp_seen[w] = seen;
-      seen += mine;
-      instances += warp_tiles[w];
-    }
-    if (seen > 0) {
-      auto* totals = reinterpret_cast<unsigned long long*>(args.totals);
-      block_start = static_cast<int64_t>(atomicAdd(totals, static_cast<unsigned long long>(seen)));
-      atomicAdd(totals + 1, static_cast<unsigned long long>(instances));
-    }
+    long long instances = 0;
+    for (const long long part : block_sum) instances += part;
+    if (instances > 0) atomicAdd(reinterpret_cast<unsigned long long*>(args.totals) + 1, static_cast<unsigned long long>(instances));
   }
-  __syncthreads();
-  if (tiles > 0) {
-    const int64_t slot = block_start + warp_seen[warp] + __popc(ballot & ((1u << lane) - 1));
-    args.visible[slot] = static_cast<int32_t>(static_cast<int64_t>(camera) * args.count + n);
-  }
+}
+
+struct Visible {
+  const int32_t* tile_counts;
+  __host__ __device__ bool operator()(int32_t index) const { return tile_counts[index] > 0; }
+};
+
+// Ascending indices of what is seen: splats of equal depth keep their order from run to run.
+cudaError_t compact(const luxel_project_gaussians_args& args, void* storage, size_t& bytes) {
+  return cub::DeviceSelect::If(storage, bytes, thrust::counting_iterator<int32_t>(0), args.visible, args.totals,
+                               args.count * args.cameras, Visible{args.tile_counts}, static_cast<cudaStream_t>(args.stream));
 }
 
 // sh_rest's gradient passes through shared memory: a row is 12 * sh_stride bytes, and rows written by single
@@ -102,12 +94,20 @@ __global__ void __launch_bounds__(kBackwardThreads) project_gaussians_bwd_kernel
 
 extern "C" {
 
+int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args* args) {
+  size_t bytes = 0;
+  LUXEL_CUDA(luxel::compact(*args, nullptr, bytes));
+  return static_cast<int64_t>(bytes);
+}
+
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const dim3 grid((args->count + luxel::kForwardThreads - 1) / luxel::kForwardThreads, args->cameras);
   luxel::project_gaussians_fwd_kernel<<<grid, luxel::kForwardThreads, 0, static_cast<cudaStream_t>(args->stream)>>>(*args);
   LUXEL_LAUNCHED("project_gaussians_fwd");
+  size_t bytes = static_cast<size_t>(args->workspace_bytes);
+  LUXEL_CUDA(luxel::compact(*args, args->workspace, bytes));
   return 0;
 }
 

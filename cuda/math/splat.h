@@ -18,14 +18,15 @@ template <typename T> struct GaussianPolicy {
   LUXEL_HD T power(T dx, T dy) const { return T(0.5) * (a * dx * dx + c * dy * dy) + b * dx * dy; }
 
   // Gradient of g_alpha by x, y, opacity and the conic, where alpha = opacity * falloff, falloff = exp(-power).
-  LUXEL_HD void alpha_vjp(T dx, T dy, T falloff, T g_alpha, T* g) const {
+  // Returned by value: an array behind a pointer would keep the CPU's inner loop from vectorising.
+  LUXEL_HD GaussianPolicy alpha_vjp(T dx, T dy, T falloff, T g_alpha) const {
     const T g_power = -opacity * falloff * g_alpha;
-    g[0] = g_power * (-(a * dx + b * dy));  // dx = pixel - x
-    g[1] = g_power * (-(c * dy + b * dx));
-    g[2] = falloff * g_alpha;
-    g[3] = g_power * T(0.5) * dx * dx;
-    g[4] = g_power * dx * dy;
-    g[5] = g_power * T(0.5) * dy * dy;
+    return {g_power * (-(a * dx + b * dy)),  // dx = pixel - x
+            g_power * (-(c * dy + b * dx)),
+            falloff * g_alpha,
+            g_power * T(0.5) * dx * dx,
+            g_power * dx * dy,
+            g_power * T(0.5) * dy * dy};
   }
 };
 

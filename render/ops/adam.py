@@ -11,8 +11,8 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
 define(
-    "adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, float[] lrs, int step,"
-    " float beta1, float beta2, float eps, Tensor? visible) -> ()"
+    "adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, float[] lrs,"
+    " int step, float beta1, float beta2, float eps, Tensor? visible) -> ()"
 )
 
 
@@ -33,7 +33,7 @@ def fused_adam_(
     their parameters and moments (as a sparse Adam does).
 
     Args:
-        params: one tensor per group, contiguous, float32 (float64 on the CPU too); with ``visible`` each [N, ...].
+        params: one tensor per group, contiguous, float32 (float64 on the CPU too), each [N, ...].
         grads, exp_avgs, exp_avg_sqs: the same shapes; moments start at 0.
         lrs: learning rate per group.
         step: 1 at the first call; the bias corrections follow from it.
@@ -49,7 +49,15 @@ def fused_adam_(
         return
     with torch.no_grad():
         torch.ops.luxel.adam_(
-            list(params), list(grads), list(exp_avgs), list(exp_avg_sqs), list(lrs), step, *betas, eps, visible
+            list(params),
+            list(grads),
+            list(exp_avgs),
+            list(exp_avg_sqs),
+            list(lrs),
+            step,
+            *betas,
+            eps,
+            visible,
         )
 
 
@@ -81,16 +89,20 @@ def _check(
                 )
             if tensor.dtype != dtype or tensor.device != device:
                 raise ValueError(
-                    f"adam: {name}[{group}] must be {dtype} on {device}, got {tensor.dtype} on {tensor.device}"
+                    f"adam: {name}[{group}] must be {dtype} on {device}, "
+                    f"got {tensor.dtype} on {tensor.device}"
                 )
             if name != "grads" and not tensor.is_contiguous():
                 raise ValueError(f"adam: {name}[{group}] is updated in place and must be contiguous")
         if visible is not None and tensors[0].shape[:1] != visible.shape:
             raise ValueError(
-                f"adam: visible must be [N] = {list(tensors[0].shape[:1])} of params[{group}], got {list(visible.shape)}"
+                f"adam: visible must be [N] = {list(tensors[0].shape[:1])} of params[{group}], "
+                f"got {list(visible.shape)}"
             )
     if visible is not None and (visible.dtype not in (torch.bool, torch.uint8) or visible.device != device):
-        raise ValueError(f"adam: visible must be bool or uint8 on {device}, got {visible.dtype} on {visible.device}")
+        raise ValueError(
+            f"adam: visible must be bool or uint8 on {device}, got {visible.dtype} on {visible.device}"
+        )
 
 
 def _update(
@@ -113,7 +125,9 @@ def _update(
         dense = grad.contiguous()
         kept.append(dense)  # the table holds bare addresses: what they point to must outlive the call
         stride = param.numel() // param.shape[0] if param.dim() else 1
-        rows.append([param.data_ptr(), dense.data_ptr(), mean.data_ptr(), square.data_ptr(), param.numel(), stride])
+        rows.append(
+            [param.data_ptr(), dense.data_ptr(), mean.data_ptr(), square.data_ptr(), param.numel(), stride]
+        )
         rates.append(lr)
     if not rows:
         return

@@ -13,12 +13,12 @@ from luxel.render.ops.registry import define, register_implementation
 Padding = Literal["zero", "valid"]
 
 define(
-    "photometric_loss(Tensor rgb, Tensor target, Tensor? weight, float ssim_weight, bool valid, bool differentiable)"
-    " -> (Tensor, Tensor, Tensor)"
+    "photometric_loss(Tensor rgb, Tensor target, Tensor? weight, float ssim_weight, bool valid, "
+    "bool differentiable) -> (Tensor, Tensor, Tensor)"
 )
 define(
-    "photometric_loss_bwd(Tensor g_loss, Tensor rgb, Tensor target, Tensor? weight, Tensor partials, Tensor scales,"
-    " float ssim_weight, bool valid) -> Tensor"
+    "photometric_loss_bwd(Tensor g_loss, Tensor rgb, Tensor target, Tensor? weight, Tensor partials, "
+    "Tensor scales, float ssim_weight, bool valid) -> Tensor"
 )
 
 
@@ -31,17 +31,17 @@ def photometric_loss(
 ) -> Tensor:
     """(1 - ssim_weight) L1 + ssim_weight (1 - SSIM), the loss of Kerbl et al. 2023, eq. 7.
 
-    SSIM: Gaussian window of 11 x 11 taps, sigma 1.5, C1 = 0.01^2, C2 = 0.03^2. Both terms are means over pixels
-    and channels; with a weight, weighted means. Where the weight is 0 the rendered pixel counts as equal to the
-    target, in the windows of its neighbours too: it neither rewards nor punishes, and its gradient is 0.
+    SSIM: Gaussian window of 11 x 11 taps, sigma 1.5, C1 = 0.01^2, C2 = 0.03^2. Both terms are means over
+    pixels and channels; with a weight, weighted means. Where the weight is 0 the rendered pixel counts as
+    equal to the target, in its neighbours' windows too: it neither rewards nor punishes, its gradient is 0.
 
     Args:
         rgb: rendered, [H, W, 3] or [C, H, W, 3], float32 (float64 on the CPU too).
         target: photograph in [0, 1], same shape, type and device; gets no gradient.
         weight: per pixel, >= 0, [H, W] or [C, H, W], same type; None: all 1. Gets no gradient.
         ssim_weight: share of the SSIM term, 0..1.
-        padding: "zero": outside the image both pictures are 0. "valid": the SSIM of the 5 pixels at each border is
-            left out (L1 keeps them); an image smaller than 11 x 11 then has no SSIM term.
+        padding: "zero": outside the image both pictures are 0. "valid": the SSIM of the 5 pixels at each
+            border is left out (L1 keeps them); an image smaller than 11 x 11 then has no SSIM term.
 
     Returns:
         Scalar; 0 where no pixel counts.
@@ -61,7 +61,9 @@ def photometric_loss(
 def _check(rgb: Tensor, target: Tensor, weight: Tensor | None) -> tuple[int, int, int]:
     shape = tuple(rgb.shape)
     if len(shape) not in (3, 4) or shape[-1] != 3 or 0 in shape:
-        raise ValueError(f"photometric_loss: rgb must be [H, W, 3] or [C, H, W, 3] and not empty, got {list(shape)}")
+        raise ValueError(
+            f"photometric_loss: rgb must be [H, W, 3] or [C, H, W, 3] and not empty, got {list(shape)}"
+        )
     if tuple(target.shape) != shape:
         raise ValueError(f"photometric_loss: target must be {list(shape)} like rgb, got {list(target.shape)}")
     if weight is not None and tuple(weight.shape) != shape[:-1]:
@@ -72,7 +74,8 @@ def _check(rgb: Tensor, target: Tensor, weight: Tensor | None) -> tuple[int, int
     for name, tensor in (("target", target), ("weight", weight)):
         if tensor is not None and (tensor.dtype != rgb.dtype or tensor.device != rgb.device):
             raise ValueError(
-                f"photometric_loss: {name} must be {rgb.dtype} on {rgb.device}, got {tensor.dtype} on {tensor.device}"
+                f"photometric_loss: {name} must be {rgb.dtype} on {rgb.device}, "
+                f"got {tensor.dtype} on {tensor.device}"
             )
     return (1, *shape[:-1]) if len(shape) == 3 else shape[:-1]  # type: ignore[return-value]
 

@@ -99,11 +99,15 @@ def _forward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     visible = torch.empty(c * n, dtype=torch.int32, device=means.device)
     totals = torch.zeros(2, dtype=torch.int64, device=means.device)
     if n and c:
-        library_for(means.device).call(
+        library, arguments = library_for(means.device), _arguments(tensors, options)
+        needed = library.call("project_gaussians_workspace", means.device, means.dtype, count=n, cameras=c)
+        library.call(
             "project_gaussians_fwd",
             means.device,
             means.dtype,
-            **_arguments(tensors, options),
+            **arguments,
+            workspace=torch.empty(needed, dtype=torch.uint8, device=means.device),
+            workspace_bytes=needed,
             splats=splats,
             values=values,
             tile_counts=tile_counts,
@@ -209,7 +213,7 @@ def project_gaussians(
     Returns:
         splats [C, N, 8] (x, y, opacity, depth, conic a, b, c, radius; rows of culled Gaussians undefined),
         values [C, N, D] (rgb, depth, normal), tile_counts [C, N] int32 (0: culled), visible [C * N] int32
-        (indices c * N + n, the first totals[0] valid), totals [2] int64 (visible splats, tile instances).
+        (indices c * N + n, ascending, the first totals[0] valid), totals [2] int64 (visible splats, tile instances).
         Only splats and values carry gradients; depth's goes through values, radius has none.
     """
     if not near > 0:

@@ -1,6 +1,7 @@
 """Training: fits Gaussians to posed images, with checkpoints, adaptive density and a run folder."""
 
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.trainer import StepReport, Trainer, TrainResult
+from luxel.render.train.reports import StepReport, TrainResult
+from luxel.render.train.trainer import Trainer
 
 __all__ = ["StepReport", "TrainConfig", "TrainResult", "Trainer"]

@@ -1,11 +1,13 @@
 """Checkpoints: tensors as safetensors, the rest as JSON; whole or not there at all.
 
-``step-00007000.safetensors`` is written first, ``step-00007000.json`` last; both under a temporary name, flushed to
-the disk and renamed. The JSON holds size and SHA-256 of the tensors: what was torn or cut short is found on reading.
+``step-00007000.safetensors`` is written first, ``step-00007000.json`` last; both under a temporary name,
+flushed to the disk and renamed. The JSON holds size and SHA-256 of the tensors: what was torn or cut short
+is found on reading.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -61,7 +63,8 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
         The path of its JSON file.
 
     Raises:
-        CheckpointError: it could not be written (disk full, no permission); older checkpoints are as they were.
+        CheckpointError: it could not be written (disk full, no permission); older checkpoints are as they
+            were.
     """
     name = f"step-{checkpoint.step:08d}"
     json_path, tensor_path = folder / f"{name}.json", folder / f"{name}.safetensors"
@@ -93,7 +96,8 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
         others = [step for step, _ in available(folder)]
         kept = f"The one of step {others[0]} is untouched. " if others else ""
         raise CheckpointError(
-            f"{json_path}: the checkpoint of step {checkpoint.step} could not be written ({error.strerror or error}).",
+            f"{json_path}: the checkpoint of step {checkpoint.step} could not be written "
+            f"({error.strerror or error}).",
             f"{kept}Free some disk space or choose another run folder.",
         ) from error
     for step, old in available(folder)[max(keep, 1) :]:
@@ -213,7 +217,5 @@ def flush_folder(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    try:
+    with contextlib.suppress(OSError):  # a leftover is only a loss of space
         path.unlink(missing_ok=True)
-    except OSError:
-        pass  # a leftover is only a loss of space

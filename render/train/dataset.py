@@ -44,10 +44,11 @@ class Target(NamedTuple):
 
 
 def halved(photo: Photo, times: int) -> Photo:
-    """Halves a photograph by averaging areas of 2^times x 2^times pixels; a rest at the right or bottom is dropped.
+    """Halves a photograph by averaging areas of 2^times x 2^times pixels; a rest at the right or bottom is
+    dropped.
 
-    Colour is averaged by alpha times weight, so that neither what lies outside of a mask nor ignored pixels bleed in;
-    alpha is averaged by weight, and the weight becomes the share of the area that counts.
+    Colour is averaged by alpha times weight, so that neither what lies outside of a mask nor ignored pixels
+    bleed in; alpha is averaged by weight, and the weight becomes the share of the area that counts.
     """
     if times == 0:
         return photo
@@ -88,7 +89,8 @@ def halvings_possible(views: Sequence[View], wanted: int, smallest: int) -> int:
 
 
 class ViewOrder:
-    """A new permutation of the views each epoch; a pure function of seed and step, so that resuming needs no state."""
+    """A new permutation of the views each epoch; a pure function of seed and step, so that resuming needs no
+    state."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed = count, seed
@@ -110,8 +112,8 @@ class Dataset:
         views: what is trained on.
         order: which view comes at which step.
         device: where targets go.
-        stream: read and send each photograph for its step (in background threads, some steps ahead) instead of
-            keeping all on the device.
+        stream: read and send each photograph for its step (in background threads, some steps ahead) instead
+            of keeping all on the device.
         on_read: called with (done, total) while photographs are uploaded.
 
     Raises:
@@ -222,8 +224,8 @@ def _read(view: View, pin: bool = False) -> Photo:
         array = getattr(pixels, name)
         if array is not None and (array.shape != shape or array.dtype != np.uint8):
             raise LuxelError(
-                f"{view.path or view.name}: {name} is {array.dtype} {list(array.shape)}, its camera says uint8 "
-                f"{list(shape)}.",
+                f"{view.path or view.name}: {name} is {array.dtype} {list(array.shape)}, "
+                f"its camera says uint8 {list(shape)}.",
                 "All images must have the size that the capture states for them.",
             )
         tensors.append(None if array is None else torch.from_numpy(np.array(array, order="C")))

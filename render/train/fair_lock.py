@@ -10,8 +10,8 @@ from collections import deque
 class FairLock:
     """A reentrant lock that is handed to the longest waiting thread.
 
-    threading.RLock lets a thread that releases and takes it again at once, as a training loop does, starve the
-    others for seconds. Used like threading.RLock.
+    threading.RLock lets a thread that releases and takes it again at once, as a training loop does, starve
+    the others for seconds. Used like threading.RLock.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,8 @@ class FairLock:
         self._depth = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Takes the lock, waiting at most ``timeout`` seconds (-1: for ever); returns whether it was taken."""
+        """Takes the lock, waiting at most ``timeout`` seconds (-1: for ever); returns whether it was
+        taken."""
         me = threading.get_ident()
         with self._changed:
             if self._owner == me:

@@ -11,8 +11,9 @@ import torch
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 
-# Measured ceilings, in bytes. A Gaussian: parameter, gradient and two moments of Adam; then what projection, binning
-# (about 12 tile instances at 12 bytes, sorted twice) and backward hold of it. A pixel: colour, gradients, SSIM partials.
+# Measured ceilings, in bytes. A Gaussian: parameter, gradient and two moments of Adam; then what projection,
+# binning (about 12 tile instances at 12 bytes, sorted twice) and backward hold of it. A pixel: colour,
+# gradients, SSIM partials.
 SPLAT_WORKSPACE = 400
 PIXEL_WORKSPACE = 160
 SPARE = 256 << 20  # context, allocator slack, the viewer
@@ -65,7 +66,8 @@ def gaussian_bytes(sh_degree: int) -> int:
 
 
 def image_bytes(views: Sequence[View], pyramid: bool) -> int:
-    """Bytes of all photographs on the device: RGB and alpha or weight, and a third more with coarser levels."""
+    """Bytes of all photographs on the device: RGB and alpha or weight, and a third more with coarser
+    levels."""
     total = sum(view.camera.width * view.camera.height * 4 for view in views)
     return total * 4 // 3 if pyramid else total
 
@@ -98,9 +100,10 @@ def plan(
     left = free - SPARE - pixels * PIXEL_WORKSPACE
     where = "GPU" if device.type == "cuda" else "machine"
     if left < min(count, 1000) * each:
+        needed = (SPARE + pixels * PIXEL_WORKSPACE) / 2**30
         raise LuxelError(
-            f"The {where} is too small: {free / 2**30:.2f} GiB are free, one image of {pixels / 1e6:.1f} megapixels "
-            f"needs {(SPARE + pixels * PIXEL_WORKSPACE) / 2**30:.2f} GiB.",
+            f"The {where} is too small: {free / 2**30:.2f} GiB are free, "
+            f"one image of {pixels / 1e6:.1f} megapixels needs {needed:.2f} GiB.",
             "Close other programs on it, or train on smaller images (--max-size).",
         )
     notes = []
@@ -117,9 +120,7 @@ def plan(
     if fits < wanted:
         cap = fits
         if max_gaussians is not None or fits < 2 * count:
-            notes.append(
-                f"At most {fits:,} Gaussians fit into the {free / 2**30:.2f} GiB that are free; that is the cap."
-            )
+            notes.append(f"At most {fits:,} Gaussians fit into the {free / 2**30:.2f} GiB that are free.")
     return Plan(images, cap, tuple(notes))
 
 

@@ -15,8 +15,8 @@ EPS = 1e-15
 class Optimiser:
     """Gaussians with Adam's moments (Kingma & Ba 2015), kept in step when elements come, go or move.
 
-    Every change of the set first builds all new tensors, then takes them over at once: running out of memory in the
-    middle leaves the old state whole.
+    Every change of the set first builds all new tensors, then takes them over at once: running out of memory
+    in the middle leaves the old state whole.
 
     Args:
         gaussians: the parameters; copies that require gradients are kept in ``self.gaussians``.
@@ -63,7 +63,8 @@ class Optimiser:
             tensor.grad = None
 
     def select(self, index: Tensor) -> None:
-        """Keeps the elements at ``index`` (positions, or a boolean mask) in that order, with their moments."""
+        """Keeps the elements at ``index`` (positions, or a boolean mask) in that order, with their
+        moments."""
         gaussians = self.gaussians.detach().select(index)
         exp_avg = {name: t[index] for name, t in self.exp_avg.items()}
         exp_avg_sq = {name: t[index] for name, t in self.exp_avg_sq.items()}

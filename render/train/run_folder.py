@@ -53,7 +53,8 @@ class RunFolder:
         (self.path / "metrics.jsonl").unlink(missing_ok=True)
 
     def write_config(self, config: TrainConfig, about: dict[str, Any]) -> None:
-        """Writes config.json: versions, the resolved configuration with its seed, and what ``about`` says of the data."""
+        """Writes config.json: versions, the resolved configuration with its seed, and what ``about`` says of
+        the data."""
         try:
             version = importlib.metadata.version("luxel")
         except importlib.metadata.PackageNotFoundError:
@@ -125,7 +126,8 @@ class RunFolder:
             self._say(f"metrics.jsonl cannot be written ({error.strerror or error}).")
 
     def save_render(self, name: str, photograph: Tensor, render: Tensor) -> None:
-        """Writes renders/NAME.png: the photograph on the left, the render on the right; [H, W, 3] in [0, 1] each."""
+        """Writes renders/NAME.png: the photograph on the left, the render on the right; [H, W, 3] in [0, 1]
+        each."""
         from PIL import Image
 
         both = torch.cat([photograph, render], 1).detach().clamp(0, 1).mul(255).add(0.5).to(torch.uint8)

@@ -1,13 +1,14 @@
-"""The training loop: a view, a render, a loss, a step of Adam, density control; and all that keeps a run safe."""
+"""The training loop: a view, a render, a loss, a step of Adam, density control; and all that keeps a run
+safe."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,63 +20,30 @@ from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation, evaluate
 from luxel.render.metrics import MetricError
-from luxel.render.ops.loss import photometric_loss
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.train import checkpoint as checkpoints
 from luxel.render.train import limits, schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Target, ViewOrder, halvings_possible
-from luxel.render.train.densify.situation import Refinement, Situation, finite
+from luxel.render.train.densify.situation import Situation, finite
 from luxel.render.train.fair_lock import FairLock
 from luxel.render.train.interrupt import Interrupt
+from luxel.render.train.objective import objective, read_back
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.progress import ProgressDisplay, duration
+from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.run_folder import RunFolder
+from luxel.render.train.start import first_gaussians, scene_extent
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class StepReport:
-    """One step; loss and psnr are read from the device only every ``report_every`` steps and None otherwise."""
-
-    step: int
-    count: int
-    loss: float | None = None
-    psnr: float | None = None
-    refinement: Refinement | None = None
-
-
-@dataclass
-class TrainResult:
-    """How a run ended.
-
-    Args:
-        reason: "steps", "target_psnr", "target_minutes", "max_gaussians", "stopped" or "interrupted".
-        step: completed steps.
-        train_seconds: time spent in training steps; evaluation, pauses and viewers do not count.
-        count: Gaussians.
-        test_psnr: held-out PSNR in dB, or None where nothing was held out or measured.
-        evaluation: the measurement behind it, or None.
-        checkpoint: JSON file of the last checkpoint, or None where none could be written.
-        scene: the exported scene, or None.
-    """
-
-    reason: str
-    step: int
-    train_seconds: float
-    count: int
-    test_psnr: float | None
-    evaluation: Evaluation | None
-    checkpoint: Path | None
-    scene: Path | None
 
 
 class Trainer:
     """Trains Gaussians on posed images.
 
-    The result depends only on configuration, seed and data on the CPU; on a GPU sums of floats come in any order.
+    The result depends only on configuration, seed and data on the CPU; on a GPU sums of floats come in any
+    order.
 
     Args:
         config: what to do.
@@ -131,7 +99,7 @@ class Trainer:
         self._loss_was_finite = True
         if start is None:
             self.folder.require_new()
-            self.optimiser = Optimiser(self._first_gaussians(points))
+            self.optimiser = Optimiser(first_gaussians(points, config, self.device))
             self.statistics = DensifyStatistics.zeros(self.optimiser.count, self.device)
         else:
             self._restore(start)
@@ -166,13 +134,14 @@ class Trainer:
     ) -> Trainer:
         """Goes on from the newest whole checkpoint of a run, exactly where it was.
 
-        With a larger ``steps`` a finished run is extended; its schedules are then those of the longer run, so the
-        learning rate of the means rises to what that run has at this step.
+        With a larger ``steps`` a finished run is extended; its schedules are then those of the longer run,
+        so the learning rate of the means rises to what that run has at this step.
 
         Args:
             run_dir: folder of the run.
             train_views, test_views: the same as before.
-            overrides: changed configuration by (dotted) name, for example {"steps": 60_000, "strategy.cap_max": 10**6}.
+            overrides: changed configuration by (dotted) name, for example {"steps": 60_000,
+                "strategy.cap_max": 10**6}.
 
         Raises:
             LuxelError: no run, no whole checkpoint, or other views than it was trained on.
@@ -295,7 +264,8 @@ class Trainer:
         In the main thread Ctrl-C saves a checkpoint and returns; a second one aborts.
 
         Args:
-            on_step: called after each step, without the lock; an exception in it is logged once and ends nothing.
+            on_step: called after each step, without the lock; an exception in it is logged once and ends
+                nothing.
             progress: show a display.
         """
         complained = False
@@ -388,7 +358,7 @@ class Trainer:
             statistics=self.statistics if counts else None,
             absolute_gradients=counts and getattr(config.strategy, "absolute", False),
         )
-        loss = self._loss(frame, target)
+        loss = objective(frame, target, config.loss, config.strategy.regulariser(self.gaussians))
         loss.backward()
         means_rate = self.extent * schedules.exponential(config.rates.means, config.rates.means_final, now)
         self.optimiser.step(self._rates(means_rate, now))
@@ -421,17 +391,6 @@ class Trainer:
             self._log(report, halved)
         return report
 
-    def _loss(self, frame: Any, target: Target) -> Tensor:
-        settings = self.config.loss
-        loss = photometric_loss(frame.rgb, target.rgb, target.weight, settings.ssim_weight)
-        if settings.alpha_weight > 0 and target.alpha is not None:
-            off = (frame.alpha - target.alpha).abs()
-            if target.weight is not None:
-                off = off * target.weight
-            loss = loss + settings.alpha_weight * off.mean()
-        penalty = self.config.strategy.regulariser(self.gaussians)
-        return loss if penalty is None else loss + penalty
-
     def _rates(self, means_rate: float, progress: float) -> dict[str, float]:
         rates = self.config.rates
         fall = schedules.exponential(1.0, rates.final_factor, progress)
@@ -447,25 +406,19 @@ class Trainer:
 
     def _read_back(self, report: StepReport, loss: Tensor, rgb: Tensor, target: Target) -> None:
         """Waits for the device: loss and PSNR of this step, and whether training is still sane."""
-        squares = (rgb.clamp(0, 1) - target.rgb).square().mean(-1)
-        if target.weight is None:
-            error = squares.mean()
-        else:
-            error = (squares * target.weight).sum() / target.weight.sum().clamp_min(1)
-        value, mse = torch.stack([loss, error]).tolist()
-        report.loss = value
-        if np.isfinite(value) and np.isfinite(mse):
-            report.psnr = -10 * float(np.log10(max(mse, 1e-10)))
-            self.psnr = report.psnr if self.psnr is None else 0.9 * self.psnr + 0.1 * report.psnr
+        report.loss, psnr = read_back(loss, rgb, target)
+        if math.isfinite(report.loss) and math.isfinite(psnr):
+            report.psnr = psnr
+            self.psnr = psnr if self.psnr is None else 0.9 * self.psnr + 0.1 * psnr
             self._loss_was_finite = True
             return
         if not self._loss_was_finite:
             raise LuxelError(
-                f"Training diverged at step {self.steps_done}: the loss is {value}.",
-                f"Lower the learning rates, or go on from a checkpoint with `luxel train --resume {self.folder.path}`.",
+                f"Training diverged at step {self.steps_done}: the loss is {report.loss}.",
+                f"Lower the learning rates, or go on from before: luxel train --resume {self.folder.path}",
             )
         self._loss_was_finite = False
-        self.say(f"The loss is {value} at step {self.steps_done}; Gaussians that are not finite are removed.")
+        self.say(f"The loss is {report.loss} at step {self.steps_done}: what is not finite is removed.")
         self.optimiser.select(finite(self.gaussians))
         self._start_statistics()
 
@@ -494,21 +447,16 @@ class Trainer:
         count = self.optimiser.count
         if not self.dataset.streaming:
             self.dataset.start_streaming()
-            self.say(
-                f"Memory ran out at step {self.steps_done}: photographs are sent step by step from now on."
-            )
+            change = "photographs are sent step by step from now on"
         elif self.cap is None or self.cap > count:
             self.cap = count
-            self.say(
-                f"Memory ran out at step {self.steps_done}: the count is held at {count:,} Gaussians from now on."
-            )
+            change = f"the count is held at {count:,} Gaussians from now on"
         else:
             self.cap = max(1, int(0.9 * count))
             opacity = self.gaussians.opacity_logits.detach()
             self.optimiser.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
-            self.say(
-                f"Memory ran out at step {self.steps_done}: the faintest are removed, {self.cap:,} Gaussians stay."
-            )
+            change = f"the faintest are removed, {self.cap:,} Gaussians stay"
+        self.say(f"Memory of {self.device} ran out at step {self.steps_done}: {change}.")
         self._start_statistics()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -571,8 +519,8 @@ class Trainer:
         self.dataset.close()
         if evaluation is not None:
             self.say(
-                f"{self.steps_done} steps in {duration(self.train_seconds)}, {self.optimiser.count:,} Gaussians, "
-                f"held-out PSNR {self.test_psnr:.2f} dB."
+                f"{self.steps_done} steps in {duration(self.train_seconds)}, "
+                f"{self.optimiser.count:,} Gaussians, held-out PSNR {self.test_psnr:.2f} dB."
             )
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
         return TrainResult(
@@ -591,26 +539,6 @@ class Trainer:
             part.unlink(missing_ok=True)
             self.say(f"{path} could not be written ({error.strerror or error}).")
             return None
-
-    def _first_gaussians(self, points: Points | None) -> Gaussians:
-        init = self.config.init
-        if points is None or len(points.xyz) == 0:
-            raise LuxelError("There are no points to start from.", "The capture needs a point cloud.")
-        xyz, rgb = np.asarray(points.xyz, np.float32), np.asarray(points.rgb)
-        sane = np.isfinite(xyz).all(1)
-        if not sane.any():
-            raise LuxelError("No point of the capture has finite coordinates.", "Check its point cloud.")
-        limit = min(init.max_points or len(xyz), self.cap or len(xyz))
-        chosen = np.flatnonzero(sane)
-        if len(chosen) > limit:
-            chosen = np.sort(np.random.default_rng(self.config.seed).choice(chosen, limit, replace=False))
-        return Gaussians.from_points(
-            Points(xyz[chosen], rgb[chosen]),
-            sh_degree=init.sh_degree,
-            opacity=init.opacity,
-            scale_factor=init.scale_factor,
-            device=self.device,
-        )
 
     def _plan_memory(self) -> bool:
         """Says what the estimate means for the run; returns whether photographs are streamed."""
@@ -648,10 +576,3 @@ class Trainer:
         self.psnr, self.test_psnr = start.state["psnr"], None
         self.cap = self.config.max_gaussians
         self.folder.trim_log(start.step)
-
-
-def scene_extent(views: Sequence[View]) -> float:
-    """1.1 times the largest distance of a camera from their mean position, in capture units; 1 where that is 0."""
-    positions = torch.stack([view.camera.position.double() for view in views])
-    extent = 1.1 * float((positions - positions.mean(0)).norm(dim=-1).max())
-    return extent if extent > 1e-9 else 1.0

@@ -59,7 +59,7 @@ def measure(count: int, width: int, height: int, iterations: int) -> dict[str, A
     target = torch.rand(height, width, 3)
     params = [tensor.clone() for tensor in gaussians.tensors().values()]
     grads = [torch.randn_like(tensor) for tensor in params]
-    moments = [[torch.zeros_like(tensor) for tensor in params] for _ in range(2)]
+    first, second = ([torch.zeros_like(tensor) for tensor in params] for _ in range(2))
 
     def fwd(_: int) -> None:
         with torch.no_grad():
@@ -75,7 +75,7 @@ def measure(count: int, width: int, height: int, iterations: int) -> dict[str, A
         photometric_loss(rgb, target).backward()
 
     def adam(i: int) -> None:
-        fused_adam_(params, grads, *moments, [1e-3] * len(params), i + 1)
+        fused_adam_(params, grads, first, second, [1e-3] * len(params), i + 1)
 
     stages = {"fwd": fwd, "fb": fb, "loss": loss, "adam": adam}
     times = {

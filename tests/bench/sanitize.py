@@ -186,6 +186,8 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     for count in (1, 2, 3, 4, 5, 8, 13, 16, 19):
         add(f"raster features={count}", usual, camera_at(2, 67, 45), feature_count=count)
     add("raster all features=16", usual, camera_at(2, 67, 45), feature_count=16, **everything)
+    add("raster absolute gradients", usual, camera_at(2, 67, 45), absolute_gradients=True)
+    add("raster given room", usual, camera_at(2, 67, 45), max_instances=20_000)
     add("raster antialiased", usual, camera_at(2, 67, 45), antialiased=True)
     for degree in (0, 1, 2):
         add(f"raster sh_degree={degree}", usual, camera_at(2, 67, 45), sh_degree=degree)

@@ -202,6 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--captures", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--points", type=Path)
     parser.add_argument(
         "--only", nargs="+", choices=[run.name for run in RUNS], default=[r.name for r in RUNS]
     )

@@ -28,7 +28,7 @@ gaussians = Gaussians(
 camera = Camera.look_at((0.5, -4, 1), (0, 0, 0), width=75, height=53)
 results = {"library": native.cpu_library().path.name}
 for dtype in (torch.float32, torch.float64):
-    leaves = gaussians.map(lambda t: t.to(dtype)).requires_grad_()
+    leaves = gaussians.map(lambda t: t.to(dtype, copy=True)).requires_grad_()
     features = torch.linspace(0, 1, n * 5, dtype=dtype).reshape(n, 5).requires_grad_()
     frame = rasterize(leaves, camera.to(dtype), depth=True, normals=True, features=features)
     images = {k: getattr(frame, k) for k in ("rgb", "alpha", "depth", "normals", "features")}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.toy import write_toy_capture
@@ -17,7 +18,9 @@ from luxel.scenes.toy import write_toy_capture
 def draw_discs(gaussians: Gaussians, camera: Camera) -> np.ndarray:
     """Each Gaussian as a square of its colour, far ones first, uint8 [H, W, 4] with alpha."""
     means = gaussians.means.double().numpy()
-    local = means @ camera.world_to_cam[:3, :3].double().numpy().T + camera.world_to_cam[:3, 3].double().numpy()
+    local = (
+        means @ camera.world_to_cam[:3, :3].double().numpy().T + camera.world_to_cam[:3, 3].double().numpy()
+    )
     fx, fy, cx, cy = camera.intrinsics.double().tolist()
     image = np.zeros((camera.height, camera.width, 4), np.uint8)
     colour = np.clip((0.5 + SH_C0 * gaussians.sh_dc.numpy()) * 255, 0, 255).astype(np.uint8)

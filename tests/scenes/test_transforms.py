@@ -7,14 +7,15 @@ import math
 import shutil
 from pathlib import Path
 
-import luxel.scenes as scenes
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+
+import luxel.scenes as scenes
 from luxel.scenes.capture import read_listing
 from luxel.scenes.lens import pinhole_of
 from luxel.scenes.toy import ring_cameras
-from PIL import Image
 
 
 def quiet(what: str, share: float) -> None:
@@ -177,7 +178,10 @@ BAD = {
     "missing image": (_frame(1, file_path="images/none.png"), "none.png is missing"),
     "listed twice": (_frame(1, file_path="images/0000.png"), "0000.png.*twice"),
     "size of another image": (_frame(3, w=640, h=640), "0003.png.*64x48.*640x640"),
-    "unknown camera": (lambda d: d.update(camera_model="EQUIRECTANGULAR"), "EQUIRECTANGULAR is not supported"),
+    "unknown camera": (
+        lambda d: d.update(camera_model="EQUIRECTANGULAR"),
+        "EQUIRECTANGULAR is not supported",
+    ),
     "no frames": (lambda d: d.update(frames=[]), "no list of frames"),
     "two views": (lambda d: d.update(frames=d["frames"][:2]), "2 posed views are too few, at least 3"),
     "folding lens": (lambda d: d.update(camera_model="OPENCV", k1=-9.0), "cannot be undone"),

@@ -45,5 +45,7 @@ class Doctor:
                 table.add_row("", "", "[cyan]" + f.remedy.replace("[", "\\[") + "[/]")
         console = Console()
         console.print(table)
-        console.print("luxel works here." if healthy else "[red]luxel cannot work here: see the lines marked NO.[/]")
+        console.print(
+            "luxel works here." if healthy else "[red]luxel cannot work here: see the lines marked NO.[/]"
+        )
         return 0 if healthy else 1

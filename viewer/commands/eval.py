@@ -60,7 +60,9 @@ class Eval:
         """Measures, prints and writes; returns the exit status."""
         device = pick_device(self.device)
         gaussians = load_any_scene(self.scene).to(device)
-        config = RunFolder.read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
+        config = (
+            RunFolder.read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
+        )
         origin = self._origin()
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)

@@ -34,7 +34,9 @@ def pick_device(name: DeviceName) -> torch.device:
         LuxelError: that device cannot be used, with the reason and the remedy.
     """
     if name == "cuda" and (problem := cuda_problem()):
-        raise LuxelError(f"--device cuda: {problem}", "Leave --device out to use what there is; see `luxel doctor`.")
+        raise LuxelError(
+            f"--device cuda: {problem}", "Leave --device out to use what there is; see `luxel doctor`."
+        )
     device = best_device() if name == "auto" else torch.device(name)
     library_for(device)
     return device

@@ -84,8 +84,14 @@ class Render:
         wrong = [
             (self.frames is not None and self.frames < 1, "--frames must be at least 1."),
             (self.fps is not None and not 0 < self.fps <= 240, "--fps must be above 0 and at most 240."),
-            (any(v is not None and not 1 <= v <= 16384 for v in (self.width, self.height)), "sizes go to 16384."),
-            (self.elevation is not None and not -85 <= self.elevation <= 85, "--elevation goes from -85 to 85."),
+            (
+                any(v is not None and not 1 <= v <= 16384 for v in (self.width, self.height)),
+                "sizes go to 16384.",
+            ),
+            (
+                self.elevation is not None and not -85 <= self.elevation <= 85,
+                "--elevation goes from -85 to 85.",
+            ),
             (
                 self.transparent and (self.out is None or self.out.suffix.lower() == ".mp4"),
                 "--transparent needs a folder: a film has no alpha.",
@@ -105,7 +111,9 @@ class Render:
         frames = self.frames or 120
         if not (self.scene / "config.json").is_file():
             if self.at == "photographs":
-                raise LuxelError(f"{self.scene}: a scene file has no photographs.", "Give the folder of a run.")
+                raise LuxelError(
+                    f"{self.scene}: a scene file has no photographs.", "Give the folder of a run."
+                )
             return self._around(gaussians, frames), 30.0
         with opening("opening the capture") as on_progress:
             capture = load_origin(self.scene).open(on_progress)

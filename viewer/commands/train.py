@@ -17,7 +17,7 @@ from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin, load_origin, new_run_folder, run_folder
+from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
 from luxel.viewer.training import fit
 
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
@@ -105,26 +105,28 @@ class Train:
                 raise LuxelError("--run and --resume name two folders.", "Give one of them.")
             folder, origin = run_folder(self.resume), self._origin_of_resumed()
         elif self.capture is None:
-            raise LuxelError("There is no capture to train on.", "luxel train CAPTURE, or luxel train --resume RUN.")
+            raise LuxelError(
+                "There is no capture to train on.", "luxel train CAPTURE, or luxel train --resume RUN."
+            )
         else:
             origin = Origin(str(self.capture.resolve()), self.holdout_every, self.max_size, self.masks)
             folder = new_run_folder(self.capture.resolve().name, self.run)
         try:
             with opening("opening the capture") as on_progress:
                 capture = origin.open(on_progress)
+            describe(capture)
+            return fit(
+                config,
+                capture,
+                origin,
+                folder,
+                device,
+                serve=self.serve if self.view else None,
+                overrides=self._overrides(folder, config) if self.resume else None,
+            )
         except BaseException:
-            _remove_if_empty(folder)
+            discard_unstarted(folder)
             raise
-        describe(capture)
-        return fit(
-            config,
-            capture,
-            origin,
-            folder,
-            device,
-            serve=self.serve if self.view else None,
-            overrides=self._overrides(folder, config) if self.resume else None,
-        )
 
     def _origin_of_resumed(self) -> Origin:
         assert self.resume is not None
@@ -152,9 +154,3 @@ def _resumed(arguments: Sequence[str]) -> Path | None:
         if word.startswith("--resume="):
             return Path(word.removeprefix("--resume="))
     return None
-
-
-def _remove_if_empty(folder: Path) -> None:
-    """Takes away the folder of a run that could not begin."""
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()

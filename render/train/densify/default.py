@@ -18,14 +18,16 @@ from luxel.render.train.schedules import Window
 class DefaultStrategy:
     """Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering", section 5.
 
-    Where the centres of Gaussians are pulled hard on the screen, small ones are cloned and large ones split in two;
-    transparent and, once opacities have been reset, huge ones are removed. With ``absolute`` the pull is summed by
-    absolute value (AbsGS, Ye et al. 2024). The numbers are for runs of 30,000 steps; in shorter ones growth starts
-    after 5 % at the latest, acts every 2 % (not below 20 steps), and ends after 60 % of the run.
+    Where the centres of Gaussians are pulled hard on the screen, small ones are cloned and large ones split
+    in two; transparent and, once opacities have been reset, huge ones are removed. With ``absolute`` the
+    pull is summed by absolute value (AbsGS, Ye et al. 2024). The numbers are for runs of 30,000 steps; in
+    shorter ones growth starts after 5 % at the latest, acts every 2 % (not below 20 steps), and ends after
+    60 % of the run.
     """
 
     grow_grad2d: float | None = None
-    """Mean screen gradient (in half images) above which a Gaussian grows; None: 2e-4, or 8e-4 with `absolute`."""
+    """Mean screen gradient (in half images) above which a Gaussian grows; None: 2e-4, or 8e-4 with
+    `absolute`."""
     absolute: bool = False
     """Sum the absolute gradients of pixels (AbsGS), which finds large blurred Gaussians."""
     grow_scale3d: float = 0.01
@@ -35,7 +37,8 @@ class DefaultStrategy:
     prune_scale3d: float = 0.1
     """After the first reset, Gaussians larger than this share of the scene extent are removed."""
     revised_opacity: bool = False
-    """Split parts get the opacity that composes to the old one (Rota Bulo et al. 2024) instead of keeping it."""
+    """Split parts get the opacity that composes to the old one (Rota Bulo et al. 2024) instead of keeping
+    it."""
     refine_start: int = 500
     """Step after which growth starts."""
     refine_stop: int = 15_000
@@ -43,7 +46,8 @@ class DefaultStrategy:
     refine_every: int = 100
     """Steps between refinements."""
     reset_every: int = 3000
-    """Steps between resets of the opacities to twice `prune_opacity`; 0: never. None in the last 1000 steps."""
+    """Steps between resets of the opacities to twice `prune_opacity`; 0: never. None in the last 1000
+    steps."""
 
     @property
     def threshold(self) -> float:
@@ -56,7 +60,8 @@ class DefaultStrategy:
         """Raises LuxelError for options that make no sense."""
         if not (self.refine_every >= 1 and self.refine_start >= 0 and 0 <= self.prune_opacity < 0.5):
             raise LuxelError(
-                "Strategy options: refine_every must be at least 1, refine_start at least 0, prune_opacity in 0 to 0.5.",
+                "Strategy options: refine_every must be at least 1, refine_start at least 0, "
+                "prune_opacity in 0 to 0.5.",
                 "Correct them.",
             )
 
@@ -86,7 +91,8 @@ class DefaultStrategy:
         return done
 
     def grow(self, optimiser: Optimiser, now: Situation) -> Refinement:
-        """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest pulled first."""
+        """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest
+        pulled first."""
         gaussians = optimiser.gaussians.detach()
         sums = now.statistics.abs_grad_norm if self.absolute else now.statistics.grad_norm
         pull = sums / now.statistics.visible.clamp_min(1)

@@ -22,9 +22,9 @@ class McmcStrategy:
     """Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo".
 
     Transparent Gaussians move onto opaque ones (eq. 9, the image stays the same), the count grows by 5 % a
-    refinement up to a cap, and noise shaped by each covariance lets transparent ones explore (SGLD, eq. 8). Starts
-    best from ``--init.opacity 0.5``. The numbers are for runs of 30,000 steps; shorter ones start after 5 %, act
-    every 2 % (not below 20 steps) and end after 5/6 of the run.
+    refinement up to a cap, and noise shaped by each covariance lets transparent ones explore (SGLD, eq. 8).
+    Starts best from ``--init.opacity 0.5``. The numbers are for runs of 30,000 steps; shorter ones start
+    after 5 %, act every 2 % (not below 20 steps) and end after 5/6 of the run.
     """
 
     cap_max: int = 1_000_000
@@ -109,7 +109,8 @@ class McmcStrategy:
         return number
 
     def _share(self, gaussians: Gaussians, source: Tensor) -> None:
-        """Gives the drawn Gaussians, in place, the opacity and scale at which all copies together look as before."""
+        """Gives the drawn Gaussians, in place, the opacity and scale at which all copies together look as
+        before."""
         copies = torch.bincount(source, minlength=gaussians.count)[source] + 1
         opacity, factor = shared_appearance(gaussians.opacities[source], copies)
         gaussians.opacity_logits[source] = logit(opacity.clamp_min(self.min_opacity))
@@ -155,7 +156,8 @@ def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _draw(weights: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Positions drawn with replacement in proportion to weights; torch.multinomial stops at 2^24 categories."""
+    """Positions drawn with replacement in proportion to weights; torch.multinomial stops at 2^24
+    categories."""
     cumulated = weights.double().cumsum(0)
     u = torch.rand(number, generator=generator, device=weights.device, dtype=torch.float64) * cumulated[-1]
     return torch.searchsorted(cumulated, u, right=True).clamp_max(weights.shape[0] - 1)

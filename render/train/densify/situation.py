@@ -20,7 +20,8 @@ class Situation:
         step: completed steps.
         clock: the step that the schedules are at; differs from ``step`` in runs paced by time.
         steps: length of the run.
-        extent: size of the scene in capture units (1.1 times the largest distance of a camera from their mean).
+        extent: size of the scene in capture units (1.1 times the largest distance of a camera from their
+            mean).
         cap: most Gaussians allowed; None: any number.
         means_rate: the present learning rate of the centres, extent included.
         generator: random numbers on the device.

@@ -1,0 +1,45 @@
+"""What a step and a run tell their caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from luxel.render.evaluate import Evaluation
+from luxel.render.train.densify.situation import Refinement
+
+
+@dataclass
+class StepReport:
+    """One step; loss and psnr are read from the device only every ``report_every`` steps, else None."""
+
+    step: int
+    count: int
+    loss: float | None = None
+    psnr: float | None = None
+    refinement: Refinement | None = None
+
+
+@dataclass
+class TrainResult:
+    """How a run ended.
+
+    Args:
+        reason: "steps", "target_psnr", "target_minutes", "max_gaussians", "stopped" or "interrupted".
+        step: completed steps.
+        train_seconds: time spent in training steps; evaluation, pauses and viewers do not count.
+        count: Gaussians.
+        test_psnr: held-out PSNR in dB, or None where nothing was held out or measured.
+        evaluation: the measurement behind it, or None.
+        checkpoint: JSON file of the last checkpoint, or None where none could be written.
+        scene: the exported scene, or None.
+    """
+
+    reason: str
+    step: int
+    train_seconds: float
+    count: int
+    test_psnr: float | None
+    evaluation: Evaluation | None
+    checkpoint: Path | None
+    scene: Path | None

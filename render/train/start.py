@@ -1,0 +1,45 @@
+"""Where a run starts: the first Gaussians, and the size of the scene."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from luxel.render.camera import Points, View
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.train.config import TrainConfig
+
+
+def first_gaussians(points: Points | None, config: TrainConfig, device: torch.device) -> Gaussians:
+    """Gaussians at the points of a capture, or at a random part of them where the configuration sets a limit.
+
+    Raises:
+        LuxelError: there are no points with finite coordinates.
+    """
+    if points is None or len(points.xyz) == 0:
+        raise LuxelError("There are no points to start from.", "The capture needs a point cloud.")
+    xyz, rgb = np.asarray(points.xyz, np.float32), np.asarray(points.rgb)
+    chosen = np.flatnonzero(np.isfinite(xyz).all(1))
+    if not len(chosen):
+        raise LuxelError("No point of the capture has finite coordinates.", "Check its point cloud.")
+    init = config.init
+    limit = min(init.max_points or len(chosen), config.max_gaussians or len(chosen))
+    if len(chosen) > limit:
+        chosen = np.sort(np.random.default_rng(config.seed).choice(chosen, limit, replace=False))
+    return Gaussians.from_points(
+        Points(xyz[chosen], rgb[chosen]),
+        sh_degree=init.sh_degree,
+        opacity=init.opacity,
+        scale_factor=init.scale_factor,
+        device=device,
+    )
+
+
+def scene_extent(views: Sequence[View]) -> float:
+    """1.1 times the largest distance of a camera from their mean, in capture units; 1 where that is 0."""
+    positions = torch.stack([view.camera.position.double() for view in views])
+    extent = 1.1 * float((positions - positions.mean(0)).norm(dim=-1).max())
+    return extent if extent > 1e-9 else 1.0

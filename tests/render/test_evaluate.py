@@ -1,0 +1,128 @@
+"""Scores of a scene on views whose photographs the renderer itself made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from luxel.render.camera import Camera, Pixels, View
+from luxel.render.errors import LuxelError
+from luxel.render.evaluate import Evaluation, ViewScore, evaluate
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import rasterize
+
+WHITE = (1.0, 1.0, 1.0)
+
+
+def render(gaussians: Gaussians, camera: Camera, background: tuple[float, ...]) -> np.ndarray:
+    rgb = rasterize(gaussians, camera, background=torch.tensor(background)).rgb
+    return (rgb.clamp(0, 1) * 255).round().byte().numpy()
+
+
+def view(name: str, camera: Camera, **pixels: Any) -> View:
+    return View(name, camera, lambda: Pixels(**pixels))
+
+
+@pytest.fixture
+def scene(random_gaussians: Callable[..., Gaussians]) -> Gaussians:
+    return random_gaussians(60, seed=3)
+
+
+def test_a_scene_scores_its_own_pictures(
+    scene: Gaussians, toy_camera: Callable[..., Camera], device: torch.device
+) -> None:
+    cameras = [toy_camera(52, 40), toy_camera(37, 33, eye=(3.0, 1.0, 0.5))]
+    views = [view(f"{i}.png", c, rgb=render(scene, c, WHITE)) for i, c in enumerate(cameras)]
+    seen = []
+    result = evaluate(
+        scene, views, background=WHITE, device=device, on_view=lambda *given: seen.append(given)
+    )
+    assert [s.name for s in result.scores] == ["0.png", "1.png"]
+    for score, camera in zip(result.scores, cameras, strict=True):
+        assert (score.width, score.height) == (camera.width, camera.height)
+        assert score.psnr > 55 and score.ssim > 0.999 and 0 <= score.lpips < 1e-3  # bytes against floats
+    assert len(seen) == 2
+    for (seen_view, score, picture, photo), wanted, given in zip(seen, result.scores, views, strict=True):
+        assert seen_view is given and score == wanted
+        assert picture.shape == photo.shape == (given.camera.height, given.camera.width, 3)
+    wrong = evaluate(scene, views, background=(0, 0, 0), device=device)
+    assert wrong.mean.psnr < 30
+
+
+def test_the_photograph_is_composited_by_its_alpha(
+    scene: Gaussians, toy_camera: Callable[..., Camera]
+) -> None:
+    camera = toy_camera(48, 40)
+    rgb = render(scene, camera, WHITE)
+    alpha = np.full((40, 48), 255, np.uint8)
+    alpha[:, :20] = 0
+    straight = rgb.copy()
+    straight[:, :20] = 17  # whatever lies under alpha 0 must not show
+    composited = rgb.copy()
+    composited[:, :20] = 255
+    by_alpha = evaluate(scene, [view("a", camera, rgb=straight, alpha=alpha)], background=WHITE)
+    by_hand = evaluate(scene, [view("a", camera, rgb=composited)], background=WHITE)
+    assert by_alpha.scores == by_hand.scores and by_alpha.mean.psnr < 40
+
+
+def test_pixels_without_weight_do_not_count(scene: Gaussians, toy_camera: Callable[..., Camera]) -> None:
+    camera = toy_camera(48, 40)
+    rgb = render(scene, camera, WHITE)
+    weight = np.full((40, 48), 255, np.uint8)
+    weight[10:30, 5:25] = 0
+    spoilt = rgb.copy()
+    spoilt[10:30, 5:25] ^= 255
+    counted = evaluate(scene, [view("a", camera, rgb=spoilt)], background=WHITE)
+    ignored = evaluate(scene, [view("a", camera, rgb=spoilt, weight=weight)], background=WHITE)
+    assert ignored.mean.psnr > 55 and ignored.mean.ssim > 0.999 and ignored.mean.lpips < 1e-3
+    assert counted.mean.psnr < 30
+    none = evaluate(scene, [view("a", camera, rgb=rgb, weight=0 * weight)], background=WHITE)
+    assert math.isnan(none.mean.psnr) and math.isnan(none.mean.ssim)
+
+
+def test_lpips_is_left_out_where_it_cannot_be_taken(
+    scene: Gaussians, toy_camera: Callable[..., Camera]
+) -> None:
+    small, large = toy_camera(20, 20), toy_camera(40, 40)
+    views = [view(str(c.width), c, rgb=render(scene, c, WHITE)) for c in (small, large)]
+    result = evaluate(scene, views, background=WHITE)
+    assert math.isnan(result.scores[0].lpips) and result.mean.lpips == result.scores[1].lpips
+    assert math.isnan(evaluate(scene, views, background=WHITE, lpips=False).mean.lpips)
+
+
+def test_table_and_json() -> None:
+    result = Evaluation(
+        [
+            ViewScore("left.png", 20.0, 0.5, 0.25, 40, 30),
+            ViewScore("a much longer name.png", 30.0, 0.7, math.nan, 40, 30),
+        ]
+    )
+    lines = result.table().splitlines()
+    assert lines[0].split() == ["view", "PSNR", "dB", "SSIM", "LPIPS", "size"]
+    assert lines[1].split() == ["left.png", "20.00", "0.5000", "0.2500", "40x30"]
+    assert lines[2].split()[-4:] == ["30.00", "0.7000", "-", "40x30"]
+    assert lines[-1].split() == ["mean", "25.00", "0.6000", "0.2500"]
+    data = json.loads(json.dumps(result.as_dict(), allow_nan=False))
+    assert data["mean"] == pytest.approx({"psnr": 25.0, "ssim": 0.6, "lpips": 0.25})
+    assert data["views"][1]["lpips"] is None and data["views"][1]["name"] == "a much longer name.png"
+    perfect = Evaluation([ViewScore("same.png", math.inf, 1.0, 0.0, 4, 3)])
+    assert json.loads(json.dumps(perfect.as_dict(), allow_nan=False))["mean"]["psnr"] == "inf"
+    assert "inf" in perfect.table()
+
+
+def test_bad_views_are_named(scene: Gaussians, toy_camera: Callable[..., Camera], tmp_path: Path) -> None:
+    with pytest.raises(LuxelError, match="no views") as error:
+        evaluate(scene, [], background=WHITE)
+    assert error.value.remedy
+    wrong = View(
+        "p.png", toy_camera(8, 6), lambda: Pixels(np.zeros((8, 6, 3), np.uint8)), path=tmp_path / "p.png"
+    )
+    with pytest.raises(LuxelError, match=rf"{tmp_path / 'p.png'}.*\[8, 6, 3\].*\[6, 8, 3\]"):
+        evaluate(scene, [wrong], background=WHITE)

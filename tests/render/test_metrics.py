@@ -1,0 +1,118 @@
+"""PSNR, SSIM and LPIPS against known values and plain torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from luxel.render.errors import LuxelError
+from luxel.render.metrics import WEIGHTS, Lpips, MetricError, lpips, psnr, ssim
+from luxel.render.reference.loss import ssim_map
+
+
+def noise(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_psnr_of_a_known_difference(device: torch.device) -> None:
+    a = 0.5 * noise(9, 7, 3).to(device)
+    assert psnr(a, a + 0.1) == pytest.approx(20, abs=1e-4)
+    assert psnr(a, a) == math.inf
+
+
+def test_psnr_counts_by_weight(device: torch.device) -> None:
+    a = 0.5 * noise(9, 7, 3).to(device)
+    b = a + 0.1
+    b[:4] = float("nan")
+    weight = torch.ones(9, 7, device=device)
+    weight[:4] = 0
+    assert psnr(a, b, weight) == pytest.approx(20, abs=1e-4)
+    assert math.isnan(psnr(a, b, torch.zeros_like(weight)))
+
+
+@pytest.mark.parametrize("padding", ["zero", "valid"])
+def test_ssim_equals_the_map_of_plain_torch(device: torch.device, padding: str) -> None:
+    a, b = noise(40, 31, 3), 0.6 * noise(40, 31, 3) + 0.4 * noise(40, 31, 3, seed=1)
+    wanted = ssim_map(a[None].double(), b[None].double())[0]
+    if padding == "valid":
+        wanted = wanted[5:-5, 5:-5]
+    assert ssim(a.to(device), b.to(device), padding=padding) == pytest.approx(wanted.mean().item(), abs=1e-5)
+
+
+def test_ssim_at_the_edges(device: torch.device) -> None:
+    a = noise(12, 12, 3).to(device)
+    assert ssim(a, a) == pytest.approx(1, abs=1e-6)
+    assert ssim(noise(1, 1, 3).to(device), noise(1, 1, 3).to(device)) == pytest.approx(1, abs=1e-5)
+    assert math.isnan(ssim(a[:10], a[:10], padding="valid"))
+    assert math.isnan(ssim(a, a, torch.zeros(12, 12, device=device)))
+
+
+def test_ssim_ignores_what_has_no_weight(device: torch.device) -> None:
+    a, b = noise(20, 20, 3).to(device), noise(20, 20, 3, seed=1).to(device)
+    weight = torch.ones(20, 20, device=device)
+    weight[5:12, 3:9] = 0
+    changed = a.clone()
+    changed[5:12, 3:9] = 40.0
+    assert ssim(changed, b, weight) == ssim(a, b, weight) != pytest.approx(ssim(a, b), abs=1e-6)
+
+
+def test_lpips_orders_pictures(device: torch.device) -> None:
+    a = noise(64, 48, 3).to(device)
+    near, far = (a + 0.02).clamp(0, 1), noise(64, 48, 3, seed=1).to(device)
+    assert lpips(a, a) == 0
+    assert 0 < lpips(a, near) < lpips(a, far)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("ex_p0", 0.7219), ("ex_p1", 0.1376)])
+def test_lpips_of_its_authors_examples(
+    device: torch.device, shared: Path, name: str, expected: float
+) -> None:
+    from PIL import Image
+
+    folder = shared / "models" / "lpips" / "example"
+
+    def read(stem: str) -> torch.Tensor:
+        pixels = np.array(Image.open(folder / f"{stem}.png").convert("RGB"))
+        return torch.from_numpy(pixels).to(device).float() / 255
+
+    assert lpips(read("ex_ref"), read(name)) == pytest.approx(expected, abs=1e-3)
+
+
+def test_lpips_needs_room() -> None:
+    assert lpips(noise(31, 31, 3), noise(31, 31, 3, seed=1)) > 0
+    with pytest.raises(MetricError, match="at least 31 pixels a side, got 40x30"):
+        lpips(noise(30, 40, 3), noise(30, 40, 3))
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "flipped"])
+def test_damaged_weights_are_refused(tmp_path: Path, damage: str) -> None:
+    path, data = tmp_path / "weights.npz", bytearray(WEIGHTS.read_bytes())
+    if damage == "cut":
+        data = data[: len(data) // 2]
+    elif damage == "empty":
+        data = bytearray()
+    data[1000:1001] = bytes([data[1000] ^ 1]) if damage == "flipped" else data[1000:1001]
+    if damage != "missing":
+        path.write_bytes(data)
+    with pytest.raises(LuxelError) as error:
+        Lpips(path)
+    assert str(path) in str(error.value) and error.value.remedy
+    assert ("cannot be read" if damage == "missing" else "damaged") in str(error.value)
+
+
+def test_the_licence_lies_beside_the_weights() -> None:
+    text = (WEIGHTS.parent / "lpips_LICENSE.txt").read_text()
+    assert "Richard Zhang" in text and "Redistribution" in text
+
+
+def test_shapes_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"differ in shape, \[4, 5, 3\] and \[5, 4, 3\]"):
+        psnr(noise(4, 5, 3), noise(5, 4, 3))
+    with pytest.raises(ValueError, match=r"weight must be \[4, 5\]"):
+        ssim(noise(4, 5, 3), noise(4, 5, 3), torch.ones(5, 4))
+    with pytest.raises(ValueError, match=r"images must be \[H, W, 3\]"):
+        psnr(noise(4, 5), noise(4, 5))

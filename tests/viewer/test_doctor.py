@@ -1,0 +1,100 @@
+"""The diagnosis: complete, truthful where it can be checked, with a remedy for whatever is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from luxel.render.native import best_device
+from luxel.viewer import doctor
+from luxel.viewer.cli import main
+
+
+def test_everything_has_a_state_and_what_is_missing_a_remedy() -> None:
+    findings = doctor.diagnose()
+    names = [finding.name for finding in findings]
+    wanted = {
+        "luxel",
+        "torch",
+        "cpu library",
+        "driver",
+        "gpu",
+        "cuda library",
+        "backend",
+        "render",
+        "pycolmap",
+        "ffmpeg",
+    }
+    assert wanted <= set(names) and len(set(names)) == len(names)
+    for finding in findings:
+        assert finding.state in ("ok", "note", "missing") and finding.detail
+        assert finding.remedy or finding.state == "ok" or "but" in finding.detail, finding
+
+
+def test_it_names_what_runs() -> None:
+    found = {finding.name: finding for finding in doctor.diagnose()}
+    assert torch.__version__ in found["torch"].detail
+    assert found["backend"].detail.startswith(best_device().type)
+    assert found["render"].state == "ok" and doctor.works(list(found.values()))
+    assert "libluxel_cpu" in found["cpu library"].detail
+
+
+def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["works"] is True
+    assert {"name", "state", "detail", "remedy"} == set(record["findings"][0])
+
+
+def test_the_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "luxel works here." in text and "pycolmap" in text
+
+
+def test_a_missing_library_is_found_and_ends_with_status_1(tmp_path: Path) -> None:
+    """In a process of its own: libraries are loaded once."""
+    run = subprocess.run(
+        [sys.executable, "-m", "luxel.viewer.cli", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "LUXEL_NATIVE_DIR": str(tmp_path)},
+    )
+    assert run.returncode == 1 and "Traceback" not in run.stderr
+    found = {f["name"]: f for f in json.loads(run.stdout)["findings"]}
+    assert found["cpu library"]["state"] == "missing" and "LUXEL_NATIVE_DIR" in found["cpu library"]["detail"]
+    assert found["cpu library"]["remedy"]
+    assert found["pycolmap"]["state"] == "ok"
+
+
+def test_a_look_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> doctor.Finding:
+        raise ImportError("torn apart")
+
+    monkeypatch.setattr(doctor, "_torch", broken)
+    found = {finding.name: finding for finding in doctor.diagnose()}
+    assert (
+        found["torch"].state == "missing" and "torn apart" in found["torch"].detail and found["torch"].remedy
+    )
+
+
+def test_an_old_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a torch for CUDA 99 and a driver that runs 12.4, in place of the real ones."""
+
+    class Driver:
+        def cuDriverGetVersion(self, out: object) -> int:
+            out._obj.value = 12040  # type: ignore[attr-defined]
+            return 0
+
+    monkeypatch.setattr(doctor.ctypes, "CDLL", lambda name: Driver())
+    monkeypatch.setattr(torch.version, "cuda", "99.0")
+    finding = doctor._driver()
+    assert finding.state == "note" and "CUDA 12.4" in finding.detail and "99.0" in finding.detail
+    assert "driver" in finding.remedy
