@@ -32,23 +32,23 @@ $(STAMPS)/venv:
 
 # torch first and alone: otherwise the dependencies would choose one that carries CUDA to a machine without a GPU.
 $(STAMPS)/tools: $(STAMPS)/venv
-	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing $(TORCH)'; $(PIP) install --quiet '$(TORCH)'; }
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing $(TORCH)'; $(PIP) install -qq '$(TORCH)'; }
 	@echo 'Installing cmake, ninja, scikit-build-core'
-	@$(PIP) install --quiet 'cmake>=3.24' ninja 'scikit-build-core>=0.11'
+	@$(PIP) install -qq 'cmake>=3.24' ninja 'scikit-build-core>=0.11'
 	@touch $@
 
 NATIVE_SOURCES := $(shell find cuda -type f -not -name '*.md')
 
 $(STAMPS)/install: $(STAMPS)/tools pyproject.toml $(NATIVE_SOURCES)
 	@echo 'Building the native libraries and installing luxel (editable)'
-	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install --quiet --no-build-isolation \
+	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install -qq --no-build-isolation \
 	  -C cmake.define.LUXEL_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --editable .
 	@touch $@
 
 $(STAMPS)/test-tools: $(STAMPS)/install
 	@echo 'Installing what the tests need'
 	@$(BIN)/python -c 'import pytest, hypothesis, playwright, ruff, pyright' 2>/dev/null || \
-	  $(PIP) install --quiet pytest hypothesis playwright ruff 'pyright[nodejs]'
+	  $(PIP) install -qq pytest hypothesis playwright ruff 'pyright[nodejs]'
 	@touch $@
 
 # pyright does not run the import hook of an editable install: links show it the package as it is installed.

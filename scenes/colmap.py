@@ -183,7 +183,7 @@ def _pose(values: Sequence[float], where: str) -> np.ndarray:
     out = np.eye(4)
     out[:3, :3] = rotation_from_quaternion(values[:4], where)
     out[:3, 3] = values[4:7]
-    if not np.isfinite(out).all():
+    if not (np.abs(out) < 1e15).all():
         raise CaptureError(f"{where}: the position is not finite.", "Export the model again.")
     return out
 

@@ -28,8 +28,8 @@ def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
         raise CaptureError(f"{where}: transform_matrix is not a table of numbers.", remedy) from None
     if given.shape not in ((4, 4), (3, 4)):
         raise CaptureError(f"{where}: transform_matrix must be 4x4, got {list(given.shape)}.", remedy)
-    if not np.isfinite(given).all():
-        raise CaptureError(f"{where}: transform_matrix holds NaN or infinity.", remedy)
+    if not (np.abs(given) < 1e15).all():  # phrased so that NaN fails; larger numbers overflow float32
+        raise CaptureError(f"{where}: transform_matrix holds NaN, infinity or absurd numbers.", remedy)
     if given.shape[0] == 4 and not np.allclose(given[3], [0, 0, 0, 1], atol=1e-3):
         raise CaptureError(f"{where}: the last row of transform_matrix must be 0 0 0 1.", remedy)
     left, stretch, right = np.linalg.svd(given[:3, :3])

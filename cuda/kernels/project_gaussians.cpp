@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <omp.h>
+#include <vector>
 
 namespace luxel {
 namespace {
@@ -31,12 +32,17 @@ template <typename T> void forward(const luxel_project_gaussians_args& args) {
 constexpr int kBlock = 1024;
 
 template <typename T> void backward(const luxel_project_gaussians_args& args) {
+  struct Pose {
+    Mat3<T> rotation;
+    Vec3<T> translation;
+  };
   const int blocks = (args.count + kBlock - 1) / kBlock;
+  std::vector<Pose> poses(blocks);
   for (int camera = 0; camera < args.cameras; ++camera) {
     const Pinhole<T> cam = load_camera<T>(args, camera);
     const int32_t* counts = args.tile_counts + static_cast<int64_t>(camera) * args.count;
     T* g_camera = args.g_world_to_cam ? out<T>(args.g_world_to_cam) + 16 * camera : nullptr;
-#pragma omp parallel for schedule(static, 1) ordered
+#pragma omp parallel for schedule(dynamic, 1)
     for (int block = 0; block < blocks; ++block) {
       GaussianGradient<T> g;
       std::memset(&g, 0, sizeof g);
@@ -63,16 +69,17 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
         }
         store_gradient(args, n, g, g_dc);
       }
-#pragma omp ordered
-      if (g_camera) {
-        const Vec3<T> rows[3] = {g.camera_rotation.r0, g.camera_rotation.r1, g.camera_rotation.r2};
-        const T translation[3] = {g.camera_translation.x, g.camera_translation.y, g.camera_translation.z};
-        for (int i = 0; i < 3; ++i) {
-          g_camera[4 * i] += rows[i].x;
-          g_camera[4 * i + 1] += rows[i].y;
-          g_camera[4 * i + 2] += rows[i].z;
-          g_camera[4 * i + 3] += translation[i];
-        }
+      poses[block] = {g.camera_rotation, g.camera_translation};
+    }
+    if (!g_camera) continue;
+    for (const Pose& pose : poses) {
+      const Vec3<T> rows[3] = {pose.rotation.r0, pose.rotation.r1, pose.rotation.r2};
+      const T translation[3] = {pose.translation.x, pose.translation.y, pose.translation.z};
+      for (int i = 0; i < 3; ++i) {
+        g_camera[4 * i] += rows[i].x;
+        g_camera[4 * i + 1] += rows[i].y;
+        g_camera[4 * i + 2] += rows[i].z;
+        g_camera[4 * i + 3] += translation[i];
       }
     }
   }

@@ -230,6 +230,8 @@ def _read(view: View, pin: bool = False) -> Photo:
             )
         tensors.append(None if array is None else torch.from_numpy(np.array(array, order="C")))
     photo = Photo(*tensors)
+    if photo.weight is not None:  # SSIM's windows would carry ignored colours to their neighbours
+        photo.rgb[photo.weight == 0] = 0
     return photo.pinned() if pin else photo
 
 

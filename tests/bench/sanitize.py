@@ -19,6 +19,7 @@ How to run
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import math
 import sys
@@ -95,8 +96,8 @@ def raster(
 ) -> dict[str, Tensor]:
     """One forward and backward pass; all outputs and gradients, on the CPU."""
     leaves = gaussians.to(device).detach().requires_grad_()
-    camera = camera.to(device)
-    camera.world_to_cam.requires_grad_()
+    pose = camera.world_to_cam.detach().clone().to(device).requires_grad_()
+    camera = dataclasses.replace(camera.to(device), world_to_cam=pose)
     background = torch.tensor([0.2, 0.5, 0.8], device=device, requires_grad=True)
     features = None
     if feature_count:

@@ -86,9 +86,10 @@ def test_known_values(device: torch.device) -> None:
     assert photometric_loss(same, same, ssim_weight=0.5).item() == pytest.approx(0, abs=1e-6)
     assert photometric_loss(same, same + 0.25, ssim_weight=0.0).item() == pytest.approx(0.25, abs=1e-6)
     # Two constant pictures in the interior of a valid window: only the luminance term differs from 1.
+    # Single precision leaves about 1e-7 of a variance of 0, which C2 = 9e-4 stands against.
     a, b = torch.full((11, 11, 3), 0.2, device=device), torch.full((11, 11, 3), 0.6, device=device)
     luminance = (2 * 0.2 * 0.6 + 1e-4) / (0.2**2 + 0.6**2 + 1e-4)
-    assert photometric_loss(a, b, None, 1.0, "valid").item() == pytest.approx(1 - luminance, abs=2e-5)
+    assert photometric_loss(a, b, None, 1.0, "valid").item() == pytest.approx(1 - luminance, abs=1e-4)
 
 
 def test_valid_leaves_small_images_without_ssim(device: torch.device) -> None:

@@ -25,7 +25,16 @@ from luxel.viewer.navigate import Pose
 from luxel.viewer.session import StaticSession, TrainingSession
 
 CHROMIUM = "/usr/bin/chromium"
-FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    *(
+        "--no-sandbox",
+        "--use-gl=angle",
+        "--use-angle=swiftshader",
+        "--enable-unsafe-swiftshader",
+        "--disable-quic",
+    ),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
 WINDOW = {"width": 900, "height": 520}
 CANVAS = (
     300,

@@ -34,16 +34,16 @@ def test_learns_the_scene(toy: Any, tmp_path: Path) -> None:
     assert trainer.status()["done"] and trainer.status()["eta"] == 0
 
 
-@pytest.mark.parametrize("strategy", [DefaultStrategy(grow_grad2d=1e-5), McmcStrategy(cap_max=400)], ids=str)
+@pytest.mark.parametrize(
+    "strategy", [DefaultStrategy(grow_grad2d=1e-5), McmcStrategy(cap_max=400)], ids=["default", "mcmc"]
+)
 def test_strategies_learn_and_change_the_count(toy: Any, tmp_path: Path, strategy: Any) -> None:
-    config = toy.config(steps=300, strategy=strategy, resolution=Resolution(1, until=0.3, smallest=16))
+    config = toy.config(steps=300, strategy=strategy, max_gaussians=500, resolution=Resolution(1, 0.3, 16))
     trainer = toy.trainer(tmp_path / "run", config)
     before = trainer.evaluate().mean.psnr
     result = trainer.run(progress=False)
     assert result.test_psnr is not None and result.test_psnr > before + 5
-    assert result.count > 300
-    if isinstance(strategy, McmcStrategy):
-        assert result.count == 400
+    assert result.count == 400 if isinstance(strategy, McmcStrategy) else 300 < result.count <= 500
 
 
 def test_the_seed_decides(toy: Any, tmp_path: Path, same_state: Any) -> None:
