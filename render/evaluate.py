@@ -182,7 +182,7 @@ def photograph(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def _to_unit(array: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device).float() / 255
+    return torch.tensor(array, device=device).float() / 255  # copied: a cached image may be read-only
 
 
 def _plain(value: float) -> float | str | None:

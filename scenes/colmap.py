@@ -50,12 +50,29 @@ class ColmapModel:
 
 
 def find_model(path: Path) -> Path | None:
-    """The folder of the largest model in a capture: sparse/0, sparse, colmap/sparse/0, or itself."""
+    """The folder of the largest model in a capture: sparse/0, sparse, colmap/sparse/0, or itself.
+
+    Raises:
+        CaptureError: there is a model of which a file is missing.
+    """
     candidates = [path]
     for parent in (path / "sparse", path / "colmap" / "sparse", path / "colmap", path / "sparse_pc"):
         if parent.is_dir():
             candidates += [parent, *sorted(entry for entry in parent.iterdir() if entry.is_dir())]
     models = [folder for folder in candidates if _is_model(folder)]
+    for folder in candidates if not models else []:
+        there = [
+            f"{n}{s}"
+            for s in (".bin", ".txt")
+            for n in ("cameras", "images")
+            if (folder / f"{n}{s}").exists()
+        ]
+        if there:
+            raise CaptureError(
+                f"{folder}: the COLMAP model is not complete: there is {', '.join(there)}, but not both of "
+                "cameras and images.",
+                "Copy the missing file, or remove the folder to estimate poses from the photographs.",
+            )
 
     def size(folder: Path) -> int:
         return max((folder / f"images{s}").stat().st_size for s in (".bin", ".txt") if _has(folder, s))

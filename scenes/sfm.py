@@ -130,7 +130,7 @@ def _reconstruct(
                 WAYS_OUT,
             )
         if one_size and best.num_reg_images() >= 15:
-            _refine_principal_point(pycolmap, best)
+            best = _with_principal_point(pycolmap, best)
         for image in best.images.values():
             image.name = photos[names.index(image.name)].name
         finished = work / "finished"
@@ -199,18 +199,22 @@ def _map(
     return best
 
 
-def _refine_principal_point(pycolmap: Any, model: Any) -> None:
-    """Adjusts everything once more with the principal point free, and keeps that if it stayed near."""
-    before = {
-        key: (list(camera.params), camera.width, camera.height) for key, camera in model.cameras.items()
-    }
+def _with_principal_point(pycolmap: Any, model: Any) -> Any:
+    """The model adjusted once more with the principal point free, if that stays near the centre."""
     trial = pycolmap.Reconstruction(model)
     options = pycolmap.BundleAdjustmentOptions()
     options.refine_principal_point = True
-    pycolmap.bundle_adjustment(trial, options)
+    options.print_summary = False
+    config = pycolmap.BundleAdjustmentConfig()
+    for image in trial.reg_image_ids():
+        config.add_image(image)
+    config.fix_gauge(pycolmap.BundleAdjustmentGauge.TWO_CAMS_FROM_WORLD)
+    # Not pycolmap.bundle_adjustment: that one logs to the terminal, whatever the log level.
+    pycolmap.create_default_bundle_adjuster(options, config, trial).solve()
+    trial.update_point_3d_errors()
     for key, camera in trial.cameras.items():
-        params, width, height = before[key]
-        moved = max(abs(camera.params[2] - params[2]) / width, abs(camera.params[3] - params[3]) / height)
-        if not (moved < 0.06 and 0.9 < camera.params[0] / params[0] < 1.1):
-            return
-    pycolmap.bundle_adjustment(model, options)
+        before = model.cameras[key]
+        off = [abs(camera.params[2] / camera.width - 0.5), abs(camera.params[3] / camera.height - 0.5)]
+        if not (max(off) < 0.06 and 0.9 < camera.params[0] / before.params[0] < 1.1):
+            return model
+    return trial

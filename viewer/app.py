@@ -186,7 +186,7 @@ class ViewerApp:
             pages = list(self._pages.values())
             self._pages.clear()
         for page in pages:
-            page.stream.stop()
+            page.stream.stop(wait=1.0)  # a thread that renders while Python ends may bring it down
             page.sink.close()
         if self._server is not None:
             with _quiet():

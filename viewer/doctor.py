@@ -189,7 +189,9 @@ def _cuda_library() -> Finding:
         )
     problem = cuda_problem()
     if problem:
-        return Finding("cuda library", "note", f"{path.name} is installed, but {problem}")
+        return Finding(
+            "cuda library", "note", f"{path.name} is installed, but {problem}", "See driver, gpu and torch."
+        )
     cuda_library()
     return Finding("cuda library", "ok", f"{path.name} loads")
 

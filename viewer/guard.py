@@ -5,10 +5,10 @@ site open in the same browser may connect to a loopback port (browsers forbid th
 websockets), and anything not bound to a loopback address is open to the network. So:
 
 * a websocket must name an Origin whose host and port are those it connects to;
-* on a loopback address the Host must be a loopback name, which a site cannot fake by pointing its own name
-  at 127.0.0.1;
-* with a token, the first request must carry ``?token=...`` and gets a cookie; everything else needs the
-  cookie.
+* on a loopback address without a token the Host must be a loopback name, which a site cannot fake by pointing
+  its own name at 127.0.0.1;
+* with a token, the first request must carry ``?token=...`` and is sent on to ``/`` with a cookie; everything
+  else needs the cookie.
 
 viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts, and
 starting fails if that call never came: never open by accident.
@@ -24,7 +24,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -67,7 +66,7 @@ class Guard:
             headers: case-insensitive mapping of the request headers.
         """
         host = headers.get("Host", "")
-        if self.loopback and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        if self.loopback and self.token is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
             return (
                 "This viewer answers on this machine only: open it as http://127.0.0.1 or http://localhost."
             )
@@ -85,11 +84,11 @@ class Guard:
         return self.token is not None and _same(given, self.token)
 
     def _cookie_matches(self, headers: Any) -> bool:
-        try:
-            morsel = SimpleCookie(headers.get("Cookie", "")).get(self.cookie)
-        except CookieError:
+        if self.token is None:
             return False
-        return self.token is not None and morsel is not None and _same(morsel.value, self.token)
+        # Not http.cookies: it gives up at the first odd cookie that another program left for this host.
+        pairs = (pair.strip().partition("=") for pair in headers.get("Cookie", "").split(";"))
+        return any(name == self.cookie and _same(value, self.token) for name, _, value in pairs)
 
     def wrap(self, inner: Any) -> Any:
         """A ``process_request`` for websockets' server that asks the guard first and ``inner`` then."""
@@ -98,14 +97,14 @@ class Guard:
             reason = self.refusal(request.path, request.headers)
             if reason is not None:
                 return connection.respond(http.HTTPStatus.FORBIDDEN, reason + "\n")
+            if self.token_given(request.path):  # keep the secret out of the address bar and the history
+                response = connection.respond(http.HTTPStatus.SEE_OTHER, "")
+                response.headers["Location"] = "/"
+                response.headers["Set-Cookie"] = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
+                return response
             response = inner(connection, request)
             if response is not None:
                 response.headers["X-Frame-Options"] = "SAMEORIGIN"
-                response.headers["Referrer-Policy"] = "no-referrer"  # the address may carry the token
-                if self.token_given(request.path):
-                    response.headers["Set-Cookie"] = (
-                        f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-                    )
             return response
 
         return process_request

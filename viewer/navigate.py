@@ -110,7 +110,7 @@ def survey(views: Sequence[View], gaussians: Gaussians, up: np.ndarray | None = 
         means = means[np.isfinite(means).all(axis=1)]
         centre = np.median(means, axis=0) if len(means) else np.zeros(3)
         distances = np.linalg.norm(means - centre, axis=1)
-        radius = 2.5 * float(np.quantile(distances, 0.8)) if len(means) else 1.0
+        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(means) else 1.0
         upward = np.array([0.0, -1.0, 0.0]) if up is None else np.asarray(up, float)
     length = float(np.linalg.norm(upward))
     if not length > 1e-6:

@@ -49,7 +49,7 @@ class TrainingPanel:
                     min=0.05,
                     max=0.95,
                     step=0.05,
-                    initial_value=round(min(0.95, max(0.05, session.share_of_time)) / 0.05) * 0.05,
+                    initial_value=round(round(min(0.95, max(0.05, session.share_of_time)) * 20) / 20, 2),
                     hint="At most this fraction of the time goes into images of this page; the rest trains",
                 )
                 share.on_update(lambda _: setattr(session, "share_of_time", float(share.value)))
@@ -70,10 +70,8 @@ class TrainingPanel:
             self._shown = self._numbers.content = text
         if not self._session.trains:
             return
-        steps = status.get("steps") or 0
         done = bool(status.get("done"))
-        progress = round(min(100.0, 100 * (status.get("step") or 0) / steps), 1) if steps else 0.0
-        progress = 100.0 if done else progress
+        progress = 100.0 if done else round(100 * min(1.0, max(0.0, status.get("progress") or 0.0)), 1)
         label = "Continue training" if self._session.paused else "Pause training"
         label = "Training is done" if done else label
         if self._bar.value != progress:
@@ -261,6 +259,8 @@ def status_rows(status: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("Gaussians", f"{count:,}"))
     if (degree := status.get("sh_degree")) is not None:
         rows.append(("SH degree", str(degree)))
+    if memory := status.get("memory"):
+        rows.append(("Memory", f"{memory / 2**30:.2f} GiB"))
     if (elapsed := status.get("elapsed")) is not None:
         rows.append(("Elapsed", clock(elapsed)))
     if (eta := status.get("eta")) is not None and not status.get("done"):
@@ -311,7 +311,7 @@ def frustum_scale(views: Sequence[View], radius: float) -> float:
     centres = torch.stack([view.camera.position for view in views]).double()
     apart = torch.cdist(centres, centres) + torch.diag(centres.new_full((len(views),), torch.inf))
     gap = float(apart.min(dim=1).values.median())
-    return min(max(0.4 * gap, radius / 30), radius / 8)
+    return min(max(0.3 * gap, radius / 30), radius / 8)
 
 
 class Thumbnails:

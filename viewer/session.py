@@ -92,7 +92,8 @@ class StaticSession:
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
         antialiased: bool = False,
     ) -> None:
-        self.name, self.views, self.up, self.background = name, list(views), up, background
+        self.name, self.up, self.background = name, up, background
+        self.views: Sequence[View] = list(views)
         self.antialiased = antialiased
         self.share_of_time = 1.0
         self.version = 0
@@ -147,7 +148,8 @@ class TrainingSession:
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
         self.trainer = trainer
-        self.name, self.views, self.up, self.background = name, list(views), up, background
+        self.name, self.up, self.background = name, up, background
+        self.views: Sequence[View] = list(views)
         self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
         self.share_of_time = 0.3
         self._turn = threading.Lock()

@@ -28,6 +28,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Target, ViewOrder, halvings_possible
 from luxel.render.train.densify.situation import Situation, finite
 from luxel.render.train.fair_lock import FairLock
+from luxel.render.train.instance_room import InstanceRoom
 from luxel.render.train.interrupt import Interrupt
 from luxel.render.train.objective import objective, read_back
 from luxel.render.train.optimiser import Optimiser
@@ -97,6 +98,8 @@ class Trainer:
         self._tested_at = -1
         self._speed = 0.0
         self._loss_was_finite = True
+        self._room = InstanceRoom() if self.device.type == "cuda" else None
+        self._room_for = 0
         if start is None:
             self.folder.require_new()
             self.optimiser = Optimiser(first_gaussians(points, config, self.device))
@@ -349,6 +352,9 @@ class Trainer:
         target = self.dataset.target(self.steps_done, halved, background)
         clock = now * config.steps
         counts = config.strategy.wants_statistics(clock, config.steps)
+        if self._room is not None and halved != self._room_for:
+            self._room_for = halved
+            self._room.forget()
         frame = self._render(
             self.gaussians,
             target.camera,
@@ -357,7 +363,10 @@ class Trainer:
             antialiased=config.antialiased,
             statistics=self.statistics if counts else None,
             absolute_gradients=counts and getattr(config.strategy, "absolute", False),
+            max_instances=None if self._room is None else self._room.limit,
         )
+        if self._room is not None:
+            self._room.note(frame)
         loss = objective(frame, target, config.loss, config.strategy.regulariser(self.gaussians))
         loss.backward()
         means_rate = self.extent * schedules.exponential(config.rates.means, config.rates.means_final, now)
@@ -403,9 +412,13 @@ class Trainer:
 
     def _start_statistics(self) -> None:
         self.statistics = DensifyStatistics.zeros(self.optimiser.count, self.device)
+        if self._room is not None:
+            self._room.forget()
 
     def _read_back(self, report: StepReport, loss: Tensor, rgb: Tensor, target: Target) -> None:
         """Waits for the device: loss and PSNR of this step, and whether training is still sane."""
+        if self._room is not None:
+            self._room.settle()
         report.loss, psnr = read_back(loss, rgb, target)
         if math.isfinite(report.loss) and math.isfinite(psnr):
             report.psnr = psnr

@@ -178,6 +178,13 @@ def test_photograph_of_another_size(tmp_path: Path) -> None:
         scenes.open(folder)
 
 
+def test_model_without_its_images_file(tmp_path: Path) -> None:
+    folder = write_capture(tmp_path)
+    (folder / "sparse/0/images.bin").unlink()
+    with pytest.raises(scenes.CaptureError, match=r"sparse/0: .*not complete: there is cameras\.bin"):
+        scenes.open(folder)
+
+
 def test_largest_of_several_models(tmp_path: Path) -> None:
     small, large = write_capture(tmp_path / "small", count=3), write_capture(tmp_path / "large", count=6)
     shutil.copytree(large / "sparse/0", small / "sparse/1")

@@ -14,7 +14,7 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.camera import Camera
-from luxel.scenes import features
+from luxel.scenes import features, sfm
 from luxel.scenes.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.images import ORIENTATION_TAG
 from luxel.scenes.sfm import WAYS_OUT
@@ -94,6 +94,27 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     (folder / "images/other.jpg").unlink()
     with pytest.raises(scenes.CaptureError, match="pip install pycolmap"):
         scenes.open(folder)
+
+
+def test_principal_point_is_found_and_bounded() -> None:
+    """A made-up model whose camera is told a wrong principal point finds the right one, unless it is far off."""
+    pycolmap = importlib.import_module("pycolmap")
+    options = pycolmap.SyntheticDatasetOptions()
+    options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig = 1, 1, 16
+    options.num_points3D = 300
+    options.camera_model_id = pycolmap.CameraModelId.PINHOLE
+    for offset, kept in ((12.0, True), (200.0, False)):
+        options.camera_width, options.camera_height = 1024, 768
+        options.camera_params = [900.0, 900.0, 512.0 + offset, 384.0 - 0.5 * offset]
+        pycolmap.set_random_seed(0)
+        model = pycolmap.synthesize_dataset(options)
+        for camera in model.cameras.values():
+            camera.params = [900.0, 900.0, 512.0, 384.0]
+        refined = sfm._with_principal_point(pycolmap, model)
+        assert (refined is not model) == kept
+        if kept:
+            (camera,) = refined.cameras.values()
+            assert np.allclose(camera.params[2:4], [512 + offset, 384 - 0.5 * offset], atol=0.5)
 
 
 def test_photographs_that_show_nothing(tmp_path: Path) -> None:

@@ -135,9 +135,10 @@ def test_token_opens_page_and_websocket() -> None:
         assert handshake(app, origin) == 403
         status, headers, _ = get(app, f"/?token={TOKEN}")
         cookie = headers["Set-Cookie"].split(";")[0]
-        assert status == 200
-        assert "HttpOnly" in headers["Set-Cookie"] and "SameSite=Strict" in headers["Set-Cookie"]
+        assert status == 303 and headers["Location"] == "/"
+        assert "HttpOnly" in headers["Set-Cookie"] and "SameSite=Lax" in headers["Set-Cookie"]
         assert get(app, Cookie=cookie)[0] == 200
+        assert get(app, Cookie=f'odd=[{{"; other; {cookie}; last=1')[0] == 200
         assert handshake(app, origin, Cookie=cookie) == 101
         assert handshake(app, "http://evil.example", Cookie=cookie) == 403, "a cookie is no excuse"
         assert handshake(app, origin, Cookie=cookie[:-1]) == 403

@@ -104,7 +104,9 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: Any,
     checkpoints.save(tmp_path, example(1))
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     full_disk(monkeypatch, after)
-    with pytest.raises(CheckpointError, match=r"step 2 .*No space left.*step 1 is untouched.*Free some disk space"):
+    with pytest.raises(
+        CheckpointError, match=r"step 2 .*No space left.*step 1 is untouched.*Free some disk space"
+    ):
         checkpoints.save(tmp_path, example(2), keep=1)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     with pytest.raises(CheckpointError):

@@ -24,13 +24,19 @@ def test_learns_the_scene(toy: Any, tmp_path: Path) -> None:
     before = trainer.evaluate().mean.psnr
     result = trainer.run(progress=False)
     assert result.reason == "steps" and result.step == 300
-    assert result.test_psnr is not None and result.test_psnr > before + 8, f"{before} -> {result.test_psnr} dB"
+    assert result.test_psnr is not None and result.test_psnr > before + 8, (
+        f"{before} -> {result.test_psnr} dB"
+    )
     assert result.test_psnr == result.evaluation.mean.psnr
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [x["step"] for x in lines if "loss" in x] == list(range(10, 301, 10))
     assert sorted(p.name for p in (tmp_path / "run" / "renders").iterdir()) == ["00.png.png", "06.png.png"]
     saved = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert saved["config"]["steps"] == 300 and saved["seed"] == 0 and saved["views"]["test"] == ["00.png", "06.png"]
+    assert (
+        saved["config"]["steps"] == 300
+        and saved["seed"] == 0
+        and saved["views"]["test"] == ["00.png", "06.png"]
+    )
     assert trainer.status()["done"] and trainer.status()["eta"] == 0
 
 
@@ -103,7 +109,9 @@ def test_a_cutout_is_clean_outside(toy_cutout: Any, tmp_path: Path, background: 
     toy_cutout.points.xyz = np.concatenate([toy_cutout.points.xyz, far])
     toy_cutout.points.rgb = np.concatenate([toy_cutout.points.rgb, np.full((300, 3), 255, np.uint8)])
     loss = Loss(alpha_weight=0.1 if background == "white" else 0.0)
-    trainer = toy_cutout.trainer(tmp_path / "run", toy_cutout.config(steps=400, background=background, loss=loss))
+    trainer = toy_cutout.trainer(
+        tmp_path / "run", toy_cutout.config(steps=400, background=background, loss=loss)
+    )
 
     def outside() -> float:
         view = toy_cutout.train[0]
@@ -172,7 +180,9 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
     result = trainer.run(progress=False)
     assert result.step == 20 and trainer.dataset.streaming and result.count == 270 == trainer.cap
     about = [line for line in toy.said if "Memory of cpu ran out at step 4" in line]
-    assert ["sent step by step" in about[0], "held at 300" in about[1], "270 Gaussians stay" in about[2]] == [True] * 3
+    assert ["sent step by step" in about[0], "held at 300" in about[1], "270 Gaussians stay" in about[2]] == [
+        True
+    ] * 3
 
 
 def test_gives_up_where_giving_way_does_not_help(toy: Any, tmp_path: Path) -> None:

@@ -58,7 +58,15 @@ STRATEGIES = {
 
 
 def launch(folder: Path, config: Path, how: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", RUN, str(folder), str(config), how, str(Path(__file__).with_name("conftest.py"))]
+    command = [
+        sys.executable,
+        "-c",
+        RUN,
+        str(folder),
+        str(config),
+        how,
+        str(Path(__file__).with_name("conftest.py")),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

@@ -1,0 +1,261 @@
+"""Density control against counts and values worked out by hand, and what it does to the optimiser's state."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import DensifyStatistics
+from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.fixed import FixedCount
+from luxel.render.train.densify.mcmc import McmcStrategy, shared_appearance
+from luxel.render.train.densify.situation import Situation, rotations
+from luxel.render.train.optimiser import Optimiser
+
+
+def row_of(scales: list[float], opacities: list[float]) -> Optimiser:
+    """Isotropic Gaussians at x = 0, 1, 2 ..., with moments that tell who is who (1, 2, 3 ...)."""
+    n = len(scales)
+    gaussians = Gaussians(
+        means=torch.arange(n).float()[:, None] * torch.tensor([1.0, 0, 0]),
+        quats=torch.tensor([1.0, 0, 0, 0]).repeat(n, 1),
+        log_scales=torch.tensor(scales).log()[:, None].repeat(1, 3),
+        opacity_logits=torch.tensor(opacities).logit(),
+        sh_dc=torch.zeros(n, 3),
+        sh_rest=torch.zeros(n, 0, 3),
+    )
+    optimiser = Optimiser(gaussians)
+    for moments in (optimiser.exp_avg, optimiser.exp_avg_sq):
+        for tensor in moments.values():
+            tensor += torch.arange(1.0, n + 1).reshape(-1, *[1] * (tensor.dim() - 1))
+    return optimiser
+
+
+def moment(optimiser: Optimiser, name: str = "opacity_logits") -> list[float]:
+    assert torch.equal(optimiser.exp_avg[name], optimiser.exp_avg_sq[name])
+    return optimiser.exp_avg[name].tolist()
+
+
+def moment_at(step: int, pulls: list[float] | None = None, **changes: Any) -> Situation:
+    """A situation in a long run of a scene of extent 1; each Gaussian was seen twice with that mean pull."""
+    statistics = None
+    if pulls is not None:
+        statistics = DensifyStatistics.zeros(len(pulls))
+        statistics.data[:, 0] = 2 * torch.tensor(pulls)
+        statistics.data[:, 1] = 8 * torch.tensor(pulls)
+        statistics.data[:, 2] = 2
+    plain = {
+        "step": step,
+        "clock": step,
+        "steps": 30_000,
+        "extent": 1.0,
+        "cap": None,
+        "means_rate": 1e-4,
+        "generator": torch.Generator().manual_seed(0),
+        "statistics": statistics,
+    }
+    return Situation(**{**plain, **changes})
+
+
+def test_default_clones_small_and_splits_large() -> None:
+    # small and pulled, large and pulled, small and quiet, large and quiet, never seen
+    optimiser = row_of([0.005, 0.05, 0.005, 0.05, 0.005], [0.5] * 5)
+    now = moment_at(600, [3e-4, 3e-4, 1e-4, 1e-4, 0.0])
+    now.statistics.data[4] = 0
+    done = DefaultStrategy().after_step(optimiser, now)
+    assert done is not None and (done.cloned, done.split, done.pruned, done.reset) == (1, 1, 0, False)
+    # the rest in order without the one that was split, then the clone, then the two parts; new ones start at 0
+    assert moment(optimiser) == [1, 3, 4, 5, 0, 0, 0]
+    held = optimiser.gaussians
+    torch.testing.assert_close(held.means[4], torch.tensor([0.0, 0, 0]))
+    torch.testing.assert_close(held.scales[5:, 0], torch.full((2,), 0.05 / 1.6))
+    apart = (held.means[5:] - torch.tensor([1.0, 0, 0])).norm(dim=-1)
+    assert (apart > 1e-3).all() and (apart < 0.25).all()
+    assert all(t.requires_grad and t.is_leaf and t.grad is None for t in held.tensors().values())
+
+
+def test_default_keeps_to_its_times() -> None:
+    strategy = DefaultStrategy()
+    for step in (100, 500, 650, 15_000, 20_000):
+        optimiser = row_of([0.005], [0.5])
+        assert strategy.after_step(optimiser, moment_at(step, [1.0])) is None, step
+    assert strategy.after_step(row_of([0.005], [0.5]), moment_at(14_900, [1.0])) is not None
+    assert strategy.wants_statistics(14_999, 30_000) and not strategy.wants_statistics(15_000, 30_000)
+
+
+def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
+    optimiser = row_of([0.005] * 4, [0.5] * 4)
+    done = DefaultStrategy().after_step(optimiser, moment_at(600, [3e-4, 9e-4, 5e-4, 1e-4], cap=6))
+    assert done is not None and done.cloned == 2 and optimiser.count == 6
+    assert optimiser.gaussians.means[4:, 0].tolist() == [1, 2]
+
+
+def test_default_prunes_transparent_huge_and_broken() -> None:
+    optimiser = row_of([0.005, 0.005, 0.5, 0.005, 0.005], [0.5, 0.004, 0.5, 0.5, 0.0051])
+    optimiser.gaussians.means.data[3, 1] = math.nan
+    DefaultStrategy().after_step(optimiser, moment_at(600, [0.0] * 5))
+    assert moment(optimiser) == [1, 3, 5], "before the first reset huge ones stay"
+    DefaultStrategy().after_step(optimiser, moment_at(3100, [0.0] * 3))
+    assert moment(optimiser) == [1, 5]
+
+
+def test_default_resets_opacities_and_their_moments() -> None:
+    optimiser = row_of([0.005] * 3, [0.5, 0.008, 0.9])
+    done = DefaultStrategy().after_step(optimiser, moment_at(3000, [0.0] * 3))
+    assert done is not None and done.reset
+    torch.testing.assert_close(optimiser.gaussians.opacities, torch.tensor([0.01, 0.008, 0.01]))
+    assert moment(optimiser) == [0, 0, 0] and moment(optimiser, "sh_dc")[2] == [3, 3, 3]
+    # a run of 7,000 steps grows until 4,200: time enough after a reset at 3,000, but not in one of 6,000
+    assert (
+        DefaultStrategy().after_step(row_of([0.005], [0.5]), moment_at(3000, [0.0], steps=7000)) is not None
+    )
+    assert (
+        DefaultStrategy(refine_every=7).after_step(row_of([0.005], [0.5]), moment_at(3000, steps=6000))
+        is None
+    )
+
+
+def test_default_with_absolute_gradients_and_revised_opacity() -> None:
+    strategy = DefaultStrategy(absolute=True, revised_opacity=True)
+    optimiser = row_of([0.05, 0.05], [0.75, 0.5])
+    done = strategy.after_step(
+        optimiser, moment_at(600, [2.1e-4, 1.9e-4])
+    )  # four times that in absolute terms
+    assert done is not None and done.split == 1
+    torch.testing.assert_close(optimiser.gaussians.opacities, torch.tensor([0.5, 0.5, 0.5]))
+
+
+def test_split_parts_follow_the_rotation() -> None:
+    """A needle along y, rotated to lie along x, splits along x."""
+    optimiser = row_of([0.05] * 400, [0.5] * 400)
+    optimiser.gaussians.means.data.zero_()
+    optimiser.gaussians.log_scales.data[:] = torch.tensor([1e-4, 0.5, 1e-4]).log()
+    optimiser.gaussians.quats.data[:] = torch.tensor(
+        [math.sqrt(0.5), 0, 0, math.sqrt(0.5)]
+    )  # 90 degrees about z
+    DefaultStrategy().after_step(optimiser, moment_at(600, [1.0] * 400))
+    spread = optimiser.gaussians.means.detach().std(0)
+    assert optimiser.count == 800 and abs(spread[0] - 0.5) < 0.05 and spread[1] < 1e-3 and spread[2] < 1e-3
+
+
+def test_rotations_are_rotations() -> None:
+    found = rotations(torch.randn(50, 4, dtype=torch.float64))
+    torch.testing.assert_close(found @ found.mT, torch.eye(3, dtype=torch.float64).expand(50, 3, 3))
+    torch.testing.assert_close(torch.linalg.det(found), torch.ones(50, dtype=torch.float64))
+    quarter = rotations(torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]))[0]
+    torch.testing.assert_close(quarter @ torch.tensor([1.0, 0, 0]), torch.tensor([0.0, 1, 0]))
+
+
+def test_mcmc_shared_appearance_by_hand() -> None:
+    opacity, factor = shared_appearance(torch.tensor([0.5, 0.75, 0.9]), torch.tensor([1, 2, 1]))
+    torch.testing.assert_close(opacity, torch.tensor([0.5, 0.5, 0.9]))
+    # n = 2, o' = 1/2: i = 1 gives o', i = 2 gives o' - o'^2 / sqrt(2)
+    torch.testing.assert_close(factor, torch.tensor([1.0, 0.75 / (0.5 + 0.5 - 0.25 / math.sqrt(2)), 1.0]))
+
+
+def test_mcmc_copies_look_like_the_original() -> None:
+    """In the middle n coinciding copies are exactly as opaque, and over a line through it nearly so."""
+    for n in (2, 5, 20, 51):
+        for o in (0.1, 0.5, 0.95):
+            opacity, factor = shared_appearance(torch.tensor([o]), torch.tensor([n]))
+            x = torch.linspace(-4, 4, 4001)
+            before = o * torch.exp(-0.5 * x**2)
+            after = 1 - (1 - opacity * torch.exp(-0.5 * (x / factor) ** 2)) ** n
+            assert abs(float(after.max()) - o) < 1e-4
+            assert abs(float(after.sum() / before.sum()) - 1) < 1e-3, (n, o)
+
+
+def test_mcmc_relocates_the_transparent() -> None:
+    optimiser = row_of([0.1, 0.1, 0.1], [0.004, 0.8, 0.002])
+    strategy = McmcStrategy(growth=0.0)
+    moved = strategy.relocate(optimiser, torch.Generator().manual_seed(0))
+    held = optimiser.gaussians
+    assert moved == 2 and optimiser.count == 3
+    assert held.means[:, 0].tolist() == [1, 1, 1]
+    expected, factor = shared_appearance(torch.tensor([0.8]), torch.tensor([3]))
+    torch.testing.assert_close(held.opacities, expected.expand(3))
+    torch.testing.assert_close(held.scales, (0.1 * factor).expand(3, 3))
+    assert moment(optimiser) == [0, 0, 0]
+    assert strategy.relocate(optimiser, torch.Generator()) == 0
+
+
+def test_mcmc_draws_by_opacity() -> None:
+    optimiser = row_of([0.1] * 1002, [0.8, 0.2] + [0.001] * 1000)
+    McmcStrategy().relocate(optimiser, torch.Generator().manual_seed(0))
+    places = optimiser.gaussians.means[2:, 0]
+    assert 750 < int((places == 0).sum()) < 850 and int((places == 0).sum() + (places == 1).sum()) == 1000
+
+
+def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
+    optimiser = row_of([0.1] * 100, [0.5] * 100)
+    strategy, now = McmcStrategy(cap_max=107), moment_at(600)
+    done = strategy.after_step(optimiser, now)
+    assert done is not None and (done.added, optimiser.count) == (5, 105)
+    assert moment(optimiser)[100:] == [0] * 5
+    sources = {int(x.round()) for x in optimiser.gaussians.means[100:, 0].detach()}
+    assert all((value == 0) == (i in sources) for i, value in enumerate(moment(optimiser)[:100]))
+    done = strategy.after_step(optimiser, now)
+    assert done is not None and optimiser.count == 107
+    assert strategy.after_step(optimiser, moment_at(650)) is None
+    assert strategy.after_step(optimiser, moment_at(600, cap=50)).added == 0  # type: ignore[union-attr]
+
+
+def test_mcmc_noise_moves_only_the_transparent_along_their_shape() -> None:
+    optimiser = row_of([0.1] * 2000, [0.9] * 1000 + [0.004] * 1000)
+    optimiser.gaussians.log_scales.data[:] = torch.tensor([0.1, 1e-3, 1e-3]).log()
+    optimiser.gaussians.means.data.zero_()
+    McmcStrategy().add_noise(optimiser.gaussians, 1e-4, torch.Generator().manual_seed(0))
+    means = optimiser.gaussians.means.detach()
+    assert means[:1000].abs().max() < 1e-12
+    gate = 1 / (1 + math.exp(-100 * (0.005 - 0.004)))
+    expected = 0.1**2 * 1e-4 * 5e5 * gate  # covariance along x, times rate, strength and gate
+    assert abs(float(means[1000:, 0].std()) / expected - 1) < 0.1
+    assert means[1000:, 1:].abs().max() < 1e-3 * expected
+
+
+def test_mcmc_regulariser_by_hand() -> None:
+    penalty = McmcStrategy().regulariser(row_of([0.1, 0.3], [0.5, 0.7]).gaussians)
+    assert penalty is not None
+    assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.01 * 0.2, rel=1e-5)
+
+
+def test_fixed_count_only_removes() -> None:
+    optimiser = row_of([0.1] * 3, [0.5, 0.001, 0.5])
+    assert FixedCount().after_step(optimiser, moment_at(501)) is None
+    done = FixedCount().after_step(optimiser, moment_at(500))
+    assert done is not None and done.pruned == 1 and moment(optimiser) == [1, 3]
+    assert FixedCount().after_step(optimiser, moment_at(1000)) is None
+
+
+def test_optimiser_surgery_and_step() -> None:
+    optimiser = row_of([0.1] * 3, [0.5] * 3)
+    optimiser.select(torch.tensor([2, 0]))
+    assert moment(optimiser) == [3, 1] and optimiser.gaussians.means[:, 0].tolist() == [2, 0]
+    optimiser.append(optimiser.gaussians.select(torch.tensor([1])))
+    assert moment(optimiser) == [3, 1, 0] and optimiser.gaussians.means[:, 0].tolist() == [2, 0, 0]
+    optimiser.zero(torch.tensor([0]))
+    assert moment(optimiser) == [0, 1, 0]
+    fresh = Optimiser(optimiser.gaussians)
+    fresh.gaussians.means.sum().backward()
+    fresh.step({name: 0.1 for name in Gaussians.names})
+    torch.testing.assert_close(fresh.gaussians.means[:, 1], torch.full((3,), -0.1))
+    assert fresh.gaussians.means.grad is None and fresh.steps == 1
+
+
+def test_state_survives_its_tensors() -> None:
+    optimiser = row_of([0.1] * 3, [0.5] * 3)
+    again = Optimiser.from_tensors({k: t.clone() for k, t in optimiser.tensors().items()}, steps=9)
+    assert again.steps == 9 and moment(again) == [1, 2, 3]
+    assert all(torch.equal(t, again.tensors()[k]) for k, t in optimiser.tensors().items())
+
+
+@pytest.mark.parametrize(
+    "broken", [DefaultStrategy(refine_every=0), McmcStrategy(cap_max=0), FixedCount(prune_opacity=2.0)]
+)
+def test_options_without_sense_are_refused(broken: Any) -> None:
+    with pytest.raises(LuxelError, match="Strategy options"):
+        broken.check()
