@@ -21,7 +21,8 @@ extern "C" {
 
 #define LUXEL_API __attribute__((visibility("default")))
 
-enum { LUXEL_TILE = 16, LUXEL_SPLAT = 8 }; /* pixels along a tile's side; floats of one screen splat */
+enum { LUXEL_TILE = 16, LUXEL_SPLAT = 8, LUXEL_PIECE = 256 }; /* pixels along a tile's side; numbers of a screen splat;
+                                                                   instances of a piece of a tile's list (GPU) */
 
 LUXEL_API const char* luxel_last_error(void);
 LUXEL_API const char* luxel_abi_sha256(void);         /* of the header that the library was compiled from */
@@ -102,6 +103,10 @@ typedef struct luxel_bin_splats_args {
   int32_t* instances;         /* out [capacity] */
   int32_t* ranges;            /* out [C*T,2] */
   int32_t* overflow;          /* out [1] */
+  int32_t* plan;              /* out [4*C*T + 2*(capacity/LUXEL_PIECE)] optional, for blend_gaussians on the GPU: tiles by
+                                 length of list, longest first [C*T]; ends of pieces before each tile, not counting
+                                 the last of a list [C*T]; of each piece its tile and its number within the tile's
+                                 list, -1 where there are no more [rest,2] */
   void* workspace;            /* luxel_bin_splats_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_bin_splats_args;
@@ -121,6 +126,7 @@ typedef struct luxel_blend_gaussians_args {
   const int32_t* instances;   /* in  [capacity] */
   const int32_t* ranges;      /* in  [C*T,2] */
   int64_t capacity;
+  const int32_t* plan;        /* in  from bin_splats, GPU only */
   const void* background;     /* in  real [C,D], optional */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
@@ -134,6 +140,9 @@ typedef struct luxel_blend_gaussians_args {
   int32_t* last;              /* fwd out, bwd in  [C,H,W] one past the last instance that contributed */
   int32_t* contributors;      /* fwd out  [C,H,W] splats that contributed */
   void* median_depth;         /* fwd out  real [C,H,W] depth where T falls to 1/2, 0 where never; optional */
+  void* states;               /* fwd out, bwd in  real [capacity/LUXEL_PIECE,D+1,256] GPU only, optional for fwd: what
+                                 each pixel had gathered, and T, after each piece but the last of a list */
+  const void* final_image;    /* bwd in   real [C,H,W,D] GPU only: image of the forward pass */
   const void* g_image;        /* bwd in   real [C,H,W,D] */
   const void* g_transmittance; /* bwd in  real [C,H,W] optional */
   void* g_splats;             /* bwd out  real [C,N,8]; added to, zeroed by the caller */

@@ -159,7 +159,7 @@ def rasterize(
         visible_capacity, capacity = (int(x) for x in totals.tolist())
     else:
         visible_capacity, capacity = visible.shape[0], max_instances
-    instances, ranges, overflow = bin_splats(
+    instances, ranges, overflow, plan = bin_splats(
         splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
     )
 
@@ -170,6 +170,7 @@ def rasterize(
             behind,
             instances,
             ranges,
+            plan,
             **size,
             max_alpha=max_alpha,
             absolute=absolute_gradients and statistics is not None,

@@ -195,7 +195,8 @@ def scatter(posed: Sequence[Posed], count: int = SCATTERED, seed: int = 0) -> Po
     if not xyz:
         return Points(centre[None].astype(np.float32), np.full((1, 3), 128, np.uint8))
     points, colours = np.concatenate(xyz), np.concatenate(rgb)
-    keep = _seen(points, looked, carve=cutout)
+    # Carving says nothing of what few cameras see, and most cameras see most of an object.
+    keep = _seen(points, looked, carve=cutout, least=(len(looked) + 1) // 2 if cutout else 2)
     if keep.sum() >= 100:
         points, colours = points[keep], colours[keep]
     pick = random.permutation(len(points))[:count]
@@ -208,12 +209,12 @@ def _within_masks(points: Points, posed: Sequence[Posed]) -> Points:
     looked = [(posed[i][0], posed[i][1]()) for i in chosen]
     if not all(pixels.alpha is not None for _, pixels in looked):
         return points
-    keep = _seen(points.xyz.astype(np.float64), looked, carve=True)
+    keep = _seen(points.xyz.astype(np.float64), looked, carve=True, least=2)
     return Points(points.xyz[keep], points.rgb[keep])
 
 
-def _seen(points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool) -> np.ndarray:
-    """Which points lie in the images of at least two cameras and, carving, in every mask that has them."""
+def _seen(points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool, least: int) -> np.ndarray:
+    """Which points lie in the images of ``least`` cameras and, carving, in every mask that has them."""
     times, inside = np.zeros(len(points), int), np.ones(len(points), bool)
     for camera, pixels in looked:
         local = (
@@ -234,4 +235,4 @@ def _seen(points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: boo
         if carve and pixels.alpha is not None:
             where = np.nonzero(visible)[0]
             inside[where] &= pixels.alpha[row[where].astype(int), column[where].astype(int)] >= 64
-    return inside & (times >= min(2, len(looked)))
+    return inside & (times >= min(least, len(looked)))

@@ -68,12 +68,15 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         return _complain(
             f"{error.filename}: {error.strerror}.", _OS_REMEDY.get(type(error), "Check that path.")
         )
-    except Exception as error:
-        if type(error).__name__ != "OutOfMemoryError":
+    except (MemoryError, RuntimeError) as error:
+        if type(error).__name__ != "OutOfMemoryError" and not (
+            isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+        ):
             raise
+        where = "The GPU" if type(error).__name__ == "OutOfMemoryError" else "This machine"
         return _complain(
-            "The GPU ran out of memory.",
-            "Use smaller images (--max-size 1200), fewer Gaussians (--max-gaussians 500000), or --device cpu.",
+            f"{where} ran out of memory.",
+            "Use smaller images (--max-size 1200) or fewer Gaussians (--max-gaussians 500000).",
         )
 
 

@@ -108,9 +108,11 @@ class ClientPanel:
         gui = client.gui
         self._error = gui.add_markdown("", visible=False, order=ORDER_FRAME - 1)
         self._frame = gui.add_html(table([("FPS", "…")]), order=ORDER_FRAME)
-        with gui.add_folder("Show", order=ORDER_SHOW):
+        # On a phone the panel lies on the scene: keep it short.
+        roomy = client.camera.image_width > min(450, client.camera.image_height)
+        with gui.add_folder("Show", order=ORDER_SHOW, expand_by_default=roomy):
             self._add_look(gui)
-        with gui.add_folder("Camera", order=ORDER_CAMERA):
+        with gui.add_folder("Camera", order=ORDER_CAMERA, expand_by_default=roomy):
             self._add_camera(gui)
 
     def attach(self, stream: ClientStream) -> None:

@@ -116,7 +116,8 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
             folder = Path("runs") / f"{stem}-{number}"
     else:
         folder = chosen
-        if is_run(folder):
+        # A folder with no more than a config.json is that of a run that could not begin.
+        if available(folder / "checkpoints") or (folder / "scene.ply").exists():
             raise RunError(
                 f"{folder}: there is already a run.",
                 f"Continue it with --resume {folder}, or give another --run.",

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.app import ViewerApp
+from luxel.viewer.session import Session, StaticSession
 
 if TYPE_CHECKING:
     from luxel.viewer.commands.options import Serve
-    from luxel.viewer.session import Session
+
+
+def check_serving(serve: Serve) -> None:
+    """Refuses options that no viewer could start with, before anything else is begun.
+
+    Raises:
+        LuxelError: the address is open to others without a token, or an option is out of range.
+    """
+    ViewerApp(StaticSession(Gaussians.empty()), serve.host, serve.port, serve.share_of_time, serve.token)
 
 
 def start_viewer(session: Session, serve: Serve) -> ViewerApp:

@@ -5,6 +5,7 @@
 #include "error.h"
 #include "project_gaussians.h"
 
+#include <cub/block/block_scan.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <thrust/iterator/counting_iterator.h>
@@ -103,6 +104,57 @@ __global__ void ranges_kernel(const Key* keys, const int64_t* totals, int64_t ca
   }
 }
 
+// Writes the plan of abi.h in one block: tiles are few. A heavy tile that starts last would keep the whole GPU waiting,
+// so tiles go by length; which of two alike is first does not matter.
+constexpr int kPlanThreads = 1024, kLengthClasses = 64;
+
+__device__ __forceinline__ int length_class(int length) {  // four classes per doubling, longest first
+  if (length <= 0) return kLengthClasses - 1;
+  const int high = 31 - __clz(length), next_bits = high >= 2 ? length >> (high - 2) & 3 : 0;
+  return kLengthClasses - 2 - smaller(4 * high + next_bits, kLengthClasses - 2);
+}
+
+struct AddPairs {
+  __device__ int2 operator()(int2 a, int2 b) const { return make_int2(a.x + b.x, a.y + b.y); }
+};
+
+__global__ void __launch_bounds__(kPlanThreads) plan_kernel(const int32_t* ranges, int tiles, int32_t* plan) {
+  using Scan = cub::BlockScan<int2, kPlanThreads>;
+  __shared__ typename Scan::TempStorage storage;
+  __shared__ int starts[kLengthClasses];
+  int32_t *order = plan, *interior = plan + tiles;
+  int2* pieces = reinterpret_cast<int2*>(plan + 2 * static_cast<int64_t>(tiles));
+  if (threadIdx.x < kLengthClasses) starts[threadIdx.x] = 0;
+  __syncthreads();
+  const AddPairs add;
+  int2 before = {0, 0};  // pieces, interior ends
+  for (int first = 0; first < tiles; first += kPlanThreads) {
+    const int tile = first + threadIdx.x;
+    const int length = tile < tiles ? ranges[2 * tile + 1] - ranges[2 * tile] : 0;
+    const int count = (length + LUXEL_PIECE - 1) / LUXEL_PIECE;
+    int2 mine = {count, count > 0 ? count - 1 : 0}, offset, total;
+    Scan(storage).ExclusiveScan(mine, offset, make_int2(0, 0), add, total);
+    if (tile < tiles) {
+      atomicAdd(&starts[length_class(length)], 1);
+      interior[tile] = before.y + offset.y;
+      for (int k = 0; k < count; ++k) pieces[before.x + offset.x + k] = make_int2(tile, k);
+    }
+    before = add(before, total);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    int sum = 0;
+    for (int& start : starts) {
+      const int count = start;
+      start = sum;
+      sum += count;
+    }
+  }
+  __syncthreads();
+  for (int tile = threadIdx.x; tile < tiles; tile += kPlanThreads)
+    order[atomicAdd(&starts[length_class(ranges[2 * tile + 1] - ranges[2 * tile])], 1)] = tile;
+}
+
 // Pieces of the workspace, one after the other.
 struct Layout {
   int64_t used = 0;
@@ -158,6 +210,11 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
                                              0, key_bits, stream));
   ranges_kernel<Key><<<blocks(capacity), kThreads, 0, stream>>>(tile_keys_sorted, args.totals, capacity, tiles, args.ranges);
   LUXEL_LAUNCHED("ranges");
+  if (args.plan != nullptr) {
+    LUXEL_CUDA(cudaMemsetAsync(args.plan + 2 * tiles, 0xff, sizeof(int2) * (tiles + capacity / LUXEL_PIECE), stream));
+    plan_kernel<<<1, kPlanThreads, 0, stream>>>(args.ranges, static_cast<int>(tiles), args.plan);
+    LUXEL_LAUNCHED("plan");
+  }
   return 0;
 }
 

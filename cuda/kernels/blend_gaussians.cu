@@ -1,9 +1,12 @@
-// blend_gaussians on the GPU: a block per 16x16 tile, a warp per 8x4 subtile.
+// blend_gaussians on the GPU.
 //
-// A batch of splats is loaded by the whole block; each thread tests its splat against the eight subtiles once, so that
-// a warp only walks the splats that can reach its 32 pixels. The backward pass walks the same lists from the back and
-// reduces each splat's gradient over the warp by a transposing butterfly (9 shuffles for 8 numbers instead of 40)
-// before one instruction adds them to memory.
+// Forward: a block per 16x16 tile, heavy tiles first; a warp per subtile. A batch of splats is loaded by the whole
+// block, and each is tested against the subtiles once, so that a warp only walks the splats that can reach its pixels.
+//
+// Backward: a block per piece of a tile's list, so that a tile with thousands of splats is shared by many blocks. The
+// forward pass left what each pixel had gathered at the end of each piece; from there a piece is walked from the back.
+// A splat's gradient is reduced over the warp by a transposing butterfly (9 shuffles for 8 numbers instead of 40), then
+// one instruction adds it to memory.
 #include "../abi.h"
 #include "../math/splat.h"
 #include "error.h"
@@ -13,26 +16,38 @@ namespace luxel {
 namespace {
 
 // Tunables of this kernel family.
-constexpr int kThreads = 256;                     // one per pixel of a tile, and the size of a batch of splats
-constexpr int kSubtileW = 8, kSubtileH = 4;       // pixels of a warp
-constexpr int kSubtilesX = LUXEL_TILE / kSubtileW;
-constexpr int kSubtilesY = LUXEL_TILE / kSubtileH;
-constexpr int kWarps = kThreads / 32;
-static_assert(kSubtileW * kSubtileH == 32 && kSubtilesX * kSubtilesY == kWarps, "one subtile per warp");
+#ifndef LUXEL_FORWARD_PIXELS
+#define LUXEL_FORWARD_PIXELS 2
+#endif
+#ifndef LUXEL_BACKWARD_PIXELS
+#define LUXEL_BACKWARD_PIXELS 2
+#endif
+constexpr int kForwardPixels = LUXEL_FORWARD_PIXELS;    // of one thread, below each other
+constexpr int kBackwardPixels = LUXEL_BACKWARD_PIXELS;
+constexpr int kBatch = LUXEL_PIECE;
+
+// How R pixels per thread lie in a tile: a warp has 8 x 4R of them.
+template <int R> struct Shape {
+  static constexpr int kThreads = LUXEL_TILE * LUXEL_TILE / R;
+  static constexpr int kSubtileW = 8, kSubtileH = 4 * R;
+  static constexpr int kSubtilesX = LUXEL_TILE / kSubtileW, kSubtilesY = LUXEL_TILE / kSubtileH;
+};
 constexpr unsigned kAll = ~0u;
 constexpr float kLog2e = 1.44269504088896341f;
 
 template <int D> struct Batch {
-  float4 place[kThreads];  // x, y, opacity, depth
-  float4 conic[kThreads];  // a/2, b, c/2, each times log2(e); the last is not used
-  float value[kThreads][D];
-  int32_t id[kThreads];
-  uint8_t subtiles[kThreads];  // bit w: may reach the pixels of warp w
+  float4 place[kBatch];  // x, y, opacity, depth
+  float4 conic[kBatch];  // a/2, b, c/2, each times log2(e); the last is not used
+  float value[kBatch][D];
+  int32_t id[kBatch];
+  uint8_t subtiles[kBatch];  // bit w: may reach the pixels of warp w
 };
 
 // Which subtiles of the tile at (x0, y0) the splat can reach.
-__device__ __forceinline__ unsigned reachable_subtiles(const float* splat, float x0, float y0) {
+template <int R> __device__ __forceinline__ unsigned reachable_subtiles(const float* splat, float x0, float y0) {
   const SplatEllipse<float> e = SplatEllipse<float>::of(splat);
+  constexpr int kSubtileW = Shape<R>::kSubtileW, kSubtileH = Shape<R>::kSubtileH;
+  constexpr int kSubtilesX = Shape<R>::kSubtilesX, kSubtilesY = Shape<R>::kSubtilesY;
   unsigned mask = 0;
 #pragma unroll
   for (int row = 0; row < kSubtilesY; ++row) {
@@ -48,8 +63,8 @@ __device__ __forceinline__ unsigned reachable_subtiles(const float* splat, float
   return mask;
 }
 
-template <int D>
-__device__ __forceinline__ void load_splat(const luxel_blend_gaussians_args& args, Batch<D>& batch, int slot, int64_t instance,
+template <int D, int R>
+__device__ __forceinline__ void load_splat(const luxel_blend_gaussians_args& args, Batch<D>& batch, int slot, int32_t instance,
                                            int32_t end, float x0, float y0) {
   unsigned mask = 0;
   if (instance < end) {
@@ -57,7 +72,7 @@ __device__ __forceinline__ void load_splat(const luxel_blend_gaussians_args& arg
     const float4* splat = reinterpret_cast<const float4*>(in<float>(args.splats) + LUXEL_SPLAT * static_cast<int64_t>(id));
     const float4 place = splat[0], shape = splat[1];
     const float flat[7] = {place.x, place.y, place.z, place.w, shape.x, shape.y, shape.z};
-    mask = reachable_subtiles(flat, x0, y0);
+    mask = reachable_subtiles<R>(flat, x0, y0);
     batch.place[slot] = place;
     batch.conic[slot] = {0.5f * kLog2e * shape.x, kLog2e * shape.y, 0.5f * kLog2e * shape.z, 0.0f};
     const float* value = in<float>(args.values) + D * static_cast<int64_t>(id);
@@ -80,74 +95,118 @@ __device__ __forceinline__ float falloff_at(float4 conic, float dx, float dy, fl
   return exp2_of(-power);
 }
 
-struct Place {
+// Where a thread stands: its first pixel; the others are 4 rows apart.
+template <int R> struct Place {
   int camera, x0, y0, x, y, warp, lane;
-  bool inside;
   int64_t pixel;
+  int width, height;
 
-  __device__ explicit Place(const luxel_blend_gaussians_args& args) {
-    const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
-    const int tile = blockIdx.x % (tiles_x * tiles_y);
-    camera = blockIdx.x / (tiles_x * tiles_y);
+  __device__ Place(const luxel_blend_gaussians_args& args, int tile) : width(args.width), height(args.height) {
+    const int tiles_x = tiles_along(width), per_image = tiles_x * tiles_along(height);
+    camera = tile / per_image;
+    tile %= per_image;
     x0 = tile % tiles_x * LUXEL_TILE;
     y0 = tile / tiles_x * LUXEL_TILE;
     warp = threadIdx.x >> 5;
     lane = threadIdx.x & 31;
-    x = x0 + warp % kSubtilesX * kSubtileW + lane % kSubtileW;
-    y = y0 + warp / kSubtilesX * kSubtileH + lane / kSubtileW;
-    inside = x < args.width && y < args.height;
-    pixel = (static_cast<int64_t>(camera) * args.height + y) * args.width + x;
+    x = x0 + warp % Shape<R>::kSubtilesX * 8 + lane % 8;
+    y = y0 + warp / Shape<R>::kSubtilesX * (4 * R) + lane / 8;
+    pixel = (static_cast<int64_t>(camera) * height + y) * width + x;
   }
+  __device__ bool inside(int r) const { return x < width && y + 4 * r < height; }
+  __device__ int64_t pixel_at(int r) const { return pixel + static_cast<int64_t>(4 * r) * width; }
 };
 
-template <int D, bool kMedian>
-__global__ void __launch_bounds__(kThreads) blend_gaussians_fwd_kernel(const luxel_blend_gaussians_args args) {
+__device__ int32_t tiles_of(const luxel_blend_gaussians_args& args) {
+  return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
+}
+
+// Where piece k of a tile left the state of a thread's pixel r: channel c is at [c * 256].
+template <int D, int R>
+__device__ float* state_of(const luxel_blend_gaussians_args& args, int tile, int k, int r) {
+  const int64_t slot = args.plan[tiles_of(args) + tile] + k;
+  return out<float>(args.states) + slot * (D + 1) * LUXEL_TILE * LUXEL_TILE + r * Shape<R>::kThreads + threadIdx.x;
+}
+
+template <int D, bool kMedian, int R>
+__global__ void __launch_bounds__(Shape<R>::kThreads) blend_gaussians_fwd_kernel(const luxel_blend_gaussians_args args) {
   __shared__ Batch<D> batch;
-  const Place at(args);
-  const int32_t begin = args.ranges[2 * blockIdx.x], end = args.ranges[2 * blockIdx.x + 1];
+  const int tile = args.plan[blockIdx.x];
+  const Place<R> at(args, tile);
+  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
-  float transmittance = 1.0f, sums[D] = {}, median = 0.0f;
-  int32_t last = 0, seen = 0;
-  bool alive = at.inside;
-  for (int32_t start = begin; start < end; start += kThreads) {
-    if (__syncthreads_count(alive) == 0) break;
-    load_splat(args, batch, threadIdx.x, static_cast<int64_t>(start) + threadIdx.x, end, at.x0, at.y0);
+  float transmittance[R], sums[R][D] = {}, median[R] = {};
+  int32_t last[R] = {}, seen[R] = {};
+  bool alive[R], any_alive = false;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    transmittance[r] = 1.0f;
+    alive[r] = at.inside(r);
+    any_alive |= alive[r];
+  }
+  for (int32_t start = begin; start < end; start += kBatch) {
+    if (__syncthreads_count(any_alive) == 0) break;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int slot = threadIdx.x + r * Shape<R>::kThreads;
+      load_splat<D, R>(args, batch, slot, start + slot, end, at.x0, at.y0);
+    }
     __syncthreads();
-    for (int group = 0; group < kThreads && start + group < end; group += 32) {
+    for (int group = 0; group < kBatch && start + group < end; group += 32) {
       unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
-      if (!__any_sync(kAll, alive)) break;
+      if (!__any_sync(kAll, any_alive)) break;
       while (bits != 0) {
         const int slot = group + __ffs(bits) - 1;
         bits &= bits - 1;
-        const float4 place = batch.place[slot];
-        float power;
-        const float falloff = falloff_at(batch.conic[slot], px - place.x, py - place.y, power);
-        const float alpha = fminf(args.max_alpha, place.z * falloff);
-        if (!(power >= 0.0f && alpha >= kMinAlpha && alive)) continue;
-        const float after = transmittance * (1.0f - alpha);
-        if (after <= kMinTransmittance) {
-          alive = false;
-          continue;
-        }
-        const float weight = alpha * transmittance;
+        const float4 place = batch.place[slot], conic = batch.conic[slot];
+        const float dx = px - place.x;
 #pragma unroll
-        for (int d = 0; d < D; ++d) sums[d] = fmaf(weight, batch.value[slot][d], sums[d]);
-        if (kMedian && transmittance > 0.5f && after <= 0.5f) median = place.w;
-        transmittance = after;
-        last = start + slot + 1;
-        ++seen;
+        for (int r = 0; r < R; ++r) {
+          float power;
+          const float falloff = falloff_at(conic, dx, py + static_cast<float>(4 * r) - place.y, power);
+          const float alpha = fminf(args.max_alpha, place.z * falloff);
+          if (!(power >= 0.0f && alpha >= kMinAlpha && alive[r])) continue;
+          const float after = transmittance[r] * (1.0f - alpha);
+          if (after <= kMinTransmittance) {
+            alive[r] = false;
+            continue;
+          }
+          const float weight = alpha * transmittance[r];
+#pragma unroll
+          for (int d = 0; d < D; ++d) sums[r][d] = fmaf(weight, batch.value[slot][d], sums[r][d]);
+          if (kMedian && transmittance[r] > 0.5f && after <= 0.5f) median[r] = place.w;
+          transmittance[r] = after;
+          last[r] = start + slot + 1;
+          ++seen[r];
+        }
+      }
+      any_alive = false;
+#pragma unroll
+      for (int r = 0; r < R; ++r) any_alive |= alive[r];
+    }
+    if (args.states && start + kBatch < end) {
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        float* state = state_of<D, R>(args, tile, (start - begin) / kBatch, r);
+#pragma unroll
+        for (int d = 0; d < D; ++d) state[d * LUXEL_TILE * LUXEL_TILE] = sums[r][d];
+        state[D * LUXEL_TILE * LUXEL_TILE] = transmittance[r];
       }
     }
   }
-  if (!at.inside) return;
   const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
-  float* image = out<float>(args.image) + at.pixel * D;
 #pragma unroll
-  for (int d = 0; d < D; ++d) image[d] = background ? fmaf(transmittance, background[d], sums[d]) : sums[d];
-  out<float>(args.transmittance)[at.pixel] = transmittance;
-  args.last[at.pixel] = last;
-  args.contributors[at.pixel] = seen;
-  if (kMedian) out<float>(args.median_depth)[at.pixel] = median;
+  for (int r = 0; r < R; ++r) {
+    if (!at.inside(r)) continue;
+    const int64_t pixel = at.pixel_at(r);
+    float* image = out<float>(args.image) + pixel * D;
+#pragma unroll
+    for (int d = 0; d < D; ++d) image[d] = background ? fmaf(transmittance[r], background[d], sums[r][d]) : sums[r][d];
+    out<float>(args.transmittance)[pixel] = transmittance[r];
+    args.last[pixel] = last[r];
+    args.contributors[pixel] = seen[r];
+    if (kMedian) out<float>(args.median_depth)[pixel] = median[r];
+  }
 }
 
 // Sums P numbers over the warp at once; lane l ends with the sum of number l / (32 / P).
@@ -169,124 +228,163 @@ template <int P> __device__ __forceinline__ float transpose_sum(float (&v)[P], i
 
 constexpr int power_of_two_from(int n) { return n <= 4 ? 4 : (n <= 8 ? 8 : 16); }
 
-template <int D, bool kAbsolute>
-__global__ void __launch_bounds__(kThreads) blend_gaussians_bwd_kernel(const luxel_blend_gaussians_args args) {
+template <int D, bool kAbsolute, int R>
+__global__ void __launch_bounds__(Shape<R>::kThreads) blend_gaussians_bwd_kernel(const luxel_blend_gaussians_args args) {
   __shared__ Batch<D> batch;
-  __shared__ int32_t block_last;
-  const Place at(args);
-  const int32_t begin = args.ranges[2 * blockIdx.x], end_of_list = args.ranges[2 * blockIdx.x + 1];
+  const int2 piece = reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x];
+  const int tile = piece.x;
+  if (tile < 0) return;
+  const Place<R> at(args, tile);
+  const int32_t start = args.ranges[2 * tile] + piece.y * kBatch;
+  const int32_t end = min(start + kBatch, args.ranges[2 * tile + 1]);
+  const bool whole = end == args.ranges[2 * tile + 1];  // the last piece ends where the pixels did
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
-  float transmittance = 1.0f, behind = 0.0f, g_image[D] = {};
-  int32_t last = 0;
-  if (at.inside) {
-    transmittance = in<float>(args.transmittance)[at.pixel];
-    last = args.last[at.pixel];
-    const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
-    float slope = args.g_transmittance ? in<float>(args.g_transmittance)[at.pixel] : 0.0f;
+  float transmittance[R], behind[R], g_image[R][D] = {};
+  int32_t last[R] = {}, thread_last = 0;
+  const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    transmittance[r] = 1.0f;
+    behind[r] = 0.0f;
+    if (!at.inside(r)) continue;
+    const int64_t pixel = at.pixel_at(r);
+    last[r] = args.last[pixel];
+    thread_last = max(thread_last, last[r]);
+  }
+  if (piece.y > 0 && __syncthreads_or(thread_last > start) == 0) return;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    if (!at.inside(r)) continue;
+    const int64_t pixel = at.pixel_at(r);
+    const float t_end = in<float>(args.transmittance)[pixel];
+    // behind: slope of the loss along what lies behind this piece, times T
+    float slope = args.g_transmittance ? in<float>(args.g_transmittance)[pixel] * t_end : 0.0f;
+    const float* state = whole ? nullptr : state_of<D, R>(args, tile, piece.y, r);
 #pragma unroll
     for (int d = 0; d < D; ++d) {
-      g_image[d] = in<float>(args.g_image)[at.pixel * D + d];
-      if (background) slope = fmaf(g_image[d], background[d], slope);
+      const float g = g_image[r][d] = in<float>(args.g_image)[pixel * D + d];
+      if (!whole)
+        slope = fmaf(g, in<float>(args.final_image)[pixel * D + d] - state[d * LUXEL_TILE * LUXEL_TILE], slope);
+      else if (background)
+        slope = fmaf(g * t_end, background[d], slope);
     }
-    behind = slope * transmittance;
+    transmittance[r] = whole ? t_end : state[D * LUXEL_TILE * LUXEL_TILE];
+    behind[r] = slope;
   }
-  if (args.g_background) {
-#pragma unroll
-    for (int d = 0; d < D; ++d) {
-      float g = at.inside ? g_image[d] * transmittance : 0.0f;
-      for (int bit = 16; bit >= 1; bit /= 2) g += __shfl_xor_sync(kAll, g, bit);
-      if (at.lane == 0 && g != 0.0f) atomicAdd(out<float>(args.g_background) + D * at.camera + d, g);
-    }
-  }
-  int32_t warp_last = last;
+  int32_t warp_last = thread_last;
   for (int bit = 16; bit >= 1; bit /= 2) warp_last = max(warp_last, __shfl_xor_sync(kAll, warp_last, bit));
-  if (threadIdx.x == 0) block_last = 0;
-  __syncthreads();
-  if (at.lane == 0) atomicMax(&block_last, warp_last);
-  __syncthreads();
-  const int32_t end = min(end_of_list, block_last);
-  if (end <= begin) return;
-
-  for (int32_t start = begin + (end - 1 - begin) / kThreads * kThreads; start >= begin; start -= kThreads) {
-    __syncthreads();
-    load_splat(args, batch, threadIdx.x, static_cast<int64_t>(start) + threadIdx.x, end, at.x0, at.y0);
-    __syncthreads();
-    for (int group = (min(end - start, kThreads) - 1) / 32 * 32; group >= 0; group -= 32) {
-      if (start + group >= warp_last) continue;
-      unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
-      while (bits != 0) {
-        const int top = 31 - __clz(bits);
-        bits &= ~(1u << top);
-        const int slot = group + top;
-        const float4 place = batch.place[slot], conic = batch.conic[slot];
-        const float dx = px - place.x, dy = py - place.y;
-        float power;
-        const float falloff = falloff_at(conic, dx, dy, power);
-        const float raw = place.z * falloff, alpha = fminf(args.max_alpha, raw);
-        const bool counts = power >= 0.0f && alpha >= kMinAlpha && start + slot < last;
-        if (!__any_sync(kAll, counts)) continue;
-        float g_splat[LUXEL_SPLAT] = {}, g_value[power_of_two_from(D)] = {};
-        if (counts) {
-          const float inverse = __fdividef(1.0f, 1.0f - alpha);
-          transmittance *= inverse;
-          const float weight = alpha * transmittance;
-          float slope = 0.0f;
 #pragma unroll
-          for (int d = 0; d < D; ++d) {
-            slope = fmaf(g_image[d], batch.value[slot][d], slope);
-            g_value[d] = weight * g_image[d];
-          }
-          if (raw <= args.max_alpha) {
-            const float g_alpha = transmittance * slope - behind * inverse;
-            const float g_power = -raw * g_alpha;
-            const float a = conic.x * (2.0f / kLog2e), b = conic.y * (1.0f / kLog2e), c = conic.z * (2.0f / kLog2e);
-            g_splat[0] = -g_power * (a * dx + b * dy);
-            g_splat[1] = -g_power * (c * dy + b * dx);
-            g_splat[2] = falloff * g_alpha;
-            g_splat[4] = 0.5f * g_power * dx * dx;
-            g_splat[5] = g_power * dx * dy;
-            g_splat[6] = 0.5f * g_power * dy * dy;
-            if (kAbsolute) {
-              g_splat[3] = fabsf(g_splat[0]);
-              g_splat[7] = fabsf(g_splat[1]);
-            }
-          }
-          behind = fmaf(weight, slope, behind);
-        }
-        constexpr int P = power_of_two_from(D), kLanes = 32 / P;
-        const float splat_sum = transpose_sum(g_splat, at.lane);
-        const float value_sum = transpose_sum(g_value, at.lane);
-        const int64_t id = batch.id[slot];
-        // Lanes 0, 4, 8, ... hold the splat's eight sums; lane 1 of each group of 32 / P holds a value's.
-        const int number = at.lane / 4, channel = at.lane / kLanes;
-        const bool has_splat = at.lane % 4 == 0 && (kAbsolute || number % 4 != 3);
-        const bool has_value = at.lane % kLanes == 1 && channel < D;
-        if (has_splat || has_value)
-          atomicAdd(has_splat ? out<float>(args.g_splats) + LUXEL_SPLAT * id + number : out<float>(args.g_values) + D * id + channel,
-                    has_splat ? splat_sum : value_sum);
+  for (int r = 0; r < R; ++r) {
+    const int slot = threadIdx.x + r * Shape<R>::kThreads;
+    load_splat<D, R>(args, batch, slot, start + slot, end, at.x0, at.y0);
+  }
+  __syncthreads();
+  for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {
+    if (start + group >= warp_last) continue;
+    unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
+    while (bits != 0) {
+      const int top = 31 - __clz(bits);
+      bits &= ~(1u << top);
+      const int slot = group + top;
+      const float4 place = batch.place[slot], conic = batch.conic[slot];
+      const float dx = px - place.x;
+      float falloff[R], alpha[R];
+      bool counts[R], any = false;
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        float power;
+        falloff[r] = falloff_at(conic, dx, py + static_cast<float>(4 * r) - place.y, power);
+        alpha[r] = fminf(args.max_alpha, place.z * falloff[r]);
+        counts[r] = power >= 0.0f && alpha[r] >= kMinAlpha && start + slot < last[r];
+        any |= counts[r];
       }
+      if (!__any_sync(kAll, any)) continue;
+      float g_splat[LUXEL_SPLAT] = {}, g_value[power_of_two_from(D)] = {};
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        if (!counts[r]) continue;
+        const float inverse = __fdividef(1.0f, 1.0f - alpha[r]);
+        transmittance[r] *= inverse;
+        const float weight = alpha[r] * transmittance[r];
+        float slope = 0.0f;
+#pragma unroll
+        for (int d = 0; d < D; ++d) {
+          slope = fmaf(g_image[r][d], batch.value[slot][d], slope);
+          g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
+        }
+        const float raw = place.z * falloff[r];
+        if (raw <= args.max_alpha) {
+          const float dy = py + static_cast<float>(4 * r) - place.y;
+          const float g_alpha = transmittance[r] * slope - behind[r] * inverse;
+          const float g_power = -raw * g_alpha;  // in units of power, not of its log2
+          const float g_x = -g_power * (1.0f / kLog2e) * (2.0f * conic.x * dx + conic.y * dy);
+          const float g_y = -g_power * (1.0f / kLog2e) * (2.0f * conic.z * dy + conic.y * dx);
+          g_splat[0] += g_x;
+          g_splat[1] += g_y;
+          g_splat[2] = fmaf(falloff[r], g_alpha, g_splat[2]);
+          g_splat[4] = fmaf(0.5f * g_power * dx, dx, g_splat[4]);
+          g_splat[5] = fmaf(g_power * dx, dy, g_splat[5]);
+          g_splat[6] = fmaf(0.5f * g_power * dy, dy, g_splat[6]);
+          if (kAbsolute) {
+            g_splat[3] += fabsf(g_x);
+            g_splat[7] += fabsf(g_y);
+          }
+        }
+        behind[r] = fmaf(weight, slope, behind[r]);
+      }
+      constexpr int P = power_of_two_from(D), kLanes = 32 / P;
+      const float splat_sum = transpose_sum(g_splat, at.lane);
+      const float value_sum = transpose_sum(g_value, at.lane);
+      const int64_t id = batch.id[slot];
+      // Lanes 0, 4, 8, ... hold the splat's eight sums; lane 1 of each group of 32 / P holds a value's.
+      const int number = at.lane / 4, channel = at.lane / kLanes;
+      const bool has_splat = at.lane % 4 == 0 && (kAbsolute || number % 4 != 3);
+      const bool has_value = at.lane % kLanes == 1 && channel < D;
+      if (has_splat || has_value)
+        atomicAdd(has_splat ? out<float>(args.g_splats) + LUXEL_SPLAT * id + number : out<float>(args.g_values) + D * id + channel,
+                  has_splat ? splat_sum : value_sum);
     }
   }
 }
 
-unsigned blocks_of(const luxel_blend_gaussians_args& args) {
-  return static_cast<unsigned>(static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras);
+// d image / d background is T_end: a sum over all pixels, apart from any list of splats.
+template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(const luxel_blend_gaussians_args args) {
+  const int64_t pixels = static_cast<int64_t>(args.width) * args.height;
+  const int camera = blockIdx.y;
+  float g[D] = {};
+  for (int64_t p = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; p < pixels; p += static_cast<int64_t>(gridDim.x) * 256) {
+    const int64_t pixel = camera * pixels + p;
+    const float t_end = in<float>(args.transmittance)[pixel];
+#pragma unroll
+    for (int d = 0; d < D; ++d) g[d] = fmaf(in<float>(args.g_image)[pixel * D + d], t_end, g[d]);
+  }
+#pragma unroll
+  for (int d = 0; d < D; ++d) {
+    for (int bit = 16; bit >= 1; bit /= 2) g[d] += __shfl_xor_sync(kAll, g[d], bit);
+    if ((threadIdx.x & 31) == 0) atomicAdd(out<float>(args.g_background) + D * camera + d, g[d]);
+  }
 }
 
 template <int D> void forward(const luxel_blend_gaussians_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
+  constexpr int R = kForwardPixels;
+  const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
   if (args.median_depth)
-    blend_gaussians_fwd_kernel<D, true><<<blocks_of(args), kThreads, 0, stream>>>(args);
+    blend_gaussians_fwd_kernel<D, true, R><<<static_cast<unsigned>(tiles), Shape<R>::kThreads, 0, stream>>>(args);
   else
-    blend_gaussians_fwd_kernel<D, false><<<blocks_of(args), kThreads, 0, stream>>>(args);
+    blend_gaussians_fwd_kernel<D, false, R><<<static_cast<unsigned>(tiles), Shape<R>::kThreads, 0, stream>>>(args);
 }
 
 template <int D> void backward(const luxel_blend_gaussians_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
+  constexpr int R = kBackwardPixels;
+  const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
+  const unsigned pieces = static_cast<unsigned>(tiles + args.capacity / kBatch);
   if (args.absolute)
-    blend_gaussians_bwd_kernel<D, true><<<blocks_of(args), kThreads, 0, stream>>>(args);
+    blend_gaussians_bwd_kernel<D, true, R><<<pieces, Shape<R>::kThreads, 0, stream>>>(args);
   else
-    blend_gaussians_bwd_kernel<D, false><<<blocks_of(args), kThreads, 0, stream>>>(args);
+    blend_gaussians_bwd_kernel<D, false, R><<<pieces, Shape<R>::kThreads, 0, stream>>>(args);
+  if (args.g_background) background_bwd_kernel<D><<<dim3(128, args.cameras), 256, 0, stream>>>(args);
 }
 
 int run(const luxel_blend_gaussians_args& args, bool back) {

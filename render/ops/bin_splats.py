@@ -9,16 +9,21 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see abi.h
+PIECE = 256  # instances of a piece of a tile's list on the GPU, see abi.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor visible, Tensor totals, int width, int height, "
-    "SymInt visible_capacity, SymInt capacity) -> (Tensor, Tensor, Tensor)"
+    "SymInt visible_capacity, SymInt capacity) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 
 
 def tile_grid(width: int, height: int) -> tuple[int, int]:
     """Columns and rows of tiles that cover an image."""
     return -(-width // TILE), -(-height // TILE)
+
+
+def _plan(splats: Tensor, tiles: int, capacity: int) -> Tensor:
+    return splats.new_empty(4 * tiles + 2 * (capacity // PIECE) if splats.is_cuda else 0, dtype=torch.int32)
 
 
 def _run(
@@ -30,16 +35,20 @@ def _run(
     height: int,
     visible_capacity: int,
     capacity: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     c, n = tile_counts.shape
     columns, rows = tile_grid(width, height)
     device = splats.device
     instances = torch.empty(capacity, dtype=torch.int32, device=device)
     if not (c and n and capacity and visible_capacity):
         ranges = torch.zeros(c * columns * rows, 2, dtype=torch.int32, device=device)
-        return instances, ranges, (totals[1:] > capacity).int()
+        plan = _plan(splats, ranges.shape[0], capacity).fill_(-1)
+        if plan.numel():  # every list is empty
+            plan[: ranges.shape[0]] = torch.arange(ranges.shape[0], device=device)
+        return instances, ranges, (totals[1:] > capacity).int(), plan
     ranges = torch.empty(c * columns * rows, 2, dtype=torch.int32, device=device)
     overflow = torch.empty(1, dtype=torch.int32, device=device)
+    plan = _plan(splats, ranges.shape[0], capacity)
     library = library_for(device)
     sizes = {
         "count": n,
@@ -62,10 +71,11 @@ def _run(
         instances=instances,
         ranges=ranges,
         overflow=overflow,
+        plan=plan if plan.numel() else None,
         workspace=torch.empty(needed, dtype=torch.uint8, device=device),
         workspace_bytes=needed,
     )
-    return instances, ranges, overflow
+    return instances, ranges, overflow, plan
 
 
 def _fake(
@@ -77,12 +87,13 @@ def _fake(
     height: int,
     visible_capacity: int,
     capacity: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     columns, rows = tile_grid(width, height)
     return (
         splats.new_empty(capacity, dtype=torch.int32),
         splats.new_empty(tile_counts.shape[0] * columns * rows, 2, dtype=torch.int32),
         splats.new_empty(1, dtype=torch.int32),
+        _plan(splats, tile_counts.shape[0] * columns * rows, capacity),
     )
 
 
@@ -99,7 +110,7 @@ def bin_splats(
     height: int,
     visible_capacity: int,
     capacity: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Sorts splats by depth and lists them per 16x16 tile, by an exact ellipse-rectangle test.
 
     Args:
@@ -111,11 +122,12 @@ def bin_splats(
     Returns:
         instances [capacity] int32 (indices c * N + n), ranges [C * T, 2] int32 (first and one past the last
         instance of a tile; tiles row by row, camera after camera), overflow [1] int32 (1: capacity was too small
-        and lists were cut). Nothing has a gradient.
+        and lists were cut), plan int32 (in which order and in which pieces the GPU walks the lists; empty on the
+        CPU). Nothing has a gradient.
     """
     return torch.ops.luxel.bin_splats(
         splats.detach(), tile_counts, visible, totals, width, height, visible_capacity, capacity
     )
 
 
-__all__ = ["TILE", "bin_splats", "tile_grid"]
+__all__ = ["PIECE", "TILE", "bin_splats", "tile_grid"]

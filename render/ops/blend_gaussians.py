@@ -8,16 +8,17 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.bin_splats import PIECE, TILE
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
 
-_INPUTS = "Tensor splats, Tensor values, Tensor? background, Tensor instances, Tensor ranges"
-_OPTIONS = "int width, int height, float max_alpha, bool absolute, bool median"
-define(f"blend_gaussians({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
+_INPUTS = "Tensor splats, Tensor values, Tensor? background, Tensor instances, Tensor ranges, Tensor plan"
+_OPTIONS = "int width, int height, float max_alpha, bool absolute, bool median, bool keep"
+define(f"blend_gaussians({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
 define(
-    f"blend_gaussians_bwd({_INPUTS}, {_OPTIONS}, Tensor transmittance, Tensor last, Tensor g_image, "
-    "Tensor? g_transmittance) -> (Tensor, Tensor, Tensor)"
+    f"blend_gaussians_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, Tensor states, "
+    "Tensor g_image, Tensor? g_transmittance) -> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -27,6 +28,7 @@ def _arguments(
     background: Tensor | None,  # [C, D]
     instances: Tensor,  # [capacity] int32
     ranges: Tensor,  # [C * T, 2] int32
+    plan: Tensor,
     width: int,
     height: int,
     max_alpha: float,
@@ -45,6 +47,7 @@ def _arguments(
         "background": None if background is None else background.contiguous(),
         "instances": instances,
         "ranges": ranges,
+        "plan": plan if plan.numel() else None,
         "capacity": instances.shape[0],
         "count": n,
         "cameras": c,
@@ -62,15 +65,17 @@ def _forward(
     background: Tensor | None,
     instances: Tensor,
     ranges: Tensor,
+    plan: Tensor,
     width: int,
     height: int,
     max_alpha: float,
     absolute: bool,
     median: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    arguments = _arguments(splats, values, background, instances, ranges, width, height, max_alpha, absolute)
-    image, transmittance, last, contributors, median_depth = outputs = _fake(
-        splats, values, background, instances, ranges, width, height, max_alpha, absolute, median
+    keep: bool,
+) -> tuple[Tensor, ...]:
+    arguments = _arguments(splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute)
+    image, transmittance, last, contributors, median_depth, states = outputs = _fake(
+        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute, median, keep
     )
     library_for(splats.device).call(
         "blend_gaussians_fwd",
@@ -82,6 +87,7 @@ def _forward(
         last=last,
         contributors=contributors,
         median_depth=median_depth if median else None,
+        states=states if states.numel() else None,
     )
     return outputs
 
@@ -92,12 +98,14 @@ def _fake(
     background: Tensor | None,
     instances: Tensor,
     ranges: Tensor,
+    plan: Tensor,
     width: int,
     height: int,
     max_alpha: float,
     absolute: bool,
     median: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    keep: bool,
+) -> tuple[Tensor, ...]:
     c, _, d = values.shape
     return (
         splats.new_empty(c, height, width, d),
@@ -105,6 +113,7 @@ def _fake(
         splats.new_empty(c, height, width, dtype=torch.int32),
         splats.new_empty(c, height, width, dtype=torch.int32),
         splats.new_empty((c, height, width) if median else (0,)),
+        splats.new_empty(instances.shape[0] // PIECE if keep and splats.is_cuda else 0, d + 1, TILE * TILE),
     )
 
 
@@ -114,17 +123,21 @@ def _backward(
     background: Tensor | None,
     instances: Tensor,
     ranges: Tensor,
+    plan: Tensor,
     width: int,
     height: int,
     max_alpha: float,
     absolute: bool,
     median: bool,
+    keep: bool,
+    image: Tensor,
     transmittance: Tensor,
     last: Tensor,
+    states: Tensor,
     g_image: Tensor,
     g_transmittance: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    arguments = _arguments(splats, values, background, instances, ranges, width, height, max_alpha, absolute)
+    arguments = _arguments(splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute)
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
     sizes = {
@@ -138,8 +151,10 @@ def _backward(
         device,
         dtype,
         **arguments,
+        final_image=image,
         transmittance=transmittance,
         last=last,
+        states=states if states.numel() else None,
         g_image=g_image.contiguous(),
         g_transmittance=None if g_transmittance is None else g_transmittance.contiguous(),
         g_splats=g_splats,
@@ -160,20 +175,32 @@ def _backward_fake(splats: Tensor, values: Tensor, *_: Any) -> tuple[Tensor, Ten
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs[:5], output[1], output[2])
-    ctx.options = inputs[5:]
+    ctx.save_for_backward(*inputs[:6], *output[:3], output[5])
+    ctx.options = inputs[6:]
     ctx.mark_non_differentiable(*output[2:])
     ctx.set_materialize_grads(False)
 
 
 def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
-    splats, values, background, instances, ranges, transmittance, last = ctx.saved_tensors
+    splats, values, background, instances, ranges, plan, image, transmittance, last, states = ctx.saved_tensors
     if g_image is None:
         g_image = splats.new_zeros(*transmittance.shape, values.shape[2])
     g_splats, g_values, g_background = torch.ops.luxel.blend_gaussians_bwd(
-        splats, values, background, instances, ranges, *ctx.options, transmittance, last, g_image, g_transmittance
+        splats,
+        values,
+        background,
+        instances,
+        ranges,
+        plan,
+        *ctx.options,
+        image,
+        transmittance,
+        last,
+        states,
+        g_image,
+        g_transmittance,
     )
-    return g_splats, g_values, None if background is None else g_background, *(None,) * 7
+    return g_splats, g_values, None if background is None else g_background, *(None,) * 9
 
 
 register_implementation("blend_gaussians", _forward, _fake, _autograd, _setup_context)
@@ -186,13 +213,14 @@ def blend_gaussians(
     background: Tensor | None,
     instances: Tensor,
     ranges: Tensor,
+    plan: Tensor,
     *,
     width: int,
     height: int,
     max_alpha: float,
     absolute: bool = False,
     median: bool = False,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """Blends values front to back: image = sum_i T_i alpha_i value_i + T_end background.
 
     alpha_i = min(max_alpha, opacity_i exp(-power_i)); contributions under 1/255 are skipped, and a pixel ends
@@ -200,7 +228,7 @@ def blend_gaussians(
 
     Args:
         splats: [C, N, 8]. values: [C, N, D], D one of ``CHANNELS``. background: [C, D] or None for 0.
-        instances, ranges: from `bin_splats`.
+        instances, ranges, plan: from `bin_splats`.
         width, height: image size in pixels.
         max_alpha: cap; where it holds, alpha has no gradient.
         absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
@@ -212,6 +240,8 @@ def blend_gaussians(
         instance), contributors [C, H, W] int32, median_depth [C, H, W] (0 where T stays above 1/2). Only image
         and transmittance carry gradients.
     """
+    inputs = (splats, values, background)
+    keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
     return torch.ops.luxel.blend_gaussians(
-        splats, values, background, instances, ranges, width, height, max_alpha, absolute, median
-    )
+        *inputs, instances, ranges, plan, width, height, max_alpha, absolute, median, keep
+    )[:5]

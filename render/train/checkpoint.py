@@ -13,7 +13,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -193,10 +193,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _pieces(head: bytes, tensors: dict[str, Tensor]) -> Any:
+def _pieces(head: bytes, tensors: dict[str, Tensor]) -> Iterator[Any]:
     yield head
     for tensor in tensors.values():
-        raw = memoryview(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        raw = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
         for start in range(0, len(raw), _CHUNK):
             yield raw[start : start + _CHUNK]
 

@@ -27,11 +27,15 @@ class Photo(NamedTuple):
 
     def to(self, device: torch.device) -> Photo:
         """On another device; from pinned memory without waiting."""
-        return Photo(*(None if t is None else t.to(device, non_blocking=True) for t in self))
+        return self._map(lambda t: t.to(device, non_blocking=True))
 
     def pinned(self) -> Photo:
         """In page-locked host memory."""
-        return Photo(*(None if t is None else t.pin_memory() for t in self))
+        return self._map(lambda t: t.pin_memory())
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Photo:
+        optional = (None if t is None else function(t) for t in (self.alpha, self.weight))
+        return Photo(function(self.rgb), *optional)
 
 
 class Target(NamedTuple):

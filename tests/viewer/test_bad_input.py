@@ -413,6 +413,27 @@ def test_a_viewer_open_to_the_network_needs_a_token(run: Path, refused: Refused)
     refused("view", run / "scene.ply", "--host", "0.0.0.0", "--port", "0", names="token")
 
 
+def test_a_refused_viewer_leaves_no_run_in_the_way(sound: Path, tmp_path: Path, refused: Refused) -> None:
+    folder = tmp_path / "new-run"
+    options = ["--run", folder, "--steps", "1", "--device", "cpu", "--no-lpips"]
+    refused("train", sound, *options, "--view", "--host", "0.0.0.0", names="token")
+    assert main(["train", str(sound), *map(str, options)]) == 0
+
+
+def test_the_demo_replaces_nothing_but_a_demo(run: Path, refused: Refused) -> None:
+    before = sorted(path.name for path in (run / "checkpoints").iterdir())
+    refused("demo", "--run", run, "--device", "cpu", names=str(run))
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == before
+
+
+def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
+
+    monkeypatch.setattr("luxel.viewer.commands.render.load_any_scene", exhausted)
+    refused("render", run, names="memory")
+
+
 def test_an_output_that_cannot_be_written(run: Path, tmp_path: Path, refused: Refused) -> None:
     (tmp_path / "file").write_text("")
     short = ["--frames", "2", "--width", "32", "--height", "24"]

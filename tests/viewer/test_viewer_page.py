@@ -369,12 +369,18 @@ def test_token_page_works_in_a_browser(open_page: Callable[..., Any]) -> None:
         page.get_by_role("button", name="Reset view").wait_for(timeout=8000)
 
 
-def test_narrow_window_shows_image_and_panel(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
+def test_panel_leaves_room_in_a_narrow_window(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown, width=400, height=700)
     client = newest_client(shown)
     at_rest(shown, client)
+    assert not page.get_by_text("Resolution", exact=True).is_visible(), "the panel starts short"
+    page.get_by_text("ball", exact=True).click()  # its title folds it up
+    time.sleep(0.8)
     picture = screenshot(page)
-    assert picture[60:300].std() > 20, "no image beside the panel"
+    wanted = expected_image(client, picture.shape, canvas_width(page))
+    middle = (slice(250, 500), slice(20, 380))
+    assert wanted[middle].std() > 20
+    assert psnr(picture[middle], wanted[middle]) > 28, "the panel lies on the scene"
     assert Pose.of_client(client.camera).width < 420
 
 

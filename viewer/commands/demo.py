@@ -10,11 +10,13 @@ from typing import Annotated
 
 import tyro
 
+from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.scenes.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin, is_run
+from luxel.viewer.runs import Origin, is_run, load_origin
+from luxel.viewer.serving import check_serving
 from luxel.viewer.training import fit
 
 
@@ -47,12 +49,23 @@ class Demo:
         config = TrainConfig.demo()
         config.target_minutes = self.minutes
         config.check()
+        check_serving(self.serve)
         origin = Origin(str(demo_path()), holdout_every=8, masks="cutout")
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
         describe(capture)
         print(CREDIT)
         if is_run(self.run):
+            self._must_be_a_demo(origin)
             for name in ("checkpoints", "eval", "renders"):
                 shutil.rmtree(self.run / name, ignore_errors=True)
         return fit(config, capture, origin, self.run, device, serve=None if leave else self.serve)
+
+    def _must_be_a_demo(self, origin: Origin) -> None:
+        """Only an earlier demo is replaced, never a run of something else."""
+        try:
+            found = load_origin(self.run).path
+        except LuxelError:
+            found = "something else"
+        if Path(found) != Path(origin.path):
+            raise LuxelError(f"{self.run}: holds a run of {found}.", "Give another folder with --run.")

@@ -109,7 +109,7 @@ class Render:
                 cameras = interpolate(cameras, self.frames)
             return self._sized(cameras), found.fps
         frames = self.frames or 120
-        if not (self.scene / "config.json").is_file():
+        if not self._is_run():
             if self.at == "photographs":
                 raise LuxelError(
                     f"{self.scene}: a scene file has no photographs.", "Give the folder of a run."
@@ -168,7 +168,7 @@ class Render:
     def _colour(self) -> tuple[float, float, float]:
         if self.background != "auto":
             return COLOURS[self.background]
-        if (self.scene / "config.json").is_file():
+        if self._is_run():
             _, body = RunFolder.read_config(self.scene)
             return COLOURS["black" if body.get("background") == "black" else "white"]
         return COLOURS["black"]
@@ -181,10 +181,11 @@ class Render:
         colour: tuple[float, float, float],
     ) -> Iterator[np.ndarray]:
         """uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
+        antialiased = self._is_run() and RunFolder.read_config(self.scene)[0].antialiased
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera in cameras:
             with torch.no_grad():
-                frame = rasterize(gaussians, camera.to(device), background=behind)
+                frame = rasterize(gaussians, camera.to(device), background=behind, antialiased=antialiased)
             if not self.transparent:
                 yield to_bytes(frame.rgb)
                 continue
@@ -196,3 +197,6 @@ class Render:
         if self.scene.is_dir():
             return self.scene / f"{name}.mp4"
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
+
+    def _is_run(self) -> bool:
+        return (self.scene / "config.json").is_file()

@@ -99,6 +99,10 @@ class Train:
         """Opens the capture, trains, measures; returns the exit status."""
         config = self.training()
         config.check()
+        if self.view:
+            from luxel.viewer.serving import check_serving
+
+            check_serving(self.serve)
         device = pick_device(self.device)
         if self.resume is not None:
             if self.run is not None:

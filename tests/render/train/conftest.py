@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.rasterize import rasterize

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
+
 from luxel.render.errors import LuxelError
 from luxel.render.train import checkpoint as checkpoints
 from luxel.render.train.checkpoint import Checkpoint, CheckpointError
 from luxel.render.train.config import Checkpoints
-from safetensors.torch import load_file
 
 
 def example(step: int = 7) -> Checkpoint:

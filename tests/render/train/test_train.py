@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.rasterize import rasterize
@@ -189,7 +190,7 @@ def test_gives_up_where_giving_way_does_not_help(toy: Any, tmp_path: Path) -> No
     def never(*args: Any, **options: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    with pytest.raises(LuxelError, match="ran out at step 0 .* smaller images"):
+    with pytest.raises(LuxelError, match=r"ran out at step 0 .* smaller images"):
         toy.trainer(tmp_path / "run", render=never).run(progress=False)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
@@ -19,6 +20,7 @@ from luxel.render.train.dataset import (
     halved_camera,
     halvings_possible,
 )
+from luxel.render.train.instance_room import SPARE, InstanceRoom
 
 CPU = torch.device("cpu")
 
@@ -83,8 +85,11 @@ def test_a_halved_render_is_a_render_of_the_halved_camera() -> None:
     )
     camera = Camera.look_at((0, -3, 0), (0, 0, 0), width=67, height=51)
     photo = Photo((rasterize(big, camera, dilation=0.0).rgb * 255 + 0.5).to(torch.uint8), None, None)
+    seen = halved(photo, 2).rgb / 255
     small = rasterize(big, halved_camera(camera, 2), dilation=0.0).rgb
-    assert (halved(photo, 2).rgb / 255 - small).abs().max() < 0.02
+    assert (seen - small).abs().mean() < 0.002
+    wrong = rasterize(big, camera.resized(small.shape[1], small.shape[0]), dilation=0.0).rgb
+    assert (seen - wrong).abs().mean() > 0.006, "the test cannot tell the crop from a stretch"
 
 
 def test_halvings_stop_at_a_smallest_size() -> None:
@@ -120,3 +125,30 @@ def test_cameras_go_to_the_device_once(toy: Any) -> None:
     data = Dataset(toy.train, ViewOrder(10, 0), CPU, stream=False)
     assert data.target(0, 0, torch.ones(3)).camera is data.target(0, 0, torch.ones(3)).camera
     assert replace(data.target(0, 1, torch.ones(3)).camera, width=1).height == 20
+
+
+def test_room_for_instances_follows_what_was_needed() -> None:
+    class Seen:
+        def __init__(self, needed: int) -> None:
+            self.tile_counts = torch.tensor([[needed, 0]], dtype=torch.int32)
+
+    room = InstanceRoom()
+    assert room.limit is None and not room.settle()
+    room.note(Seen(100_000))  # type: ignore[arg-type]
+    first = room.limit
+    assert first == 250_000 + SPARE
+    room.note(Seen(200_000))  # type: ignore[arg-type]
+    assert room.limit == first, "the device was asked again"
+    assert not room.settle() and room.limit == 300_000 + SPARE
+    room.note(Seen(900_000))  # type: ignore[arg-type]
+    assert room.settle() and room.limit == 1_350_000 + SPARE
+    room.forget()
+    assert room.limit is None
+
+
+def test_room_for_instances_changes_nothing(toy: Any, tmp_path: Any, same_state: Any) -> None:
+    exact, roomy = (toy.trainer(tmp_path / name, toy.config(steps=30)) for name in "ab")
+    roomy._room = InstanceRoom()
+    exact.run(progress=False)
+    roomy.run(progress=False)
+    assert roomy._room.limit is not None and same_state(exact, roomy)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.render.train.config import Checkpoints, Resolution
@@ -157,7 +158,7 @@ def test_wrong_resumes_have_clear_errors(toy: Any, tmp_path: Path) -> None:
     with pytest.raises(LuxelError, match=r"config\.json: not found"):
         toy.resume(tmp_path / "nothing")
     toy.trainer(tmp_path / "run", toy.config(steps=5)).run(progress=False)
-    with pytest.raises(LuxelError, match="holds a run already.*--resume"):
+    with pytest.raises(LuxelError, match=r"holds a run already.*--resume"):
         toy.trainer(tmp_path / "run")
     with pytest.raises(LuxelError, match="unknown field no_such_option"):
         toy.resume(tmp_path / "run", overrides={"no_such_option": 1})

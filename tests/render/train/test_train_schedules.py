@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
+
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig, limits
@@ -21,7 +23,6 @@ from luxel.render.train.fair_lock import FairLock
 from luxel.render.train.progress import ProgressDisplay, duration
 from luxel.render.train.schedules import Window, exponential, halvings, morton_order, sh_degree
 from luxel.render.train.start import scene_extent
-from rich.console import Console
 
 
 def test_exponential_by_hand() -> None:
@@ -212,7 +213,8 @@ def test_plain_progress_is_one_line() -> None:
         )  # fmt: skip
         assert not display.due
     assert out.getvalue() == (
-        "step 50/100  steps/s 12.3  PSNR 21.50 dB  held-out -  Gaussians 12,345  memory 1.00 GiB  elapsed 1:05  left -\n"
+        "step 50/100  steps/s 12.3  PSNR 21.50 dB  held-out -  Gaussians 12,345  "
+        "memory 1.00 GiB  elapsed 1:05  left -\n"
     )
 
 
