@@ -157,7 +157,7 @@ def test_compiles_as_one_graph(scene, read_back):
 
 def test_splats_are_those_of_the_reference(scene):
     gaussians, cameras = scene
-    (splats, _, tile_counts, visible, totals), (instances, ranges, overflow) = stages(*scene)
+    (splats, _, tile_counts, visible, totals), (instances, ranges, overflow, _) = stages(*scene)
     assert overflow.item() == 0 and totals[0] == (tile_counts > 0).sum() and totals[1] == tile_counts.sum()
     assert totals[1] == ranges[-1, 1]
     assert sorted(visible[: totals[0]].tolist()) == tile_counts.flatten().nonzero()[:, 0].tolist()
