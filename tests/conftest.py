@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from luxel.render.camera import Camera
 from luxel.render.native import cuda_problem
 from luxel.render.primitives.gaussians import Gaussians
@@ -53,7 +54,9 @@ def shared() -> Path:
     chosen = os.environ.get("LUXEL_SHARED")
     folder = Path(chosen) if chosen else Path(__file__).resolve().parents[2] / "shared"
     if not (folder / "captures").is_dir():
-        pytest.skip(f"capture test not run: {folder} has no captures/ (set LUXEL_SHARED to the folder that has)")
+        pytest.skip(
+            f"capture test not run: {folder} has no captures/ (set LUXEL_SHARED to the folder that has)"
+        )
     return folder
 
 

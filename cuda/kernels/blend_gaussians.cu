@@ -16,14 +16,13 @@ namespace luxel {
 namespace {
 
 // Tunables of this kernel family.
-#ifndef LUXEL_FORWARD_PIXELS
-#define LUXEL_FORWARD_PIXELS 2
+#ifndef LUXEL_AHEAD
+#define LUXEL_AHEAD 4
 #endif
-#ifndef LUXEL_BACKWARD_PIXELS
-#define LUXEL_BACKWARD_PIXELS 2
-#endif
-constexpr int kForwardPixels = LUXEL_FORWARD_PIXELS;    // of one thread, below each other
-constexpr int kBackwardPixels = LUXEL_BACKWARD_PIXELS;
+// The longest list bounds the forward pass, so there a thread has one pixel; the backward pass is bound by its
+// reductions, which two pixels of a thread share.
+constexpr int kBackwardPixels = 2;
+constexpr int kAhead = LUXEL_AHEAD; // splats whose alpha is computed at once, ahead of blending them one by one
 constexpr int kBatch = LUXEL_PIECE;
 
 // How R pixels per thread lie in a tile: a warp has 8 x 4R of them.
@@ -63,22 +62,36 @@ template <int R> __device__ __forceinline__ unsigned reachable_subtiles(const fl
   return mask;
 }
 
-template <int D, int R>
-__device__ __forceinline__ void load_splat(const luxel_blend_gaussians_args& args, Batch<D>& batch, int slot, int32_t instance,
-                                           int32_t end, float x0, float y0) {
-  unsigned mask = 0;
-  if (instance < end) {
-    const int32_t id = args.instances[instance];
-    const float4* splat = reinterpret_cast<const float4*>(in<float>(args.splats) + LUXEL_SPLAT * static_cast<int64_t>(id));
-    const float4 place = splat[0], shape = splat[1];
-    const float flat[7] = {place.x, place.y, place.z, place.w, shape.x, shape.y, shape.z};
-    mask = reachable_subtiles<R>(flat, x0, y0);
-    batch.place[slot] = place;
-    batch.conic[slot] = {0.5f * kLog2e * shape.x, kLog2e * shape.y, 0.5f * kLog2e * shape.z, 0.0f};
-    const float* value = in<float>(args.values) + D * static_cast<int64_t>(id);
+// A splat on its way from memory into a batch.
+template <int D> struct Fetched {
+  float4 place, shape;
+  float value[D];
+  int32_t id;
+};
+
+template <int D>
+__device__ __forceinline__ void fetch_splat(const luxel_blend_gaussians_args& args, Fetched<D>& splat, int32_t instance, int32_t end) {
+  splat.id = instance < end ? args.instances[instance] : -1;
+  if (splat.id < 0) return;
+  const float4* row = reinterpret_cast<const float4*>(in<float>(args.splats) + LUXEL_SPLAT * static_cast<int64_t>(splat.id));
+  splat.place = row[0];
+  splat.shape = row[1];
+  const float* value = in<float>(args.values) + D * static_cast<int64_t>(splat.id);
 #pragma unroll
-    for (int d = 0; d < D; ++d) batch.value[slot][d] = value[d];
-    batch.id[slot] = id;
+  for (int d = 0; d < D; ++d) splat.value[d] = value[d];
+}
+
+template <int D, int R>
+__device__ __forceinline__ void store_splat(Batch<D>& batch, int slot, const Fetched<D>& splat, float x0, float y0) {
+  unsigned mask = 0;
+  if (splat.id >= 0) {
+    const float flat[7] = {splat.place.x, splat.place.y, splat.place.z, splat.place.w, splat.shape.x, splat.shape.y, splat.shape.z};
+    mask = reachable_subtiles<R>(flat, x0, y0);
+    batch.place[slot] = splat.place;
+    batch.conic[slot] = {0.5f * kLog2e * splat.shape.x, kLog2e * splat.shape.y, 0.5f * kLog2e * splat.shape.z, 0.0f};
+#pragma unroll
+    for (int d = 0; d < D; ++d) batch.value[slot][d] = splat.value[d];
+    batch.id[slot] = splat.id;
   }
   batch.subtiles[slot] = static_cast<uint8_t>(mask);
 }
@@ -121,92 +134,79 @@ __device__ int32_t tiles_of(const luxel_blend_gaussians_args& args) {
   return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
 }
 
-// Where piece k of a tile left the state of a thread's pixel r: channel c is at [c * 256].
+// Where piece k of a tile left the state of a pixel: channel c is at [c * 256].
 template <int D, int R>
-__device__ float* state_of(const luxel_blend_gaussians_args& args, int tile, int k, int r) {
+__device__ float* state_of(const luxel_blend_gaussians_args& args, const Place<R>& at, int tile, int k, int r) {
   const int64_t slot = args.plan[tiles_of(args) + tile] + k;
-  return out<float>(args.states) + slot * (D + 1) * LUXEL_TILE * LUXEL_TILE + r * Shape<R>::kThreads + threadIdx.x;
+  const int pixel = (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0;
+  return out<float>(args.states) + slot * (D + 1) * LUXEL_TILE * LUXEL_TILE + pixel;
 }
 
-template <int D, bool kMedian, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads) blend_gaussians_fwd_kernel(const luxel_blend_gaussians_args args) {
+template <int D, bool kMedian>
+__global__ void __launch_bounds__(LUXEL_TILE * LUXEL_TILE) blend_gaussians_fwd_kernel(const luxel_blend_gaussians_args args) {
   __shared__ Batch<D> batch;
   const int tile = args.plan[blockIdx.x];
-  const Place<R> at(args, tile);
+  const Place<1> at(args, tile);
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
-  float transmittance[R], sums[R][D] = {}, median[R] = {};
-  int32_t last[R] = {}, seen[R] = {};
-  bool alive[R], any_alive = false;
-#pragma unroll
-  for (int r = 0; r < R; ++r) {
-    transmittance[r] = 1.0f;
-    alive[r] = at.inside(r);
-    any_alive |= alive[r];
-  }
+  float transmittance = 1.0f, sums[D] = {}, median = 0.0f;
+  int32_t last = 0, seen = 0;
+  bool alive = at.inside(0);
+  Fetched<D> next;
+  fetch_splat(args, next, begin + static_cast<int32_t>(threadIdx.x), end);
   for (int32_t start = begin; start < end; start += kBatch) {
-    if (__syncthreads_count(any_alive) == 0) break;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const int slot = threadIdx.x + r * Shape<R>::kThreads;
-      load_splat<D, R>(args, batch, slot, start + slot, end, at.x0, at.y0);
-    }
+    if (__syncthreads_count(alive) == 0) break;
+    store_splat<D, 1>(batch, threadIdx.x, next, at.x0, at.y0);
     __syncthreads();
+    fetch_splat(args, next, start + kBatch + static_cast<int32_t>(threadIdx.x), end);  // arrives while this batch is blended
     for (int group = 0; group < kBatch && start + group < end; group += 32) {
       unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
-      if (!__any_sync(kAll, any_alive)) break;
+      if (!__any_sync(kAll, alive)) break;
       while (bits != 0) {
-        const int slot = group + __ffs(bits) - 1;
-        bits &= bits - 1;
-        const float4 place = batch.place[slot], conic = batch.conic[slot];
-        const float dx = px - place.x;
+        int slot[kAhead];
+        float alpha[kAhead];
 #pragma unroll
-        for (int r = 0; r < R; ++r) {
+        for (int u = 0; u < kAhead; ++u) {
+          const bool exists = bits != 0;
+          slot[u] = group + (exists ? __ffs(bits) - 1 : 0);
+          bits &= bits - 1;
+          const float4 place = batch.place[slot[u]];
           float power;
-          const float falloff = falloff_at(conic, dx, py + static_cast<float>(4 * r) - place.y, power);
-          const float alpha = fminf(args.max_alpha, place.z * falloff);
-          if (!(power >= 0.0f && alpha >= kMinAlpha && alive[r])) continue;
-          const float after = transmittance[r] * (1.0f - alpha);
-          if (after <= kMinTransmittance) {
-            alive[r] = false;
-            continue;
-          }
-          const float weight = alpha * transmittance[r];
+          const float falloff = falloff_at(batch.conic[slot[u]], px - place.x, py - place.y, power);
+          alpha[u] = exists && power >= 0.0f ? fminf(args.max_alpha, place.z * falloff) : 0.0f;
+        }
 #pragma unroll
-          for (int d = 0; d < D; ++d) sums[r][d] = fmaf(weight, batch.value[slot][d], sums[r][d]);
-          if (kMedian && transmittance[r] > 0.5f && after <= 0.5f) median[r] = place.w;
-          transmittance[r] = after;
-          last[r] = start + slot + 1;
-          ++seen[r];
+        for (int u = 0; u < kAhead; ++u) {
+          const bool hit = alpha[u] >= kMinAlpha && alive;
+          const float after = transmittance * (1.0f - alpha[u]);
+          const bool stop = hit && after <= kMinTransmittance, counts = hit && !stop;
+          alive = alive && !stop;
+          const float weight = counts ? alpha[u] * transmittance : 0.0f;
+#pragma unroll
+          for (int d = 0; d < D; ++d) sums[d] = fmaf(weight, batch.value[slot[u]][d], sums[d]);
+          if (kMedian && counts && transmittance > 0.5f && after <= 0.5f) median = batch.place[slot[u]].w;
+          transmittance = counts ? after : transmittance;
+          last = counts ? start + slot[u] + 1 : last;
+          seen += counts;
         }
       }
-      any_alive = false;
-#pragma unroll
-      for (int r = 0; r < R; ++r) any_alive |= alive[r];
     }
     if (args.states && start + kBatch < end) {
+      float* state = state_of<D>(args, at, tile, (start - begin) / kBatch, 0);
 #pragma unroll
-      for (int r = 0; r < R; ++r) {
-        float* state = state_of<D, R>(args, tile, (start - begin) / kBatch, r);
-#pragma unroll
-        for (int d = 0; d < D; ++d) state[d * LUXEL_TILE * LUXEL_TILE] = sums[r][d];
-        state[D * LUXEL_TILE * LUXEL_TILE] = transmittance[r];
-      }
+      for (int d = 0; d < D; ++d) state[d * LUXEL_TILE * LUXEL_TILE] = sums[d];
+      state[D * LUXEL_TILE * LUXEL_TILE] = transmittance;
     }
   }
+  if (!at.inside(0)) return;
   const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
+  float* image = out<float>(args.image) + at.pixel * D;
 #pragma unroll
-  for (int r = 0; r < R; ++r) {
-    if (!at.inside(r)) continue;
-    const int64_t pixel = at.pixel_at(r);
-    float* image = out<float>(args.image) + pixel * D;
-#pragma unroll
-    for (int d = 0; d < D; ++d) image[d] = background ? fmaf(transmittance[r], background[d], sums[r][d]) : sums[r][d];
-    out<float>(args.transmittance)[pixel] = transmittance[r];
-    args.last[pixel] = last[r];
-    args.contributors[pixel] = seen[r];
-    if (kMedian) out<float>(args.median_depth)[pixel] = median[r];
-  }
+  for (int d = 0; d < D; ++d) image[d] = background ? fmaf(transmittance, background[d], sums[d]) : sums[d];
+  out<float>(args.transmittance)[at.pixel] = transmittance;
+  args.last[at.pixel] = last;
+  args.contributors[at.pixel] = seen;
+  if (kMedian) out<float>(args.median_depth)[at.pixel] = median;
 }
 
 // Sums P numbers over the warp at once; lane l ends with the sum of number l / (32 / P).
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(Shape<R>::kThreads) blend_gaussians_bwd_kernel
     const float t_end = in<float>(args.transmittance)[pixel];
     // behind: slope of the loss along what lies behind this piece, times T
     float slope = args.g_transmittance ? in<float>(args.g_transmittance)[pixel] * t_end : 0.0f;
-    const float* state = whole ? nullptr : state_of<D, R>(args, tile, piece.y, r);
+    const float* state = whole ? nullptr : state_of<D>(args, at, tile, piece.y, r);
 #pragma unroll
     for (int d = 0; d < D; ++d) {
       const float g = g_image[r][d] = in<float>(args.g_image)[pixel * D + d];
@@ -276,7 +276,9 @@ __global__ void __launch_bounds__(Shape<R>::kThreads) blend_gaussians_bwd_kernel
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     const int slot = threadIdx.x + r * Shape<R>::kThreads;
-    load_splat<D, R>(args, batch, slot, start + slot, end, at.x0, at.y0);
+    Fetched<D> splat;
+    fetch_splat(args, splat, start + slot, end);
+    store_splat<D, R>(batch, slot, splat, at.x0, at.y0);
   }
   __syncthreads();
   for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {
@@ -367,12 +369,12 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
 
 template <int D> void forward(const luxel_blend_gaussians_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
-  constexpr int R = kForwardPixels;
+  constexpr int kThreads = LUXEL_TILE * LUXEL_TILE;
   const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
   if (args.median_depth)
-    blend_gaussians_fwd_kernel<D, true, R><<<static_cast<unsigned>(tiles), Shape<R>::kThreads, 0, stream>>>(args);
+    blend_gaussians_fwd_kernel<D, true><<<static_cast<unsigned>(tiles), kThreads, 0, stream>>>(args);
   else
-    blend_gaussians_fwd_kernel<D, false, R><<<static_cast<unsigned>(tiles), Shape<R>::kThreads, 0, stream>>>(args);
+    blend_gaussians_fwd_kernel<D, false><<<static_cast<unsigned>(tiles), kThreads, 0, stream>>>(args);
 }
 
 template <int D> void backward(const luxel_blend_gaussians_args& args) {

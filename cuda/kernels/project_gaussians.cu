@@ -49,13 +49,32 @@ cudaError_t compact(const luxel_project_gaussians_args& args, void* storage, siz
                                args.count * args.cameras, Visible{args.tile_counts}, static_cast<cudaStream_t>(args.stream));
 }
 
+__device__ __forceinline__ void zero_rows(void* tensor, int first, int rows, int width) {
+  float* start = out<float>(tensor) + static_cast<int64_t>(first) * width;  // 16-byte aligned: first is a multiple of 128
+  const int count = rows * width;
+  for (int i = threadIdx.x; i < count / 4; i += kBackwardThreads) reinterpret_cast<float4*>(start)[i] = {0.0f, 0.0f, 0.0f, 0.0f};
+  for (int i = count / 4 * 4 + threadIdx.x; i < count; i += kBackwardThreads) start[i] = 0.0f;
+}
+
 // sh_rest's gradient passes through shared memory: a row is 12 * sh_stride bytes, and rows written by single
 // threads would touch every sector eight times.
 __global__ void __launch_bounds__(kBackwardThreads) project_gaussians_bwd_kernel(const luxel_project_gaussians_args args) {
   extern __shared__ float rest_rows[];
   const int first = blockIdx.x * kBackwardThreads;
   const int n = first + threadIdx.x;
-  const int width = 3 * args.sh_stride;
+  const int width = 3 * args.sh_stride, rows = min(kBackwardThreads, args.count - first);
+  bool visible = false;
+  for (int camera = 0; camera < args.cameras; ++camera)
+    visible |= n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
+  if (!__syncthreads_or(visible)) {  // most blocks of a large scene: nothing but zeros to write
+    zero_rows(args.g_means, first, rows, 3);
+    zero_rows(args.g_quats, first, rows, 4);
+    zero_rows(args.g_log_scales, first, rows, 3);
+    zero_rows(args.g_opacity_logits, first, rows, 1);
+    zero_rows(args.g_sh_dc, first, rows, 3);
+    if (width > 0) zero_rows(args.g_sh_rest, first, rows, width);
+    return;
+  }
   float* g_rest = rest_rows + threadIdx.x * (width | 1);  // odd stride: no bank conflicts
   for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
   GaussianGradient<float> g = {};
@@ -83,7 +102,6 @@ __global__ void __launch_bounds__(kBackwardThreads) project_gaussians_bwd_kernel
   if (n < args.count) store_gradient(args, n, g, g_dc);
   if (width == 0) return;
   __syncthreads();
-  const int rows = min(kBackwardThreads, args.count - first);
   float* target = out<float>(args.g_sh_rest) + static_cast<int64_t>(first) * width;
   for (int i = threadIdx.x; i < rows * width; i += kBackwardThreads)
     target[i] = rest_rows[i / width * (width | 1) + i % width];

@@ -165,13 +165,13 @@ def neighbour_distance(xyz: np.ndarray, neighbours: int = 3) -> np.ndarray:
         xyz: points, [P, 3].
         neighbours: how many nearest others to average.
     """
-    from scipy.spatial import cKDTree
+    from scipy.spatial import KDTree
 
     count = len(xyz)
     if count < 2:
         return np.full(count, 1.0, np.float32)
     k = min(neighbours + 1, count)
-    distances, _ = cKDTree(xyz).query(xyz, k=k, workers=-1)
+    distances, _ = KDTree(xyz).query(xyz, k=k, workers=-1)
     mean_square = (distances[:, 1:] ** 2).mean(axis=1)
     positive = mean_square[mean_square > 0]
     floor = float(np.median(positive)) * 1e-2 if positive.size else 1.0

@@ -50,28 +50,33 @@ def rasterize_reference(
         tiles: numbers (row-major) of the 16x16 tiles to render; pixels of other tiles are 0. None: all. For large
             scenes, whose gradient is the sum of the gradients of groups of tiles.
     """
-    if camera.batched:
-        batch = []
-        for i in range(camera.world_to_cam.shape[0]):
-            one = replace(camera, world_to_cam=camera.world_to_cam[i], intrinsics=camera.intrinsics[i])
-            behind = background[i] if background is not None and background.dim() == 2 else background
-            batch.append(
-                _rasterize_one(
-                    gaussians, one, behind, sh_degree, antialiased, dilation, max_alpha, depth, normals, features, tiles
-                )
-            )
-        columns = zip(*(frame[:-1] for frame in batch), strict=True)
-        stacked = [None if column[0] is None else torch.stack(column) for column in columns]
-        return ReferenceFrame(*stacked, splats=[frame.splats[0] for frame in batch])  # type: ignore[arg-type]
-    return _rasterize_one(
-        gaussians, camera, background, sh_degree, antialiased, dilation, max_alpha, depth, normals, features, tiles
-    )
+    options = {
+        "sh_degree": sh_degree,
+        "antialiased": antialiased,
+        "dilation": dilation,
+        "max_alpha": max_alpha,
+        "depth": depth,
+        "normals": normals,
+        "features": features,
+        "tiles": tiles,
+    }
+    if not camera.batched:
+        return _rasterize_one(gaussians, camera, background, **options)
+    batch = []
+    for i in range(camera.world_to_cam.shape[0]):
+        one = replace(camera, world_to_cam=camera.world_to_cam[i], intrinsics=camera.intrinsics[i])
+        behind = background[i] if background is not None and background.dim() == 2 else background
+        batch.append(_rasterize_one(gaussians, one, behind, **options))
+    columns = zip(*(frame[:-1] for frame in batch), strict=True)
+    stacked = [None if column[0] is None else torch.stack(column) for column in columns]
+    return ReferenceFrame(*stacked, splats=[frame.splats[0] for frame in batch])  # pyright: ignore[reportArgumentType]
 
 
 def _rasterize_one(
     gaussians: Gaussians,
     camera: Camera,
     background: Tensor | None,
+    *,
     sh_degree: int | None,
     antialiased: bool,
     dilation: float,
@@ -94,7 +99,8 @@ def _rasterize_one(
     picked = torch.cat([instances[slice(*spans[tile])] for tile in chosen])
     sizes = [spans[tile][1] - spans[tile][0] for tile in chosen]
     rows = [
-        part[picked].split(sizes) for part in (splats.mean2d, splats.conic, splats.opacity, splats.depth, values)
+        part[picked].split(sizes)
+        for part in (splats.mean2d, splats.conic, splats.opacity, splats.depth, values)
     ]
     blended = [
         blend_gaussians_reference(tile_pixels(tile, camera.width, values), *row, max_alpha=max_alpha)

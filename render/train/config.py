@@ -38,8 +38,7 @@ class LearningRates:
     sh_rest: float = 2.5e-3 / 20
     """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
     final_factor: float = 1.0
-    """What the rates other than the means' have fallen to at the end of the run, exponentially; 1:
-    constant."""
+    """What the rates other than the means' have fallen to at the end of the run, exponentially; 1: constant."""
 
 
 @dataclass
@@ -105,8 +104,7 @@ class TrainConfig:
     end_at_max_gaussians: bool = False
     """End the run when `max_gaussians` is reached, instead of going on with that many."""
     pace_by_time: bool = False
-    """Stretch the schedules over `target_minutes` where that ends the run before `steps` (not
-    deterministic)."""
+    """Stretch the schedules over `target_minutes` where that ends the run before `steps` (not deterministic)."""
     seed: int = 0
     """Seed of the view order, the backgrounds and the density control."""
     background: Literal["auto", "white", "black", "random"] = "auto"
@@ -125,8 +123,7 @@ class TrainConfig:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     """Checkpoints."""
     sh_every: int = 1000
-    """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is
-    shorter."""
+    """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is shorter."""
     antialiased: bool = False
     """Mip-Splatting's opacity compensation for Gaussians smaller than a pixel."""
     images: Literal["auto", "device", "stream"] = "auto"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train.checkpoint import available, flush
 from luxel.render.train.config import TrainConfig
 
@@ -31,7 +33,7 @@ class RunFolder:
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.checkpoints = Path(path), Path(path) / "checkpoints"
-        self._say, self._silent = say, False
+        self.say, self._silent = say, False
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             probe = self.path / ".writable"
@@ -123,7 +125,7 @@ class RunFolder:
             part.write_text("".join(kept))
             os.replace(part, file)
         except OSError as error:
-            self._say(f"metrics.jsonl cannot be written ({error.strerror or error}).")
+            self.say(f"metrics.jsonl cannot be written ({error.strerror or error}).")
 
     def save_render(self, name: str, photograph: Tensor, render: Tensor) -> None:
         """Writes renders/NAME.png: the photograph on the left, the render on the right; [H, W, 3] in [0, 1]
@@ -139,7 +141,20 @@ class RunFolder:
         except OSError as error:
             self._complain(f"{path} could not be written ({error.strerror or error}).")
 
+    def save_scene(self, export: Callable[[Gaussians, Path], None], gaussians: Gaussians) -> Path | None:
+        """Writes scene.ply with ``export``, under a temporary name first; a failure is said and gives None."""
+        path, part = self.path / "scene.ply", self.path / ".scene.part.ply"
+        try:
+            export(gaussians, part)
+            os.replace(part, path)
+        except (OSError, LuxelError) as error:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+            self.say(f"{path} could not be written ({error}).")
+            return None
+        return path
+
     def _complain(self, message: str) -> None:
         if not self._silent:
             self._silent = True
-            self._say(message)
+            self.say(message)

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.evaluate import Evaluation, evaluate
-from luxel.render.metrics import MetricError
+from luxel.render.evaluate import Evaluation
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.train import checkpoint as checkpoints
@@ -28,12 +27,14 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Target, ViewOrder, halvings_possible
 from luxel.render.train.densify.situation import Situation, finite
 from luxel.render.train.fair_lock import FairLock
+from luxel.render.train.held_out import measure
 from luxel.render.train.instance_room import InstanceRoom
 from luxel.render.train.interrupt import Interrupt
 from luxel.render.train.objective import objective, read_back
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.progress import ProgressDisplay, duration
 from luxel.render.train.reports import StepReport, TrainResult
+from luxel.render.train.resume import read_run
 from luxel.render.train.run_folder import RunFolder
 from luxel.render.train.start import first_gaussians, scene_extent
 
@@ -149,37 +150,19 @@ class Trainer:
         Raises:
             LuxelError: no run, no whole checkpoint, or other views than it was trained on.
         """
-        config, body = RunFolder.read_config(Path(run_dir))
-        values = config.to_dict()
-        for name, value in (overrides or {}).items():
-            *path, last = name.split(".")
-            inner = values
-            for part in path:
-                inner = inner.get(part, {})
-            inner[last] = value
-        speak = say or ProgressDisplay().say
-        start = checkpoints.load_newest(Path(run_dir) / "checkpoints", speak)
-        names = [view.name for view in train_views]
-        if start.state["train_views"] != names:
-            raise LuxelError(
-                f"{run_dir}: the capture has other training views than this run was started with "
-                f"({len(names)} now, {len(start.state['train_views'])} then).",
-                "Restore its photographs and hold-out rule, or start a new run.",
-            )
-        own = ("versions", "config", "seed", "device", "extent", "views", "background")
-        kept = {name: value for name, value in body.items() if name not in own}
+        past = read_run(Path(run_dir), train_views, overrides or {}, say or ProgressDisplay().say)
         return cls(
-            TrainConfig.from_dict(values),
+            past.config,
             train_views,
             test_views,
             None,
             run_dir,
             device,
             export,
-            about={**kept, **(about or {})},
+            about={**past.about, **(about or {})},
             say=say,
             render=render,
-            start=start,
+            start=past.start,
         )
 
     @property
@@ -290,31 +273,20 @@ class Trainer:
             return self._finish(reason)
 
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
-        """Measures the held-out views now (outside of the training time); None where there are none.
-
-        Args:
-            lpips: LPIPS too, where its weights are at hand.
-            save_renders: how many renders to write beside their photographs, evenly spread over the views.
-        """
-        if not self.test_views:
-            return None
-        spread = np.linspace(0, len(self.test_views) - 1, min(save_renders, len(self.test_views)))
-        chosen = {self.test_views[i].name for i in spread.round().astype(int)}
-
-        def save(view: View, _: Any, render: Tensor, photograph: Tensor) -> None:
-            if view.name in chosen:
-                self.folder.save_render(view.name, photograph, render)
-
-        options = {"background": self._shade, "device": self.device, "antialiased": self.config.antialiased}
-        try:
-            found = evaluate(self.gaussians.detach(), self.test_views, lpips=lpips, on_view=save, **options)
-        except MetricError as error:
-            self.say(f"{error} Going on without LPIPS.")
-            found = evaluate(self.gaussians.detach(), self.test_views, lpips=False, on_view=save, **options)
-        self.test_psnr, self._tested_at = found.mean.psnr, self.steps_done
-        self.folder.log(
-            {"step": self.steps_done, "seconds": self.train_seconds, "test": found.as_dict()["mean"]}
+        """Measures the held-out views now, outside of the training time; see `held_out.measure`."""
+        found = measure(
+            self.gaussians,
+            self.test_views,
+            self._shade,
+            self.folder,
+            antialiased=self.config.antialiased,
+            lpips=lpips,
+            save_renders=save_renders,
         )
+        if found is not None:
+            self.test_psnr, self._tested_at = found.mean.psnr, self.steps_done
+            scores = found.as_dict()["mean"]
+            self.folder.log({"step": self.steps_done, "seconds": self.train_seconds, "test": scores})
         return found
 
     def save_checkpoint(self) -> Path | None:
@@ -515,7 +487,9 @@ class Trainer:
         path: Path | None = self.folder.checkpoints / f"step-{self.steps_done:08d}.json"
         if self._saved_at != self.steps_done:
             path = self.save_checkpoint()
-        scene = self._export_scene()
+        scene = (
+            None if self._export is None else self.folder.save_scene(self._export, self.gaussians.detach())
+        )
         evaluation = None
         if reason == "interrupted":
             self.say(
@@ -539,19 +513,6 @@ class Trainer:
         return TrainResult(
             reason, self.steps_done, self.train_seconds, self.optimiser.count, psnr, evaluation, path, scene
         )
-
-    def _export_scene(self) -> Path | None:
-        if self._export is None:
-            return None
-        path, part = self.folder.path / "scene.ply", self.folder.path / ".scene.part.ply"
-        try:
-            self._export(self.gaussians.detach(), part)
-            part.replace(path)
-            return path
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            self.say(f"{path} could not be written ({error.strerror or error}).")
-            return None
 
     def _plan_memory(self) -> bool:
         """Says what the estimate means for the run; returns whether photographs are streamed."""

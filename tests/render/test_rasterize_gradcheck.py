@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.render.reference.rasterize import rasterize_reference
@@ -33,7 +34,13 @@ def test_gradcheck(random_gaussians, toy_camera, antialiased, fast):
             normals=True,
             antialiased=antialiased,
         )
-        return frame.rgb[keep], frame.alpha[keep], frame.depth[keep], frame.normals[keep], frame.features[keep]
+        return (
+            frame.rgb[keep],
+            frame.alpha[keep],
+            frame.depth[keep],
+            frame.normals[keep],
+            frame.features[keep],
+        )
 
     inputs = [camera.world_to_cam, background, features, *gaussians.tensors().values()]
     inputs = [t.detach().clone().requires_grad_() for t in inputs]

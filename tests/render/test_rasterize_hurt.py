@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 
@@ -105,7 +108,7 @@ def test_not_a_number_stays_where_it_is(random_gaussians, toy_camera, precision,
     for key, gradient in gradients.items():
         assert not gradient[~good].any(), f"a dropped Gaussian has a gradient of {key}"
         scale = expected[key].abs().max().item()
-        torch.testing.assert_close(gradient[good], expected[key], rtol=1e-5, atol=1e-6 * scale)
+        torch.testing.assert_close(gradient[good], expected[key], rtol=1e-4, atol=1e-5 * scale)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -158,3 +161,43 @@ def test_equal_depths_keep_the_order_of_the_gaussians(toy_camera, precision):
     torch.testing.assert_close(rgb, (weights * color).sum(), rtol=0, atol=2e-2)
     backwards = gaussians.select(torch.arange(n - 1, -1, -1, device=gaussians.device))
     assert rasterize(backwards, camera).rgb[4, 4, 0] > rgb + 0.1
+
+
+@pytest.fixture
+def poison(monkeypatch):
+    """Memory that torch hands out uninitialised is NaN (floats) or the largest number (integers)."""
+    was = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    yield
+    torch.use_deterministic_algorithms(was[0], warn_only=was[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*deterministic")
+def test_unwritten_memory_is_never_read(agrees, random_gaussians, toy_camera, precision, poison):
+    """Half of the Gaussians are culled, so half of the rows between the stages are poison."""
+    gaussians = random_gaussians(150, seed=16, **precision)
+    gaussians.means[::2, 1] -= 8  # behind the camera
+    assert torch.empty(4).isnan().all()
+    features = torch.rand(150, 5, generator=torch.Generator().manual_seed(0))
+    agrees(gaussians, toy_camera(41, 30), depth=True, normals=True, features=features)
+    agrees(random_gaussians(0, **precision), toy_camera(20, 10), depth=True)
+
+
+def test_cpu_results_do_not_depend_on_threads(random_gaussians, toy_camera):
+    """Bit for bit, gradients included: an interrupted run that resumes on other cores goes on as it was."""
+    results, threads = [], torch.get_num_threads()
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            gaussians = random_gaussians(3000, seed=17, scale=0.05).requires_grad_()
+            camera = toy_camera(90, 70)
+            pose = camera.world_to_cam.clone().requires_grad_()
+            frame = rasterize(gaussians, replace(camera, world_to_cam=pose), depth=True)
+            (frame.rgb.square().sum() + frame.depth.sum()).backward()
+            results.append([frame.rgb, pose.grad, *(t.grad for t in gaussians.tensors().values())])
+    finally:
+        torch.set_num_threads(threads)
+    for other in results[1:]:
+        for found, wanted in zip(other, results[0], strict=True):
+            assert torch.equal(found, wanted)

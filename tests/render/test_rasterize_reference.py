@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+
 from luxel.render.reference.bin_splats import TILE, bin_splats_reference
 from luxel.render.reference.project_gaussians import project_gaussians_reference
 from luxel.render.reference.rasterize import rasterize_reference
@@ -32,7 +33,9 @@ def naive_rasterize(gaussians, camera, background, dilation, max_alpha, antialia
         rotation = np.eye(3) + 2 * w * cross + 2 * cross @ cross  # Rodrigues
         covariance = rotation @ np.diag(np.exp(2 * g["log_scales"][n])) @ rotation.T
         slope_x = min(max(t[0] / t[2], -cx / fx - 0.15 * width / fx), (width - cx) / fx + 0.15 * width / fx)
-        slope_y = min(max(t[1] / t[2], -cy / fy - 0.15 * height / fy), (height - cy) / fy + 0.15 * height / fy)
+        slope_y = min(
+            max(t[1] / t[2], -cy / fy - 0.15 * height / fy), (height - cy) / fy + 0.15 * height / fy
+        )
         jacobian = np.array([[fx, 0, -fx * slope_x], [0, fy, -fy * slope_y]]) / t[2] @ world_to_cam[:3, :3]
         plain = jacobian @ covariance @ jacobian.T
         wide = plain + dilation * np.eye(2)
@@ -45,10 +48,16 @@ def naive_rasterize(gaussians, camera, background, dilation, max_alpha, antialia
         normal = rotation[:, g["log_scales"][n].argmin()]
         normal = normal * (-1 if normal @ direction > 0 else 1)
         mean = np.array([fx * t[0] / t[2] + cx, fy * t[1] / t[2] + cy])
-        splats.append((t[2], mean, np.linalg.inv(wide), opacity, np.concatenate([color, t[2:], normal, features[n]])))
+        splats.append(
+            (t[2], mean, np.linalg.inv(wide), opacity, np.concatenate([color, t[2:], normal, features[n]]))
+        )
     splats.sort(key=lambda s: s[0])
     values = np.zeros((height, width, 7 + features.shape[1]))
-    alphas, medians, counts = np.zeros((height, width)), np.zeros((height, width)), np.zeros((height, width), int)
+    alphas, medians, counts = (
+        np.zeros((height, width)),
+        np.zeros((height, width)),
+        np.zeros((height, width), int),
+    )
     for row in range(height):
         for column in range(width):
             left = 1.0
@@ -70,7 +79,9 @@ def naive_rasterize(gaussians, camera, background, dilation, max_alpha, antialia
 
 
 @pytest.mark.parametrize("antialiased", [False, True])
-@pytest.mark.parametrize("opacity_logit", [0.0, 5.0])  # 5: many pixels are capped, and end before the last splat
+@pytest.mark.parametrize(
+    "opacity_logit", [0.0, 5.0]
+)  # 5: many pixels are capped, and end before the last splat
 def test_agrees_with_a_loop_over_pixels(random_gaussians, toy_camera, antialiased, opacity_logit):
     gaussians = random_gaussians(40, seed=3, opacity_logit=opacity_logit, scale=0.2, dtype=D)
     camera = toy_camera(35, 18, off_centre=True, dtype=D)
@@ -121,7 +132,9 @@ def test_batch_is_its_cameras_one_by_one(random_gaussians, toy_camera):
     background = torch.rand(2, 3, dtype=D)
     batch = rasterize_reference(gaussians, type(cameras[0]).stack(cameras), background=background)
     for i, camera in enumerate(cameras):
-        torch.testing.assert_close(batch.rgb[i], rasterize_reference(gaussians, camera, background=background[i]).rgb)
+        torch.testing.assert_close(
+            batch.rgb[i], rasterize_reference(gaussians, camera, background=background[i]).rgb
+        )
 
 
 def test_gradients(random_gaussians, toy_camera):
@@ -142,7 +155,13 @@ def test_gradients(random_gaussians, toy_camera):
             features=features,
             antialiased=True,
         )
-        return frame.rgb[keep], frame.alpha[keep], frame.depth[keep], frame.normals[keep], frame.features[keep]
+        return (
+            frame.rgb[keep],
+            frame.alpha[keep],
+            frame.depth[keep],
+            frame.normals[keep],
+            frame.features[keep],
+        )
 
     inputs = [camera.world_to_cam, background, features, *gaussians.tensors().values()]
     inputs = [t.detach().clone().requires_grad_() for t in inputs]
@@ -166,7 +185,9 @@ def test_spherical_harmonics_are_orthonormal():
     angles = (np.arange(16) + 0.5) / 16 * 2 * np.pi
     ring = np.sqrt(1 - nodes**2)[:, None]
     z = np.broadcast_to(nodes[:, None], (8, 16))
-    directions = torch.from_numpy(np.stack([ring * np.cos(angles), ring * np.sin(angles), z], -1).reshape(-1, 3))
+    directions = torch.from_numpy(
+        np.stack([ring * np.cos(angles), ring * np.sin(angles), z], -1).reshape(-1, 3)
+    )
     weight = torch.from_numpy(np.repeat(weights, 16) * 2 * np.pi / 16)
     basis = sh_basis(directions, 3)
     gram = basis.T @ (basis * weight[:, None])

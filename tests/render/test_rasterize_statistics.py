@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from luxel.render.camera import Camera
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.bin_splats import bin_splats_reference
@@ -17,7 +18,9 @@ WIDTH, HEIGHT = 22, 13
 def expected(random_gaussians, toy_camera):
     """A scene, the weights of its loss, and per camera the statistics [N] by autograd of every pixel alone."""
     gaussians = random_gaussians(25, seed=21, scale=0.25, dtype=D)
-    camera = Camera.stack([toy_camera(WIDTH, HEIGHT, dtype=D), toy_camera(WIDTH, HEIGHT, eye=(3, 1, 1), dtype=D)])
+    camera = Camera.stack(
+        [toy_camera(WIDTH, HEIGHT, dtype=D), toy_camera(WIDTH, HEIGHT, eye=(3, 1, 1), dtype=D)]
+    )
     gaussians.requires_grad_()
     frame = rasterize_reference(gaussians, camera, depth=True)
     generator = torch.Generator().manual_seed(3)

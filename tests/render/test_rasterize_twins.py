@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from luxel.render import native
 
 SCRIPT = """
@@ -49,7 +50,9 @@ def test_twins_agree(tmp_path):
     if native.cpu_library().path.name != "libluxel_cpu_v3.so":
         pytest.skip("this processor, or LUXEL_CPU_LEVEL, rules out the x86-64-v3 twin")
     baseline, fast = run(1, tmp_path / "1.npz"), run(3, tmp_path / "3.npz")
-    assert str(baseline.pop("library")) == "libluxel_cpu.so" and str(fast.pop("library")) == "libluxel_cpu_v3.so"
+    assert (
+        str(baseline.pop("library")) == "libluxel_cpu.so" and str(fast.pop("library")) == "libluxel_cpu_v3.so"
+    )
     assert baseline.keys() == fast.keys() and len(baseline) == 24
     for name, wanted in baseline.items():
         found, tolerance = fast[name], 1e-4 if "float32" in name else 1e-12

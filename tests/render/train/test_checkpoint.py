@@ -166,3 +166,14 @@ def test_config_is_json(toy: Any, tmp_path: Path) -> None:
     toy.trainer(tmp_path / "run", about={"capture": "somewhere", "holdout": "every 6th"})
     body = json.loads((tmp_path / "run" / "config.json").read_text())
     assert body["capture"] == "somewhere" and set(body["versions"]) == {"luxel", "torch", "numpy"}
+
+
+def test_a_scene_that_cannot_be_written_loses_nothing_else(toy: Any, tmp_path: Path) -> None:
+    def export(_: Any, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    result = toy.trainer(tmp_path / "run", toy.config(steps=5), export=export).run(progress=False)
+    assert result.scene is None and result.checkpoint is not None and result.test_psnr is not None
+    assert any("scene.ply could not be written" in line and "No space left" in line for line in toy.said)
+    assert not list((tmp_path / "run").glob("*.ply")) and not list((tmp_path / "run").glob(".*.ply"))

@@ -20,8 +20,8 @@ from luxel.render.train.densify.default import DefaultStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 
 
-def test_learns_the_scene(toy: Any, tmp_path: Path) -> None:
-    trainer = toy.trainer(tmp_path / "run", toy.config(steps=300, save_renders=2))
+def test_learns_the_scene(toy: Any, tmp_path: Path, device: torch.device) -> None:
+    trainer = toy.trainer(tmp_path / "run", toy.config(steps=300, save_renders=2), device=device)
     before = trainer.evaluate().mean.psnr
     result = trainer.run(progress=False)
     assert result.reason == "steps" and result.step == 300
@@ -44,9 +44,11 @@ def test_learns_the_scene(toy: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "strategy", [DefaultStrategy(grow_grad2d=1e-5), McmcStrategy(cap_max=400)], ids=["default", "mcmc"]
 )
-def test_strategies_learn_and_change_the_count(toy: Any, tmp_path: Path, strategy: Any) -> None:
+def test_strategies_learn_and_change_the_count(
+    toy: Any, tmp_path: Path, strategy: Any, device: torch.device
+) -> None:
     config = toy.config(steps=300, strategy=strategy, max_gaussians=500, resolution=Resolution(1, 0.3, 16))
-    trainer = toy.trainer(tmp_path / "run", config)
+    trainer = toy.trainer(tmp_path / "run", config, device=device)
     before = trainer.evaluate().mean.psnr
     result = trainer.run(progress=False)
     assert result.test_psnr is not None and result.test_psnr > before + 5
@@ -223,6 +225,12 @@ def test_a_photograph_of_another_size_is_named(toy: Any, tmp_path: Path) -> None
     toy.train[3] = View("odd.png", wrong.camera, lambda: Pixels(np.zeros((3, 4, 3), np.uint8)))
     with pytest.raises(LuxelError, match=r"odd\.png.*\[3, 4, 3\].*\[40, 48, 3\]"):
         toy.trainer(tmp_path / "run")
+
+
+def test_streaming_trains_on_every_device(toy: Any, tmp_path: Path, device: torch.device) -> None:
+    trainer = toy.trainer(tmp_path / "run", toy.config(steps=100, images="stream"), device=device)
+    before = trainer.evaluate().mean.psnr
+    assert trainer.run(progress=False).test_psnr > before + 3
 
 
 def test_streaming_trains_the_same(toy: Any, tmp_path: Path, same_state: Any) -> None:

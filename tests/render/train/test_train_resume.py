@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
@@ -133,9 +134,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(toy_cutout: Any, tmp_path: Path) -> 
     assert toy_cutout.resume(tmp_path / "run").steps_done == step
 
 
-def test_a_finished_run_can_be_extended(toy: Any, tmp_path: Path) -> None:
-    first = toy.trainer(tmp_path / "run", toy.config(steps=30)).run(progress=False)
-    longer = toy.resume(tmp_path / "run", overrides={"steps": 150, "rates.means": 2e-4})
+def test_a_finished_run_can_be_extended(toy: Any, tmp_path: Path, device: torch.device) -> None:
+    first = toy.trainer(tmp_path / "run", toy.config(steps=30), device=device).run(progress=False)
+    longer = toy.resume(tmp_path / "run", device=device, overrides={"steps": 150, "rates.means": 2e-4})
     assert longer.config.rates.means == 2e-4 and longer.steps_done == 30
     result = longer.run(progress=False)
     assert result.reason == "steps" and result.step == 150
