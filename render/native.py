@@ -20,7 +20,12 @@ from torch import Tensor
 
 from luxel.render.errors import NativeError
 
-_SCALARS = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "float": ctypes.c_float, "double": ctypes.c_double}
+_SCALARS = {
+    "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+}
 _STRUCT = re.compile(r"typedef struct (luxel_\w+_args) \{(.*?)\} \1;", re.DOTALL)
 _FUNCTION = re.compile(r"LUXEL_API (int|int64_t) (luxel_\w+)\(const (luxel_\w+_args)\* args\);")
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
@@ -40,7 +45,9 @@ def native_folder() -> Path:
         folder = Path(chosen)
         if (folder / "abi.h").is_file():
             return folder
-        raise NativeError(f"LUXEL_NATIVE_DIR={chosen} holds no abi.h.", "Unset it, or point it at luxel/native.")
+        raise NativeError(
+            f"LUXEL_NATIVE_DIR={chosen} holds no abi.h.", "Unset it, or point it at luxel/native."
+        )
     try:
         for file in importlib.metadata.files("luxel") or []:
             if file.name == "abi.h" and file.parent.name == "native":
@@ -91,14 +98,18 @@ class Library:
         self._handle.luxel_last_error.restype = ctypes.c_char_p
         self._handle.luxel_abi_sizeof.restype = ctypes.c_int64
         if self._handle.luxel_abi_sha256().decode() != sha256:
-            raise NativeError(f"{path.name} was built for another version of luxel (its abi.h differs).", _REBUILD)
+            raise NativeError(
+                f"{path.name} was built for another version of luxel (its abi.h differs).", _REBUILD
+            )
         for name, struct in structs.items():
             size = self._handle.luxel_abi_sizeof(name.encode())
             if size != ctypes.sizeof(struct):
-                raise NativeError(f"{path.name} lays out {name} in {size} bytes, Python in {ctypes.sizeof(struct)}.")
+                raise NativeError(
+                    f"{path.name} lays out {name} in {size} bytes, Python in {ctypes.sizeof(struct)}."
+                )
         self._functions: dict[str, tuple[Any, type[ctypes.Structure]]] = {}
         for name, (result, struct) in functions.items():
-            function = getattr(self._handle, name)
+            function = getattr(self._handle, name)  # declared in the very header that was hashed above
             function.argtypes = [ctypes.c_void_p]
             function.restype = ctypes.c_int64 if result == "int64_t" else ctypes.c_int
             self._functions[name.removeprefix("luxel_")] = (function, structs[struct])
@@ -111,6 +122,10 @@ class Library:
         Raises:
             NativeError: the stage reported a failure.
         """
+        if stage not in self._functions:
+            raise NativeError(
+                f"{self.path.name} has no stage {stage}: it was built for another version.", _REBUILD
+            )
         function, struct = self._functions[stage]
         args = struct()
         args.dtype = 1 if dtype == torch.float64 else 0

@@ -58,7 +58,9 @@ class DensifyStatistics:
     data: Tensor
 
     @staticmethod
-    def zeros(count: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> DensifyStatistics:
+    def zeros(
+        count: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> DensifyStatistics:
         """Statistics of ``count`` primitives that no pass has seen yet."""
         return DensifyStatistics(torch.zeros(count, 4, device=device, dtype=dtype))
 
@@ -204,7 +206,7 @@ def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor |
     return torch.nn.functional.pad(colour, (0, values.shape[-1] - 3))
 
 
-def _blend_features(blend, features: Tensor, cameras: int) -> Tensor:  # noqa: ANN001
+def _blend_features(blend, features: Tensor, cameras: int) -> Tensor:
     """Blends [N, F] in groups of as many channels as a kernel takes, [C, H, W, F]."""
     parts = []
     for group in features.split(max(CHANNELS), dim=-1):

@@ -73,7 +73,9 @@ def _forward(
     median: bool,
     keep: bool,
 ) -> tuple[Tensor, ...]:
-    arguments = _arguments(splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute)
+    arguments = _arguments(
+        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute
+    )
     image, transmittance, last, contributors, median_depth, states = outputs = _fake(
         splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute, median, keep
     )
@@ -137,7 +139,9 @@ def _backward(
     g_image: Tensor,
     g_transmittance: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    arguments = _arguments(splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute)
+    arguments = _arguments(
+        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute
+    )
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
     sizes = {
@@ -182,7 +186,9 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 
 
 def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
-    splats, values, background, instances, ranges, plan, image, transmittance, last, states = ctx.saved_tensors
+    splats, values, background, instances, ranges, plan, image, transmittance, last, states = (
+        ctx.saved_tensors
+    )
     if g_image is None:
         g_image = splats.new_zeros(*transmittance.shape, values.shape[2])
     g_splats, g_values, g_background = torch.ops.luxel.blend_gaussians_bwd(

@@ -69,7 +69,9 @@ def _check(
 
 def _arguments(tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> dict[str, Any]:
     """The fields of luxel_project_gaussians_args that forward and backward share."""
-    named = dict(zip((*_PARAMETERS, "world_to_cam", "intrinsics"), (t.contiguous() for t in tensors), strict=True))
+    named = dict(
+        zip((*_PARAMETERS, "world_to_cam", "intrinsics"), (t.contiguous() for t in tensors), strict=True)
+    )
     width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals = options
     stride = named["sh_rest"].shape[1]
     return named | {

@@ -46,7 +46,13 @@ class Gaussians:
 
     def __post_init__(self) -> None:
         n = self.means.shape[0]
-        wanted = {"means": (n, 3), "quats": (n, 4), "log_scales": (n, 3), "opacity_logits": (n,), "sh_dc": (n, 3)}
+        wanted = {
+            "means": (n, 3),
+            "quats": (n, 4),
+            "log_scales": (n, 3),
+            "opacity_logits": (n,),
+            "sh_dc": (n, 3),
+        }
         for name, shape in wanted.items():
             if tuple(getattr(self, name).shape) != shape:
                 raise ValueError(f"{name} must be {list(shape)}, got {list(getattr(self, name).shape)}")

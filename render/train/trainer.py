@@ -110,7 +110,7 @@ class Trainer:
         self._saved_at, self._saved_when = self.steps_done if start else -1, time.monotonic()
         stream = self._plan_memory()
         order = ViewOrder(len(self.train_views), config.seed)
-        self.dataset = Dataset(self.train_views, order, self.device, stream=stream)
+        self.dataset = self._open_dataset(order, stream)
         wanted = config.resolution.halvings
         self._halvings = halvings_possible(self.train_views, wanted, config.resolution.smallest)
         self.background = config.background
@@ -536,6 +536,18 @@ class Trainer:
             self._start_statistics()
             self.say(f"Starting from {self.cap:,} of the points.")
         return found.images == "stream"
+
+    def _open_dataset(self, order: ViewOrder, stream: bool) -> Dataset:
+        """Puts the photographs on the device; where the estimate was wrong, they are streamed after all."""
+        try:
+            return Dataset(self.train_views, order, self.device, stream=stream)
+        except (RuntimeError, MemoryError) as error:
+            if stream or not limits.is_out_of_memory(error):
+                raise
+        self.say("The photographs do not fit into memory: they are sent step by step.")
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return Dataset(self.train_views, order, self.device, stream=True)
 
     def _restore(self, start: checkpoints.Checkpoint) -> None:
         tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}

@@ -16,6 +16,7 @@ from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.rasterize import rasterize
 from luxel.render.train.config import Loss, Resolution
+from luxel.render.train.dataset import Photo
 from luxel.render.train.densify.default import DefaultStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 
@@ -186,6 +187,17 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
     assert ["sent step by step" in about[0], "held at 300" in about[1], "270 Gaussians stay" in about[2]] == [
         True
     ] * 3
+
+
+def test_streams_where_the_upload_fails(toy: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    def full(photo: Photo, device: torch.device) -> Photo:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(Photo, "to", full)
+    trainer = toy.trainer(tmp_path / "run")
+    monkeypatch.undo()
+    assert trainer.dataset.streaming and any("do not fit into memory" in line for line in toy.said)
+    assert trainer.run(progress=False).step == 60
 
 
 def test_gives_up_where_giving_way_does_not_help(toy: Any, tmp_path: Path) -> None:
