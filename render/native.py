@@ -114,6 +114,10 @@ class Library:
             function.restype = ctypes.c_int64 if result == "int64_t" else ctypes.c_int
             self._functions[name.removeprefix("luxel_")] = (function, structs[struct])
 
+    def cpu_level(self) -> int:
+        """The level of x86-64 that this processor runs: 3 or 1."""
+        return self._handle.luxel_cpu_level()
+
     def call(self, stage: str, device: torch.device, dtype: torch.dtype, **arguments: Any) -> int:
         """Runs a stage on torch's current stream of ``device``.
 
@@ -147,14 +151,30 @@ class Library:
 
 @functools.cache
 def cpu_library() -> Library:
-    """The CPU twin that fits this processor: x86-64-v3 where it can run, else the baseline."""
+    """The CPU twin that fits this processor: x86-64-v3 where it can run, else the baseline.
+
+    ``LUXEL_CPU_LEVEL=1`` asks for the baseline.
+    """
     folder = native_folder()
     baseline = Library(folder / "libluxel_cpu.so", "cpu")
     fast = folder / "libluxel_cpu_v3.so"
-    level = int(os.environ.get("LUXEL_CPU_LEVEL", "3"))
-    if level >= 3 and fast.is_file() and baseline._handle.luxel_cpu_level() >= 3:
-        return Library(fast, "cpu")
-    return baseline
+    wanted = int(os.environ.get("LUXEL_CPU_LEVEL", "3"))
+    return Library(fast, "cpu") if min(baseline.cpu_level(), wanted) >= 3 and fast.is_file() else baseline
+
+
+def keep_freed_memory() -> None:
+    """Lets this process reuse large blocks of host memory instead of returning them (glibc; elsewhere nothing).
+
+    A training step on the CPU allocates the same large tensors again and again; by default each comes as fresh
+    pages that the kernel clears first, a tenth of the time of a step.
+    """
+    mmap_threshold, trim_threshold = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(mmap_threshold, 1 << 30)
+    mallopt(trim_threshold, 1 << 30)
 
 
 @functools.cache

@@ -1,9 +1,10 @@
-// CPU twin of blend_gaussians.cu: one task per tile, the inner loop vectorised over the 16 pixels of a row.
+// CPU twin of blend_gaussians.cu: one task per tile, vectors of pixels of a row at a time.
 //
-// Branches on alpha are 0/1 masks so that the loop vectorises. Gradients of one (tile, splat) pair are summed within
+// Branches on alpha are masks. Gradients of one (tile, splat) pair are summed within
 // the task and stored per instance; a second pass adds them per splat in a fixed order, so that the result depends
 // neither on the number of threads nor on their timing.
 #include "../abi.h"
+#include "../math/simd.h"
 #include "../math/splat.h"
 #include "error.h"
 #include "project_gaussians.h"
@@ -41,29 +42,39 @@ int64_t tile_count(const luxel_blend_gaussians_args& args) {
   return static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
 }
 
-// Rows of the tile that the splat can reach, [first, last].
-template <typename T> void reachable_rows(const T* splat, const Tile<T>& tile, int& first, int& last) {
-  const SplatEllipse<T> e = SplatEllipse<T>::of(splat);
-  const T top = e.y - e.extent_y - T(0.5) - T(tile.y0), bottom = e.y + e.extent_y - T(0.5) - T(tile.y0);
-  first = static_cast<int>(clamp(ceil_of(top), T(0), T(kSide)));
-  last = static_cast<int>(clamp(floor_of(bottom), T(-1), T(tile.rows - 1)));
-}
+// The box of pixels of the tile that the splat can reach: rows [row, last_row], columns [column, last_column], where
+// column is rounded down to whole vectors. Empty where last_row < row.
+template <typename T> struct Reach {
+  int row, last_row, column, last_column;
+
+  Reach(const T* splat, const Tile<T>& tile) {
+    const SplatEllipse<T> e = SplatEllipse<T>::of(splat);
+    const T x = e.x - T(0.5) - T(tile.x0), y = e.y - T(0.5) - T(tile.y0);
+    row = static_cast<int>(clamp(ceil_of(y - e.extent_y), T(0), T(kSide)));
+    last_row = static_cast<int>(clamp(floor_of(y + e.extent_y), T(-1), T(tile.rows - 1)));
+    column = static_cast<int>(clamp(ceil_of(x - e.extent_x), T(0), T(kSide))) / kLanes<T> * kLanes<T>;
+    last_column = static_cast<int>(clamp(floor_of(x + e.extent_x), T(-1), T(tile.columns - 1)));
+  }
+};
 
 template <typename T, int D, bool kMedian> void forward_tile(const luxel_blend_gaussians_args& args, int64_t index) {
+  using V = Vector<T>;
+  constexpr int W = kLanes<T>;
   const Tile<T> tile(args, index);
   const T* splats = in<T>(args.splats);
   const T* values = in<T>(args.values);
   const T max_alpha = T(args.max_alpha);
-  alignas(64) T transmittance[kPixels], alive[kPixels], sums[D][kPixels], median[kMedian ? kPixels : 1];
-  alignas(64) int32_t last[kPixels], seen[kPixels];
+  // last counts within the list: exact in T
+  alignas(64) T transmittance[kPixels], alive[kPixels], sums[D][kPixels], last[kPixels], seen[kPixels];
+  alignas(64) T median[kMedian ? kPixels : 1];
   for (int p = 0; p < kPixels; ++p) {
     transmittance[p] = T(1);
     alive[p] = p % kSide < tile.columns && p / kSide < tile.rows ? T(1) : T(0);
-    last[p] = 0;
   }
   std::memset(sums, 0, sizeof sums);
-  std::memset(median, 0, sizeof median);
+  std::memset(last, 0, sizeof last);
   std::memset(seen, 0, sizeof seen);
+  std::memset(median, 0, sizeof median);
   for (int32_t i = tile.begin; i < tile.end; ++i) {
     if ((i - tile.begin) % 16 == 15) {
       T living = T(0);
@@ -72,30 +83,32 @@ template <typename T, int D, bool kMedian> void forward_tile(const luxel_blend_g
     }
     const int64_t id = args.instances[i];
     const GaussianPolicy<T> g = GaussianPolicy<T>::load(splats + LUXEL_SPLAT * id);
-    const T depth = splats[LUXEL_SPLAT * id + 3];
+    const T depth = splats[LUXEL_SPLAT * id + 3], number = T(i - tile.begin + 1);
     const T* value = values + D * id;
-    int row, last_row;
-    reachable_rows(splats + LUXEL_SPLAT * id, tile, row, last_row);
-    for (; row <= last_row; ++row) {
-      const T dy = T(tile.y0 + row) + T(0.5) - g.y, first_dx = T(tile.x0) + T(0.5) - g.x;
-      const int base = row * kSide;
-#pragma omp simd
-      for (int column = 0; column < kSide; ++column) {
-        const int p = base + column;
-        const T power = g.power(first_dx + T(column), dy);
-        const T alpha = smaller(max_alpha, g.opacity * exp_of(-power));
-        const T before = transmittance[p];
-        const T after = before * (T(1) - alpha);
-        const bool hit = (power >= T(0)) & (alpha >= T(kMinAlpha)) & (alive[p] > T(0));
-        const bool stop = hit & (after <= T(kMinTransmittance));
-        const bool counts = hit & !stop;
-        alive[p] = stop ? T(0) : alive[p];
-        const T weight = counts ? alpha * before : T(0);
-        for (int d = 0; d < D; ++d) sums[d][p] += weight * value[d];
-        transmittance[p] = counts ? after : before;
-        last[p] = counts ? i + 1 : last[p];
-        seen[p] += counts ? 1 : 0;
-        if (kMedian) median[p] = counts & (before > T(0.5)) & (after <= T(0.5)) ? depth : median[p];
+    const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>();
+    const Reach<T> reach(splats + LUXEL_SPLAT * id, tile);
+    for (int row = reach.row; row <= reach.last_row; ++row) {
+      const T dy = T(tile.y0 + row) + T(0.5) - g.y;
+      for (int column = reach.column; column <= reach.last_column; column += W) {
+        const int p = row * kSide + column;
+        const V power = g.power(first_dx + T(column), dy);
+        V alpha = g.opacity * exp_vector(-power);
+        alpha = alpha > max_alpha ? broadcast(max_alpha) : alpha;
+        const V living = load_vector(alive + p), before = load_vector(transmittance + p);
+        const Mask<T> hit = (power >= T(0)) & (alpha >= T(kMinAlpha)) & (living > T(0));
+        if (!any_lane<T>(hit)) continue;
+        const V after = before * (T(1) - alpha);
+        const Mask<T> stop = hit & (after <= T(kMinTransmittance)), counts = hit & ~stop;
+        const V zero = {}, weight = counts ? alpha * before : zero;
+        store_vector(alive + p, stop ? zero : living);
+        for (int d = 0; d < D; ++d) store_vector(sums[d] + p, load_vector(sums[d] + p) + weight * value[d]);
+        store_vector(transmittance + p, counts ? after : before);
+        store_vector(last + p, counts ? broadcast(number) : load_vector(last + p));
+        store_vector(seen + p, load_vector(seen + p) + (counts ? broadcast(T(1)) : zero));
+        if (kMedian) {
+          const Mask<T> half = counts & (before > T(0.5)) & (after <= T(0.5));
+          store_vector(median + p, half ? broadcast(depth) : load_vector(median + p));
+        }
       }
     }
   }
@@ -107,8 +120,8 @@ template <typename T, int D, bool kMedian> void forward_tile(const luxel_blend_g
       T* image = out<T>(args.image) + (pixel + column) * D;
       for (int d = 0; d < D; ++d) image[d] = sums[d][p] + (background ? transmittance[p] * background[d] : T(0));
       out<T>(args.transmittance)[pixel + column] = transmittance[p];
-      args.last[pixel + column] = last[p];
-      args.contributors[pixel + column] = seen[p];
+      args.last[pixel + column] = last[p] > T(0) ? tile.begin + static_cast<int32_t>(last[p]) : 0;
+      args.contributors[pixel + column] = static_cast<int32_t>(seen[p]);
       if (kMedian) out<T>(args.median_depth)[pixel + column] = median[p];
     }
   }
@@ -117,19 +130,20 @@ template <typename T, int D, bool kMedian> void forward_tile(const luxel_blend_g
 // Per instance: gradients of x, y, opacity, |x|, a, b, c, |y| as in g_splats, then of the D values.
 template <typename T, int D, bool kAbsolute>
 void backward_tile(const luxel_blend_gaussians_args& args, int64_t index, T* rows, T* g_background) {
+  using V = Vector<T>;
+  constexpr int W = kLanes<T>;
   const Tile<T> tile(args, index);
   const T* splats = in<T>(args.splats);
   const T* values = in<T>(args.values);
   const T* background = args.background ? in<T>(args.background) + D * tile.camera : nullptr;
   const T max_alpha = T(args.max_alpha);
   // behind: the loss's slope along what lies behind the current splat, sum_c g_c S_c
-  alignas(64) T transmittance[kPixels], behind[kPixels], g_image[D][kPixels];
-  alignas(64) int32_t last[kPixels];
+  alignas(64) T transmittance[kPixels], behind[kPixels], last[kPixels], g_image[D][kPixels];
   std::memset(g_image, 0, sizeof g_image);
   for (int p = 0; p < kPixels; ++p) {
     transmittance[p] = T(1);
     behind[p] = T(0);
-    last[p] = 0;
+    last[p] = T(0);
   }
   int32_t end = tile.begin;
   for (int row = 0; row < tile.rows; ++row) {
@@ -137,8 +151,8 @@ void backward_tile(const luxel_blend_gaussians_args& args, int64_t index, T* row
     for (int column = 0; column < tile.columns; ++column) {
       const int p = row * kSide + column;
       transmittance[p] = in<T>(args.transmittance)[pixel + column];
-      last[p] = args.last[pixel + column];
-      end = larger(end, last[p]);
+      last[p] = T(larger(args.last[pixel + column] - tile.begin, 0));
+      end = larger(end, args.last[pixel + column]);
       T slope = args.g_transmittance ? in<T>(args.g_transmittance)[pixel + column] : T(0);
       for (int d = 0; d < D; ++d) {
         const T g = in<T>(args.g_image)[(pixel + column) * D + d];
@@ -156,54 +170,46 @@ void backward_tile(const luxel_blend_gaussians_args& args, int64_t index, T* row
   for (int32_t i = end - 1; i >= tile.begin; --i) {
     const int64_t id = args.instances[i];
     const GaussianPolicy<T> g = GaussianPolicy<T>::load(splats + LUXEL_SPLAT * id);
+    const T number = T(i - tile.begin);
     const T* value = values + D * id;
-    alignas(64) T lanes[kWidth][kSide];
-    std::memset(lanes, 0, sizeof lanes);
-    int row, last_row;
-    reachable_rows(splats + LUXEL_SPLAT * id, tile, row, last_row);
-    for (; row <= last_row; ++row) {
-      const T dy = T(tile.y0 + row) + T(0.5) - g.y, first_dx = T(tile.x0) + T(0.5) - g.x;
-      const int base = row * kSide;
-#pragma omp simd
-      for (int column = 0; column < kSide; ++column) {
-        const int p = base + column;
-        const T dx = first_dx + T(column);
-        const T power = g.power(dx, dy);
-        const T falloff = exp_of(-power);
-        const T raw = g.opacity * falloff;
-        const T alpha = smaller(max_alpha, raw);
-        const bool counts = (power >= T(0)) & (alpha >= T(kMinAlpha)) & (i < last[p]);
-        const T mask = counts ? T(1) : T(0);
-        const T inverse = T(1) / (T(1) - mask * alpha);
-        const T before = transmittance[p] * inverse;
-        const T weight = mask * alpha * before;
-        T slope = T(0);  // of the loss along this splat's value
+    const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>(), zero = {};
+    V g_splat[6] = {}, g_absolute[2] = {}, g_value[D] = {};
+    const Reach<T> reach(splats + LUXEL_SPLAT * id, tile);
+    for (int row = reach.row; row <= reach.last_row; ++row) {
+      const T dy = T(tile.y0 + row) + T(0.5) - g.y;
+      for (int column = reach.column; column <= reach.last_column; column += W) {
+        const int p = row * kSide + column;
+        const V dx = first_dx + T(column);
+        const V power = g.power(dx, dy);
+        const V falloff = exp_vector(-power);
+        const V raw = g.opacity * falloff;
+        V alpha = raw > max_alpha ? broadcast(max_alpha) : raw;
+        const Mask<T> counts = (power >= T(0)) & (alpha >= T(kMinAlpha)) & (load_vector(last + p) > number);
+        if (!any_lane<T>(counts)) continue;
+        alpha = counts ? alpha : zero;
+        const V inverse = T(1) / (T(1) - alpha);
+        const V before = load_vector(transmittance + p) * inverse, further = load_vector(behind + p);
+        const V weight = alpha * before;
+        V slope = zero;  // of the loss along this splat's value
         for (int d = 0; d < D; ++d) {
-          slope += g_image[d][p] * value[d];
-          lanes[LUXEL_SPLAT + d][column] += weight * g_image[d][p];
+          const V g_channel = load_vector(g_image[d] + p);
+          slope += g_channel * value[d];
+          g_value[d] += weight * g_channel;
         }
-        const T g_alpha = mask * (raw <= max_alpha ? before * slope - behind[p] * inverse : T(0));
-        behind[p] += weight * slope;
-        transmittance[p] = before;
-        const GaussianPolicy<T> grad = g.alpha_vjp(dx, dy, falloff, g_alpha);
-        lanes[0][column] += grad.x;
-        lanes[1][column] += grad.y;
-        lanes[2][column] += grad.opacity;
-        lanes[4][column] += grad.a;
-        lanes[5][column] += grad.b;
-        lanes[6][column] += grad.c;
-        if (kAbsolute) {
-          lanes[3][column] += grad.x < T(0) ? -grad.x : grad.x;
-          lanes[7][column] += grad.y < T(0) ? -grad.y : grad.y;
-        }
+        const V g_alpha = counts & (raw <= max_alpha) ? before * slope - further * inverse : zero;
+        store_vector(behind + p, further + weight * slope);
+        store_vector(transmittance + p, before);
+        const GaussianPolicy<V> one = g.alpha_vjp(dx, dy, falloff, g_alpha);
+        const V grad[6] = {one.x, one.y, one.opacity, one.a, one.b, one.c};
+        for (int k = 0; k < 6; ++k) g_splat[k] += grad[k];
+        if (kAbsolute)
+          for (int k = 0; k < 2; ++k) g_absolute[k] += grad[k] < T(0) ? -grad[k] : grad[k];
       }
     }
     T* target = rows + static_cast<int64_t>(kWidth) * i;
-    for (int k = 0; k < kWidth; ++k) {
-      T sum = T(0);
-      for (int column = 0; column < kSide; ++column) sum += lanes[k][column];
-      target[k] = sum;
-    }
+    for (int k = 0; k < 6; ++k) target[k < 3 ? k : k + 1] = sum_lanes<T>(g_splat[k]);
+    for (int k = 0; k < 2; ++k) target[4 * k + 3] = kAbsolute ? sum_lanes<T>(g_absolute[k]) : T(0);
+    for (int d = 0; d < D; ++d) target[LUXEL_SPLAT + d] = sum_lanes<T>(g_value[d]);
   }
 }
 

@@ -15,18 +15,19 @@ template <typename T> struct GaussianPolicy {
 
   static LUXEL_HD GaussianPolicy load(const T* splat) { return {splat[0], splat[1], splat[2], splat[4], splat[5], splat[6]}; }
 
-  LUXEL_HD T power(T dx, T dy) const { return T(0.5) * (a * dx * dx + c * dy * dy) + b * dx * dy; }
+  // V: T, or a vector of T that holds several pixels.
+  template <typename V> LUXEL_HD V power(V dx, T dy) const {
+    return T(0.5) * a * dx * dx + (T(0.5) * c * dy * dy + b * dy * dx);
+  }
 
   // Gradient of g_alpha by x, y, opacity and the conic, where alpha = opacity * falloff, falloff = exp(-power).
-  // Returned by value: an array behind a pointer would keep the CPU's inner loop from vectorising.
-  LUXEL_HD GaussianPolicy alpha_vjp(T dx, T dy, T falloff, T g_alpha) const {
-    const T g_power = -opacity * falloff * g_alpha;
-    return {g_power * (-(a * dx + b * dy)),  // dx = pixel - x
-            g_power * (-(c * dy + b * dx)),
-            falloff * g_alpha,
-            g_power * T(0.5) * dx * dx,
-            g_power * dx * dy,
-            g_power * T(0.5) * dy * dy};
+  // By value: an array behind a pointer would keep the CPU's inner loop out of registers.
+  template <typename V> LUXEL_HD GaussianPolicy<V> alpha_vjp(V dx, T dy, V falloff, V g_alpha) const {
+    const V g_opacity = falloff * g_alpha;
+    const V g_power = -opacity * g_opacity;
+    const V g_dx = g_power * dx;  // dx = pixel - x
+    return {-(a * g_dx + b * dy * g_power), -(c * dy * g_power + b * g_dx), g_opacity,
+            T(0.5) * g_dx * dx,             dy * g_dx,                      T(0.5) * dy * dy * g_power};
   }
 };
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
+from luxel.render.native import keep_freed_memory
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.train import checkpoint as checkpoints
@@ -82,6 +83,8 @@ class Trainer:
         if config.target_psnr is not None and not test_views:
             raise LuxelError("target_psnr needs held-out views, but there are none.", "Hold some views out.")
         self.config, self.device = config, torch.device(device)
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self.train_views, self.test_views = list(train_views), list(test_views)
         self._display = ProgressDisplay()
         self.say = say or self._display.say
@@ -374,7 +377,8 @@ class Trainer:
 
     def _rates(self, means_rate: float, progress: float) -> dict[str, float]:
         rates = self.config.rates
-        fall = schedules.exponential(1.0, rates.final_factor, progress)
+        late = max(0.0, progress - rates.final_from) / max(1e-9, 1 - rates.final_from)
+        fall = schedules.exponential(1.0, rates.final_factor, late)
         names = ("quats", "log_scales", "opacity_logits", "sh_dc", "sh_rest")
         return {"means": means_rate} | {name: getattr(rates, name) * fall for name in names}
 

@@ -2,7 +2,8 @@
 
 With a GPU: the rasterizer on every row of `scenes_for_bench.ROWS`, beside gsplat where it is installed; the
 data folder is LUXEL_BENCH_DATA, else `splats` beside the captures (LUXEL_SHARED, or ../shared). Without one,
-or without the data: small random scenes on the CPU. Results go to tests/bench/results.
+or without the data: small random scenes on the CPU. Then the loss and the optimiser. Results go to
+tests/bench/results. Arguments go to the rasterizer's script, which then runs alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
-    """Runs the fitting script in a process of its own and passes its exit status on."""
+    """Runs the fitting scripts, each in a process of its own; the worst exit status."""
     shared = Path(os.environ.get("LUXEL_SHARED", HERE.parents[2] / "shared"))
     data = Path(os.environ.get("LUXEL_BENCH_DATA", shared / "splats"))
     arguments = sys.argv[1:]
@@ -27,7 +28,10 @@ def main() -> int:
     else:
         print(f"No GPU, or no data in {data}: timing the CPU backend on random scenes.", flush=True)
         script = [HERE / "raster_on_cpu.py", "--out", HERE / "results"]
-    return subprocess.run([sys.executable, *map(str, script), *arguments]).returncode
+    scripts = [script, [HERE / "bench_loss.py", "--out", HERE / "results"]]
+    if arguments:  # meant for the rasterizer's
+        scripts = [[*script, *arguments]]
+    return max(subprocess.run([sys.executable, *map(str, command)]).returncode for command in scripts)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Annotated
 import tyro
 
 from luxel.render.errors import LuxelError
+from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import Capture
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
 from luxel.viewer.progress import opening
@@ -52,9 +53,16 @@ class ViewScene:
             name=self.scene.resolve().stem if self.scene.is_file() else self.scene.resolve().name,
             up=capture.up if capture else None,
             background=(1.0, 1.0, 1.0) if capture and capture.cutout else (0.0, 0.0, 0.0),
+            antialiased=self._trained_antialiased(),
         )
         print(f"{self.scene}: {gaussians.count:,} Gaussians on {device}")
         return serve_until_interrupted(start_viewer(session, self.serve))
+
+    def _trained_antialiased(self) -> bool:
+        """Whether the scene comes from a run that was trained so."""
+        if not self.scene.is_dir() or not (self.scene / "config.json").is_file():
+            return False
+        return RunFolder.read_config(self.scene)[0].antialiased
 
     def _photographs(self) -> Capture | None:
         """The capture to show; a scene is shown without it where it is gone, unless it was asked for."""

@@ -1,0 +1,81 @@
+// Vectors of as many pixels as the compilation target handles at once, by the compiler's vector extension. CPU only.
+#pragma once
+
+#include "hd.h"
+
+#include <cstring>
+
+namespace luxel {
+
+#if defined(__AVX__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <typename T> struct Simd;
+template <> struct Simd<float> {
+  typedef float Vector __attribute__((vector_size(kVectorBytes)));
+  typedef int32_t Mask __attribute__((vector_size(kVectorBytes)));
+};
+template <> struct Simd<double> {
+  typedef double Vector __attribute__((vector_size(kVectorBytes)));
+  typedef int64_t Mask __attribute__((vector_size(kVectorBytes)));
+};
+template <typename T> using Vector = typename Simd<T>::Vector;
+template <typename T> using Mask = typename Simd<T>::Mask;
+template <typename T> constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+template <typename T> LUXEL_HD Vector<T> load_vector(const T* p) {
+  Vector<T> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <typename T> LUXEL_HD void store_vector(T* p, Vector<T> v) { std::memcpy(p, &v, sizeof v); }
+
+template <typename T> LUXEL_HD Vector<T> broadcast(T x) { return x - Vector<T>{}; }
+template <typename T> LUXEL_HD Vector<T> lane_numbers() {
+  Vector<T> v;
+  for (int i = 0; i < kLanes<T>; ++i) v[i] = static_cast<T>(i);
+  return v;
+}
+template <typename T> LUXEL_HD T sum_lanes(Vector<T> v) {
+  alignas(kVectorBytes) T lanes[kLanes<T>];
+  std::memcpy(lanes, &v, sizeof v);
+  for (int width = kLanes<T> / 2; width >= 1; width /= 2)
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  return lanes[0];
+}
+template <typename T> LUXEL_HD bool any_lane(Mask<T> mask) {
+  int64_t words[kVectorBytes / 8], seen = 0;
+  std::memcpy(words, &mask, sizeof mask);
+  for (const int64_t word : words) seen |= word;
+  return seen != 0;
+}
+
+// exp lane by lane: for float the polynomial of exp_of (hd.h).
+LUXEL_HD Vector<double> exp_vector(Vector<double> x) {
+  for (int i = 0; i < kLanes<double>; ++i) x[i] = exp(x[i]);
+  return x;
+}
+LUXEL_HD Vector<float> exp_vector(Vector<float> x) {
+  x = x < -87.0f ? broadcast(-87.0f) : x;
+  x = x > 88.0f ? broadcast(88.0f) : x;
+  const Vector<float> shifted = x * 1.44269504088896341f + 12582912.0f;
+  const Vector<float> n = shifted - 12582912.0f;
+  const Vector<float> r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Vector<float> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  Mask<float> bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits - 0x4B400000 + 127) << 23;
+  Vector<float> scale;
+  std::memcpy(&scale, &bits, sizeof scale);
+  return p * scale;
+}
+
+}  // namespace luxel
