@@ -16,13 +16,10 @@ namespace luxel {
 namespace {
 
 // Tunables of this kernel family.
-#ifndef LUXEL_AHEAD
-#define LUXEL_AHEAD 4
-#endif
 // The longest list bounds the forward pass, so there a thread has one pixel; the backward pass is bound by its
 // reductions, which two pixels of a thread share.
 constexpr int kBackwardPixels = 2;
-constexpr int kAhead = LUXEL_AHEAD; // splats whose alpha is computed at once, ahead of blending them one by one
+constexpr int kAhead = 4;  // splats whose alpha is computed at once, ahead of blending them one by one
 constexpr int kBatch = LUXEL_PIECE;
 
 // How R pixels per thread lie in a tile: a warp has 8 x 4R of them.
@@ -143,7 +140,7 @@ __device__ float* state_of(const luxel_blend_gaussians_args& args, const Place<R
 }
 
 template <int D, bool kMedian>
-__global__ void __launch_bounds__(LUXEL_TILE * LUXEL_TILE) blend_gaussians_fwd_kernel(const luxel_blend_gaussians_args args) {
+__global__ void __launch_bounds__(Shape<1>::kThreads) blend_gaussians_fwd_kernel(const luxel_blend_gaussians_args args) {
   __shared__ Batch<D> batch;
   const int tile = args.plan[blockIdx.x];
   const Place<1> at(args, tile);
@@ -369,7 +366,7 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
 
 template <int D> void forward(const luxel_blend_gaussians_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
-  constexpr int kThreads = LUXEL_TILE * LUXEL_TILE;
+  constexpr int kThreads = Shape<1>::kThreads;
   const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
   if (args.median_depth)
     blend_gaussians_fwd_kernel<D, true><<<static_cast<unsigned>(tiles), kThreads, 0, stream>>>(args);
