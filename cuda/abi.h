@@ -113,11 +113,12 @@ typedef struct luxel_bin_splats_args {
 LUXEL_API int64_t luxel_bin_splats_workspace(const luxel_bin_splats_args* args); /* pointers are not looked at */
 LUXEL_API int luxel_bin_splats(const luxel_bin_splats_args* args);
 
-/* blend_gaussians: front-to-back alpha blending of splat values per pixel.
+/* blend_<primitive>: front-to-back alpha blending of primitives' values per pixel; one struct for all primitives,
+ * which differ in what a row of splats holds.
  *
  * image = sum_i T_i alpha_i value_i + T_end background; alpha_i is capped at max_alpha, skipped under 1/255,
  * and a pixel ends before T would fall to 1e-4. */
-typedef struct luxel_blend_gaussians_args {
+typedef struct luxel_blend_args {
   int32_t dtype;
   int32_t device;
   void* stream;
@@ -150,10 +151,10 @@ typedef struct luxel_blend_gaussians_args {
   void* g_background;         /* bwd out  real [C,D] optional; added to, zeroed by the caller */
   void* workspace;            /* bwd  luxel_blend_gaussians_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
-} luxel_blend_gaussians_args;
-LUXEL_API int64_t luxel_blend_gaussians_workspace(const luxel_blend_gaussians_args* args); /* for bwd */
-LUXEL_API int luxel_blend_gaussians_fwd(const luxel_blend_gaussians_args* args);
-LUXEL_API int luxel_blend_gaussians_bwd(const luxel_blend_gaussians_args* args);
+} luxel_blend_args;
+LUXEL_API int64_t luxel_blend_gaussians_workspace(const luxel_blend_args* args); /* for bwd */
+LUXEL_API int luxel_blend_gaussians_fwd(const luxel_blend_args* args);
+LUXEL_API int luxel_blend_gaussians_bwd(const luxel_blend_args* args);
 
 /* photometric_loss: (1 - ssim_weight) L1 + ssim_weight (1 - SSIM) (Wang et al. 2004; 11 taps, sigma 1.5).
  *
@@ -207,7 +208,7 @@ LUXEL_API int luxel_adam(const luxel_adam_args* args);
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
   X(luxel_bin_splats_args)         \
-  X(luxel_blend_gaussians_args)  \
+  X(luxel_blend_args)  \
   X(luxel_photometric_loss_args)   \
   X(luxel_adam_args)
 

@@ -29,31 +29,25 @@ LUXEL_HD double ceil_of(double x) { return ceil(x); }
 LUXEL_HD float log_of(float x) { return logf(x); }
 LUXEL_HD double log_of(double x) { return log(x); }
 
-// exp: on the GPU the hardware's; on the CPU a polynomial that the compiler can vectorise (relative error
-// 2e-7 over [-87, 88], inputs below flush to e^-87). Double keeps the library's function.
-LUXEL_HD double exp_of(double x) { return exp(x); }
-LUXEL_HD float exp_of(float x) {
+// a b + c; on the GPU in one rounding, so that forward and backward kernels agree to the bit.
+LUXEL_HD double fused(double a, double b, double c) { return a * b + c; }
+LUXEL_HD float fused(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
-  return __expf(x);
+  return fmaf(a, b, c);
 #else
-  x = x < -87.0f ? -87.0f : x;
-  x = x > 88.0f ? 88.0f : x;
-  const float shifted = x * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: the low bits hold round(x / ln 2)
-  const float n = shifted - 12582912.0f;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  int32_t bits;
-  __builtin_memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits - 0x4B400000 + 127) << 23;
-  float scale;
-  __builtin_memcpy(&scale, &bits, sizeof scale);
-  return p * scale;
+  return a * b + c;
+#endif
+}
+
+// 2^x, once per pixel and primitive: on the GPU the hardware's; the CPU has vectors of it in simd.h.
+LUXEL_HD double exp2_of(double x) { return exp2(x); }
+LUXEL_HD float exp2_of(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
 #endif
 }
 

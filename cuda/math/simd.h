@@ -53,17 +53,19 @@ template <typename T> LUXEL_HD bool any_lane(Mask<T> mask) {
   return seen != 0;
 }
 
-// exp lane by lane: for float the polynomial of exp_of (hd.h).
-LUXEL_HD Vector<double> exp_vector(Vector<double> x) {
-  for (int i = 0; i < kLanes<double>; ++i) x[i] = exp(x[i]);
+// The pixel-wise functions that policies use (hd.h), for vectors: a b + c, and 2^x with a relative error of 2e-7 over
+// [-125, 126], beyond which x is clamped.
+LUXEL_HD Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) { return a * b + c; }
+LUXEL_HD Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) { return a * b + c; }
+LUXEL_HD Vector<double> exp2_of(Vector<double> x) {
+  for (int i = 0; i < kLanes<double>; ++i) x[i] = exp2(x[i]);
   return x;
 }
-LUXEL_HD Vector<float> exp_vector(Vector<float> x) {
-  x = x < -87.0f ? broadcast(-87.0f) : x;
-  x = x > 88.0f ? broadcast(88.0f) : x;
-  const Vector<float> shifted = x * 1.44269504088896341f + 12582912.0f;
-  const Vector<float> n = shifted - 12582912.0f;
-  const Vector<float> r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+LUXEL_HD Vector<float> exp2_of(Vector<float> x) {
+  x = x < -125.0f ? broadcast(-125.0f) : x;
+  x = x > 126.0f ? broadcast(126.0f) : x;
+  const Vector<float> shifted = x + 12582912.0f;  // 1.5 * 2^23: the low bits hold round(x)
+  const Vector<float> r = (x - (shifted - 12582912.0f)) * 0.693147180559945f;
   Vector<float> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;

@@ -1,5 +1,7 @@
-// A splat on the screen: which tiles it touches, its alpha at a pixel, and the vjp of that.
-// This is the Gaussian policy of the tile rasterizer (cuda/kernels/blend_gaussians): bounds, alpha, gradient.
+// The policy of the Gaussian: what the tile rasterizer (cuda/kernels/blend.h, blend.cuh) needs of a primitive.
+//
+// A policy gives, from a primitive's row of numbers on the screen: Bounds, which say what part of a band of pixel rows
+// it can reach; its alpha at a pixel; and the gradient of that by the row. It knows neither tiles nor colours.
 #pragma once
 
 #include "vec.h"
@@ -9,25 +11,45 @@ namespace luxel {
 constexpr float kMinAlpha = 1.0f / 255.0f;       // contributions below are skipped
 constexpr float kMinTransmittance = 1e-4f;       // a pixel ends before T would fall to this
 
-// What a pixel needs of a splat.
-template <typename T> struct GaussianPolicy {
-  T x, y, opacity, a, b, c;
+template <typename T> struct SplatEllipse;
 
-  static LUXEL_HD GaussianPolicy load(const T* splat) { return {splat[0], splat[1], splat[2], splat[4], splat[5], splat[6]}; }
+// V below: T, or a vector of T that holds several pixels of one row.
+template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
+  using Bounds = SplatEllipse<T>;
 
-  // V: T, or a vector of T that holds several pixels.
-  template <typename V> LUXEL_HD V power(V dx, T dy) const {
-    return T(0.5) * a * dx * dx + (T(0.5) * c * dy * dy + b * dy * dx);
+  T x, y, opacity, depth;
+  T a, b, c;  // conic a/2, b, c/2, each times log2(e): alpha = opacity * 2^-power
+  T unused;
+
+  static LUXEL_HD GaussianPolicy load(const T* row) {
+    const T log2e = T(1.4426950408889634);
+    return {row[0], row[1], row[2], row[3], T(0.5) * log2e * row[4], log2e * row[5], T(0.5) * log2e * row[6], T(0)};
   }
 
-  // Gradient of g_alpha by x, y, opacity and the conic, where alpha = opacity * falloff, falloff = exp(-power).
+  // exp(-power) at a pixel (dx, dy) from the centre; valid is false where rounding made power negative.
+  template <typename V, typename Valid> LUXEL_HD V falloff(V dx, T dy, Valid& valid) const {
+    const V zero = dx - dx;
+    const V power = fused(fused(zero + a, dx, zero + b * dy), dx, zero + c * dy * dy);
+    valid = power >= zero;
+    return exp2_of(-power);
+  }
+
+  // Gradient by the row where g_alpha reaches the uncapped alpha = opacity * falloff: x, y, opacity, (depth), a, b, c.
   // By value: an array behind a pointer would keep the CPU's inner loop out of registers.
-  template <typename V> LUXEL_HD GaussianPolicy<V> alpha_vjp(V dx, T dy, V falloff, V g_alpha) const {
+  template <typename V> struct Gradient {
+    V x, y, opacity, a, b, c;
+  };
+  template <typename V> LUXEL_HD Gradient<V> alpha_vjp(V dx, T dy, V falloff, V g_alpha) const {
+    const T ln2 = T(0.6931471805599453);
     const V g_opacity = falloff * g_alpha;
-    const V g_power = -opacity * g_opacity;
-    const V g_dx = g_power * dx;  // dx = pixel - x
-    return {-(a * g_dx + b * dy * g_power), -(c * dy * g_power + b * g_dx), g_opacity,
-            T(0.5) * g_dx * dx,             dy * g_dx,                      T(0.5) * dy * dy * g_power};
+    const V g_power = -opacity * g_opacity;  // by the natural exponent
+    const V g_dx = g_power * dx;             // dx = pixel - x
+    return {-ln2 * (2 * a * g_dx + b * dy * g_power),
+            -ln2 * (2 * c * dy * g_power + b * g_dx),
+            g_opacity,
+            T(0.5) * g_dx * dx,
+            dy * g_dx,
+            T(0.5) * dy * dy * g_power};
   }
 };
 

@@ -43,9 +43,7 @@ def test_layouts_are_those_of_the_compiler(name):
     library = ctypes.CDLL(str(path))
     library.luxel_abi_sizeof.restype = ctypes.c_int64
     structs, functions, _ = native.layouts()
-    assert {"luxel_project_gaussians_args", "luxel_bin_splats_args", "luxel_blend_gaussians_args"} <= set(
-        structs
-    )
+    assert {"luxel_project_gaussians_args", "luxel_bin_splats_args", "luxel_blend_args"} <= set(structs)
     for struct, layout in structs.items():
         assert library.luxel_abi_sizeof(struct.encode()) == ctypes.sizeof(layout), struct
         assert [field for field, *_ in layout._fields_][:3] == ["dtype", "device", "stream"], struct

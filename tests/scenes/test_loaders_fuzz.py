@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -19,8 +20,10 @@ from luxel.scenes.colmap import read_model
 from luxel.scenes.paths import load_path, save_path
 from luxel.scenes.toy import ring_cameras, torus_knot
 
+SEARCH = int(os.environ.get("LUXEL_FUZZ", "0"))  # examples to search at random; 0: the same 150 in every run
 FUZZ = settings(
-    max_examples=150,
+    max_examples=SEARCH or 150,
+    derandomize=not SEARCH,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -164,7 +167,7 @@ def test_transforms_of_any_types(toy_original: Path, tmp_path: Path, changes: li
 def _edited(document: dict, changes: list) -> bytes:
     for key, value, in_frame in changes:
         frames = document["frames"]
-        if in_frame and isinstance(frames, list) and frames and isinstance(frames[1], dict):
+        if in_frame and isinstance(frames, list) and len(frames) > 1 and isinstance(frames[1], dict):
             frames[1][key] = value
         else:
             document[key] = value
