@@ -135,6 +135,7 @@ typedef struct luxel_blend_args {
   int32_t height;
   int32_t channels;           /* D: one of 3 4 6 7 8 16 */
   int32_t absolute;           /* bwd: 1 to add |d x|, |d y| of each pixel into slots 3, 7 of g_splats */
+  int32_t deterministic;      /* bwd: 1 to sum gradients in a fixed order on the GPU too, as the CPU always does */
   float max_alpha;
   void* image;                /* fwd out  real [C,H,W,D] */
   void* transmittance;        /* fwd out, bwd in  real [C,H,W]: T_end */

@@ -107,6 +107,7 @@ def rasterize(
     features: Tensor | None = None,
     statistics: DensifyStatistics | None = None,
     absolute_gradients: bool = False,
+    deterministic: bool = False,
     max_instances: int | None = None,
 ) -> Frame:
     """Draws Gaussians as a camera, or a batch of cameras, sees them.
@@ -125,6 +126,8 @@ def rasterize(
         features: anything to blend like colours, [N, F], over a background of 0.
         statistics: filled in place by the backward pass.
         absolute_gradients: let the statistics hold absolute gradients too (costs a little).
+        deterministic: give bit-identical gradients every time on the GPU too, except by the camera; slower. On the
+            CPU they always are.
         max_instances: room for (tile, splat) pairs. None reads the exact number back from the device, which
             waits for it; with a number nothing waits, and ``Frame.overflow`` tells whether it sufficed.
 
@@ -176,6 +179,7 @@ def rasterize(
             **size,
             max_alpha=max_alpha,
             absolute=absolute_gradients and statistics is not None,
+            deterministic=deterministic,
             median=median,
         )
 

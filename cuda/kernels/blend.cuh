@@ -14,6 +14,8 @@
 #include "error.h"
 #include "project_gaussians.h"
 
+#include <cub/device/device_radix_sort.cuh>
+
 namespace luxel {
 namespace {
 
@@ -21,6 +23,7 @@ namespace {
 // The longest list bounds the forward pass, so there a thread has one pixel; the backward pass is bound by its
 // reductions, which two pixels of a thread share.
 constexpr int kBackwardPixels = 2;
+constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
 constexpr int kAhead = 4;  // splats whose alpha is computed at once, ahead of blending them one by one
 constexpr int kBatch = LUXEL_PIECE;
 
@@ -337,11 +340,71 @@ __global__ void __launch_bounds__(Shape<R>::kThreads) blend_bwd_kernel(const lux
       const int number = at.lane / 4, channel = at.lane / kLanes;
       const bool has_splat = at.lane % 4 == 0 && (kAbsolute || number % 4 != 3);
       const bool has_value = at.lane % kLanes == 1 && channel < D;
-      if (has_splat || has_value)
-        atomicAdd(has_splat ? out<float>(args.g_splats) + LUXEL_SPLAT * id + number : out<float>(args.g_values) + D * id + channel,
-                  has_splat ? splat_sum : value_sum);
+      if (!(has_splat || has_value)) continue;
+      const float sum = has_splat ? splat_sum : value_sum;
+      if (args.deterministic)  // kept per warp, see sum_rows_kernel
+        out<float>(args.workspace)[((static_cast<int64_t>(start) + slot) * kBackwardWarps + at.warp) * (LUXEL_SPLAT + D) +
+                                   (has_splat ? number : LUXEL_SPLAT + channel)] = sum;
+      else
+        atomicAdd(has_splat ? out<float>(args.g_splats) + LUXEL_SPLAT * id + number : out<float>(args.g_values) + D * id + channel, sum);
     }
   }
+}
+
+// Deterministic mode: gradients wait in rows [instance, warp, number]; instances are sorted by splat, stably, and a warp
+// adds up what belongs to one splat in that order.
+struct Ordered {
+  float* rows;
+  int32_t *positions, *ids_sorted, *positions_sorted;
+  void* sorting;
+  size_t rows_bytes, sorting_bytes, bytes;
+};
+
+inline int index_bits(const luxel_blend_args& args) {
+  int bits = 1;
+  while (bits < 31 && (int64_t(1) << bits) < static_cast<int64_t>(args.count) * args.cameras) ++bits;
+  return bits;
+}
+
+inline cudaError_t lay_out(const luxel_blend_args& args, Ordered& o) {
+  const auto padded = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
+  o.sorting_bytes = 0;
+  const cudaError_t status = cub::DeviceRadixSort::SortPairs(nullptr, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
+                                                             o.positions_sorted, args.capacity, 0, index_bits(args));
+  o.rows_bytes = sizeof(float) * args.capacity * kBackwardWarps * (LUXEL_SPLAT + args.channels);
+  const size_t list = padded(sizeof(int32_t) * args.capacity);
+  char* base = static_cast<char*>(args.workspace);
+  o.rows = reinterpret_cast<float*>(base);
+  o.positions = reinterpret_cast<int32_t*>(base + padded(o.rows_bytes));
+  o.ids_sorted = reinterpret_cast<int32_t*>(base + padded(o.rows_bytes) + list);
+  o.positions_sorted = reinterpret_cast<int32_t*>(base + padded(o.rows_bytes) + 2 * list);
+  o.sorting = base + padded(o.rows_bytes) + 3 * list;
+  o.bytes = padded(o.rows_bytes) + 3 * list + padded(o.sorting_bytes);
+  return status;
+}
+
+__global__ void number_kernel(int32_t* positions, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  if (i < count) positions[i] = static_cast<int32_t>(i);
+}
+
+template <int D> __global__ void __launch_bounds__(256) sum_rows_kernel(const luxel_blend_args args, const Ordered o) {
+  const int64_t first = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
+  const int lane = threadIdx.x & 31;
+  if (first >= args.capacity || lane >= LUXEL_SPLAT + D) return;
+  const int32_t id = o.ids_sorted[first];
+  // Slots past the last instance hold anything; their rows are zeros.
+  if (id < 0 || id >= static_cast<int64_t>(args.count) * args.cameras || (first > 0 && o.ids_sorted[first - 1] == id)) return;
+  float sum = 0.0f;
+  for (int64_t i = first; i < args.capacity && o.ids_sorted[i] == id; ++i) {
+    const float* row = o.rows + static_cast<int64_t>(o.positions_sorted[i]) * kBackwardWarps * (LUXEL_SPLAT + D) + lane;
+#pragma unroll
+    for (int warp = 0; warp < kBackwardWarps; ++warp) sum += row[warp * (LUXEL_SPLAT + D)];
+  }
+  if (lane < LUXEL_SPLAT)
+    out<float>(args.g_splats)[LUXEL_SPLAT * static_cast<int64_t>(id) + lane] += sum;
+  else
+    out<float>(args.g_values)[D * static_cast<int64_t>(id) + lane - LUXEL_SPLAT] += sum;
 }
 
 // d image / d background is T_end: a sum over all pixels, apart from any list of splats.
@@ -349,7 +412,8 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
   const int64_t pixels = static_cast<int64_t>(args.width) * args.height;
   const int camera = blockIdx.y;
   float g[D] = {};
-  for (int64_t p = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; p < pixels; p += static_cast<int64_t>(gridDim.x) * 256) {
+  for (int64_t p = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; p < pixels;
+       p += static_cast<int64_t>(gridDim.x) * blockDim.x) {
     const int64_t pixel = camera * pixels + p;
     const float t_end = in<float>(args.transmittance)[pixel];
 #pragma unroll
@@ -372,16 +436,40 @@ template <typename Policy, int D> void forward(const luxel_blend_args& args) {
     blend_fwd_kernel<Policy, D, false><<<static_cast<unsigned>(tiles), kThreads, 0, stream>>>(args);
 }
 
-template <typename Policy, int D> void backward(const luxel_blend_args& args) {
+template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   constexpr int R = kBackwardPixels;
   const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
   const unsigned pieces = static_cast<unsigned>(tiles + args.capacity / kBatch);
+  Ordered o = {};
+  const bool ordered = args.deterministic && args.capacity > 0;
+  if (ordered) {
+    LUXEL_CUDA(lay_out(args, o));
+    if (args.workspace_bytes < static_cast<int64_t>(o.bytes)) return fail("workspace too small");
+    LUXEL_CUDA(cudaMemsetAsync(o.rows, 0, o.rows_bytes, stream));
+  }
   if (args.absolute)
     blend_bwd_kernel<Policy, D, true, R><<<pieces, Shape<R>::kThreads, 0, stream>>>(args);
   else
     blend_bwd_kernel<Policy, D, false, R><<<pieces, Shape<R>::kThreads, 0, stream>>>(args);
-  if (args.g_background) background_bwd_kernel<D><<<dim3(128, args.cameras), 256, 0, stream>>>(args);
+  if (ordered) {
+    number_kernel<<<static_cast<unsigned>((args.capacity + 255) / 256), 256, 0, stream>>>(o.positions, args.capacity);
+    LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(o.sorting, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
+                                               o.positions_sorted, args.capacity, 0, index_bits(args), stream));
+    sum_rows_kernel<D><<<static_cast<unsigned>((args.capacity + 7) / 8), 256, 0, stream>>>(args, o);
+  }
+  // One warp where the order must be fixed.
+  if (args.g_background)
+    background_bwd_kernel<D><<<dim3(args.deterministic ? 1 : 128, args.cameras), args.deterministic ? 32 : 256, 0, stream>>>(args);
+  return 0;
+}
+
+// Bytes that a backward pass needs; pointers are not looked at.
+inline int64_t blend_workspace(const luxel_blend_args& args) {
+  if (!args.deterministic || args.capacity == 0) return 0;
+  Ordered o = {};
+  LUXEL_CUDA(lay_out(args, o));
+  return static_cast<int64_t>(o.bytes);
 }
 
 template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
@@ -389,7 +477,12 @@ template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
   LUXEL_CUDA(cudaSetDevice(args.device));
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \
-  case D: back ? backward<Policy, D>(args) : forward<Policy, D>(args); break;
+  case D:                                                 \
+    if (!back)                                            \
+      forward<Policy, D>(args);                           \
+    else if (const int status = backward<Policy, D>(args); status < 0) \
+      return status;                                      \
+    break;
     LUXEL_CHANNELS(3)
     LUXEL_CHANNELS(4)
     LUXEL_CHANNELS(6)

@@ -3,7 +3,7 @@
 
 extern "C" {
 
-int64_t luxel_blend_gaussians_workspace(const luxel_blend_args*) { return 0; }
+int64_t luxel_blend_gaussians_workspace(const luxel_blend_args* args) { return luxel::blend_workspace(*args); }
 
 int luxel_blend_gaussians_fwd(const luxel_blend_args* args) { return luxel::blend<luxel::GaussianPolicy<float>>(*args, false); }
 

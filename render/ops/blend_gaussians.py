@@ -14,7 +14,7 @@ from luxel.render.ops.registry import define, register_implementation
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
 
 _INPUTS = "Tensor splats, Tensor values, Tensor? background, Tensor instances, Tensor ranges, Tensor plan"
-_OPTIONS = "int width, int height, float max_alpha, bool absolute, bool median, bool keep"
+_OPTIONS = "int width, int height, float max_alpha, bool absolute, bool deterministic, bool median, bool keep"
 define(f"blend_gaussians({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
 define(
     f"blend_gaussians_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, Tensor states, "
@@ -33,6 +33,7 @@ def _arguments(
     height: int,
     max_alpha: float,
     absolute: bool,
+    deterministic: bool,
 ) -> dict[str, Any]:
     c, n, d = values.shape
     if d not in CHANNELS:
@@ -56,6 +57,7 @@ def _arguments(
         "channels": d,
         "max_alpha": max_alpha,
         "absolute": int(absolute),
+        "deterministic": int(deterministic),
     }
 
 
@@ -70,14 +72,27 @@ def _forward(
     height: int,
     max_alpha: float,
     absolute: bool,
+    deterministic: bool,
     median: bool,
     keep: bool,
 ) -> tuple[Tensor, ...]:
     arguments = _arguments(
-        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute
+        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute, deterministic
     )
     image, transmittance, last, contributors, median_depth, states = outputs = _fake(
-        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute, median, keep
+        splats,
+        values,
+        background,
+        instances,
+        ranges,
+        plan,
+        width,
+        height,
+        max_alpha,
+        absolute,
+        deterministic,
+        median,
+        keep,
     )
     library_for(splats.device).call(
         "blend_gaussians_fwd",
@@ -105,6 +120,7 @@ def _fake(
     height: int,
     max_alpha: float,
     absolute: bool,
+    deterministic: bool,
     median: bool,
     keep: bool,
 ) -> tuple[Tensor, ...]:
@@ -130,6 +146,7 @@ def _backward(
     height: int,
     max_alpha: float,
     absolute: bool,
+    deterministic: bool,
     median: bool,
     keep: bool,
     image: Tensor,
@@ -140,12 +157,13 @@ def _backward(
     g_transmittance: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     arguments = _arguments(
-        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute
+        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute, deterministic
     )
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
     sizes = {
-        k: arguments[k] for k in ("capacity", "count", "cameras", "width", "height", "channels", "absolute")
+        k: arguments[k]
+        for k in ("capacity", "count", "cameras", "width", "height", "channels", "absolute", "deterministic")
     }
     needed = library.call("blend_gaussians_workspace", device, dtype, **sizes)
     g_splats, g_values = torch.zeros_like(arguments["splats"]), torch.zeros_like(arguments["values"])
@@ -206,7 +224,7 @@ def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, 
         g_image,
         g_transmittance,
     )
-    return g_splats, g_values, None if background is None else g_background, *(None,) * 9
+    return g_splats, g_values, None if background is None else g_background, *(None,) * 10
 
 
 register_implementation("blend_gaussians", _forward, _fake, _autograd, _setup_context)
@@ -225,6 +243,7 @@ def blend_gaussians(
     height: int,
     max_alpha: float,
     absolute: bool = False,
+    deterministic: bool = False,
     median: bool = False,
 ) -> tuple[Tensor, ...]:
     """Blends values front to back: image = sum_i T_i alpha_i value_i + T_end background.
@@ -237,6 +256,8 @@ def blend_gaussians(
         instances, ranges, plan: from `bin_splats`.
         width, height: image size in pixels.
         max_alpha: cap; where it holds, alpha has no gradient.
+        deterministic: sum gradients in a fixed order on the GPU too (slower, and takes about 200 bytes more per
+            tile instance); on the CPU they always are.
         absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
             splats (AbsGS, Ye et al. 2024), which otherwise are 0.
         median: fill the last output (else empty).
@@ -249,5 +270,5 @@ def blend_gaussians(
     inputs = (splats, values, background)
     keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
     return torch.ops.luxel.blend_gaussians(
-        *inputs, instances, ranges, plan, width, height, max_alpha, absolute, median, keep
+        *inputs, instances, ranges, plan, width, height, max_alpha, absolute, deterministic, median, keep
     )[:5]

@@ -128,6 +128,8 @@ class TrainConfig:
     """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is shorter."""
     antialiased: bool = False
     """Mip-Splatting's opacity compensation for Gaussians smaller than a pixel."""
+    deterministic: bool = False
+    """The same result from the same seed on a GPU too, to the last bit (slower); on a CPU it always is."""
     images: Literal["auto", "device", "stream"] = "auto"
     """Where photographs stay: all on the device, or sent step by step; auto: by a memory estimate."""
     reorder_every: int = 2000

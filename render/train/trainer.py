@@ -102,7 +102,10 @@ class Trainer:
         self._tested_at = -1
         self._speed = 0.0
         self._loss_was_finite = True
-        self._room = InstanceRoom() if self.device.type == "cuda" else None
+        estimates = (
+            self.device.type == "cuda" and not config.deterministic
+        )  # too small an estimate leaves a trace
+        self._room = InstanceRoom() if estimates else None
         self._room_for = 0
         if start is None:
             self.folder.require_new()
@@ -339,6 +342,7 @@ class Trainer:
             statistics=self.statistics if counts else None,
             absolute_gradients=counts and getattr(config.strategy, "absolute", False),
             max_instances=None if self._room is None else self._room.limit,
+            **({"deterministic": True} if config.deterministic else {}),
         )
         if self._room is not None:
             self._room.note(frame)

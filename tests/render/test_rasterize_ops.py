@@ -89,20 +89,8 @@ def test_opcheck_blend(scene, channels):
     values = torch.rand(2, 60, channels, device=device, requires_grad=True)
     background = torch.rand(2, channels, device=device, requires_grad=True)
     for behind, absolute, median in ((background, False, True), (None, True, False)):
-        arguments = (
-            splats,
-            values,
-            behind,
-            instances,
-            ranges,
-            plan,
-            WIDTH,
-            HEIGHT,
-            0.99,
-            absolute,
-            median,
-            True,
-        )
+        inputs = (splats, values, behind, instances, ranges, plan)
+        arguments = (*inputs, WIDTH, HEIGHT, 0.99, absolute, absolute, median, True)
         torch.library.opcheck(torch.ops.luxel.blend_gaussians.default, arguments, **ROUNDING)
 
 
@@ -111,12 +99,12 @@ def test_opcheck_backward_operations(scene):
     (splats, values, tile_counts, _, _), (instances, ranges, _, plan) = stages(*scene)
     splats, values = splats.detach(), values.detach()
     outputs = torch.ops.luxel.blend_gaussians(
-        splats, values, None, instances, ranges, plan, WIDTH, HEIGHT, 0.99, False, False, True
+        splats, values, None, instances, ranges, plan, WIDTH, HEIGHT, 0.99, False, False, False, True
     )
     g_image = torch.ones_like(outputs[0])
     inputs = (splats, values, None, instances, ranges, plan)
     kept = (*outputs[:3], outputs[5])
-    blend = (*inputs, WIDTH, HEIGHT, 0.99, False, False, True, *kept, g_image, None)
+    blend = (*inputs, WIDTH, HEIGHT, 0.99, False, False, False, True, *kept, g_image, None)
     # test_faketensor compares sizes, strides and types; values of unused splats may be poison.
     torch.library.opcheck(torch.ops.luxel.blend_gaussians_bwd.default, blend, test_utils=("test_faketensor",))
     tensors, options = projection_arguments(*scene)
