@@ -340,13 +340,14 @@ __global__ void __launch_bounds__(Shape<R>::kThreads) blend_bwd_kernel(const lux
       const int number = at.lane / 4, channel = at.lane / kLanes;
       const bool has_splat = at.lane % 4 == 0 && (kAbsolute || number % 4 != 3);
       const bool has_value = at.lane % kLanes == 1 && channel < D;
-      if (!(has_splat || has_value)) continue;
-      const float sum = has_splat ? splat_sum : value_sum;
-      if (args.deterministic)  // kept per warp, see sum_rows_kernel
-        out<float>(args.workspace)[((static_cast<int64_t>(start) + slot) * kBackwardWarps + at.warp) * (LUXEL_SPLAT + D) +
-                                   (has_splat ? number : LUXEL_SPLAT + channel)] = sum;
-      else
-        atomicAdd(has_splat ? out<float>(args.g_splats) + LUXEL_SPLAT * id + number : out<float>(args.g_values) + D * id + channel, sum);
+      if (has_splat || has_value) {
+        const float sum = has_splat ? splat_sum : value_sum;
+        if (args.deterministic)  // kept per warp, see sum_rows_kernel
+          out<float>(args.workspace)[((static_cast<int64_t>(start) + slot) * kBackwardWarps + at.warp) * (LUXEL_SPLAT + D) +
+                                     (has_splat ? number : LUXEL_SPLAT + channel)] = sum;
+        else
+          atomicAdd(has_splat ? out<float>(args.g_splats) + LUXEL_SPLAT * id + number : out<float>(args.g_values) + D * id + channel, sum);
+      }
     }
   }
 }
