@@ -32,6 +32,7 @@ class Frame:
         count: contributing splats per pixel, int32 [H, W].
         splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled.
         tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
+        instances: (tile, splat) pairs that the frame asks for, all cameras together, int64 [1].
         overflow: 1 where `max_instances` was too small and parts are missing, int32 [1].
     """
 
@@ -44,6 +45,7 @@ class Frame:
     count: Tensor
     splats: Tensor
     tile_counts: Tensor
+    instances: Tensor
     overflow: Tensor
 
 
@@ -195,6 +197,7 @@ def rasterize(
         count=count,
         splats=splats,
         tile_counts=tile_counts,
+        instances=totals[1:],
         overflow=overflow,
     )
     return _first(frame) if single else frame

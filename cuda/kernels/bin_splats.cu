@@ -4,6 +4,7 @@
 #include "../math/splat.h"
 #include "error.h"
 #include "project_gaussians.h"
+#include "workspace.h"
 
 #include <cub/block/block_scan.cuh>
 #include <cub/device/device_radix_sort.cuh>
@@ -154,16 +155,6 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const int32_t* range
   for (int tile = threadIdx.x; tile < tiles; tile += kPlanThreads)
     order[atomicAdd(&starts[length_class(ranges[2 * tile + 1] - ranges[2 * tile])], 1)] = tile;
 }
-
-// Pieces of the workspace, one after the other.
-struct Layout {
-  int64_t used = 0;
-  template <typename X> X* take(void* base, int64_t count) {
-    X* p = reinterpret_cast<X*>(static_cast<char*>(base) + used);
-    used += (count * static_cast<int64_t>(sizeof(X)) + 255) / 256 * 256;
-    return p;
-  }
-};
 
 template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* bytes_needed) {
   const int64_t seen = args.visible_capacity, capacity = args.capacity;

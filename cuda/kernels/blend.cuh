@@ -13,6 +13,7 @@
 #include "../math/splat.h"
 #include "error.h"
 #include "project_gaussians.h"
+#include "workspace.h"
 
 #include <cub/device/device_radix_sort.cuh>
 
@@ -134,7 +135,7 @@ template <int R> struct Place {
   __device__ int64_t pixel_at(int r) const { return pixel + static_cast<int64_t>(4 * r) * width; }
 };
 
-__device__ int32_t tiles_of(const luxel_blend_args& args) {
+LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
   return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
 }
 
@@ -358,7 +359,8 @@ struct Ordered {
   float* rows;
   int32_t *positions, *ids_sorted, *positions_sorted;
   void* sorting;
-  size_t rows_bytes, sorting_bytes, bytes;
+  size_t rows_bytes, sorting_bytes;
+  int64_t bytes;
 };
 
 inline int index_bits(const luxel_blend_args& args) {
@@ -368,19 +370,17 @@ inline int index_bits(const luxel_blend_args& args) {
 }
 
 inline cudaError_t lay_out(const luxel_blend_args& args, Ordered& o) {
-  const auto padded = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
-  o.sorting_bytes = 0;
+  Layout layout;
+  const int64_t numbers = args.capacity * kBackwardWarps * (LUXEL_SPLAT + args.channels);
+  o.rows_bytes = sizeof(float) * numbers;
+  o.rows = layout.take<float>(args.workspace, numbers);
+  o.positions = layout.take<int32_t>(args.workspace, args.capacity);
+  o.ids_sorted = layout.take<int32_t>(args.workspace, args.capacity);
+  o.positions_sorted = layout.take<int32_t>(args.workspace, args.capacity);
   const cudaError_t status = cub::DeviceRadixSort::SortPairs(nullptr, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
                                                              o.positions_sorted, args.capacity, 0, index_bits(args));
-  o.rows_bytes = sizeof(float) * args.capacity * kBackwardWarps * (LUXEL_SPLAT + args.channels);
-  const size_t list = padded(sizeof(int32_t) * args.capacity);
-  char* base = static_cast<char*>(args.workspace);
-  o.rows = reinterpret_cast<float*>(base);
-  o.positions = reinterpret_cast<int32_t*>(base + padded(o.rows_bytes));
-  o.ids_sorted = reinterpret_cast<int32_t*>(base + padded(o.rows_bytes) + list);
-  o.positions_sorted = reinterpret_cast<int32_t*>(base + padded(o.rows_bytes) + 2 * list);
-  o.sorting = base + padded(o.rows_bytes) + 3 * list;
-  o.bytes = padded(o.rows_bytes) + 3 * list + padded(o.sorting_bytes);
+  o.sorting = layout.take<char>(args.workspace, static_cast<int64_t>(o.sorting_bytes));
+  o.bytes = layout.used;
   return status;
 }
 
@@ -430,23 +430,22 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
 template <typename Policy, int D> void forward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   constexpr int kThreads = Shape<1>::kThreads;
-  const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
+  const unsigned tiles = static_cast<unsigned>(tiles_of(args));
   if (args.median_depth)
-    blend_fwd_kernel<Policy, D, true><<<static_cast<unsigned>(tiles), kThreads, 0, stream>>>(args);
+    blend_fwd_kernel<Policy, D, true><<<tiles, kThreads, 0, stream>>>(args);
   else
-    blend_fwd_kernel<Policy, D, false><<<static_cast<unsigned>(tiles), kThreads, 0, stream>>>(args);
+    blend_fwd_kernel<Policy, D, false><<<tiles, kThreads, 0, stream>>>(args);
 }
 
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   constexpr int R = kBackwardPixels;
-  const int64_t tiles = static_cast<int64_t>(tiles_along(args.width)) * tiles_along(args.height) * args.cameras;
-  const unsigned pieces = static_cast<unsigned>(tiles + args.capacity / kBatch);
+  const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / kBatch);
   Ordered o = {};
   const bool ordered = args.deterministic && args.capacity > 0;
   if (ordered) {
     LUXEL_CUDA(lay_out(args, o));
-    if (args.workspace_bytes < static_cast<int64_t>(o.bytes)) return fail("workspace too small");
+    if (args.workspace_bytes < o.bytes) return fail("workspace too small");
     LUXEL_CUDA(cudaMemsetAsync(o.rows, 0, o.rows_bytes, stream));
   }
   if (args.absolute)
@@ -470,7 +469,7 @@ inline int64_t blend_workspace(const luxel_blend_args& args) {
   if (!args.deterministic || args.capacity == 0) return 0;
   Ordered o = {};
   LUXEL_CUDA(lay_out(args, o));
-  return static_cast<int64_t>(o.bytes);
+  return o.bytes;
 }
 
 template <typename Policy> int blend(const luxel_blend_args& args, bool back) {

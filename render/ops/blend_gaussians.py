@@ -61,49 +61,22 @@ def _arguments(
     }
 
 
-def _forward(
-    splats: Tensor,
-    values: Tensor,
-    background: Tensor | None,
-    instances: Tensor,
-    ranges: Tensor,
-    plan: Tensor,
-    width: int,
-    height: int,
-    max_alpha: float,
-    absolute: bool,
-    deterministic: bool,
-    median: bool,
-    keep: bool,
-) -> tuple[Tensor, ...]:
-    arguments = _arguments(
-        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute, deterministic
-    )
-    image, transmittance, last, contributors, median_depth, states = outputs = _fake(
-        splats,
-        values,
-        background,
-        instances,
-        ranges,
-        plan,
-        width,
-        height,
-        max_alpha,
-        absolute,
-        deterministic,
-        median,
-        keep,
-    )
+_SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
+
+
+def _forward(*args: Any) -> tuple[Tensor, ...]:
+    splats = args[0]
+    image, transmittance, last, contributors, median_depth, states = outputs = _fake(*args)
     library_for(splats.device).call(
         "blend_gaussians_fwd",
         splats.device,
         splats.dtype,
-        **arguments,
+        **_arguments(*args[:_SHARED]),
         image=image,
         transmittance=transmittance,
         last=last,
         contributors=contributors,
-        median_depth=median_depth if median else None,
+        median_depth=median_depth if median_depth.numel() else None,
         states=states if states.numel() else None,
     )
     return outputs
@@ -135,30 +108,10 @@ def _fake(
     )
 
 
-def _backward(
-    splats: Tensor,
-    values: Tensor,
-    background: Tensor | None,
-    instances: Tensor,
-    ranges: Tensor,
-    plan: Tensor,
-    width: int,
-    height: int,
-    max_alpha: float,
-    absolute: bool,
-    deterministic: bool,
-    median: bool,
-    keep: bool,
-    image: Tensor,
-    transmittance: Tensor,
-    last: Tensor,
-    states: Tensor,
-    g_image: Tensor,
-    g_transmittance: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    arguments = _arguments(
-        splats, values, background, instances, ranges, plan, width, height, max_alpha, absolute, deterministic
-    )
+def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
+    splats, values, background = args[:3]
+    image, transmittance, last, states, g_image, g_transmittance = args[-6:]
+    arguments = _arguments(*args[:_SHARED])
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
     sizes = {
@@ -204,25 +157,12 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 
 
 def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
-    splats, values, background, instances, ranges, plan, image, transmittance, last, states = (
-        ctx.saved_tensors
-    )
+    inputs, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
+    splats, values, background = inputs[:3]
     if g_image is None:
-        g_image = splats.new_zeros(*transmittance.shape, values.shape[2])
+        g_image = splats.new_zeros(*kept[1].shape, values.shape[2])
     g_splats, g_values, g_background = torch.ops.luxel.blend_gaussians_bwd(
-        splats,
-        values,
-        background,
-        instances,
-        ranges,
-        plan,
-        *ctx.options,
-        image,
-        transmittance,
-        last,
-        states,
-        g_image,
-        g_transmittance,
+        *inputs, *ctx.options, *kept, g_image, g_transmittance
     )
     return g_splats, g_values, None if background is None else g_background, *(None,) * 10
 

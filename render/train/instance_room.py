@@ -30,7 +30,7 @@ class InstanceRoom:
 
     def note(self, frame: Frame) -> None:
         """Remembers, on the device, what a step needed."""
-        needed = frame.tile_counts.sum()
+        needed = frame.instances
         self._largest = needed if self._largest is None else torch.maximum(self._largest, needed)
         if self.limit is None:
             self.limit = int(FIRST_MARGIN * int(needed)) + SPARE

@@ -306,7 +306,6 @@ class Trainer:
                 "train_seconds": self.train_seconds,
                 "psnr": self.psnr,
                 "test_psnr": self.test_psnr,
-                "cap": self.cap,
                 "train_views": [view.name for view in self.train_views],
             }
             self._saved_when = time.monotonic()
@@ -342,7 +341,7 @@ class Trainer:
             statistics=self.statistics if counts else None,
             absolute_gradients=counts and getattr(config.strategy, "absolute", False),
             max_instances=None if self._room is None else self._room.limit,
-            **({"deterministic": True} if config.deterministic else {}),
+            deterministic=config.deterministic,
         )
         if self._room is not None:
             self._room.note(frame)

@@ -16,29 +16,21 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
-from luxel.scenes.toy import write_toy_capture
 from luxel.viewer.cli import main
 
 Refused = Callable[..., str]
 
 
-def draw(gaussians: Gaussians, camera: Camera) -> np.ndarray:
-    return rasterize(gaussians, camera).rgb.numpy()
-
-
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(toy_capture: Path) -> Path:
     """A capture that trains; tests break copies of it."""
-    return write_toy_capture(tmp_path_factory.mktemp("bad") / "sound", draw)
+    return toy_capture
 
 
 @pytest.fixture(scope="module")
-def sound_run(sound: Path) -> Path:
+def sound_run(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with two checkpoints."""
-    folder = sound.parent / "run"
+    folder = tmp_path_factory.mktemp("bad") / "run"
     options = ["--steps", "6", "--checkpoints.every", "3", "--device", "cpu", "--no-lpips"]
     assert main(["train", str(sound), "--run", str(folder), *options]) == 0
     return folder
@@ -308,9 +300,9 @@ def test_no_whole_checkpoint(run: Path, refused: Refused) -> None:
     refused("train", "--resume", run, names="checkpoints")
 
 
-def test_the_capture_of_a_run_has_gone(run: Path, refused: Refused, tmp_path: Path) -> None:
+def test_the_capture_of_a_run_has_gone(run: Path, sound: Path, refused: Refused, tmp_path: Path) -> None:
     path = run / "config.json"
-    path.write_text(path.read_text().replace("sound", "gone"))
+    path.write_text(path.read_text().replace(str(sound), str(sound.with_name("gone"))))
     refused("train", "--resume", run, names="gone")
     refused("eval", run, names="gone")
 

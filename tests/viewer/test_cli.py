@@ -15,33 +15,25 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
 from luxel.render.train import TrainConfig
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import load_gaussians
-from luxel.scenes.toy import write_toy_capture
 from luxel.viewer.cli import COMMANDS, main
 from luxel.viewer.runs import load_origin, load_run_scene
 
 SHORT = ["--device", "cpu", "--no-lpips", "--report-every", "1"]
 
 
-def draw(gaussians: Gaussians, camera: Camera) -> np.ndarray:
-    return rasterize(gaussians, camera).rgb.numpy()
+@pytest.fixture(scope="module")
+def capture(toy_capture: Path) -> Path:
+    """The pictures to train on."""
+    return toy_capture
 
 
 @pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixteen 64x48 pictures of a torus knot."""
-    return write_toy_capture(tmp_path_factory.mktemp("cli") / "knot", draw)
-
-
-@pytest.fixture(scope="module")
-def run(capture: Path) -> Path:
+def run(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 60 steps on it."""
-    folder = capture.parent / "run"
+    folder = tmp_path_factory.mktemp("cli") / "run"
     assert main(["train", str(capture), "--run", str(folder), "--steps", "60", *SHORT]) == 0
     return folder
 

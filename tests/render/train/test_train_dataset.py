@@ -130,7 +130,7 @@ def test_cameras_go_to_the_device_once(toy: Any) -> None:
 def test_room_for_instances_follows_what_was_needed() -> None:
     class Seen:
         def __init__(self, needed: int) -> None:
-            self.tile_counts = torch.tensor([[needed, 0]], dtype=torch.int32)
+            self.instances = torch.tensor([needed])
 
     room = InstanceRoom()
     assert room.limit is None and not room.settle()
