@@ -2,10 +2,10 @@
 
 What it covers
     Rasterizer forward and backward: every channel count (colour, depth, normals, features), antialiasing,
-    absolute gradients and statistics, camera and background gradients, batches of cameras, SH degrees 0-3,
-    image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera, NaN and infinite
-    parameters, one that fills the image, thousands on one tile. Photometric loss with both paddings, with and
-    without weights. Adam over several groups, dense and for visible rows only.
+    absolute gradients and statistics, deterministic sums, camera and background gradients, batches of
+    cameras, SH degrees 0-3, image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera,
+    NaN and infinite parameters, one that fills the image, thousands on one tile. Photometric loss with both
+    paddings, with and without weights. Adam over several groups, dense and for visible rows only.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -188,12 +188,18 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         add(f"raster features={count}", usual, camera_at(2, 67, 45), feature_count=count)
     add("raster all features=16", usual, camera_at(2, 67, 45), feature_count=16, **everything)
     add("raster absolute gradients", usual, camera_at(2, 67, 45), absolute_gradients=True)
+    hard = gaussian_cases()
+    for name in ("usual", "none", "broken", "pile", "huge"):
+        add(
+            f"raster deterministic {name}", hard[name], camera_at(2, 67, 45), deterministic=True, **everything
+        )
     add("raster given room", usual, camera_at(2, 67, 45), max_instances=20_000)
     add("raster antialiased", usual, camera_at(2, 67, 45), antialiased=True)
     for degree in (0, 1, 2):
         add(f"raster sh_degree={degree}", usual, camera_at(2, 67, 45), sh_degree=degree)
     batch = Camera.stack([camera_at(0.7 * k, 67, 45) for k in range(3)])
     add("raster batch of 3", usual, batch, **everything)
+    add("raster deterministic batch of 3", usual, batch, deterministic=True, feature_count=5)
     add("raster batch of 3, none", Gaussians.empty(), batch)
     for shape, weighted, padding in itertools.product(
         ((45, 67), (2, 33, 31), (7, 5), (1, 1)), (False, True), ("zero", "valid")
