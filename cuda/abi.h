@@ -206,12 +206,57 @@ typedef struct luxel_adam_args {
 } luxel_adam_args;
 LUXEL_API int luxel_adam(const luxel_adam_args* args);
 
+/* gather_view: what the present training step needs, by a cursor that lives where the kernels run, so that a captured
+ * step can be replayed for one view after another.
+ *
+ * table [1+table_rows,16] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
+ * is the present one: photograph (int32), view (int32), eight floats that the optimiser reads, the background (3
+ * floats), three floats for others. rgb = background + alpha (photograph - background), bytes divided by 255. */
+typedef struct luxel_gather_view_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const uint8_t* photos;      /* in  [P,H,W,3] straight colours */
+  const uint8_t* alphas;      /* in  [P,H,W] optional */
+  const uint8_t* weights;     /* in  [P,H,W] optional */
+  const float* poses;         /* in  [V,4,4] world_to_cam */
+  const float* intrinsics;    /* in  [V,4] fx fy cx cy */
+  const int32_t* table;       /* in  [1+table_rows,16] */
+  int32_t table_rows;
+  int32_t width;
+  int32_t height;
+  float* rgb;                 /* out [H,W,3] */
+  float* alpha;               /* out [H,W], with alphas */
+  float* weight;              /* out [H,W], with weights */
+  float* world_to_cam;        /* out [4,4] */
+  float* camera;              /* out [4] */
+  int32_t* row;               /* out [16] */
+} luxel_gather_view_args;
+LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);
+
+/* count_step: after the lists of a step are made, says whether the step counts.
+ *
+ * Where they overflowed, status[1] is set and stays set until the caller clears it: this step and all that follow
+ * change nothing. Else status[0] goes up by one. The cursor of the table moves on in either case. */
+typedef struct luxel_count_step_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const int32_t* overflow;    /* in    [1] from bin_splats */
+  const int64_t* totals;      /* in    [2] from project_gaussians */
+  int32_t* table;             /* inout the cursor first */
+  int32_t* status;            /* inout [4] steps that count, stalled, most tile instances asked for, not used */
+} luxel_count_step_args;
+LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
+
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
   X(luxel_bin_splats_args)         \
-  X(luxel_blend_args)  \
+  X(luxel_blend_args)              \
   X(luxel_photometric_loss_args)   \
-  X(luxel_adam_args)
+  X(luxel_adam_args)               \
+  X(luxel_gather_view_args)        \
+  X(luxel_count_step_args)
 
 #ifdef __cplusplus
 }

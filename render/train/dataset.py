@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -14,12 +14,16 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.ops.gather_view import ROW, gather_view
 
 AHEAD = 4  # photographs that are read and sent before their step
 
 
 class Photo(NamedTuple):
-    """One photograph as bytes: rgb uint8 [H, W, 3] (straight), alpha and weight uint8 [H, W] or None."""
+    """One photograph as bytes: rgb uint8 [H, W, 3] (straight), alpha and weight uint8 [H, W] or None.
+
+    Or P of them, each tensor with a leading P.
+    """
 
     rgb: Tensor
     alpha: Tensor | None
@@ -27,15 +31,45 @@ class Photo(NamedTuple):
 
     def to(self, device: torch.device) -> Photo:
         """On another device; from pinned memory without waiting."""
-        return self._map(lambda t: t.to(device, non_blocking=True))
+        return self.map(lambda t: t.to(device, non_blocking=True))
 
     def pinned(self) -> Photo:
         """In page-locked host memory."""
-        return self._map(lambda t: t.pin_memory())
+        return self.map(lambda t: t.pin_memory())
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Photo:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Photo:
+        """With ``function`` applied to each tensor that is there."""
         optional = (None if t is None else function(t) for t in (self.alpha, self.weight))
         return Photo(function(self.rgb), *optional)
+
+    @staticmethod
+    def stack(photos: Sequence[Photo]) -> Photo:
+        """Photographs of one kind as one, with a leading dimension."""
+        alphas = [photo.alpha for photo in photos if photo.alpha is not None]
+        weights = [photo.weight for photo in photos if photo.weight is not None]
+        rest = (torch.stack(part) if part else None for part in (alphas, weights))
+        return Photo(torch.stack([photo.rgb for photo in photos]), *rest)
+
+    def unstack(self) -> list[Photo]:
+        """The reverse of `stack`."""
+        return [self.map(lambda t, i=i: t[i]) for i in range(self.rgb.shape[0])]
+
+
+class Kind(NamedTuple):
+    """What photographs must have in common to lie on one shelf."""
+
+    width: int
+    height: int
+    alpha: bool
+    weight: bool
+    near: float
+    far: float
+
+    @staticmethod
+    def of(photo: Photo, camera: Camera) -> Kind:
+        """The kind of a photograph."""
+        size = camera.width, camera.height
+        return Kind(*size, photo.alpha is not None, photo.weight is not None, camera.near, camera.far)
 
 
 class Target(NamedTuple):
@@ -45,6 +79,32 @@ class Target(NamedTuple):
     rgb: Tensor  # [H, W, 3], composited onto the background
     alpha: Tensor | None  # [H, W]
     weight: Tensor | None  # [H, W]
+
+
+class Shelf(NamedTuple):
+    """Photographs of one size on the device, and all cameras of the data set as they are for that size.
+
+    The same object is handed out for as long as its tensors stay where they are.
+    """
+
+    photos: Photo  # [P, H, W, ...]
+    poses: Tensor  # world_to_cam of every view, [V, 4, 4]
+    intrinsics: Tensor  # [V, 4]
+    near: float
+    far: float
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        return self.photos.rgb.shape[2], self.photos.rgb.shape[1]
+
+    def gather(self, table: Tensor) -> tuple[Target, Tensor]:
+        """The target that the present row of ``table`` names, and that row; see `gather_view`."""
+        rgb, alpha, weight, world_to_cam, intrinsics, row = gather_view(
+            *self.photos, self.poses, self.intrinsics, table
+        )
+        camera = Camera(world_to_cam, intrinsics, *self.size, self.near, self.far)
+        return Target(camera, rgb, alpha, weight), row
 
 
 def halved(photo: Photo, times: int) -> Photo:
@@ -110,7 +170,7 @@ class ViewOrder:
 
 
 class Dataset:
-    """Hands out the target of each step on the device.
+    """Holds the photographs, as bytes, and puts those of each step where the device can gather them.
 
     Args:
         views: what is trained on.
@@ -135,34 +195,27 @@ class Dataset:
     ) -> None:
         self.views, self.order, self.device = list(views), order, device
         self.has_alpha = False
-        self._cameras: dict[tuple[int, int], Camera] = {}
-        self._photos: list[Photo] | None = None
-        self._coarse: dict[tuple[int, int], Photo] = {}
-        self._level = 0
+        self._kinds: list[Kind] = []  # of each view; empty while streaming
+        self._slots: list[int] = []  # of each view, on the shelf of its kind
+        self._shelves: dict[tuple[Kind, int], Shelf] = {}  # by kind and halvings; one level at a time
+        self._cameras: dict[int, tuple[Tensor, Tensor]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._coming: deque[tuple[int, Future[Photo]]] = deque()
         if stream:
             self.has_alpha = _read(self.views[0]).alpha is not None
             self.start_streaming()
         else:
-            photos = []
-            for done, view in enumerate(self.views):
-                photo = _read(view)
-                self.has_alpha |= photo.alpha is not None
-                photos.append(photo.to(device))
-                if on_read:
-                    on_read(done + 1, len(self.views))
-            self._photos = photos
+            self._fill(on_read)
 
     @property
     def streaming(self) -> bool:
         """Whether photographs are sent step by step."""
-        return self._photos is None
+        return not self._kinds
 
     def start_streaming(self) -> None:
         """Frees what is on the device and sends photographs step by step from now on."""
-        self._photos = None
-        self._coarse.clear()
+        self._kinds, self._slots = [], []
+        self._shelves.clear()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(2, "luxel-photos")
 
@@ -173,36 +226,83 @@ class Dataset:
             self._pool = None
         self._coming.clear()
 
+    def place(self, step: int) -> tuple[int, int]:
+        """Where step number ``step`` finds its photograph on its shelf, and the index of its view."""
+        index = self.order.view_at(step)
+        return (self._slots[index] if self._slots else 0), index
+
+    def shelf(self, step: int, halvings: int) -> Shelf:
+        """The shelf that holds the photograph of step number ``step``, halved; a streamed one is sent now."""
+        if not self.streaming:
+            return self._level(self._kinds[self.order.view_at(step)], halvings)
+        photo = halved(self._streamed(step), halvings)
+        kind = Kind.of(photo, self.views[self.order.view_at(step)].camera)
+        shelf = self._shelves.get((kind, halvings))
+        if shelf is None:
+            shelf = self._new_shelf(photo.map(lambda t: t[None].clone()), kind, halvings)
+            self._shelves[kind, halvings] = shelf
+        else:
+            for held, sent in zip(shelf.photos, photo, strict=True):
+                if held is not None and sent is not None:
+                    held[0].copy_(sent, non_blocking=True)
+        return shelf
+
     def target(self, step: int, halvings: int, background: Tensor) -> Target:
         """The view of step number ``step``, halved, and composited onto ``background`` [3] by its alpha.
 
         Where a photograph has no alpha, the background does not show in it.
         """
-        index = self.order.view_at(step)
-        photo = self._photo(step, index, halvings)
-        key = (index, halvings)
-        if key not in self._cameras:
-            self._cameras[key] = halved_camera(self.views[index].camera, halvings).to(self.device)
-        rgb = photo.rgb.to(torch.float32) / 255
-        alpha = None if photo.alpha is None else photo.alpha.to(torch.float32) / 255
-        weight = None if photo.weight is None else photo.weight.to(torch.float32) / 255
-        if alpha is not None:
-            rgb = torch.lerp(background.expand_as(rgb), rgb, alpha[..., None])
-        return Target(self._cameras[key], rgb, alpha, weight)
+        shelf = self.shelf(step, halvings)
+        slot, view = self.place(step)
+        table = torch.zeros(2, ROW, dtype=torch.int32)
+        table[1, 0], table[1, 1] = slot, view
+        table[1, 10:13] = background.detach().cpu().float().view(torch.int32)
+        return shelf.gather(table.to(self.device))[0]
 
-    def _photo(self, step: int, index: int, halvings: int) -> Photo:
-        if self._photos is None:
-            return halved(self._streamed(step), halvings)
-        if halvings == 0:
-            self._coarse.clear()
-            return self._photos[index]
-        if halvings != self._level:
-            self._coarse.clear()
-            self._level = halvings
-        key = (index, halvings)
-        if key not in self._coarse:
-            self._coarse[key] = halved(self._photos[index], halvings)
-        return self._coarse[key]
+    def _fill(self, on_read: Callable[[int, int], None] | None) -> None:
+        """Reads every photograph and puts those of one kind side by side on the device."""
+        sizes = Counter((view.camera.width, view.camera.height) for view in self.views)
+        stacks: dict[Kind, Photo] = {}
+        filled: Counter[Kind] = Counter()
+        for done, view in enumerate(self.views):
+            photo = _read(view).to(self.device)
+            self.has_alpha |= photo.alpha is not None
+            kind = Kind.of(photo, view.camera)
+            if kind not in stacks:
+                room = sizes[kind.width, kind.height]
+                stacks[kind] = photo.map(lambda t, room=room: t.new_empty(room, *t.shape))
+            for held, tensor in zip(stacks[kind], photo, strict=True):
+                if held is not None and tensor is not None:
+                    held[filled[kind]] = tensor
+            self._kinds.append(kind)
+            self._slots.append(filled[kind])
+            filled[kind] += 1
+            if on_read:
+                on_read(done + 1, len(self.views))
+        for kind, photos in stacks.items():
+            used = photos.map(lambda t, count=filled[kind]: t[:count])
+            self._shelves[kind, 0] = self._new_shelf(used, kind, 0)
+
+    def _level(self, kind: Kind, halvings: int) -> Shelf:
+        """The shelf of a kind of photographs at a size; coarser ones are made when they are first asked for."""
+        if (kind, halvings) not in self._shelves:
+            full = self._shelves[kind, 0]
+            for known, level in list(self._shelves):
+                if level not in (0, halvings):
+                    del self._shelves[known, level]
+            coarse = Photo.stack([halved(photo, halvings) for photo in full.photos.unstack()])
+            self._shelves[kind, halvings] = self._new_shelf(coarse, kind, halvings)
+        elif halvings == 0 and len(self._shelves) > len(set(self._kinds)):
+            self._shelves = {key: shelf for key, shelf in self._shelves.items() if key[1] == 0}
+        return self._shelves[kind, halvings]
+
+    def _new_shelf(self, photos: Photo, kind: Kind, halvings: int) -> Shelf:
+        if halvings not in self._cameras:
+            cameras = [halved_camera(view.camera, halvings) for view in self.views]
+            stacked = ([c.world_to_cam for c in cameras], [c.intrinsics for c in cameras])
+            poses, intrinsics = (torch.stack(part).float().to(self.device) for part in stacked)
+            self._cameras[halvings] = poses, intrinsics
+        return Shelf(photos, *self._cameras[halvings], kind.near, kind.far)
 
     def _streamed(self, step: int) -> Photo:
         assert self._pool is not None, "the dataset is closed"
@@ -240,4 +340,4 @@ def _read(view: View, pin: bool = False) -> Photo:
 
 
 def _bytes(values: Tensor) -> Tensor:
-    return (values + 0.5).clamp(0, 255).to(torch.uint8)
+    return (values + 0.5).clamp(0, 255).to(torch.uint8).contiguous()

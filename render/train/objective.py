@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from luxel.render.ops.loss import photometric_loss
+from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import Frame
 from luxel.render.train.config import Loss
 from luxel.render.train.dataset import Target
 
 
-def objective(frame: Frame, target: Target, settings: Loss, penalty: Tensor | None) -> Tensor:
-    """(1 - w) L1 + w (1 - SSIM), plus weighted |alpha - mask|, plus the strategy's penalty; a scalar.
+def objective(
+    frame: Frame, target: Target, settings: Loss, gaussians: Gaussians, penalties: tuple[float, float]
+) -> Tensor:
+    """(1 - w) L1 + w (1 - SSIM), plus weighted |alpha - mask|, plus the strategy's penalties; a scalar.
 
-    Pixels of weight 0 have no part in any of it.
+    Pixels of weight 0 have no part in any of it. Penalties: weights of the mean opacity and of the mean scale.
     """
     loss = photometric_loss(frame.rgb, target.rgb, target.weight, settings.ssim_weight)
-    if settings.alpha_weight > 0 and target.alpha is not None:
-        off = (frame.alpha - target.alpha).abs()
-        loss = loss + settings.alpha_weight * (off if target.weight is None else off * target.weight).mean()
-    return loss if penalty is None else loss + penalty
+    loss = loss + alpha_term(frame.alpha, target, settings)
+    opacity, scale = penalties
+    if opacity > 0:
+        loss = loss + opacity * gaussians.opacities.mean()
+    return loss + scale * gaussians.scales.mean() if scale > 0 else loss
 
 
-def read_back(loss: Tensor, rgb: Tensor, target: Target) -> tuple[float, float]:
-    """Waits for the device; loss and PSNR (dB, at most 100) of one step, NaN where they are not finite."""
+def alpha_slope(transmittance: Tensor, target: Target, settings: Loss) -> Tensor | None:
+    """The gradient of the alpha term of `objective` by the transmittance 1 - alpha, [H, W]; None without one."""
+    if target.alpha is None or not settings.alpha_weight > 0:
+        return None
+    share = settings.alpha_weight / transmittance.numel()
+    slope = torch.sign(transmittance - (1 - target.alpha)) * share
+    return slope if target.weight is None else slope * target.weight
+
+
+def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:
+    """The alpha term of `objective` alone, a scalar."""
+    if target.alpha is None or not settings.alpha_weight > 0:
+        return 0.0
+    off = (alpha - target.alpha).abs()
+    return settings.alpha_weight * (off if target.weight is None else off * target.weight).mean()
+
+
+def squared_error(rgb: Tensor, target: Target) -> Tensor:
+    """Mean squared error of a render held to [0, 1], over the pixels that count; a scalar."""
     squares = (rgb.clamp(0, 1) - target.rgb).square().mean(-1)
     if target.weight is None:
-        error = squares.mean()
-    else:
-        error = (squares * target.weight).sum() / target.weight.sum().clamp_min(1)
-    value, mse = torch.stack([loss, error]).tolist()
-    return value, -10 * math.log10(max(mse, 1e-10)) if math.isfinite(mse) else math.nan
+        return squares.mean()
+    return (squares * target.weight).sum() / target.weight.sum().clamp_min(1)

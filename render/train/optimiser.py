@@ -1,6 +1,9 @@
-"""Adam over the parameters of a growing and shrinking set of Gaussians."""
+"""Adam's state for a growing and shrinking set of Gaussians."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -10,105 +13,152 @@ from luxel.render.primitives.gaussians import Gaussians
 
 BETAS = (0.9, 0.999)
 EPS = 1e-15
+State = dict[str, Tensor]
 
 
 class Optimiser:
     """Gaussians with Adam's moments (Kingma & Ba 2015), kept in step when elements come, go or move.
 
-    Every change of the set first builds all new tensors, then takes them over at once: running out of memory
-    in the middle leaves the old state whole.
+    On a GPU the tensors have spare rows, so that a step that was captured for them stays valid while their number
+    changes; a spare row has opacity 0, is never seen and never moves. ``generation`` goes up when the tensors are
+    replaced. Every change of the set first builds all new rows, then takes them over: running out of memory in the
+    middle leaves the old state whole.
 
     Args:
-        gaussians: the parameters; copies that require gradients are kept in ``self.gaussians``.
+        gaussians: the parameters, copied.
     """
 
     def __init__(self, gaussians: Gaussians) -> None:
-        self.gaussians = _leaves(gaussians)
-        self.exp_avg = {name: torch.zeros_like(t) for name, t in gaussians.detach().tensors().items()}
-        self.exp_avg_sq = {name: torch.zeros_like(t) for name, t in gaussians.detach().tensors().items()}
-        self.steps = 0
+        self.generation, self.count, self.steps = -1, 0, 0
+        self._state: list[State] = [{}, {}, {}]  # parameters, first and second moments, with spare rows
+        params = gaussians.detach().tensors()
+        self._take([params, *({name: torch.zeros_like(t) for name, t in params.items()} for _ in range(2))])
 
     @property
-    def count(self) -> int:
-        """N."""
-        return self.gaussians.count
+    def capacity(self) -> int:
+        """Rows, the spare ones included."""
+        return next(iter(self._state[0].values())).shape[0]
 
-    def step(self, rates: dict[str, float]) -> None:
-        """One step in place from the gradients that the parameters hold, which are then dropped.
+    @property
+    def gaussians(self) -> Gaussians:
+        """The N present Gaussians; their tensors are the optimiser's own, without gradients."""
+        return Gaussians(**self._live(0))
+
+    @property
+    def exp_avg(self) -> State:
+        """First moments of the present Gaussians, by parameter."""
+        return self._live(1)
+
+    @property
+    def exp_avg_sq(self) -> State:
+        """Second moments of the present Gaussians, by parameter."""
+        return self._live(2)
+
+    def rows(self) -> tuple[State, State, State]:
+        """Parameters and both moments with their spare rows, each by name: what a captured step works on."""
+        return self._state[0], self._state[1], self._state[2]
+
+    def step(self, gradients: Gaussians, rates: dict[str, float]) -> None:
+        """One step in place.
 
         Args:
+            gradients: of the present Gaussians, in the ``grad`` of each tensor; None counts as no gradient.
             rates: learning rate by parameter name.
         """
         self.steps += 1
-        live = [
-            (name, t, t.grad)
-            for name, t in self.gaussians.tensors().items()
-            if t.grad is not None and t.numel()
-        ]
+        live = [(name, t.grad) for name, t in gradients.tensors().items() if t.grad is not None and t.numel()]
+        params, first, second = self._live(0), self._live(1), self._live(2)
         fused_adam_(
-            [t.detach() for _, t, _ in live],
-            [g for *_, g in live],
-            [self.exp_avg[name] for name, *_ in live],
-            [self.exp_avg_sq[name] for name, *_ in live],
-            [rates[name] for name, *_ in live],
+            [params[name] for name, _ in live],
+            [grad for _, grad in live],
+            [first[name] for name, _ in live],
+            [second[name] for name, _ in live],
+            [rates[name] for name, _ in live],
             self.steps,
             BETAS,
             EPS,
         )
-        self.drop_gradients()
-
-    def drop_gradients(self) -> None:
-        """Forgets the gradients of all parameters."""
-        for tensor in self.gaussians.tensors().values():
-            tensor.grad = None
 
     def select(self, index: Tensor) -> None:
         """Keeps the elements at ``index`` (positions, or a boolean mask) in that order, with their
         moments."""
-        gaussians = self.gaussians.detach().select(index)
-        exp_avg = {name: t[index] for name, t in self.exp_avg.items()}
-        exp_avg_sq = {name: t[index] for name, t in self.exp_avg_sq.items()}
-        self._take(gaussians, exp_avg, exp_avg_sq)
+        if index.dtype == torch.bool:
+            index = index.nonzero()[:, 0]  # once, not once per tensor
+        self._take([_each(self._live(i), lambda t: t[index]) for i in range(3)])
 
     def append(self, more: Gaussians) -> None:
         """Adds elements at the end; their moments are 0."""
         added = more.detach().tensors()
-        gaussians = Gaussians.cat(self.gaussians.detach(), more.detach())
-        exp_avg = {name: torch.cat([t, torch.zeros_like(added[name])]) for name, t in self.exp_avg.items()}
-        exp_avg_sq = {
-            name: torch.cat([t, torch.zeros_like(added[name])]) for name, t in self.exp_avg_sq.items()
-        }
-        self._take(gaussians, exp_avg, exp_avg_sq)
+        count = self.count + more.count
+        if self.capacity >= count:
+            for name, tensor in added.items():
+                for state, rows in zip(self._state, (tensor, 0, 0), strict=True):
+                    state[name][self.count : count] = rows
+            self.count = count
+            return
+        parts = [added, *(_each(added, torch.zeros_like) for _ in range(2))]
+        joined = [
+            {name: torch.cat([t, part[name]]) for name, t in self._live(i).items()}
+            for i, part in enumerate(parts)
+        ]
+        self._take(joined)
 
     def zero(self, index: Tensor) -> None:
         """Sets the moments of the elements at ``index`` to 0: what they tracked has been replaced."""
-        for moments in (self.exp_avg, self.exp_avg_sq):
+        for moments in self._state[1:]:
             for tensor in moments.values():
                 tensor[index] = 0
 
     def zero_parameter(self, name: str) -> None:
         """Sets the moments of one parameter of all elements to 0."""
-        self.exp_avg[name].zero_()
-        self.exp_avg_sq[name].zero_()
+        for moments in self._state[1:]:
+            moments[name].zero_()
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole state by name, for a checkpoint."""
-        out = {f"gaussians.{name}": t.detach() for name, t in self.gaussians.tensors().items()}
-        out |= {f"exp_avg.{name}": t for name, t in self.exp_avg.items()}
-        return out | {f"exp_avg_sq.{name}": t for name, t in self.exp_avg_sq.items()}
+        kinds = ("gaussians", "exp_avg", "exp_avg_sq")
+        return {f"{kind}.{name}": t for i, kind in enumerate(kinds) for name, t in self._live(i).items()}
 
     @staticmethod
     def from_tensors(tensors: dict[str, Tensor], steps: int) -> Optimiser:
         """The reverse of `tensors`."""
         out = Optimiser(Gaussians(**{name: tensors[f"gaussians.{name}"] for name in Gaussians.names}))
-        out.exp_avg = {name: tensors[f"exp_avg.{name}"].clone() for name in Gaussians.names}
-        out.exp_avg_sq = {name: tensors[f"exp_avg_sq.{name}"].clone() for name in Gaussians.names}
+        for moments, kind in ((out.exp_avg, "exp_avg"), (out.exp_avg_sq, "exp_avg_sq")):
+            for name, tensor in moments.items():
+                tensor.copy_(tensors[f"{kind}.{name}"])
         out.steps = steps
         return out
 
-    def _take(self, gaussians: Gaussians, exp_avg: dict[str, Tensor], exp_avg_sq: dict[str, Tensor]) -> None:
-        self.gaussians, self.exp_avg, self.exp_avg_sq = _leaves(gaussians), exp_avg, exp_avg_sq
+    def _live(self, kind: int) -> State:
+        return {name: t[: self.count] for name, t in self._state[kind].items()}
+
+    def _take(self, states: list[State]) -> None:
+        """Makes rows the present ones, in the tensors at hand where they fit well."""
+        first = next(iter(states[0].values()))
+        count, capacity = first.shape[0], _rows_for(first.shape[0], first.device)
+        most = capacity if first.device.type != "cuda" else 3 * capacity // 2
+        if self.generation < 0 or not count <= self.capacity <= most:
+            self._state = [_each(state, lambda t: t.new_zeros(capacity, *t.shape[1:])) for state in states]
+            self.generation += 1
+            self._state[0]["opacity_logits"].fill_(-math.inf)
+            self.count = 0
+        for kept, rows in zip(self._state, states, strict=True):
+            for name, tensor in kept.items():
+                tensor[:count] = rows[name]
+                if count < self.count:
+                    tensor[count : self.count] = 0
+        if count < self.count:
+            self._state[0]["opacity_logits"][count : self.count] = -math.inf
+        self.count = count
 
 
-def _leaves(gaussians: Gaussians) -> Gaussians:
-    return gaussians.detach().map(lambda t: t.clone().contiguous()).requires_grad_()
+def _each(state: State, function: Callable[[Tensor], Tensor]) -> State:
+    return {name: function(tensor) for name, tensor in state.items()}
+
+
+def _rows_for(count: int, device: torch.device) -> int:
+    """Rows that are kept for a number of elements: on a GPU up to an eighth more, so that the number may grow."""
+    if device.type != "cuda":
+        return count
+    step = max(1024, 1 << max(0, count.bit_length() - 4))
+    return -(-(count + step // 2) // step) * step

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
@@ -25,19 +24,19 @@ from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.train import checkpoint as checkpoints
 from luxel.render.train import limits, schedules
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import Dataset, Target, ViewOrder, halvings_possible
-from luxel.render.train.densify.situation import Situation, finite
+from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
+from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.fair_lock import FairLock
 from luxel.render.train.held_out import measure
-from luxel.render.train.instance_room import InstanceRoom
 from luxel.render.train.interrupt import Interrupt
-from luxel.render.train.objective import objective, read_back
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.progress import ProgressDisplay, duration
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.resume import read_run
 from luxel.render.train.run_folder import RunFolder
 from luxel.render.train.start import first_gaussians, scene_extent
+from luxel.render.train.stepper import Stepper
+from luxel.render.train.timeline import Timeline
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class Trainer:
         self._display = ProgressDisplay()
         self.say = say or self._display.say
         self.folder = RunFolder(Path(run_dir), self.say)
-        self._export, self._render = export, render
+        self._export = export
         self.lock: Any = FairLock()  # an RLock to its users; held during a step, free between steps
         self._go, self._stop = threading.Event(), False
         self._go.set()
@@ -101,29 +100,30 @@ class Trainer:
         self.test_psnr: float | None = None
         self._tested_at = -1
         self._speed = 0.0
-        self._loss_was_finite = True
-        estimates = (
-            self.device.type == "cuda" and not config.deterministic
-        )  # too small an estimate leaves a trace
-        self._room = InstanceRoom() if estimates else None
-        self._room_for = 0
+        self.loss: float | None = None
+        self._loss_was_finite, self._went_wrong = True, False
+        self._statistics = DensifyStatistics.zeros(0)
         if start is None:
             self.folder.require_new()
             self.optimiser = Optimiser(first_gaussians(points, config, self.device))
-            self.statistics = DensifyStatistics.zeros(self.optimiser.count, self.device)
+            self._start_statistics()
         else:
             self._restore(start)
         self._saved_at, self._saved_when = self.steps_done if start else -1, time.monotonic()
         stream = self._plan_memory()
         order = ViewOrder(len(self.train_views), config.seed)
         self.dataset = self._open_dataset(order, stream)
-        wanted = config.resolution.halvings
-        self._halvings = halvings_possible(self.train_views, wanted, config.resolution.smallest)
         self.background = config.background
         if self.background == "auto":
             self.background = "white" if self.dataset.has_alpha else "black"
         shade = 0.0 if self.background == "black" else 1.0
         self._shade = torch.full((3,), shade, device=self.device)
+        coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
+        self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_passed)
+        self.stepper = Stepper(
+            config, self.dataset, self.timeline, self.generator, render, self._take_numbers
+        )
+        self.stepper.start(self.steps_done)
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
         details = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}
         self.folder.write_config(config, {**details, "background": self.background, **(about or {})})
@@ -173,7 +173,7 @@ class Trainer:
 
     @property
     def gaussians(self) -> Gaussians:
-        """The present parameters (leaves that require gradients); hold ``lock`` while using them."""
+        """The present parameters, without gradients; hold ``lock`` while using them."""
         return self.optimiser.gaussians
 
     @property
@@ -195,12 +195,14 @@ class Trainer:
         self._go.set()
 
     @property
+    def statistics(self) -> DensifyStatistics:
+        """What density control knows of the present Gaussians."""
+        return DensifyStatistics(self._statistics.data[: self.optimiser.count])
+
+    @property
     def progress(self) -> float:
         """Share of the run that is done, in [0, 1], as the schedules see it."""
-        share = self.steps_done / self.config.steps
-        if self.config.pace_by_time and self.config.target_minutes:
-            share = max(share, self.train_seconds / (60 * self.config.target_minutes))
-        return min(share, 1.0)
+        return self.timeline.progress(self.steps_done)
 
     def status(self) -> dict[str, Any]:
         """Numbers for a display; never waits for the device. May be called from any thread."""
@@ -216,7 +218,7 @@ class Trainer:
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
             "count": self.optimiser.count,
-            "sh_degree": self._sh_degree(),
+            "sh_degree": self.timeline.at(self.steps_done).sh_degree,
             "memory": limits.used_memory(self.device),
             "elapsed": self.train_seconds,
             "eta": 0.0 if self.done else left,
@@ -262,10 +264,11 @@ class Trainer:
         """
         complained = False
         with Interrupt(self.say) as interrupt, self._display if progress else nullcontext():
-            while not (reason := self._reason_to_end(interrupt)):
+            while not (reason := self._reason_to_end(interrupt)) or self._falls_back():
                 if not self._go.wait(0.1):
                     self._show(progress)
                     continue
+                before = self.steps_done
                 self.step()
                 self._show(progress)
                 if on_step is not None:
@@ -275,11 +278,13 @@ class Trainer:
                         if not complained:
                             log.exception("on_step failed; training goes on")
                         complained = True
-                self._measure_and_save_when_due()
+                if self.steps_done > before:
+                    self._measure_and_save_when_due()
             return self._finish(reason)
 
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
         """Measures the held-out views now, outside of the training time; see `held_out.measure`."""
+        self.settle()
         found = measure(
             self.gaussians,
             self.test_views,
@@ -298,6 +303,7 @@ class Trainer:
     def save_checkpoint(self) -> Path | None:
         """Writes a checkpoint; a failure is said and gives None, and the older ones stay."""
         with self.lock:
+            self.settle()
             tensors = self.optimiser.tensors() | {"generator": self.generator.get_state()}
             tensors["statistics"] = self.statistics.data
             state = {
@@ -318,122 +324,112 @@ class Trainer:
             self._saved_at = self.steps_done
             return path
 
+    def settle(self) -> bool:
+        """Waits for the device; whether steps have to be repeated, because their lists did not fit into memory
+        that was set aside for them.
+
+        ``steps_done`` is then the number of those that count.
+        """
+        with self.lock:
+            asked, self.steps_done = self.steps_done, self.stepper.settle()
+            return self.steps_done < asked
+
+    def _falls_back(self) -> bool:
+        """At the end of a run: whether it was not the end after all."""
+        self._synchronise()
+        return self.settle() and not self._stop
+
     def _one_step(self) -> StepReport:
-        config, now = self.config, self.progress
-        halved = min(
-            schedules.halvings(now, config.resolution.halvings, config.resolution.until), self._halvings
-        )
-        background = self._shade
-        if self.background == "random":
-            background = torch.rand(3, generator=self.generator, device=self.device)
-        target = self.dataset.target(self.steps_done, halved, background)
-        clock = now * config.steps
-        counts = config.strategy.wants_statistics(clock, config.steps)
-        if self._room is not None and halved != self._room_for:
-            self._room_for = halved
-            self._room.forget()
-        frame = self._render(
-            self.gaussians,
-            target.camera,
-            background=background,
-            sh_degree=self._sh_degree(),
-            antialiased=config.antialiased,
-            statistics=self.statistics if counts else None,
-            absolute_gradients=counts and getattr(config.strategy, "absolute", False),
-            max_instances=None if self._room is None else self._room.limit,
-            deterministic=config.deterministic,
-        )
-        if self._room is not None:
-            self._room.note(frame)
-        loss = objective(frame, target, config.loss, config.strategy.regulariser(self.gaussians))
-        loss.backward()
-        means_rate = self.extent * schedules.exponential(config.rates.means, config.rates.means_final, now)
-        self.optimiser.step(self._rates(means_rate, now))
-        self.steps_done += 1
+        config, step = self.config, self.steps_done
+        report = (step + 1) % config.report_every == 0
+        self.stepper.ask(step, self.optimiser, self._statistics, report)
+        self.steps_done = step + 1
+        stalled = self.stepper.hear()
+        progress = self.timeline.progress(self.steps_done)
+        clock = progress * config.steps
+        refines = config.strategy.due(self.steps_done, clock, config.steps)
+        reorders = config.reorder_every > 0 and self.steps_done % config.reorder_every == 0
+        if (stalled or refines or reorders or self._went_wrong) and self.settle():
+            return StepReport(self.steps_done, self.optimiser.count)
+        refinement = self._refine(clock, progress) if refines else None
+        if reorders and (refinement is not None or not config.strategy.wants_statistics(clock, config.steps)):
+            self.optimiser.select(schedules.morton_order(self.gaussians.means))
+            self._start_statistics()
+        if self._went_wrong:
+            self._remove_what_is_not_finite()
+        return StepReport(self.steps_done, self.optimiser.count, refinement=refinement)
+
+    def _refine(self, clock: float, progress: float) -> Refinement | None:
+        """Density control after a step; the device has come to its end."""
+        config = self.config
         situation = Situation(
             self.steps_done,
             clock,
             config.steps,
             self.extent,
             self.cap,
-            means_rate,
+            self.timeline.rates(progress)["means"],
             self.generator,
             self.statistics,
         )
         refinement = config.strategy.after_step(self.optimiser, situation)
-        reorder = config.reorder_every > 0 and self.steps_done % config.reorder_every == 0
-        if reorder and (refinement is not None or not counts):
-            self.optimiser.select(schedules.morton_order(self.gaussians.means))
-        if refinement is not None:
-            self._start_statistics()
-            if self.optimiser.count == 0:
-                raise LuxelError(
-                    f"All Gaussians vanished at step {self.steps_done}.",
-                    "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
-                )
-        report = StepReport(self.steps_done, self.optimiser.count, refinement=refinement)
-        if self.steps_done % config.report_every == 0:
-            self._read_back(report, loss.detach(), frame.rgb.detach(), target)
-        if refinement is not None or report.loss is not None:
-            self._log(report, halved)
-        return report
-
-    def _rates(self, means_rate: float, progress: float) -> dict[str, float]:
-        rates = self.config.rates
-        late = max(0.0, progress - rates.final_from) / max(1e-9, 1 - rates.final_from)
-        fall = schedules.exponential(1.0, rates.final_factor, late)
-        names = ("quats", "log_scales", "opacity_logits", "sh_dc", "sh_rest")
-        return {"means": means_rate} | {name: getattr(rates, name) * fall for name in names}
-
-    def _sh_degree(self) -> int:
-        clock = self.progress * self.config.steps
-        return schedules.sh_degree(clock, self.config.steps, self.config.sh_every, self.config.init.sh_degree)
+        if refinement is None:
+            return None
+        self._start_statistics()
+        if self.optimiser.count == 0:
+            raise LuxelError(
+                f"All Gaussians vanished at step {self.steps_done}.",
+                "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
+            )
+        self._log(self.steps_done, refinement.as_dict())
+        return refinement
 
     def _start_statistics(self) -> None:
-        self.statistics = DensifyStatistics.zeros(self.optimiser.count, self.device)
-        if self._room is not None:
-            self._room.forget()
+        """Forgets what was learned for density control; a row for each of the optimiser's, spare ones too."""
+        if self._statistics.data.shape[0] == self.optimiser.capacity:
+            self._statistics.reset()
+        else:
+            self._statistics = DensifyStatistics.zeros(self.optimiser.capacity, self.device)
 
-    def _read_back(self, report: StepReport, loss: Tensor, rgb: Tensor, target: Target) -> None:
-        """Waits for the device: loss and PSNR of this step, and whether training is still sane."""
-        if self._room is not None:
-            self._room.settle()
-        report.loss, psnr = read_back(loss, rgb, target)
-        if math.isfinite(report.loss) and math.isfinite(psnr):
-            report.psnr = psnr
+    def _take_numbers(self, step: int, loss: float, squared_error: float) -> None:
+        """Loss and error of a step have come from the device, some steps later."""
+        psnr = -10 * math.log10(max(squared_error, 1e-10)) if math.isfinite(squared_error) else math.nan
+        now = self.timeline.at(step)
+        self._log(step, {"loss": loss, "psnr": psnr, "sh_degree": now.sh_degree, "halvings": now.halvings})
+        self.loss = loss
+        if math.isfinite(loss) and math.isfinite(psnr):
             self.psnr = psnr if self.psnr is None else 0.9 * self.psnr + 0.1 * psnr
             self._loss_was_finite = True
-            return
+        else:
+            self._went_wrong = True
+
+    def _remove_what_is_not_finite(self) -> None:
+        self._went_wrong = False
         if not self._loss_was_finite:
             raise LuxelError(
-                f"Training diverged at step {self.steps_done}: the loss is {report.loss}.",
+                f"Training diverged at step {self.steps_done}: the loss is {self.loss}.",
                 f"Lower the learning rates, or go on from before: luxel train --resume {self.folder.path}",
             )
         self._loss_was_finite = False
-        self.say(f"The loss is {report.loss} at step {self.steps_done}: what is not finite is removed.")
+        self.say(f"The loss is {self.loss} at step {self.steps_done}: what is not finite is removed.")
         self.optimiser.select(finite(self.gaussians))
         self._start_statistics()
 
-    def _log(self, report: StepReport, halved: int) -> None:
-        entry: dict[str, Any] = {
-            "step": report.step,
-            "seconds": round(self.train_seconds, 3),
-            "count": report.count,
-        }
-        if report.loss is not None:
-            entry |= {
-                "loss": report.loss,
-                "psnr": report.psnr,
-                "sh_degree": self._sh_degree(),
-                "halvings": halved,
-            }
-        if report.refinement is not None:
-            entry |= report.refinement.as_dict()
-        self.folder.log(entry)
+    def _time_passed(self) -> float:
+        return self.train_seconds / (60 * (self.config.target_minutes or math.inf))
+
+    def _log(self, step: int, values: dict[str, Any]) -> None:
+        """A line of metrics.jsonl."""
+        entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimiser.count}
+        self.folder.log(entry | values)
 
     def _give_way(self) -> None:
         """Memory ran out: first the photographs leave the device, then growth ends, then the faintest go."""
-        self.optimiser.drop_gradients()
+        self.steps_done = min(
+            self.steps_done, self.stepper.settle()
+        )  # the step that failed may have been counted
+        self.stepper.start(self.steps_done)
+        self.stepper.forget()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         count = self.optimiser.count
@@ -476,10 +472,11 @@ class Trainer:
         config, step = self.config, self.steps_done
         if config.eval_every > 0 and step % config.eval_every == 0 and step < config.steps:
             self._synchronise()
-            self.evaluate()
+            if not self.settle():
+                self.evaluate()
         every, minutes = config.checkpoints.every, config.checkpoints.minutes
         late = minutes > 0 and time.monotonic() - self._saved_when >= 60 * minutes
-        if (every > 0 and step % every == 0 and step < config.steps) or late:
+        if ((every > 0 and step % every == 0 and step < config.steps) or late) and not self.settle():
             self.save_checkpoint()
 
     def _synchronise(self) -> None:
@@ -559,7 +556,8 @@ class Trainer:
     def _restore(self, start: checkpoints.Checkpoint) -> None:
         tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
         self.optimiser = Optimiser.from_tensors(tensors, start.state["adam_steps"])
-        self.statistics = DensifyStatistics(tensors["statistics"].clone())
+        self._start_statistics()
+        self.statistics.data.copy_(tensors["statistics"])
         state = start.tensors["generator"]
         if state.numel() == self.generator.get_state().numel():
             self.generator.set_state(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,6 +49,10 @@ class DefaultStrategy:
     reset_every: int = 3000
     """Steps between resets of the opacities to twice `prune_opacity`; 0: never. None in the last 1000
     steps."""
+    opacity_regulariser: float = 0.0
+    """Weight of the mean opacity in the loss (3DGS-MCMC, eq. 11): what is not needed fades and is pruned."""
+    scale_regulariser: float = 0.0
+    """Weight of the mean scale in the loss, likewise."""
 
     @property
     def threshold(self) -> float:
@@ -73,26 +78,40 @@ class DefaultStrategy:
         """Until growth ends."""
         return clock < self.window(steps).stop
 
-    def regulariser(self, gaussians: Gaussians) -> Tensor | None:
-        """None."""
-        return None
+    @property
+    def penalties(self) -> tuple[float, float]:
+        """Weights of mean opacity and mean scale in the loss."""
+        return self.opacity_regulariser, self.scale_regulariser
+
+    def after_update(self, gaussians: Gaussians, rate: Tensor, stalled: Tensor, generator: Any) -> None:
+        """Nothing."""
+
+    def due(self, step: int, clock: float, steps: int) -> bool:
+        """Whether `after_step` has something to do after ``step`` steps."""
+        return self.window(steps).acts(step, clock) or self._resets(step, clock, steps)
+
+    def _resets(self, step: int, clock: float, steps: int) -> bool:
+        stop = self.window(steps).stop
+        return self.reset_every > 0 and step % self.reset_every == 0 and clock < stop and clock + 1000 <= stop
 
     def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
         """Grows, prunes and resets when it is time; the caller then starts new statistics."""
-        window, done = self.window(now.steps), None
-        if window.acts(now.step, now.clock):
-            done = self.grow(optimiser, now)
-            done.pruned = self.prune(optimiser, now.extent, big_too=0 < self.reset_every < now.clock)
-        resets = self.reset_every > 0 and now.step % self.reset_every == 0
-        if resets and now.clock < window.stop and now.clock + 1000 <= window.stop:
+        done = None
+        if self.window(now.steps).acts(now.step, now.clock):
+            done, keep = self.grow(optimiser, now)
+            lives = self.worth_keeping(optimiser.gaussians, now.extent, 0 < self.reset_every < now.clock)
+            done.pruned = int((keep & ~lives).sum())
+            if done.pruned or done.split:
+                optimiser.select(keep & lives)
+        if self._resets(now.step, now.clock, now.steps):
             self.reset_opacities(optimiser)
             done = done or Refinement()
             done.reset = True
         return done
 
-    def grow(self, optimiser: Optimiser, now: Situation) -> Refinement:
+    def grow(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
         """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest
-        pulled first."""
+        pulled first. Also gives which of them all are to stay: not those that were split, bool [N]."""
         gaussians = optimiser.gaussians.detach()
         sums = now.statistics.abs_grad_norm if self.absolute else now.statistics.grad_norm
         pull = sums / now.statistics.visible.clamp_min(1)
@@ -108,9 +127,8 @@ class DefaultStrategy:
         parts = self._parts(gaussians.select(split.repeat(2)), now.generator)
         new = Gaussians.cat(gaussians.select(clone), parts)
         optimiser.append(new)
-        if split.numel():
-            optimiser.select(torch.cat([stays, stays.new_ones(new.count)]))
-        return Refinement(cloned=clone.numel(), split=split.numel())
+        stays = torch.cat([stays, stays.new_ones(new.count)])
+        return Refinement(cloned=clone.numel(), split=split.numel()), stays
 
     def _parts(self, gaussians: Gaussians, generator: torch.Generator) -> Gaussians:
         """Draws centres from the Gaussians themselves and shrinks them by 1.6."""
@@ -125,19 +143,15 @@ class DefaultStrategy:
             gaussians.opacity_logits = logit(1 - (1 - gaussians.opacities).sqrt())
         return gaussians
 
-    def prune(self, optimiser: Optimiser, extent: float, big_too: bool) -> int:
-        """Removes transparent, huge (if ``big_too``) and non-finite Gaussians; returns how many."""
-        gaussians = optimiser.gaussians.detach()
+    def worth_keeping(self, gaussians: Gaussians, extent: float, big_too: bool) -> Tensor:
+        """Which are neither transparent, nor huge (if ``big_too``), nor non-finite, bool [N]."""
         keep = (gaussians.opacities >= self.prune_opacity) & finite(gaussians)
         if big_too:
             keep &= gaussians.scales.amax(-1) <= self.prune_scale3d * extent
-        removed = gaussians.count - int(keep.sum())
-        if removed:
-            optimiser.select(keep)
-        return removed
+        return keep
 
     def reset_opacities(self, optimiser: Optimiser) -> None:
         """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
         limit = logit(torch.tensor(2 * self.prune_opacity)).item()
-        optimiser.gaussians.opacity_logits.data.clamp_(max=limit)
+        optimiser.gaussians.opacity_logits.clamp_(max=limit)
         optimiser.zero_parameter("opacity_logits")

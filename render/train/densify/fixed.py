@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -33,13 +34,21 @@ class FixedCount:
         """Never."""
         return False
 
-    def regulariser(self, gaussians: Gaussians) -> Tensor | None:
-        """None."""
-        return None
+    @property
+    def penalties(self) -> tuple[float, float]:
+        """None: weights of mean opacity and mean scale in the loss."""
+        return 0.0, 0.0
+
+    def after_update(self, gaussians: Gaussians, rate: Tensor, stalled: Tensor, generator: Any) -> None:
+        """Nothing."""
+
+    def due(self, step: int, clock: float, steps: int) -> bool:
+        """Whether `after_step` has something to do after ``step`` steps."""
+        return step % self.refine_every == 0 and self.prune_opacity > 0
 
     def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
         """Removes what has faded, every ``refine_every`` steps."""
-        if now.step % self.refine_every or self.prune_opacity == 0:
+        if not self.due(now.step, now.clock, now.steps):
             return None
         gaussians = optimiser.gaussians.detach()
         keep = (gaussians.opacities >= self.prune_opacity) & finite(gaussians)

@@ -65,21 +65,28 @@ class McmcStrategy:
         """Never: nothing here looks at gradients."""
         return False
 
-    def regulariser(self, gaussians: Gaussians) -> Tensor | None:
-        """Weighted mean opacity plus mean scale (eq. 11 with the published weights)."""
-        return (
-            self.opacity_regulariser * gaussians.opacities.mean()
-            + self.scale_regulariser * gaussians.scales.mean()
-        )
+    @property
+    def penalties(self) -> tuple[float, float]:
+        """Weights of mean opacity and mean scale in the loss (eq. 11)."""
+        return self.opacity_regulariser, self.scale_regulariser
+
+    def after_update(
+        self, gaussians: Gaussians, rate: Tensor, stalled: Tensor, generator: torch.Generator
+    ) -> None:
+        """Adds noise (eq. 8); none where the step was ``stalled`` (not 0)."""
+        self.add_noise(gaussians, torch.where(stalled == 0, rate, 0.0), generator)
+
+    def due(self, step: int, clock: float, steps: int) -> bool:
+        """Whether `after_step` has something to do after ``step`` steps."""
+        return self.window(steps).acts(step, clock)
 
     def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
-        """Relocates and grows when it is time; adds noise after every step."""
-        done = None
-        if self.window(now.steps).acts(now.step, now.clock):
-            done = Refinement(relocated=self.relocate(optimiser, now.generator))
-            cap = self.cap_max if now.cap is None else min(self.cap_max, now.cap)
-            done.added = self.grow(optimiser, cap, now.generator)
-        self.add_noise(optimiser.gaussians, now.means_rate, now.generator)
+        """Relocates and grows when it is time."""
+        if not self.due(now.step, now.clock, now.steps):
+            return None
+        done = Refinement(relocated=self.relocate(optimiser, now.generator))
+        cap = self.cap_max if now.cap is None else min(self.cap_max, now.cap)
+        done.added = self.grow(optimiser, cap, now.generator)
         return done
 
     def relocate(self, optimiser: Optimiser, generator: torch.Generator) -> int:
@@ -116,7 +123,7 @@ class McmcStrategy:
         gaussians.opacity_logits[source] = logit(opacity.clamp_min(self.min_opacity))
         gaussians.log_scales[source] = gaussians.log_scales[source] + factor.log()[:, None]
 
-    def add_noise(self, gaussians: Gaussians, rate: float, generator: torch.Generator) -> None:
+    def add_noise(self, gaussians: Gaussians, rate: Tensor | float, generator: torch.Generator) -> None:
         """Moves centres by covariance times normal noise, gated to nearly transparent Gaussians (eq. 8)."""
         held = gaussians.detach()
         gate = torch.sigmoid(-100 * (held.opacities - 0.005)) * (rate * self.noise)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,34 +120,46 @@ def test_streaming_gives_the_same_targets(toy_cutout: Any, halvings: int) -> Non
     sent.close()
 
 
-def test_cameras_go_to_the_device_once(toy: Any) -> None:
+def test_a_shelf_stays_where_it_is(toy: Any) -> None:
     data = Dataset(toy.train, ViewOrder(10, 0), CPU, stream=False)
-    assert data.target(0, 0, torch.ones(3)).camera is data.target(0, 0, torch.ones(3)).camera
-    assert replace(data.target(0, 1, torch.ones(3)).camera, width=1).height == 20
+    assert data.shelf(0, 0) is data.shelf(7, 0) and data.shelf(0, 1) is data.shelf(3, 1)
+    assert data.shelf(0, 1).size == (24, 20) and data.shelf(0, 0).size == (48, 40)
+    sent = Dataset(toy.train, ViewOrder(10, 0), CPU, stream=True)
+    first = sent.shelf(0, 0)
+    before = first.photos.rgb.clone()
+    assert sent.shelf(1, 0) is first and not torch.equal(first.photos.rgb, before)
+    sent.close()
+
+
+def test_photographs_of_different_kinds_lie_apart() -> None:
+    random = np.random.default_rng(0)
+    shapes = [(4, 6), (6, 4), (4, 6), (4, 6)]
+    pixels = [Pixels(random.integers(0, 255, (*s, 3)).astype(np.uint8)) for s in shapes]
+    pixels[2].alpha = random.integers(0, 255, shapes[2]).astype(np.uint8)
+    pixels[3].weight = np.full(shapes[3], 255, np.uint8)
+    data = Dataset([view_of(p, str(i)) for i, p in enumerate(pixels)], ViewOrder(4, 0), CPU, stream=False)
+    for step in range(4):
+        index = data.order.view_at(step)
+        target, photo = data.target(step, 0, torch.zeros(3)), pixels[index]
+        assert (target.camera.height, target.camera.width) == shapes[index]
+        assert (target.alpha is not None, target.weight is not None) == (index == 2, index == 3)
+        rgb = torch.from_numpy(photo.rgb).float() / 255
+        cover = 1 if photo.alpha is None else torch.from_numpy(photo.alpha).float()[..., None] / 255
+        torch.testing.assert_close(target.rgb, rgb * cover)
 
 
 def test_room_for_instances_follows_what_was_needed() -> None:
-    class Seen:
-        def __init__(self, needed: int) -> None:
-            self.instances = torch.tensor([needed])
-
     room = InstanceRoom()
-    assert room.limit is None and not room.settle()
-    room.note(Seen(100_000))  # type: ignore[arg-type]
-    first = room.limit
-    assert first == 250_000 + SPARE
-    room.note(Seen(200_000))  # type: ignore[arg-type]
-    assert room.limit == first, "the device was asked again"
-    assert not room.settle() and room.limit == 300_000 + SPARE
-    room.note(Seen(900_000))  # type: ignore[arg-type]
-    assert room.settle() and room.limit == 1_350_000 + SPARE
+    room.settle(5, False)
+    assert room.limit is None
+    assert room.begin(100_000) == room.limit == 250_000 + SPARE
+    room.settle(200_000, False)
+    assert room.limit == 250_000 + SPARE, "memory was moved without need"
+    room.settle(290_000, False)
+    assert room.limit == 435_000 + SPARE, "it waited for the overflow"
+    room.settle(900_000, True)
+    assert room.limit == 1_350_000 + SPARE
+    room.settle(10_000, False)
+    assert room.limit == 15_000 + SPARE, "it kept room that nothing needs"
     room.forget()
     assert room.limit is None
-
-
-def test_room_for_instances_changes_nothing(toy: Any, tmp_path: Any, same_state: Any) -> None:
-    exact, roomy = (toy.trainer(tmp_path / name, toy.config(steps=30)) for name in "ab")
-    roomy._room = InstanceRoom()
-    exact.run(progress=False)
-    roomy.run(progress=False)
-    assert roomy._room.limit is not None and same_state(exact, roomy)

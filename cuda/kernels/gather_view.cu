@@ -1,0 +1,39 @@
+// gather_view on the GPU: a thread per pixel; count_step: one thread.
+#include "gather_view.h"
+
+#include "error.h"
+
+namespace luxel {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void __launch_bounds__(kThreads) gather_view_kernel(const luxel_gather_view_args args) {
+  const int32_t* row = present_row(args);
+  const int64_t pixel = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (pixel < static_cast<int64_t>(args.width) * args.height) gather_pixel(args, row, pixel);
+  if (blockIdx.x == 0 && threadIdx.x < kRowNumbers) gather_number(args, row, threadIdx.x);
+}
+
+__global__ void count_step_kernel(const luxel_count_step_args args) { count_one_step(args); }
+
+}  // namespace
+}  // namespace luxel
+
+extern "C" int luxel_gather_view(const luxel_gather_view_args* args) {
+  using namespace luxel;
+  LUXEL_CUDA(cudaSetDevice(args->device));
+  const int64_t pixels = static_cast<int64_t>(args->width) * args->height;
+  gather_view_kernel<<<static_cast<unsigned>((pixels + kThreads - 1) / kThreads), kThreads, 0,
+                       static_cast<cudaStream_t>(args->stream)>>>(*args);
+  LUXEL_LAUNCHED("gather_view");
+  return 0;
+}
+
+extern "C" int luxel_count_step(const luxel_count_step_args* args) {
+  using namespace luxel;
+  LUXEL_CUDA(cudaSetDevice(args->device));
+  count_step_kernel<<<1, 1, 0, static_cast<cudaStream_t>(args->stream)>>>(*args);
+  LUXEL_LAUNCHED("count_step");
+  return 0;
+}

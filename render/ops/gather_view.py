@@ -1,0 +1,163 @@
+"""Stages: the view, the schedule and the count of a training step, by a cursor that lives on the device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation
+
+ROW = 16  # 32-bit numbers of a table row, see abi.h
+
+define(
+    "gather_view(Tensor photos, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+define("count_step_(Tensor overflow, Tensor totals, Tensor(a!) table, Tensor(b!) status) -> ()")
+
+
+def gather_view(
+    photos: Tensor,
+    alphas: Tensor | None,
+    weights: Tensor | None,
+    poses: Tensor,
+    intrinsics: Tensor,
+    table: Tensor,
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor, Tensor, Tensor]:
+    """The photograph and camera that the present row of a table names; nothing waits for the device.
+
+    Args:
+        photos: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
+        poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels.
+        table: int32 [1 + R, 16]; the first number is the cursor, row 1 + cursor is read: photograph, view, eight
+            floats (as their bits), the background (three floats), three more.
+
+    Returns:
+        rgb [H, W, 3] in [0, 1], composited onto the background where there is alpha; alpha [H, W] or None;
+        weight [H, W] or None; world_to_cam [4, 4]; intrinsics [4]; the row, float32 [16].
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    rgb, alpha, weight, world_to_cam, camera, row = torch.ops.luxel.gather_view(
+        photos, alphas, weights, poses, intrinsics, table
+    )
+    return (
+        rgb,
+        None if alphas is None else alpha,
+        None if weights is None else weight,
+        world_to_cam,
+        camera,
+        row,
+    )
+
+
+def count_step_(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor) -> None:
+    """Moves the cursor on; counts the step, or notes that its lists overflowed and nothing is to change.
+
+    Args:
+        overflow: int32 [1] of `bin_splats`. totals: int64 [2] of `project_gaussians`.
+        table: as in `gather_view`.
+        status: int32 [4]: steps that count, whether a step overflowed since this was last cleared, most tile
+            instances that a step asked for, and one that is not used.
+    """
+    torch.ops.luxel.count_step_(overflow, totals, table, status)
+
+
+def _check(
+    photos: Tensor,
+    alphas: Tensor | None,
+    weights: Tensor | None,
+    poses: Tensor,
+    intrinsics: Tensor,
+    table: Tensor,
+) -> None:
+    p, h, w = photos.shape[:3]
+    wanted = {
+        "photos": (photos, torch.uint8, (p, h, w, 3)),
+        "alphas": (alphas, torch.uint8, (p, h, w)),
+        "weights": (weights, torch.uint8, (p, h, w)),
+        "poses": (poses, torch.float32, (poses.shape[0], 4, 4)),
+        "intrinsics": (intrinsics, torch.float32, (poses.shape[0], 4)),
+        "table": (table, torch.int32, (table.shape[0], ROW)),
+    }
+    for name, (tensor, dtype, shape) in wanted.items():
+        if tensor is None:
+            continue
+        if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != photos.device:
+            raise ValueError(
+                f"gather_view: {name} must be {dtype} {list(shape)} on {photos.device}, "
+                f"got {tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+            )
+    if table.shape[0] < 2:
+        raise ValueError("gather_view: the table has no rows")
+
+
+def _fake(
+    photos: Tensor,
+    alphas: Tensor | None,
+    weights: Tensor | None,
+    poses: Tensor,
+    intrinsics: Tensor,
+    table: Tensor,
+) -> tuple[Tensor, ...]:
+    _, h, w = photos.shape[:3]
+    return (
+        poses.new_empty(h, w, 3),
+        poses.new_empty((0,) if alphas is None else (h, w)),
+        poses.new_empty((0,) if weights is None else (h, w)),
+        poses.new_empty(4, 4),
+        poses.new_empty(4),
+        poses.new_empty(ROW),
+    )
+
+
+def _gather(
+    photos: Tensor,
+    alphas: Tensor | None,
+    weights: Tensor | None,
+    poses: Tensor,
+    intrinsics: Tensor,
+    table: Tensor,
+) -> tuple[Tensor, ...]:
+    _check(photos, alphas, weights, poses, intrinsics, table)
+    outputs = _fake(photos, alphas, weights, poses, intrinsics, table)
+    rgb, alpha, weight, world_to_cam, camera, row = outputs
+    library_for(photos.device).call(
+        "gather_view",
+        photos.device,
+        torch.float32,
+        photos=photos,
+        alphas=alphas,
+        weights=weights,
+        poses=poses,
+        intrinsics=intrinsics,
+        table=table,
+        table_rows=table.shape[0] - 1,
+        width=photos.shape[2],
+        height=photos.shape[1],
+        rgb=rgb,
+        alpha=None if alphas is None else alpha,
+        weight=None if weights is None else weight,
+        world_to_cam=world_to_cam,
+        camera=camera,
+        row=row,
+    )
+    return outputs
+
+
+def _count(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor) -> None:
+    library_for(table.device).call(
+        "count_step",
+        table.device,
+        torch.float32,
+        overflow=overflow,
+        totals=totals,
+        table=table,
+        status=status,
+    )
+
+
+register_implementation("gather_view", _gather, _fake)
+register_implementation("count_step_", _count, lambda *_: None)

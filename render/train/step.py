@@ -1,0 +1,172 @@
+"""One training step, read from top to bottom: gather, project, bin, blend, compare, and all of it backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from luxel.render.ops.bin_splats import bin_splats
+from luxel.render.ops.gather_view import count_step_
+from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import DensifyStatistics, Frame, rasterize
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.dataset import Shelf, Target
+from luxel.render.train.objective import alpha_slope, objective
+from luxel.render.train.optimiser import BETAS, EPS, Optimiser
+from luxel.render.train.timeline import Moment, background_of
+
+DILATION, MAX_ALPHA = 0.3, 0.99  # as in `rasterize`
+
+
+class Seen(NamedTuple):
+    """What a step leaves for those who watch; valid until the next step."""
+
+    loss: Tensor  # the photometric part, scalar
+    rgb: Tensor  # [H, W, 3]
+    alpha: Tensor  # [H, W]
+    target: Target
+
+
+@dataclass
+class Workbench:
+    """The tensors that steps work on, and what stays the same from step to step.
+
+    Args:
+        config: of the run.
+        optimiser: parameters and moments.
+        statistics: for density control, a row for each row of the optimiser.
+        table: see `gather_view`.
+        status: see `count_step_`.
+        one: 1 on the device, a scalar.
+        generator: random numbers on the device.
+        capacity: room for tile instances; None: asks the device for the number.
+    """
+
+    config: TrainConfig
+    optimiser: Optimiser
+    statistics: DensifyStatistics
+    table: Tensor
+    status: Tensor
+    one: Tensor
+    generator: torch.Generator
+    capacity: int | None
+
+
+def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
+    """A step without autograd, whose last kernel moves each Gaussian where its gradient is made.
+
+    Everything that differs from step to step comes from the table, so that this can be captured and replayed. Where
+    the lists need more room than ``capacity``, nothing changes and ``status`` says so.
+    """
+    config = bench.config
+    params, first, second = bench.optimiser.rows()
+    target, row = shelf.gather(bench.table)
+    width, height = shelf.size
+    view = target.camera.world_to_cam[None], target.camera.intrinsics[None]
+    projection: dict[str, Any] = {
+        "width": width,
+        "height": height,
+        "sh_degree": moment.sh_degree,
+        "near": shelf.near,
+        "far": shelf.far,
+        "dilation": DILATION,
+        "antialiased": config.antialiased,
+    }
+    splats, values, tile_counts, visible, totals = project_gaussians(
+        tuple(params.values()),  # pyright: ignore[reportArgumentType]
+        *view,
+        **projection,
+    )
+    if bench.capacity is None:
+        visible_capacity, capacity = (int(x) for x in totals.tolist())
+    else:
+        visible_capacity, capacity = visible.shape[0], bench.capacity
+    instances, ranges, overflow, plan = bin_splats(
+        splats,
+        tile_counts,
+        visible,
+        totals,
+        width=width,
+        height=height,
+        visible_capacity=visible_capacity,
+        capacity=capacity,
+    )
+    count_step_(overflow, totals, bench.table, bench.status)
+    absolute = moment.counts and getattr(config.strategy, "absolute", False)
+    scene = splats, values, background_of(row)[None], instances, ranges, plan
+    how = width, height, MAX_ALPHA, absolute, config.deterministic, False, True
+    image, transmittance, last, _, _, states = torch.ops.luxel.blend_gaussians(*scene, *how)
+    pair = image[0], target.rgb, target.weight
+    loss, partials, scales = torch.ops.luxel.photometric_loss(*pair, config.loss.ssim_weight, False, True)
+    g_image = torch.ops.luxel.photometric_loss_bwd(
+        bench.one, *pair, partials, scales, config.loss.ssim_weight, False
+    )
+    g_transmittance = alpha_slope(transmittance[0], target, config.loss)
+    g_splats, g_values, _ = torch.ops.luxel.blend_gaussians_bwd(
+        *scene,
+        *how,
+        image,
+        transmittance,
+        last,
+        states,
+        g_image[None],
+        None if g_transmittance is None else g_transmittance[None],
+    )
+    opacity_penalty, scale_penalty = config.strategy.penalties
+    project_gaussians_adam_(
+        tuple(params.values()),  # pyright: ignore[reportArgumentType]
+        tuple(first.values()),
+        tuple(second.values()),
+        *view,
+        **projection,
+        tile_counts=tile_counts,
+        g_splats=g_splats,
+        g_values=g_values,
+        schedule=row[2:10],
+        betas=BETAS,
+        eps=EPS,
+        active_sh_only=True,
+        opacity_penalty=opacity_penalty / bench.optimiser.count,
+        scale_penalty=scale_penalty / (3 * bench.optimiser.count),
+        statistics=bench.statistics.data if moment.counts else None,
+        skip=bench.status[1:2],
+    )
+    config.strategy.after_update(Gaussians(**params), row[2], bench.status[1], bench.generator)
+    return Seen(loss, image[0], 1 - transmittance[0], target)
+
+
+def instances_needed(bench: Workbench, shelf: Shelf) -> int:
+    """How many tile instances the step asks for; waits for the device."""
+    target, _ = shelf.gather(bench.table)
+    return int(rasterize(bench.optimiser.gaussians, target.camera, max_instances=1).instances)
+
+
+def autograd_step(render: Callable[..., Frame], bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
+    """The same step through autograd, for a renderer that is not luxel's own."""
+    config, optimiser = bench.config, bench.optimiser
+    target, row = shelf.gather(bench.table)
+    leaves = optimiser.gaussians.requires_grad_()
+    counts = moment.counts
+    frame = render(
+        leaves,
+        target.camera,
+        background=background_of(row),
+        sh_degree=moment.sh_degree,
+        antialiased=config.antialiased,
+        statistics=DensifyStatistics(bench.statistics.data[: optimiser.count]) if counts else None,
+        absolute_gradients=counts and getattr(config.strategy, "absolute", False),
+        deterministic=config.deterministic,
+    )
+    loss = objective(frame, target, config.loss, leaves, config.strategy.penalties)
+    loss.backward()
+    optimiser.step(leaves, moment.rates)
+    config.strategy.after_update(optimiser.gaussians, row[2], bench.status[1], bench.generator)
+    bench.table[0, 0] += 1
+    bench.status[0] += 1
+    return Seen(loss.detach(), frame.rgb.detach(), frame.alpha.detach(), target)

@@ -1,0 +1,204 @@
+"""Keeps the device busy with training steps, and learns some steps later how they went."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.dataset import Dataset
+from luxel.render.train.instance_room import InstanceRoom
+from luxel.render.train.objective import alpha_term, squared_error
+from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.replay import Replay
+from luxel.render.train.step import Seen, Workbench, autograd_step, fused_step, instances_needed
+from luxel.render.train.timeline import StepTable, Timeline
+
+PULSE = 8  # steps between looks at the device's status
+RUN_AHEAD = 4  # pulses that may be under way: bounds how long a viewer waits for its turn
+
+
+@dataclass
+class Reading:
+    """Numbers on their way from the device, in page-locked memory; there once ``arrived``."""
+
+    step: int  # steps that were asked for when it was taken
+    status: Tensor
+    numbers: Tensor | None  # loss and squared error of the last step
+    event: torch.cuda.Event | None
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the numbers can be read without waiting."""
+        return self.event is None or self.event.query()
+
+    def wait(self) -> None:
+        """Waits until the numbers are there."""
+        if self.event is not None:
+            self.event.synchronize()
+
+
+class Stepper:
+    """Asks for steps one after another without waiting for them.
+
+    A step whose lists did not fit changes nothing, nor do those after it, until `settle` has made more room; the
+    caller then repeats them. So nothing is lost and the result does not depend on the room.
+
+    Args:
+        config: of the run.
+        dataset: photographs.
+        timeline: schedules.
+        generator: random numbers on the device.
+        render: draws with gradients by autograd; luxel's own `rasterize` stands for the fused step.
+        on_numbers: told (step, loss, squared error) of the steps that were asked for with ``report``.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        dataset: Dataset,
+        timeline: Timeline,
+        generator: torch.Generator,
+        render: Callable[..., Any],
+        on_numbers: Callable[[int, float, float], None],
+    ) -> None:
+        self.config, self.dataset, self.timeline = config, dataset, timeline
+        self.device = dataset.device
+        self._render = None if render is rasterize else render
+        self._generator, self._on_numbers = generator, on_numbers
+        self._table = StepTable(self.device)
+        self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
+        self.estimates = (
+            self.device.type == "cuda"
+        )  # whether lists get room by estimate; else the number is asked for
+        self._one = torch.ones((), device=self.device)
+        self._room = InstanceRoom()
+        self._replay: Replay[Seen] = Replay(self.device, generator)
+        self._counted_from = 0  # the step at which the status was last cleared
+        self._under_way: deque[Reading] = deque()
+        self._level = 0
+
+    @property
+    def captures(self) -> int:
+        """How many CUDA graphs have been captured."""
+        return self._replay.captures
+
+    def start(self, step: int) -> None:
+        """The next step is number ``step``; what went before is forgotten."""
+        self._under_way.clear()
+        self._table.forget()
+        self._status.zero_()
+        self._counted_from = step
+
+    def forget(self) -> None:
+        """Drops what was captured and the memory that belongs to it."""
+        self._replay.forget()
+
+    def ask(self, step: int, optimiser: Optimiser, statistics: DensifyStatistics, report: bool) -> None:
+        """Asks for step number ``step``, the one after the last that was asked for.
+
+        Args:
+            optimiser, statistics: what the step changes; statistics with a row for each of the optimiser's.
+            report: whether its loss and error are to be told.
+        """
+        moment = self.timeline.at(step)
+        shelf = self.dataset.shelf(step, moment.halvings)
+        self._table.reach(step, self.timeline, self.dataset.place)
+        if moment.halvings != self._level:
+            self._level = moment.halvings
+            self._room.forget()
+        bench = Workbench(
+            self.config,
+            optimiser,
+            statistics,
+            self._table.tensor,
+            self._status,
+            self._one,
+            self._generator,
+            self._room.limit if self.estimates else None,
+        )
+        if self._render is not None:
+            seen = autograd_step(self._render, bench, shelf, moment)
+        else:
+            if self.estimates and bench.capacity is None:
+                bench.capacity = self._room.begin(instances_needed(bench, shelf))
+            epoch = (
+                optimiser.generation,
+                bench.capacity,
+                statistics.data.data_ptr(),
+                moment.halvings,
+                moment.sh_degree,
+                moment.counts,
+                optimiser.count if any(self.config.strategy.penalties) else 0,
+            )
+            seen = self._replay.run(
+                epoch, shelf.photos.rgb.data_ptr(), lambda: fused_step(bench, shelf, moment)
+            )
+        optimiser.steps = step + 1
+        if report or (self.estimates and (step + 1) % PULSE == 0):
+            self._read(step + 1, seen if report else None)
+
+    def hear(self) -> bool:
+        """Takes what has arrived from the device, and waits where too much is under way.
+
+        Returns:
+            Whether steps have stalled for lack of room, so that `settle` must be called.
+        """
+        while self._under_way:
+            oldest = self._under_way[0]
+            if not oldest.arrived:
+                if len(self._under_way) <= RUN_AHEAD:
+                    return False
+                oldest.wait()
+            if int(oldest.status[1]) != 0:
+                return True
+            self._under_way.popleft()
+            self._tell(oldest)
+        return False
+
+    def settle(self) -> int:
+        """Waits for the device; returns how many steps count, and makes room where it was lacking.
+
+        Steps above that number have changed nothing and are to be asked for again.
+        """
+        done, stalled, most, _ = self._status.tolist()
+        for reading in self._under_way:
+            if int(reading.status[1]) == 0:
+                self._tell(reading)
+        self._under_way.clear()
+        step = self._counted_from + done
+        self._room.settle(most, stalled != 0)
+        if stalled:
+            self.start(step)
+        else:  # the table goes on where it is
+            self._status[2] = 0
+        return step
+
+    def _read(self, step: int, seen: Seen | None) -> None:
+        """Sends the status, and the numbers of a step, on their way to the host."""
+        numbers = None
+        if seen is not None:
+            loss = seen.loss + alpha_term(seen.alpha, seen.target, self.config.loss)
+            numbers = torch.stack([loss, squared_error(seen.rgb, seen.target)])
+        status, event = self._status, None
+        if self.device.type == "cuda":
+            status, numbers = _send(status), None if numbers is None else _send(numbers)
+            event = torch.cuda.Event()
+            event.record()
+        self._under_way.append(Reading(step, status, numbers, event))
+
+    def _tell(self, reading: Reading) -> None:
+        if reading.numbers is not None:
+            loss, error = reading.numbers.tolist()
+            self._on_numbers(reading.step, loss, error)
+
+
+def _send(tensor: Tensor) -> Tensor:
+    """A page-locked copy that arrives later."""
+    return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)

@@ -1,0 +1,153 @@
+"""What the schedules say of each step, and the table that brings it to the device ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.ops.gather_view import ROW
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.train import schedules
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.optimiser import BETAS
+
+ROWS = 256  # steps that the table holds
+RATES, BACKGROUND, NOISE = (
+    slice(2, 8),
+    slice(10, 13),
+    13,
+)  # where they stand in a row; 8, 9: Adam's bias corrections
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step as the schedules see it.
+
+    Args:
+        step: number of the step, from 0.
+        progress: share of the run, in [0, 1].
+        clock: progress times the length of the run.
+        halvings: how often the photographs are halved.
+        sh_degree: highest degree of the spherical harmonics.
+        counts: whether statistics for density control are gathered.
+        rates: learning rate by parameter; that of the means includes the scene's extent.
+        background: colour behind the scene.
+    """
+
+    step: int
+    progress: float
+    clock: float
+    halvings: int
+    sh_degree: int
+    counts: bool
+    rates: dict[str, float]
+    background: tuple[float, float, float]
+
+
+class Timeline:
+    """The schedules of a run as a function of the step.
+
+    Args:
+        config: of the run.
+        extent: of the scene, capture units.
+        halvings: how often the photographs can be halved at most.
+        background: "white", "black" or "random".
+        passed: share of the allowed time, in runs paced by time.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        extent: float,
+        halvings: int,
+        background: str,
+        passed: Callable[[], float],
+    ) -> None:
+        self.config, self.extent, self.background = config, extent, background
+        self._halvings, self._passed = halvings, passed
+
+    @property
+    def ahead(self) -> int:
+        """How many steps can be told in advance."""
+        return 1 if self.config.pace_by_time else ROWS
+
+    def progress(self, step: int) -> float:
+        """Share of the run that is done before a step, in [0, 1]."""
+        share = step / self.config.steps
+        if self.config.pace_by_time and self.config.target_minutes:
+            share = max(share, self._passed())
+        return min(share, 1.0)
+
+    def at(self, step: int) -> Moment:
+        """What the schedules say of step number ``step``."""
+        config, now = self.config, self.progress(step)
+        clock, coarse = now * config.steps, config.resolution
+        return Moment(
+            step,
+            now,
+            clock,
+            min(schedules.halvings(now, coarse.halvings, coarse.until), self._halvings),
+            schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
+            config.strategy.wants_statistics(clock, config.steps),
+            self.rates(now),
+            self.shade(step),
+        )
+
+    def rates(self, progress: float) -> dict[str, float]:
+        """Learning rate by parameter."""
+        rates = self.config.rates
+        late = max(0.0, progress - rates.final_from) / max(1e-9, 1 - rates.final_from)
+        fall = schedules.exponential(1.0, rates.final_factor, late)
+        out = {name: getattr(rates, name) * fall for name in Gaussians.names}
+        return out | {"means": self.extent * schedules.exponential(rates.means, rates.means_final, progress)}
+
+    def shade(self, step: int) -> tuple[float, float, float]:
+        """The background of a step; a random one is a function of seed and step."""
+        if self.background == "random":
+            red, green, blue = np.random.default_rng([self.config.seed, 1, step]).random(3)
+            return float(red), float(green), float(blue)
+        return (1.0, 1.0, 1.0) if self.background == "white" else (0.0, 0.0, 0.0)
+
+
+class StepTable:
+    """The rows that `gather_view` reads, sent to the device many steps at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.tensor = torch.zeros(1 + ROWS, ROW, dtype=torch.int32, device=device)
+        self._first = self._end = 0
+
+    def forget(self) -> None:
+        """The next `reach` sends anew: the schedules or the order of steps have changed."""
+        self._first = self._end = 0
+
+    def reach(self, step: int, timeline: Timeline, place: Callable[[int], tuple[int, int]]) -> None:
+        """Makes the cursor point at ``step``, sending rows where it has left those that are there.
+
+        Args:
+            place: photograph and view of a step.
+        """
+        if self._first < step < self._end:
+            return  # the cursor came here by itself
+        rows = np.zeros((1 + timeline.ahead, ROW), np.float32)
+        for k in range(timeline.ahead):
+            number = step + k
+            row = rows[1 + k]
+            row[:2].view(np.int32)[:] = place(number)
+            row[RATES] = list(timeline.rates(timeline.progress(number)).values())
+            row[8:10] = [1 - beta ** (number + 1) for beta in BETAS]
+            row[BACKGROUND] = timeline.shade(number)
+        place(step)
+        sent = torch.from_numpy(rows.view(np.int32))
+        if self.tensor.is_cuda:
+            sent = sent.pin_memory()
+        self.tensor[: sent.shape[0]].copy_(sent, non_blocking=True)
+        self._first, self._end = step, step + timeline.ahead
+
+
+def background_of(row: Tensor) -> Tensor:
+    """The background of a row that `gather_view` returned, [3]."""
+    return row[BACKGROUND]
