@@ -68,7 +68,7 @@ typedef struct luxel_project_gaussians_args {
   int64_t workspace_bytes;
   const void* g_splats;       /* bwd in   real [C,N,8]; slots 3, 7 hold sums over pixels of |d x|, |d y|, or 0 */
   const void* g_values;       /* bwd in   real [C,N,D] */
-  void* g_means;              /* bwd out  real [N,3], every row written, as all below */
+  void* g_means;              /* bwd out  real [N,3], every row written, as the next five */
   void* g_quats;              /* bwd out  real [N,4] */
   void* g_log_scales;         /* bwd out  real [N,3] */
   void* g_opacity_logits;     /* bwd out  real [N] */
@@ -77,6 +77,31 @@ typedef struct luxel_project_gaussians_args {
   void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: sum of mean2d gradient norms, of absolute ones,
                                  times seen, largest radius / max(W,H) */
+  const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are; with
+                                 adam_schedule everything does */
+  float opacity_penalty;      /* bwd      times sigmoid(opacity_logit), added to the loss for every row, seen or not */
+  float scale_penalty;        /* bwd      times the sum of a row's exp(log_scales), likewise */
+  const void* adam_schedule;  /* bwd in   real [8] optional: learning rates of the six parameters in their order, then
+                                 1 - beta1^t, 1 - beta2^t. With it the parameters above are moved by Adam as `adam` below
+                                 does, in place; the six g_ are not looked at and may be null */
+  void* m_means;              /* bwd inout real [N,3] first moments, with adam_schedule only, as all below */
+  void* m_quats;              /* bwd inout real [N,4] */
+  void* m_log_scales;         /* bwd inout real [N,3] */
+  void* m_opacity_logits;     /* bwd inout real [N] */
+  void* m_sh_dc;              /* bwd inout real [N,3] */
+  void* m_sh_rest;            /* bwd inout real [N,sh_stride,3] */
+  void* v_means;              /* bwd inout real [N,3] second moments */
+  void* v_quats;              /* bwd inout real [N,4] */
+  void* v_log_scales;         /* bwd inout real [N,3] */
+  void* v_opacity_logits;     /* bwd inout real [N] */
+  void* v_sh_dc;              /* bwd inout real [N,3] */
+  void* v_sh_rest;            /* bwd inout real [N,sh_stride,3] */
+  double adam_beta1;
+  double adam_beta2;
+  double adam_eps;
+  int32_t adam_visible_only;  /* 1: rows that no camera saw keep parameters and moments, penalties or not */
+  int32_t adam_active_sh_only; /* 1: coefficients above sh_degree keep values and moments: right while their moments are
+                                 0, that is as long as sh_degree has never been higher */
 } luxel_project_gaussians_args;
 LUXEL_API int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args* args); /* for fwd */
 LUXEL_API int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args);

@@ -1,6 +1,7 @@
-// CPU twin of project_gaussians.cu.
+// CPU twin of project_gaussians.cu and project_gaussians_bwd.cu.
 #include "project_gaussians.h"
 
+#include "../math/adam.h"
 #include "error.h"
 
 #include <cstring>
@@ -9,6 +10,16 @@
 
 namespace luxel {
 namespace {
+
+template <typename T>
+int project_one(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int camera, int64_t n) {
+  Vec3<T> mean, normal = {};
+  Splat<T> s;
+  const int tiles = project_geometry(args, cam, n, mean, s, normal);
+  if (tiles == 0) return 0;
+  const T* rest = in<T>(args.sh_rest) + 3 * n * args.sh_stride;
+  return store_splat(args, cam, camera, n, mean, s, normal, rest) ? tiles : 0;
+}
 
 template <typename T> void forward(const luxel_project_gaussians_args& args) {
   int64_t seen = 0, instances = 0;
@@ -27,6 +38,38 @@ template <typename T> void forward(const luxel_project_gaussians_args& args) {
   args.totals[1] = instances;
 }
 
+// What becomes of a finished gradient: written, or spent on a step of Adam.
+template <typename T> struct Sink {
+  ParameterRows<T> rows;
+  bool adam, visible_only;
+  AdamConstants<T> constants[6];
+
+  explicit Sink(const luxel_project_gaussians_args& args)
+      : rows(parameter_rows<T>(args)), adam(args.adam_schedule != nullptr), visible_only(args.adam_visible_only != 0) {
+    if (!adam) return;
+    const T* schedule = in<T>(args.adam_schedule);
+    const auto decays = AdamConstants<T>::decays(args.adam_beta1, args.adam_beta2, args.adam_eps);
+    for (int i = 0; i < 6; ++i) constants[i] = decays.at(schedule[i], schedule[6], schedule[7]);
+  }
+
+  void take(int64_t n, const T* gradient, const T* g_rest, bool seen) const {
+    if (adam && visible_only && !seen) return;
+    for (int i = 0; i < 6; ++i) {
+      const T* g = i < 5 ? gradient : g_rest;
+      const int64_t at = n * rows.width[i];
+      T* target = rows.target[i] + at;
+      if (adam) {
+        T *m = rows.exp_avg[i] + at, *v = rows.exp_avg_sq[i] + at;
+#pragma omp simd
+        for (int k = 0; k < rows.active[i]; ++k) adam_update(constants[i], g[k], target[k], m[k], v[k]);
+      } else {
+        std::memcpy(target, g, sizeof(T) * rows.width[i]);
+      }
+      gradient += rows.width[i];
+    }
+  }
+};
+
 // Gaussians go to fixed blocks, and camera gradients are summed block after block: the sum does not depend on the
 // number of threads.
 constexpr int kBlock = 1024;
@@ -36,51 +79,47 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
     Mat3<T> rotation;
     Vec3<T> translation;
   };
+  const bool skipped = args.skip && *args.skip != 0;
+  if (skipped && args.adam_schedule) return;
   const int blocks = (args.count + kBlock - 1) / kBlock;
-  std::vector<Pose> poses(blocks);
-  for (int camera = 0; camera < args.cameras; ++camera) {
-    const Pinhole<T> cam = load_camera<T>(args, camera);
-    const int32_t* counts = args.tile_counts + static_cast<int64_t>(camera) * args.count;
-    T* g_camera = args.g_world_to_cam ? out<T>(args.g_world_to_cam) + 16 * camera : nullptr;
+  std::vector<Pose> poses(static_cast<size_t>(blocks) * args.cameras);
+  std::vector<Pinhole<T>> cameras;
+  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
+  const Sink<T> sink(args);
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int block = 0; block < blocks; ++block) {
-      GaussianGradient<T> g;
-      std::memset(&g, 0, sizeof g);
-      const int32_t end = smaller((block + 1) * kBlock, args.count);
-      for (int32_t n = block * kBlock; n < end; ++n) {
-        T* g_rest = args.g_sh_rest ? out<T>(args.g_sh_rest) + 3 * static_cast<int64_t>(n) * args.sh_stride : nullptr;
-        T* g_quat = out<T>(args.g_quats) + 4 * static_cast<int64_t>(n);
-        if (camera == 0) {
-          g.mean = g.log_scales = {T(0), T(0), T(0)};
-          g.quat = {T(0), T(0), T(0), T(0)};
-          g.opacity_logit = T(0);
-          if (g_rest) std::memset(g_rest, 0, sizeof(T) * 3 * args.sh_stride);
-        } else {
-          g.mean = load3(out<T>(args.g_means) + 3 * n);
-          g.quat = {g_quat[0], g_quat[1], g_quat[2], g_quat[3]};
-          g.log_scales = load3(out<T>(args.g_log_scales) + 3 * n);
-          g.opacity_logit = out<T>(args.g_opacity_logits)[n];
-        }
-        Vec3<T> g_dc = {T(0), T(0), T(0)};
-        if (camera > 0) g_dc = load3(out<T>(args.g_sh_dc) + 3 * n);
-        if (counts[n] > 0) {
-          T* statistics = args.statistics ? out<T>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
-          project_one_vjp(args, cam, camera, n, g, g_dc, g_rest, statistics);
-        }
-        store_gradient(args, n, g, g_dc);
+  for (int block = 0; block < blocks; ++block) {
+    const int32_t end = smaller((block + 1) * kBlock, args.count);
+    for (int64_t n = static_cast<int64_t>(block) * kBlock; n < end; ++n) {
+      GaussianGradient<T> g = {};
+      Vec3<T> g_dc = {};
+      T gradient[14], g_rest[45] = {};
+      T* statistics = args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr;
+      bool seen = false;
+      for (int camera = 0; camera < args.cameras; ++camera) {
+        if (args.tile_counts[static_cast<int64_t>(camera) * args.count + n] == 0) continue;
+        seen = true;
+        Pose& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
+        g.camera_rotation = pose.rotation;
+        g.camera_translation = pose.translation;
+        const T* rest = in<T>(args.sh_rest) + 3 * n * args.sh_stride;
+        project_one_vjp<true>(args, cameras[camera], camera, n, rest, g, g_dc, g_rest, statistics);
+        pose = {g.camera_rotation, g.camera_translation};
       }
-      poses[block] = {g.camera_rotation, g.camera_translation};
+      penalties_vjp(args, n, g);
+      flatten(g, g_dc, gradient);
+      sink.take(n, gradient, g_rest, seen);
     }
-    if (!g_camera) continue;
-    for (const Pose& pose : poses) {
-      const Vec3<T> rows[3] = {pose.rotation.r0, pose.rotation.r1, pose.rotation.r2};
-      const T translation[3] = {pose.translation.x, pose.translation.y, pose.translation.z};
-      for (int i = 0; i < 3; ++i) {
-        g_camera[4 * i] += rows[i].x;
-        g_camera[4 * i + 1] += rows[i].y;
-        g_camera[4 * i + 2] += rows[i].z;
-        g_camera[4 * i + 3] += translation[i];
-      }
+  }
+  if (!args.g_world_to_cam) return;
+  for (size_t i = 0; i < poses.size(); ++i) {
+    T* g_camera = out<T>(args.g_world_to_cam) + 16 * (i % args.cameras);
+    const Vec3<T> rows[3] = {poses[i].rotation.r0, poses[i].rotation.r1, poses[i].rotation.r2};
+    const T translation[3] = {poses[i].translation.x, poses[i].translation.y, poses[i].translation.z};
+    for (int row = 0; row < 3; ++row) {
+      g_camera[4 * row] += rows[row].x;
+      g_camera[4 * row + 1] += rows[row].y;
+      g_camera[4 * row + 2] += rows[row].z;
+      g_camera[4 * row + 3] += translation[row];
     }
   }
 }

@@ -1,6 +1,5 @@
-// project_gaussians on the GPU: a thread per (camera, Gaussian) forward; a thread per Gaussian, over all cameras,
-// backward, so that parameter gradients need no atomics.
-#include "project_gaussians.h"
+// project_gaussians on the GPU, forward: a thread per (camera, Gaussian). The backward pass is in project_gaussians_bwd.cu.
+#include "project_gaussians.cuh"
 
 #include "error.h"
 
@@ -10,25 +9,28 @@
 namespace luxel {
 namespace {
 
-constexpr int kForwardThreads = 256;
-constexpr int kBackwardThreads = 128;
+constexpr int kThreads = 256;
 
-template <typename X> __device__ __forceinline__ X warp_sum(X x) {
-  for (int offset = 16; offset > 0; offset >>= 1) x += __shfl_xor_sync(~0u, x, offset);
-  return x;
-}
-
-__global__ void __launch_bounds__(kForwardThreads) project_gaussians_fwd_kernel(const luxel_project_gaussians_args args) {
-  const int n = blockIdx.x * kForwardThreads + threadIdx.x;
+__global__ void __launch_bounds__(kThreads) project_gaussians_fwd_kernel(const __grid_constant__ luxel_project_gaussians_args args) {
+  extern __shared__ float4 staged[];
+  const int n = blockIdx.x * kThreads + threadIdx.x;
   const int camera = blockIdx.y;
-  int tiles = 0;
-  if (n < args.count) {
-    const Pinhole<float> cam = load_camera<float>(args, camera);
-    tiles = project_one(args, cam, camera, n);
-    args.tile_counts[static_cast<int64_t>(camera) * args.count + n] = tiles;
+  const Pinhole<float> cam = load_camera<float>(args, camera);
+  Vec3<float> mean, normal;
+  Splat<float> splat;
+  int tiles = n < args.count ? project_geometry(args, cam, n, mean, splat, normal) : 0;
+  const uint32_t seen = __ballot_sync(~0u, tiles > 0);
+  if (seen != 0) {
+    const int width = 3 * args.sh_stride, warp = threadIdx.x >> 5;
+    float* rows = reinterpret_cast<float*>(staged) + warp * kWarpRows * width;
+    stage_rest(args, blockIdx.x * kThreads + warp * kWarpRows, seen, rows);
+    staged_rest();
+    if (tiles > 0 && !store_splat(args, cam, camera, n, mean, splat, normal, rows + (threadIdx.x & 31) * width)) tiles = 0;
   }
+  if (n < args.count) args.tile_counts[static_cast<int64_t>(camera) * args.count + n] = tiles;
+
   const long long sum = warp_sum(static_cast<long long>(tiles));
-  __shared__ long long block_sum[kForwardThreads / 32];
+  __shared__ long long block_sum[kThreads / 32];
   if ((threadIdx.x & 31) == 0) block_sum[threadIdx.x >> 5] = sum;
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -49,64 +51,6 @@ cudaError_t compact(const luxel_project_gaussians_args& args, void* storage, siz
                                args.count * args.cameras, Visible{args.tile_counts}, static_cast<cudaStream_t>(args.stream));
 }
 
-__device__ __forceinline__ void zero_rows(void* tensor, int first, int rows, int width) {
-  float* start = out<float>(tensor) + static_cast<int64_t>(first) * width;  // 16-byte aligned: first is a multiple of 128
-  const int count = rows * width;
-  for (int i = threadIdx.x; i < count / 4; i += kBackwardThreads) reinterpret_cast<float4*>(start)[i] = {0.0f, 0.0f, 0.0f, 0.0f};
-  for (int i = count / 4 * 4 + threadIdx.x; i < count; i += kBackwardThreads) start[i] = 0.0f;
-}
-
-// sh_rest's gradient passes through shared memory: a row is 12 * sh_stride bytes, and rows written by single
-// threads would touch every sector eight times.
-__global__ void __launch_bounds__(kBackwardThreads) project_gaussians_bwd_kernel(const luxel_project_gaussians_args args) {
-  extern __shared__ float rest_rows[];
-  const int first = blockIdx.x * kBackwardThreads;
-  const int n = first + threadIdx.x;
-  const int width = 3 * args.sh_stride, rows = min(kBackwardThreads, args.count - first);
-  bool visible = false;
-  for (int camera = 0; camera < args.cameras; ++camera)
-    visible |= n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
-  if (!__syncthreads_or(visible)) {  // most blocks of a large scene: nothing but zeros to write
-    zero_rows(args.g_means, first, rows, 3);
-    zero_rows(args.g_quats, first, rows, 4);
-    zero_rows(args.g_log_scales, first, rows, 3);
-    zero_rows(args.g_opacity_logits, first, rows, 1);
-    zero_rows(args.g_sh_dc, first, rows, 3);
-    if (width > 0) zero_rows(args.g_sh_rest, first, rows, width);
-    return;
-  }
-  float* g_rest = rest_rows + threadIdx.x * (width | 1);  // odd stride: no bank conflicts
-  for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
-  GaussianGradient<float> g = {};
-  Vec3<float> g_dc = {0.0f, 0.0f, 0.0f};
-  for (int camera = 0; camera < args.cameras; ++camera) {
-    g.camera_rotation = {};
-    g.camera_translation = {};
-    const bool seen = n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
-    if (seen) {
-      const Pinhole<float> cam = load_camera<float>(args, camera);
-      float* statistics = args.statistics ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
-      project_one_vjp(args, cam, camera, n, g, g_dc, g_rest, statistics);
-    }
-    if (args.g_world_to_cam && __any_sync(~0u, seen)) {
-      const float pose[12] = {g.camera_rotation.r0.x, g.camera_rotation.r0.y, g.camera_rotation.r0.z, g.camera_translation.x,
-                              g.camera_rotation.r1.x, g.camera_rotation.r1.y, g.camera_rotation.r1.z, g.camera_translation.y,
-                              g.camera_rotation.r2.x, g.camera_rotation.r2.y, g.camera_rotation.r2.z, g.camera_translation.z};
-#pragma unroll
-      for (int k = 0; k < 12; ++k) {
-        const float sum = warp_sum(pose[k]);
-        if ((threadIdx.x & 31) == 0) atomicAdd(out<float>(args.g_world_to_cam) + 16 * camera + k, sum);
-      }
-    }
-  }
-  if (n < args.count) store_gradient(args, n, g, g_dc);
-  if (width == 0) return;
-  __syncthreads();
-  float* target = out<float>(args.g_sh_rest) + static_cast<int64_t>(first) * width;
-  for (int i = threadIdx.x; i < rows * width; i += kBackwardThreads)
-    target[i] = rest_rows[i / width * (width | 1) + i % width];
-}
-
 }  // namespace
 }  // namespace luxel
 
@@ -121,21 +65,12 @@ int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args* ar
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const dim3 grid((args->count + luxel::kForwardThreads - 1) / luxel::kForwardThreads, args->cameras);
-  luxel::project_gaussians_fwd_kernel<<<grid, luxel::kForwardThreads, 0, static_cast<cudaStream_t>(args->stream)>>>(*args);
+  const dim3 grid((args->count + luxel::kThreads - 1) / luxel::kThreads, args->cameras);
+  const size_t shared = sizeof(float) * luxel::kThreads * 3 * args->sh_stride;
+  luxel::project_gaussians_fwd_kernel<<<grid, luxel::kThreads, shared, static_cast<cudaStream_t>(args->stream)>>>(*args);
   LUXEL_LAUNCHED("project_gaussians_fwd");
   size_t bytes = static_cast<size_t>(args->workspace_bytes);
   LUXEL_CUDA(luxel::compact(*args, args->workspace, bytes));
-  return 0;
-}
-
-int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args) {
-  if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
-  LUXEL_CUDA(cudaSetDevice(args->device));
-  const int grid = (args->count + luxel::kBackwardThreads - 1) / luxel::kBackwardThreads;
-  const size_t shared = sizeof(float) * luxel::kBackwardThreads * ((3 * args->sh_stride) | 1);
-  luxel::project_gaussians_bwd_kernel<<<grid, luxel::kBackwardThreads, shared, static_cast<cudaStream_t>(args->stream)>>>(*args);
-  LUXEL_LAUNCHED("project_gaussians_bwd");
   return 0;
 }
 }

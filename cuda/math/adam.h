@@ -15,6 +15,23 @@ template <typename T> struct AdamConstants {
       : rest1(T(1 - b1)), beta2(T(b2)), rest2(T(1 - b2)), eps(T(epsilon)),
         rate(T(lr / (1 - std::pow(b1, static_cast<double>(step))))),
         root_bias2(T(std::sqrt(1 - std::pow(b2, static_cast<double>(step))))) {}
+
+  // What stays the same from step to step; `at` brings the rest.
+  static AdamConstants decays(double b1, double b2, double epsilon) {
+    AdamConstants c = {};
+    c.rest1 = T(1 - b1);
+    c.beta2 = T(b2);
+    c.rest2 = T(1 - b2);
+    c.eps = T(epsilon);
+    return c;
+  }
+  // With a learning rate and the bias corrections 1 - beta^step.
+  LUXEL_HD AdamConstants at(T lr, T bias1, T bias2) const {
+    AdamConstants c = *this;
+    c.rate = lr / bias1;
+    c.root_bias2 = root(bias2);
+    return c;
+  }
 };
 
 template <typename T>

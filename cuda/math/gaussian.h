@@ -35,6 +35,11 @@ template <typename T> struct GaussianProjection {
   T alpha, compensation;  // sigmoid(logit); 1 unless antialiased
 };
 
+template <typename T> LUXEL_HD bool in_depth_range(const Pinhole<T>& cam, Vec3<T> mean) {
+  const T z = dot(cam.rotation.r2, mean) + cam.translation.z;
+  return z > cam.near_plane && z < cam.far_plane;
+}
+
 // False where the Gaussian cannot be seen; every comparison is phrased so that NaN fails it.
 template <typename T>
 LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean, const T* quat,

@@ -20,6 +20,26 @@ template <typename T> LUXEL_HD void store3(T* p, Vec3<T> v) {
   p[2] = v.z;
 }
 
+// Four numbers at once: on the GPU one access, which needs an address that is a multiple of 16.
+template <typename T> LUXEL_HD void load4(const T* p, T* four) {
+  for (int i = 0; i < 4; ++i) four[i] = p[i];
+}
+template <typename T> LUXEL_HD void store4(T* p, const T* four) {
+  for (int i = 0; i < 4; ++i) p[i] = four[i];
+}
+#if defined(__CUDACC__)
+LUXEL_HD void load4(const float* p, float* four) {
+  const float4 q = *reinterpret_cast<const float4*>(p);
+  four[0] = q.x;
+  four[1] = q.y;
+  four[2] = q.z;
+  four[3] = q.w;
+}
+LUXEL_HD void store4(float* p, const float* four) {
+  *reinterpret_cast<float4*>(p) = {four[0], four[1], four[2], four[3]};
+}
+#endif
+
 template <typename T> struct Mat3 {
   Vec3<T> r0, r1, r2;  // rows
 };

@@ -11,8 +11,8 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
 SPLAT = 8  # floats of one screen splat, see abi.h
-_PARAMETERS = ("means", "quats", "log_scales", "opacity_logits", "sh_dc", "sh_rest")
-_OPTIONS = (
+PARAMETERS = ("means", "quats", "log_scales", "opacity_logits", "sh_dc", "sh_rest")
+OPTIONS = (
     "int width, int height, int sh_degree, float near, float far, float dilation, bool antialiased, "
     "bool with_depth, bool with_normals"
 )
@@ -22,19 +22,20 @@ _INPUTS = (
 )
 # statistics is only handed on to the backward, which fills it.
 define(
-    f"project_gaussians({_INPUTS}, Tensor? statistics, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"project_gaussians({_INPUTS}, Tensor? statistics, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 define(
-    f"project_gaussians_bwd({_INPUTS}, Tensor(a!)? statistics, {_OPTIONS}, Tensor tile_counts, Tensor g_splats, "
-    "Tensor g_values, bool pose) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"project_gaussians_bwd({_INPUTS}, Tensor(a!)? statistics, {OPTIONS}, Tensor tile_counts, Tensor g_splats, "
+    "Tensor g_values, bool pose, *, Tensor? skip=None, float opacity_penalty=0, float scale_penalty=0)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
 
-def _channels(with_depth: bool, with_normals: bool) -> int:
+def channels_of(with_depth: bool, with_normals: bool) -> int:
     return 3 + int(with_depth) + 3 * int(with_normals)
 
 
-def _check(
+def check_inputs(
     means: Tensor,  # [N, 3]
     quats: Tensor,  # [N, 4]
     log_scales: Tensor,  # [N, 3]
@@ -67,10 +68,10 @@ def _check(
         raise ValueError(f"project_gaussians needs float32 or float64, got {means.dtype}")
 
 
-def _arguments(tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> dict[str, Any]:
+def shared_arguments(tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> dict[str, Any]:
     """The fields of luxel_project_gaussians_args that forward and backward share."""
     named = dict(
-        zip((*_PARAMETERS, "world_to_cam", "intrinsics"), (t.contiguous() for t in tensors), strict=True)
+        zip((*PARAMETERS, "world_to_cam", "intrinsics"), (t.contiguous() for t in tensors), strict=True)
     )
     width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals = options
     stride = named["sh_rest"].shape[1]
@@ -92,16 +93,16 @@ def _arguments(tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> dict[st
 
 def _forward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     tensors, options = args[:8], args[9:18]
-    _check(*tensors)
+    check_inputs(*tensors)
     means = tensors[0]
     n, c = means.shape[0], tensors[6].shape[0]
     splats = means.new_empty(c, n, SPLAT)
-    values = means.new_empty(c, n, _channels(options[7], options[8]))
+    values = means.new_empty(c, n, channels_of(options[7], options[8]))
     tile_counts = torch.empty(c, n, dtype=torch.int32, device=means.device)
     visible = torch.empty(c * n, dtype=torch.int32, device=means.device)
     totals = torch.zeros(2, dtype=torch.int64, device=means.device)
     if n and c:
-        library, arguments = library_for(means.device), _arguments(tensors, options)
+        library, arguments = library_for(means.device), shared_arguments(tensors, options)
         needed = library.call("project_gaussians_workspace", means.device, means.dtype, count=n, cameras=c)
         library.call(
             "project_gaussians_fwd",
@@ -124,36 +125,37 @@ def _fake(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     n, c = means.shape[0], args[6].shape[0]
     return (
         means.new_empty(c, n, SPLAT),
-        means.new_empty(c, n, _channels(options[7], options[8])),
+        means.new_empty(c, n, channels_of(options[7], options[8])),
         means.new_empty(c, n, dtype=torch.int32),
         means.new_empty(c * n, dtype=torch.int32),
         means.new_empty(2, dtype=torch.int64),
     )
 
 
-def _backward(*args: Any) -> tuple[Tensor, ...]:
+def _backward(*args: Any, **more: Any) -> tuple[Tensor, ...]:
     tensors, statistics, options = args[:8], args[8], args[9:18]
     tile_counts, g_splats, g_values, pose = args[18:]
     grads = tuple(torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors[:6])
     g_world_to_cam = torch.zeros_like(tensors[6], memory_format=torch.contiguous_format)
     means = tensors[0]
-    if means.shape[0] and tensors[6].shape[0]:
+    if means.shape[0]:
         library_for(means.device).call(
             "project_gaussians_bwd",
             means.device,
             means.dtype,
-            **_arguments(tensors, options),
+            **shared_arguments(tensors, options),
             tile_counts=tile_counts,
             g_splats=g_splats.contiguous(),
             g_values=g_values.contiguous(),
-            **{f"g_{name}": grad for name, grad in zip(_PARAMETERS, grads, strict=True)},
+            **{f"g_{name}": grad for name, grad in zip(PARAMETERS, grads, strict=True)},
             g_world_to_cam=g_world_to_cam if pose else None,
             statistics=statistics,
+            **more,
         )
     return *grads, g_world_to_cam
 
 
-def _backward_fake(*args: Any) -> tuple[Tensor, ...]:
+def _backward_fake(*args: Any, **_: Any) -> tuple[Tensor, ...]:
     return tuple(torch.empty_like(t, memory_format=torch.contiguous_format) for t in args[:7])
 
 
@@ -171,7 +173,7 @@ def _autograd(ctx: Any, g_splats: Tensor | None, g_values: Tensor | None, *_: An
     if g_splats is None:
         g_splats = tensors[0].new_zeros(c, n, SPLAT)
     if g_values is None:
-        g_values = tensors[0].new_zeros(c, n, _channels(ctx.options[7], ctx.options[8]))
+        g_values = tensors[0].new_zeros(c, n, channels_of(ctx.options[7], ctx.options[8]))
     grads = torch.ops.luxel.project_gaussians_bwd(
         *tensors, statistics, *ctx.options, tile_counts, g_splats, g_values, ctx.pose
     )

@@ -5,7 +5,8 @@ What it covers
     absolute gradients and statistics, deterministic sums, camera and background gradients, batches of
     cameras, SH degrees 0-3, image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera,
     NaN and infinite parameters, one that fills the image, thousands on one tile. Photometric loss with both
-    paddings, with and without weights. Adam over several groups, dense and for visible rows only.
+    paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
+    fused into the projection's backward, for one camera and several, whole warps and parts.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -33,6 +34,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import fused_adam_
 from luxel.render.ops.loss import photometric_loss
+from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.ops.project_gaussians_adam import adam_schedule, project_gaussians_adam_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 
@@ -163,6 +166,47 @@ def adam_case(device: torch.device, masked: bool) -> dict[str, Tensor]:
     return {f"params {i}": p.cpu() for i, p in enumerate(params)}
 
 
+def fused_adam_case(
+    gaussians: Gaussians, camera: Camera, device: torch.device, sh_degree: int = 3, **options: Any
+) -> dict[str, Tensor]:
+    """One step of Adam within the projection's backward, from random gradients of the splats."""
+    camera = camera.to(device)
+    parameters = [t.detach().clone().to(device) for t in gaussians.tensors().values()]
+    means, squares = ([torch.full_like(p, value) for p in parameters] for value in (1e-3, 1e-4))
+    cameras = (camera.world_to_cam, camera.intrinsics)
+    drawing: dict[str, Any] = {"width": camera.width, "height": camera.height, "sh_degree": sh_degree}
+    drawing |= {"near": 0.01, "far": 100.0, "dilation": 0.3, "with_depth": True}
+    inputs: Any = tuple(parameters)
+    splats, values, tile_counts, _, _ = project_gaussians(inputs, *cameras, **drawing)
+    seen = tile_counts.cpu() > 0
+    g_splats, g_values = (
+        torch.randn(t.shape, generator=torch.Generator().manual_seed(3)).to(device) for t in (splats, values)
+    )
+    statistics = torch.zeros(gaussians.count, 4, device=device)
+    project_gaussians_adam_(
+        inputs,
+        means,
+        squares,
+        *cameras,
+        tile_counts=tile_counts,
+        g_splats=g_splats,
+        g_values=g_values,
+        schedule=torch.tensor(adam_schedule([1e-3] * 6, 5), device=device),
+        statistics=statistics,
+        **drawing,
+        **options,
+    )
+    outputs = {
+        f"{kind} {i}": t
+        for kind, part in zip("pmv", (parameters, means, squares), strict=True)
+        for i, t in enumerate(part)
+    }
+    return {name: t.cpu() for name, t in outputs.items()} | {
+        "statistics": statistics.cpu(),
+        "seen": seen.float(),
+    }
+
+
 def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     """Every case by name, as a function of the device."""
     out: dict[str, Callable[[torch.device], dict[str, Tensor]]] = {}
@@ -209,6 +253,21 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         )
     for masked in (False, True):
         out[f"adam masked={masked}"] = lambda device, m=masked: adam_case(device, m)
+    penalties = {"opacity_penalty": 0.1, "scale_penalty": 0.1}
+    for name, gaussians in gaussian_cases().items():
+        for view, camera in (("one camera", camera_at(0.3, 67, 45)), ("3 cameras", batch)):
+            if name in ("broken", "pile") and view == "3 cameras":
+                continue  # one camera covers them
+            stacked = camera if camera.batched else Camera.stack([camera])
+            for options in (
+                {},
+                {"visible_only": True},
+                {"active_sh_only": True, "sh_degree": 1, **penalties},
+            ):
+                title = ", ".join((name, view, *(k for k in options if k not in penalties)))
+                out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
+                    fused_adam_case(g, c, device, **o)
+                )
     return out
 
 

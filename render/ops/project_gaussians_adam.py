@@ -1,0 +1,217 @@
+"""The projection's backward with Adam in it: gradients are spent where they are made, and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.project_gaussians import (
+    OPTIONS,
+    PARAMETERS,
+    SPLAT,
+    channels_of,
+    check_inputs,
+    shared_arguments,
+)
+from luxel.render.ops.registry import define, register_implementation
+
+_TRIPLES = ", ".join(
+    f"Tensor({letters[i]}!) {prefix}{name}"
+    for prefix, letters in (("", "abcdef"), ("m_", "ghijkl"), ("v_", "mnopqr"))
+    for i, name in enumerate(PARAMETERS)
+)
+define(
+    f"project_gaussians_adam_({_TRIPLES}, Tensor world_to_cam, Tensor intrinsics, Tensor(s!)? statistics, {OPTIONS}, "
+    "Tensor tile_counts, Tensor g_splats, Tensor g_values, Tensor schedule, float beta1, float beta2, float eps, *, "
+    "bool visible_only=False, bool active_sh_only=False, Tensor? skip=None, float opacity_penalty=0, "
+    "float scale_penalty=0, Tensor(t!)? g_world_to_cam=None) -> ()",
+)
+
+
+def adam_schedule(lrs: Sequence[float], step: int, betas: tuple[float, float] = (0.9, 0.999)) -> list[float]:
+    """The eight numbers of a step that `project_gaussians_adam_` reads from the device.
+
+    Args:
+        lrs: learning rates of means, quats, log_scales, opacity_logits, sh_dc, sh_rest.
+        step: t, 1 at the first step.
+        betas: decay of the two moments, each in [0, 1).
+
+    Returns:
+        the learning rates, 1 - beta1^t, 1 - beta2^t.
+
+    Raises:
+        ValueError: not six learning rates, or step < 1.
+    """
+    if len(lrs) != len(PARAMETERS) or step < 1:
+        raise ValueError(
+            f"adam_schedule needs 6 learning rates and a step of at least 1, got {list(lrs)}, {step}"
+        )
+    return [*lrs, 1 - betas[0] ** step, 1 - betas[1] ** step]
+
+
+def project_gaussians_adam_(
+    parameters: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    world_to_cam: Tensor,
+    intrinsics: Tensor,
+    *,
+    tile_counts: Tensor,
+    g_splats: Tensor,
+    g_values: Tensor,
+    schedule: Tensor,
+    width: int,
+    height: int,
+    sh_degree: int,
+    near: float,
+    far: float,
+    dilation: float,
+    antialiased: bool = False,
+    with_depth: bool = False,
+    with_normals: bool = False,
+    statistics: Tensor | None = None,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-15,
+    visible_only: bool = False,
+    active_sh_only: bool = False,
+    skip: Tensor | None = None,
+    opacity_penalty: float = 0.0,
+    scale_penalty: float = 0.0,
+    g_world_to_cam: Tensor | None = None,
+) -> None:
+    """The backward of `project_gaussians` and one step of Adam with its gradients, in place (Kingma & Ba 2015, alg. 1).
+
+    Equal to that backward followed by `fused_adam_` (``torch.optim.Adam`` without weight decay), but the
+    gradients, 59 numbers per Gaussian at SH degree 3, are neither written nor read. No autograd: a trainer calls
+    `project_gaussians`, `bin_splats` and `blend_gaussians` without gradients,
+    ``torch.ops.luxel.blend_gaussians_bwd`` with the gradient of its image, and then this. Nothing is read back
+    from the device, and what changes from step to step is in ``schedule`` and ``skip``, so that the call can be
+    captured in a CUDA graph.
+
+    Args:
+        parameters: the raw tensors of `Gaussians`, in its order, as the forward pass saw them; contiguous.
+        exp_avgs, exp_avg_sqs: their moments, the same shapes, contiguous; 0 before the first step.
+        world_to_cam, intrinsics, width ... with_normals: as given to `project_gaussians`.
+        tile_counts: [C, N] int32, as that returned it.
+        g_splats, g_values: gradients of its first two outputs, [C, N, 8] and [C, N, D]. Rows of culled Gaussians are
+            not looked at.
+        schedule: [8], see `adam_schedule`, of the type and on the device of the parameters.
+        statistics: [N, 4] as of `project_gaussians`; filled here.
+        betas: decay of the two moments, each in [0, 1). eps: added to the root of the second moment.
+        visible_only: Gaussians that no camera saw keep parameters and moments, as a sparse Adam does. Otherwise their
+            gradient is 0 (or the penalties'): moments decay and the parameters move on with them.
+        active_sh_only: leave SH coefficients above ``sh_degree`` alone, moments included; saves their memory traffic.
+            The same result where their moments are 0, that is if ``sh_degree`` has never been higher, else not.
+        skip: int32 [1]; where it is not 0 nothing at all is changed.
+        opacity_penalty, scale_penalty: add opacity_penalty * (sum of opacities) + scale_penalty * (sum of all
+            scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the weights by N and 3 N.
+        g_world_to_cam: [C, 4, 4], added to.
+
+    Raises:
+        ValueError: shapes, types or devices do not fit, or something to be changed is not contiguous.
+    """
+    options = (width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals)
+    with torch.no_grad():
+        torch.ops.luxel.project_gaussians_adam_(
+            *parameters,
+            *exp_avgs,
+            *exp_avg_sqs,
+            world_to_cam,
+            intrinsics,
+            statistics,
+            *options,
+            tile_counts,
+            g_splats,
+            g_values,
+            schedule,
+            *betas,
+            eps,
+            visible_only=visible_only,
+            active_sh_only=active_sh_only,
+            skip=skip,
+            opacity_penalty=opacity_penalty,
+            scale_penalty=scale_penalty,
+            g_world_to_cam=g_world_to_cam,
+        )
+
+
+def _check(*args: Any, skip: Tensor | None = None, g_world_to_cam: Tensor | None = None, **_: Any) -> None:
+    parameters, moments, cameras, statistics, options = (
+        args[:6],
+        args[6:18],
+        args[18:20],
+        args[20],
+        args[21:30],
+    )
+    tile_counts, g_splats, g_values, schedule = args[30:34]
+    check_inputs(*parameters, *cameras)
+    means, c = parameters[0], cameras[0].shape[0]
+    n, real = means.shape[0], means.dtype
+    names = [f"{kind}[{i}]" for kind in ("exp_avgs", "exp_avg_sqs") for i in range(6)]
+    wanted = [
+        *((name, t, tuple(p.shape), real) for name, t, p in zip(names, moments, parameters * 2, strict=True)),
+        ("tile_counts", tile_counts, (c, n), torch.int32),
+        ("g_splats", g_splats, (c, n, SPLAT), real),
+        ("g_values", g_values, (c, n, channels_of(options[7], options[8])), real),
+        ("schedule", schedule, (len(PARAMETERS) + 2,), real),
+        ("statistics", statistics, (n, 4), real),
+        ("skip", skip, (1,), torch.int32),
+        ("g_world_to_cam", g_world_to_cam, (c, 4, 4), real),
+    ]
+    for name, tensor, shape, dtype in wanted:
+        if tensor is None:
+            continue
+        if tensor.shape != shape or tensor.dtype != dtype or tensor.device != means.device:
+            raise ValueError(
+                f"project_gaussians_adam_: {name} must be {list(shape)} {dtype} on {means.device}, "
+                f"got {list(tensor.shape)} {tensor.dtype} on {tensor.device}"
+            )
+    changed = zip((*PARAMETERS, *names), (*parameters, *moments), strict=True)
+    for name, tensor in (*changed, ("statistics", statistics), ("g_world_to_cam", g_world_to_cam)):
+        if tensor is not None and not tensor.is_contiguous():
+            raise ValueError(f"project_gaussians_adam_: {name} is changed in place and must be contiguous")
+
+
+def _update(
+    *args: Any,
+    visible_only: bool = False,
+    active_sh_only: bool = False,
+    skip: Tensor | None = None,
+    opacity_penalty: float = 0.0,
+    scale_penalty: float = 0.0,
+    g_world_to_cam: Tensor | None = None,
+) -> None:
+    _check(*args, skip=skip, g_world_to_cam=g_world_to_cam)
+    means = args[0]
+    if not means.shape[0]:
+        return
+    tile_counts, g_splats, g_values, schedule, beta1, beta2, eps = args[30:]
+    library_for(means.device).call(
+        "project_gaussians_bwd",
+        means.device,
+        means.dtype,
+        **shared_arguments((*args[:6], *args[18:20]), args[21:30]),
+        **{f"m_{name}": t for name, t in zip(PARAMETERS, args[6:12], strict=True)},
+        **{f"v_{name}": t for name, t in zip(PARAMETERS, args[12:18], strict=True)},
+        tile_counts=tile_counts.contiguous(),
+        g_splats=g_splats.contiguous(),
+        g_values=g_values.contiguous(),
+        g_world_to_cam=g_world_to_cam,
+        statistics=args[20],
+        skip=skip,
+        opacity_penalty=opacity_penalty,
+        scale_penalty=scale_penalty,
+        adam_schedule=schedule.contiguous(),
+        adam_beta1=beta1,
+        adam_beta2=beta2,
+        adam_eps=eps,
+        adam_visible_only=int(visible_only),
+        adam_active_sh_only=int(active_sh_only),
+    )
+
+
+register_implementation("project_gaussians_adam_", _update, _check)
