@@ -236,7 +236,7 @@ LUXEL_API int luxel_adam(const luxel_adam_args* args);
  *
  * table [1+table_rows,16] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
  * is the present one: photograph (int32), view (int32), eight floats that the optimiser reads, the background (3
- * floats), three floats for others. rgb = background + alpha (photograph - background), bytes divided by 255. */
+ * floats), the number of the step (int32), two more. rgb = background + alpha (photograph - background), bytes divided by 255. */
 typedef struct luxel_gather_view_args {
   int32_t dtype;
   int32_t device;
@@ -258,6 +258,43 @@ typedef struct luxel_gather_view_args {
   int32_t* row;               /* out [16] */
 } luxel_gather_view_args;
 LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);
+
+/* alpha_slope: the gradient of weight * mean |alpha - target| by the transmittance 1 - alpha.
+ *
+ * g = weight sign(T - (1 - target)) w / (H W), with w the weight of the pixel where there is one. */
+typedef struct luxel_alpha_slope_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const float* transmittance; /* in  [P] */
+  const float* target;        /* in  [P] alpha */
+  const float* weight;        /* in  [P] optional */
+  int64_t pixels;             /* P */
+  float scale;                /* weight / P */
+  float* g_transmittance;     /* out [P] */
+} luxel_alpha_slope_args;
+LUXEL_API int luxel_alpha_slope(const luxel_alpha_slope_args* args);
+
+/* langevin_noise: moves nearly transparent Gaussians at random (Kheradmand et al. 2024, 3DGS-MCMC, eq. 8).
+ *
+ * mean += strength rate gate Sigma n, with n standard normal, Sigma = R diag(s^2) R^T and
+ * gate = sigmoid(-100 (opacity - 0.005)). n is a function of seed, step and row: Philox 4x32-10 (Salmon et al. 2011). */
+typedef struct luxel_langevin_noise_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  float* means;               /* inout [N,3] */
+  const float* quats;         /* in    [N,4] wxyz */
+  const float* log_scales;    /* in    [N,3] */
+  const float* opacity_logits; /* in   [N] */
+  const float* rate;          /* in    [1] learning rate of the means */
+  const int32_t* step;        /* in    [1] */
+  const int32_t* skip;        /* in    [1] optional: nothing is moved where it is not 0 */
+  int64_t seed;
+  int32_t count;              /* N */
+  float strength;
+} luxel_langevin_noise_args;
+LUXEL_API int luxel_langevin_noise(const luxel_langevin_noise_args* args);
 
 /* count_step: after the lists of a step are made, says whether the step counts.
  *
@@ -281,7 +318,9 @@ LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
   X(luxel_photometric_loss_args)   \
   X(luxel_adam_args)               \
   X(luxel_gather_view_args)        \
-  X(luxel_count_step_args)
+  X(luxel_count_step_args)         \
+  X(luxel_alpha_slope_args)        \
+  X(luxel_langevin_noise_args)
 
 #ifdef __cplusplus
 }

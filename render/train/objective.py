@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from luxel.render.ops.loss import photometric_loss
@@ -25,15 +24,6 @@ def objective(
     if opacity > 0:
         loss = loss + opacity * gaussians.opacities.mean()
     return loss + scale * gaussians.scales.mean() if scale > 0 else loss
-
-
-def alpha_slope(transmittance: Tensor, target: Target, settings: Loss) -> Tensor | None:
-    """The gradient of the alpha term of `objective` by the transmittance 1 - alpha, [H, W]; None without one."""
-    if target.alpha is None or not settings.alpha_weight > 0:
-        return None
-    share = settings.alpha_weight / transmittance.numel()
-    slope = torch.sign(transmittance - (1 - target.alpha)) * share
-    return slope if target.weight is None else slope * target.weight
 
 
 def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:

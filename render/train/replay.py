@@ -19,12 +19,10 @@ class Replay(Generic[Outputs]):
 
     Args:
         device: where the work is done.
-        generator: random numbers that the work draws, if any.
     """
 
-    def __init__(self, device: torch.device, generator: torch.Generator | None = None) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.device, self.captures = device, 0
-        self._generator = generator
         self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph | None, Outputs]] = {}
         self._pool: torch.cuda.MemPool | None = None
         self._stream: torch.cuda.Stream | None = None
@@ -68,8 +66,6 @@ class Replay(Generic[Outputs]):
         if self._stream is None:
             self._stream = torch.cuda.Stream(self.device)
         graph = torch.cuda.CUDAGraph()
-        if self._generator is not None:
-            graph.register_generator_state(self._generator)
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             # Other threads (viewers) may allocate meanwhile.

@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from luxel.render.ops.alpha_slope import alpha_slope
 from luxel.render.ops.bin_splats import bin_splats
 from luxel.render.ops.gather_view import count_step_
+from luxel.render.ops.langevin_noise import langevin_noise_
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
-from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, Frame, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Shelf, Target
-from luxel.render.train.objective import alpha_slope, objective
+from luxel.render.train.objective import objective
 from luxel.render.train.optimiser import BETAS, EPS, Optimiser
-from luxel.render.train.timeline import Moment, background_of
+from luxel.render.train.timeline import STEP, Moment, background_of
 
 DILATION, MAX_ALPHA = 0.3, 0.99  # as in `rasterize`
 
@@ -29,7 +30,7 @@ class Seen(NamedTuple):
 
     loss: Tensor  # the photometric part, scalar
     rgb: Tensor  # [H, W, 3]
-    alpha: Tensor  # [H, W]
+    transmittance: Tensor  # [H, W]
     target: Target
 
 
@@ -44,7 +45,6 @@ class Workbench:
         table: see `gather_view`.
         status: see `count_step_`.
         one: 1 on the device, a scalar.
-        generator: random numbers on the device.
         capacity: room for tile instances; None: asks the device for the number.
     """
 
@@ -54,7 +54,6 @@ class Workbench:
     table: Tensor
     status: Tensor
     one: Tensor
-    generator: torch.Generator
     capacity: int | None
 
 
@@ -107,7 +106,11 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
     g_image = torch.ops.luxel.photometric_loss_bwd(
         bench.one, *pair, partials, scales, config.loss.ssim_weight, False
     )
-    g_transmittance = alpha_slope(transmittance[0], target, config.loss)
+    g_transmittance = None
+    if target.alpha is not None and config.loss.alpha_weight > 0:
+        g_transmittance = alpha_slope(
+            transmittance[0], target.alpha, target.weight, config.loss.alpha_weight
+        )[None]
     g_splats, g_values, _ = torch.ops.luxel.blend_gaussians_bwd(
         *scene,
         *how,
@@ -116,7 +119,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         last,
         states,
         g_image[None],
-        None if g_transmittance is None else g_transmittance[None],
+        g_transmittance,
     )
     opacity_penalty, scale_penalty = config.strategy.penalties
     project_gaussians_adam_(
@@ -137,8 +140,8 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         statistics=bench.statistics.data if moment.counts else None,
         skip=bench.status[1:2],
     )
-    config.strategy.after_update(Gaussians(**params), row[2], bench.status[1], bench.generator)
-    return Seen(loss, image[0], 1 - transmittance[0], target)
+    _add_noise(bench, params, row)
+    return Seen(loss, image[0], transmittance[0], target)
 
 
 def instances_needed(bench: Workbench, shelf: Shelf) -> int:
@@ -166,7 +169,21 @@ def autograd_step(render: Callable[..., Frame], bench: Workbench, shelf: Shelf, 
     loss = objective(frame, target, config.loss, leaves, config.strategy.penalties)
     loss.backward()
     optimiser.step(leaves, moment.rates)
-    config.strategy.after_update(optimiser.gaussians, row[2], bench.status[1], bench.generator)
+    _add_noise(bench, optimiser.gaussians.tensors(), row)
     bench.table[0, 0] += 1
     bench.status[0] += 1
-    return Seen(loss.detach(), frame.rgb.detach(), frame.alpha.detach(), target)
+    return Seen(loss.detach(), frame.rgb.detach(), 1 - frame.alpha.detach(), target)
+
+
+def _add_noise(bench: Workbench, params: dict[str, Tensor], row: Tensor) -> None:
+    """Random moves, where the strategy wants them."""
+    if not bench.config.strategy.noise > 0:
+        return
+    langevin_noise_(
+        *(params[name] for name in ("means", "quats", "log_scales", "opacity_logits")),
+        rate=row[2:3],
+        step=row[STEP : STEP + 1].view(torch.int32),
+        skip=bench.status[1:2],
+        strength=bench.config.strategy.noise,
+        seed=bench.config.seed,
+    )

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import Dataset
+from luxel.render.train.dataset import Dataset, Shelf
 from luxel.render.train.instance_room import InstanceRoom
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.replay import Replay
 from luxel.render.train.step import Seen, Workbench, autograd_step, fused_step, instances_needed
-from luxel.render.train.timeline import StepTable, Timeline
+from luxel.render.train.timeline import Moment, StepTable, Timeline
 
 PULSE = 8  # steps between looks at the device's status
 RUN_AHEAD = 4  # pulses that may be under way: bounds how long a viewer waits for its turn
@@ -54,7 +54,6 @@ class Stepper:
         config: of the run.
         dataset: photographs.
         timeline: schedules.
-        generator: random numbers on the device.
         render: draws with gradients by autograd; luxel's own `rasterize` stands for the fused step.
         on_numbers: told (step, loss, squared error) of the steps that were asked for with ``report``.
     """
@@ -64,14 +63,13 @@ class Stepper:
         config: TrainConfig,
         dataset: Dataset,
         timeline: Timeline,
-        generator: torch.Generator,
         render: Callable[..., Any],
         on_numbers: Callable[[int, float, float], None],
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render = None if render is rasterize else render
-        self._generator, self._on_numbers = generator, on_numbers
+        self._on_numbers = on_numbers
         self._table = StepTable(self.device)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
         self.estimates = (
@@ -79,7 +77,7 @@ class Stepper:
         )  # whether lists get room by estimate; else the number is asked for
         self._one = torch.ones((), device=self.device)
         self._room = InstanceRoom()
-        self._replay: Replay[Seen] = Replay(self.device, generator)
+        self._replay: Replay[Seen] = Replay(self.device)
         self._counted_from = 0  # the step at which the status was last cleared
         self._under_way: deque[Reading] = deque()
         self._level = 0
@@ -120,7 +118,6 @@ class Stepper:
             self._table.tensor,
             self._status,
             self._one,
-            self._generator,
             self._room.limit if self.estimates else None,
         )
         if self._render is not None:
@@ -128,18 +125,7 @@ class Stepper:
         else:
             if self.estimates and bench.capacity is None:
                 bench.capacity = self._room.begin(instances_needed(bench, shelf))
-            epoch = (
-                optimiser.generation,
-                bench.capacity,
-                statistics.data.data_ptr(),
-                moment.halvings,
-                moment.sh_degree,
-                moment.counts,
-                optimiser.count if any(self.config.strategy.penalties) else 0,
-            )
-            seen = self._replay.run(
-                epoch, shelf.photos.rgb.data_ptr(), lambda: fused_step(bench, shelf, moment)
-            )
+            seen = self._run(bench, shelf, moment)
         optimiser.steps = step + 1
         if report or (self.estimates and (step + 1) % PULSE == 0):
             self._read(step + 1, seen if report else None)
@@ -180,11 +166,26 @@ class Stepper:
             self._status[2] = 0
         return step
 
+    def _run(self, bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
+        if bench.capacity is None:  # asks the device, which a captured step cannot
+            return fused_step(bench, shelf, moment)
+        optimiser = bench.optimiser
+        epoch = (
+            optimiser.generation,
+            bench.capacity,
+            bench.statistics.data.data_ptr(),
+            moment.halvings,
+            moment.sh_degree,
+            moment.counts,
+            optimiser.count if any(self.config.strategy.penalties) else 0,
+        )
+        return self._replay.run(epoch, shelf.photos.rgb.data_ptr(), lambda: fused_step(bench, shelf, moment))
+
     def _read(self, step: int, seen: Seen | None) -> None:
         """Sends the status, and the numbers of a step, on their way to the host."""
         numbers = None
         if seen is not None:
-            loss = seen.loss + alpha_term(seen.alpha, seen.target, self.config.loss)
+            loss = seen.loss + alpha_term(1 - seen.transmittance, seen.target, self.config.loss)
             numbers = torch.stack([loss, squared_error(seen.rgb, seen.target)])
         status, event = self._status, None
         if self.device.type == "cuda":

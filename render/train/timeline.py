@@ -16,11 +16,8 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.optimiser import BETAS
 
 ROWS = 256  # steps that the table holds
-RATES, BACKGROUND, NOISE = (
-    slice(2, 8),
-    slice(10, 13),
-    13,
-)  # where they stand in a row; 8, 9: Adam's bias corrections
+# Where they stand in a row; 8 and 9 are the bias corrections of Adam.
+RATES, BACKGROUND, STEP = slice(2, 8), slice(10, 13), 13
 
 
 @dataclass(frozen=True)
@@ -140,6 +137,7 @@ class StepTable:
             row[RATES] = list(timeline.rates(timeline.progress(number)).values())
             row[8:10] = [1 - beta ** (number + 1) for beta in BETAS]
             row[BACKGROUND] = timeline.shade(number)
+            row[STEP : STEP + 1].view(np.int32)[:] = number
         place(step)
         sent = torch.from_numpy(rows.view(np.int32))
         if self.tensor.is_cuda:

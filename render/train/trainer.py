@@ -120,9 +120,7 @@ class Trainer:
         self._shade = torch.full((3,), shade, device=self.device)
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
         self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_passed)
-        self.stepper = Stepper(
-            config, self.dataset, self.timeline, self.generator, render, self._take_numbers
-        )
+        self.stepper = Stepper(config, self.dataset, self.timeline, render, self._take_numbers)
         self.stepper.start(self.steps_done)
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
         details = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}

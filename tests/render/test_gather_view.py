@@ -41,15 +41,15 @@ def test_gathers_the_row_under_the_cursor(device: torch.device, alpha: bool, wei
     for cursor, (photo, view) in ((0, (2, 1)), (1, (0, 3)), (7, (0, 3)), (-2, (2, 1))):  # held to the table
         table[0, 0] = cursor
         rgb, a, w, world_to_cam, intrinsics, row = gather_view(**held, table=table)
-        wanted = held["photos"][photo].float() / 255
+        wanted = held["photos"][photo].cpu().float() / 255
         if alpha:
-            cover = held["alphas"][photo].float() / 255
-            wanted = row[10:13] + cover[..., None] * (wanted - row[10:13])
-            torch.testing.assert_close(a, cover, rtol=0, atol=0)
+            cover, behind = held["alphas"][photo].cpu().float() / 255, row[10:13].cpu()
+            wanted = behind + cover[..., None] * (wanted - behind)
+            assert torch.equal(a.cpu(), cover)
         assert (a is None, w is None) == (not alpha, not weight)
         if weight:
-            torch.testing.assert_close(w, held["weights"][photo].float() / 255, rtol=0, atol=0)
-        torch.testing.assert_close(rgb, wanted, rtol=1e-6, atol=1e-7)
+            assert torch.equal(w.cpu(), held["weights"][photo].cpu().float() / 255)
+        torch.testing.assert_close(rgb.cpu(), wanted, rtol=1e-6, atol=1e-7)
         assert torch.equal(world_to_cam, held["poses"][view])
         assert torch.equal(intrinsics, held["intrinsics"][view])
         assert torch.equal(row.view(torch.int32), table[1 + min(max(cursor, 0), 1)])

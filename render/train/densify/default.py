@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,8 +82,10 @@ class DefaultStrategy:
         """Weights of mean opacity and mean scale in the loss."""
         return self.opacity_regulariser, self.scale_regulariser
 
-    def after_update(self, gaussians: Gaussians, rate: Tensor, stalled: Tensor, generator: Any) -> None:
-        """Nothing."""
+    @property
+    def noise(self) -> float:
+        """Strength of random moves, times the learning rate of the centres: none."""
+        return 0.0
 
     def due(self, step: int, clock: float, steps: int) -> bool:
         """Whether `after_step` has something to do after ``step`` steps."""

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.optimiser import Optimiser
 
@@ -39,8 +35,10 @@ class FixedCount:
         """None: weights of mean opacity and mean scale in the loss."""
         return 0.0, 0.0
 
-    def after_update(self, gaussians: Gaussians, rate: Tensor, stalled: Tensor, generator: Any) -> None:
-        """Nothing."""
+    @property
+    def noise(self) -> float:
+        """Strength of random moves, times the learning rate of the centres: none."""
+        return 0.0
 
     def due(self, step: int, clock: float, steps: int) -> bool:
         """Whether `after_step` has something to do after ``step`` steps."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.train.densify.situation import Refinement, Situation, finite, logit, rotations
+from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.schedules import Window
 
@@ -70,12 +70,6 @@ class McmcStrategy:
         """Weights of mean opacity and mean scale in the loss (eq. 11)."""
         return self.opacity_regulariser, self.scale_regulariser
 
-    def after_update(
-        self, gaussians: Gaussians, rate: Tensor, stalled: Tensor, generator: torch.Generator
-    ) -> None:
-        """Adds noise (eq. 8); none where the step was ``stalled`` (not 0)."""
-        self.add_noise(gaussians, torch.where(stalled == 0, rate, 0.0), generator)
-
     def due(self, step: int, clock: float, steps: int) -> bool:
         """Whether `after_step` has something to do after ``step`` steps."""
         return self.window(steps).acts(step, clock)
@@ -122,17 +116,6 @@ class McmcStrategy:
         opacity, factor = shared_appearance(gaussians.opacities[source], copies)
         gaussians.opacity_logits[source] = logit(opacity.clamp_min(self.min_opacity))
         gaussians.log_scales[source] = gaussians.log_scales[source] + factor.log()[:, None]
-
-    def add_noise(self, gaussians: Gaussians, rate: Tensor | float, generator: torch.Generator) -> None:
-        """Moves centres by covariance times normal noise, gated to nearly transparent Gaussians (eq. 8)."""
-        held = gaussians.detach()
-        gate = torch.sigmoid(-100 * (held.opacities - 0.005)) * (rate * self.noise)
-        noise = torch.randn(
-            held.means.shape, generator=generator, device=held.means.device, dtype=held.means.dtype
-        )
-        rotation = rotations(held.quats)
-        local = (rotation.mT @ (noise * gate[:, None])[:, :, None]) * held.scales.square()[:, :, None]
-        held.means.add_((rotation @ local)[:, :, 0])
 
 
 def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:

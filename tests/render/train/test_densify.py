@@ -209,19 +209,6 @@ def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
     assert strategy.after_step(optimiser, moment_at(600, cap=50)).added == 0  # type: ignore[union-attr]
 
 
-def test_mcmc_noise_moves_only_the_transparent_along_their_shape() -> None:
-    optimiser = row_of([0.1] * 2000, [0.9] * 1000 + [0.004] * 1000)
-    optimiser.gaussians.log_scales.data[:] = torch.tensor([0.1, 1e-3, 1e-3]).log()
-    optimiser.gaussians.means.data.zero_()
-    McmcStrategy().add_noise(optimiser.gaussians, 1e-4, torch.Generator().manual_seed(0))
-    means = optimiser.gaussians.means.detach()
-    assert means[:1000].abs().max() < 1e-12
-    gate = 1 / (1 + math.exp(-100 * (0.005 - 0.004)))
-    expected = 0.1**2 * 1e-4 * 5e5 * gate  # covariance along x, times rate, strength and gate
-    assert abs(float(means[1000:, 0].std()) / expected - 1) < 0.1
-    assert means[1000:, 1:].abs().max() < 1e-3 * expected
-
-
 def test_mcmc_regulariser_by_hand() -> None:
     gaussians, image = row_of([0.1, 0.3], [0.5, 0.7]).gaussians, torch.zeros(13, 14, 3)
     frame, target = SimpleNamespace(rgb=image, alpha=None), Target(None, image, None, None)  # type: ignore[arg-type]

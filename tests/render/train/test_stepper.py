@@ -55,8 +55,7 @@ def test_steps_without_room_are_repeated(
     assert roomy.run(progress=False).step == 60
     assert sum(stalls) >= 2, "the test did not make it stall"
     assert steps_logged(tmp_path / "a") == steps_logged(tmp_path / "b"), "lines were lost or doubled"
-    if strategy is STRATEGIES["default"]:  # noise is drawn anew where a step is repeated
-        assert same_tensors(exact, roomy)
+    assert same_tensors(exact, roomy)
 
 
 @pytest.mark.parametrize("alpha", [False, True], ids=["opaque", "alpha"])
@@ -133,5 +132,5 @@ def test_replays_train_as_single_steps_do(
     replayed.run(progress=False)
     monkeypatch.setattr(single.stepper._replay, "run", lambda epoch, key, work: work())
     single.run(progress=False)
-    assert replayed.stepper.captures > 3 and single.stepper.captures == 0
+    assert replayed.stepper.captures >= 3 and single.stepper.captures == 0
     assert same_tensors(replayed, single)

@@ -1,0 +1,91 @@
+"""Stage: random moves of nearly transparent Gaussians (3DGS-MCMC)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation
+
+define(
+    "langevin_noise_(Tensor(a!) means, Tensor quats, Tensor log_scales, Tensor opacity_logits, Tensor rate, "
+    "Tensor step, Tensor? skip, float strength, int seed) -> ()"
+)
+
+
+def langevin_noise_(
+    means: Tensor,
+    quats: Tensor,
+    log_scales: Tensor,
+    opacity_logits: Tensor,
+    rate: Tensor,
+    step: Tensor,
+    skip: Tensor | None = None,
+    *,
+    strength: float,
+    seed: int,
+) -> None:
+    """Moves centres in place by covariance times normal noise, gated to nearly transparent Gaussians.
+
+    Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", eq. 8:
+    mean += strength rate sigmoid(-100 (opacity - 0.005)) Sigma n. The noise n depends on seed, step and row alone,
+    so that a repeated step moves everything as it did, on every backend.
+
+    Args:
+        means [N, 3], quats [N, 4], log_scales [N, 3], opacity_logits [N]: of `Gaussians`, float32, contiguous.
+        rate: learning rate of the means, float32 [1], on the device.
+        step: int32 [1], on the device.
+        skip: int32 [1], on the device; nothing moves where it is not 0.
+        strength: of the noise, times the rate.
+        seed: 64 bits.
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    torch.ops.luxel.langevin_noise_(
+        means, quats, log_scales, opacity_logits, rate, step, skip, strength, seed
+    )
+
+
+def _run(
+    means: Tensor,
+    quats: Tensor,
+    log_scales: Tensor,
+    opacity_logits: Tensor,
+    rate: Tensor,
+    step: Tensor,
+    skip: Tensor | None,
+    strength: float,
+    seed: int,
+) -> None:
+    n = means.shape[0]
+    wanted = {
+        "means": (means, (n, 3), torch.float32),
+        "quats": (quats, (n, 4), torch.float32),
+        "log_scales": (log_scales, (n, 3), torch.float32),
+        "opacity_logits": (opacity_logits, (n,), torch.float32),
+        "rate": (rate, (1,), torch.float32),
+        "step": (step, (1,), torch.int32),
+        "skip": (skip, (1,), torch.int32),
+    }
+    for name, (tensor, shape, dtype) in wanted.items():
+        if tensor is not None and (
+            tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != means.device
+        ):
+            raise ValueError(
+                f"langevin_noise: {name} must be {dtype} {list(shape)} on {means.device}, "
+                f"got {tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+            )
+    library_for(means.device).call(
+        "langevin_noise",
+        means.device,
+        torch.float32,
+        **{name: tensor for name, (tensor, *_) in wanted.items()},
+        seed=seed,
+        count=n,
+        strength=strength,
+    )
+
+
+register_implementation("langevin_noise_", _run, lambda *_: None)
