@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -59,7 +60,8 @@ class McmcStrategy:
 
     def window(self, steps: int) -> Window:
         """When relocation and growth happen in a run of ``steps`` steps."""
-        return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share=5 / 6)
+        share = min(5 / 6, self.refine_stop / 30_000)
+        return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share)
 
     def wants_statistics(self, clock: float, steps: int) -> bool:
         """Never: nothing here looks at gradients."""
@@ -135,14 +137,18 @@ def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
     o = opacity.double()
     shared = -torch.expm1(torch.log1p(-o.clamp(max=1 - 1e-9)) / n)
     order = torch.arange(1, MOST_COPIES + 1, device=o.device, dtype=torch.float64)
-    table = torch.tensor(
-        [[math.comb(total, k) for k in range(1, MOST_COPIES + 1)] for total in range(MOST_COPIES + 1)],
-        dtype=torch.float64,
-        device=o.device,
-    )
-    signs = torch.where(order % 2 == 1, 1.0, -1.0) / order.sqrt()
-    total = (table[n] * signs * shared[:, None] ** order).sum(-1)
+    total = (_alternating(o.device)[n] * shared[:, None] ** order).sum(-1)
     return shared.to(opacity.dtype), (o / total).to(opacity.dtype)
+
+
+@functools.cache
+def _alternating(device: torch.device) -> Tensor:
+    """C(n, k) (-1)^(k-1) / sqrt(k) for n = 0.. and k = 1..MOST_COPIES, float64 on the device."""
+    rows = [
+        [math.comb(n, k) * (-1) ** (k - 1) / math.sqrt(k) for k in range(1, MOST_COPIES + 1)]
+        for n in range(MOST_COPIES + 1)
+    ]
+    return torch.tensor(rows, dtype=torch.float64, device=device)
 
 
 def _draw(weights: Tensor, number: int, generator: torch.Generator) -> Tensor:

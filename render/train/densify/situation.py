@@ -67,10 +67,8 @@ def rotations(quats: Tensor) -> Tensor:
 
 def finite(gaussians: Gaussians) -> Tensor:
     """Which Gaussians hold only finite numbers, bool [N]."""
-    good = torch.ones(gaussians.count, dtype=torch.bool, device=gaussians.device)
-    for tensor in gaussians.detach().tensors().values():
-        good &= tensor.flatten(1).isfinite().all(1) if tensor.dim() > 1 else tensor.isfinite()
-    return good
+    rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in gaussians.detach().tensors().values()]
+    return torch.stack(rows).sum(0).isfinite()  # what is not finite stays so in sums
 
 
 def logit(opacity: Tensor) -> Tensor:
