@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -96,6 +97,7 @@ def evaluate(
     antialiased: bool = False,
     lpips: bool = True,
     on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
+    render: Callable[..., Any] = rasterize,
 ) -> Evaluation:
     """Renders every view and compares with its photograph.
 
@@ -111,6 +113,7 @@ def evaluate(
         antialiased: as the scene was trained (Mip-Splatting's opacity compensation).
         lpips: False leaves LPIPS out (NaN); views under 31 pixels a side have none in any case.
         on_view: called after each view with (view, its score, render [H, W, 3], photograph [H, W, 3]).
+        render: draws, called like luxel.render.rasterize (see `luxel.render.backends`).
 
     Raises:
         EvaluationError: no views, or pixels that do not fit their camera.
@@ -127,23 +130,23 @@ def evaluate(
     for view in views:
         photo, weight = photograph(view, behind)
         with torch.no_grad():
-            frame = rasterize(gaussians, view.camera.to(device), background=behind, antialiased=antialiased)
-            render = frame.rgb.clamp(0, 1)
-            compared = render if weight is None else torch.where(weight[..., None] > 0, render, photo)
+            frame = render(gaussians, view.camera.to(device), background=behind, antialiased=antialiased)
+            image = frame.rgb.clamp(0, 1)
+            compared = image if weight is None else torch.where(weight[..., None] > 0, image, photo)
             distance = math.nan
             if perceptual is not None and min(photo.shape[:2]) >= LPIPS_MIN_SIDE:
                 distance = float(perceptual(compared, photo))
             score = ViewScore(
                 view.name,
-                psnr(render, photo, weight),
-                ssim(render, photo, weight),
+                psnr(image, photo, weight),
+                ssim(image, photo, weight),
                 distance,
                 view.camera.width,
                 view.camera.height,
             )
         scores.append(score)
         if on_view is not None:
-            on_view(view, score, render, photo)
+            on_view(view, score, image, photo)
     return Evaluation(scores)
 
 

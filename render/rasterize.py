@@ -29,8 +29,9 @@ class Frame:
         median_depth: z of the splat at which half of the light is gone, [H, W], 0 where it never is; no gradient.
         normals: world-space normals weighted by contribution, not normalised, [H, W, 3].
         features: blended features over 0, [H, W, F].
-        count: contributing splats per pixel, int32 [H, W].
-        splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled.
+        count: contributing splats per pixel, int32 [H, W]; None from backends that do not count.
+        splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled; None
+            from backends that do not keep them.
         tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
         instances: (tile, splat) pairs that the frame asks for, all cameras together, int64 [1].
         overflow: 1 where `max_instances` was too small and parts are missing, int32 [1].
@@ -42,8 +43,8 @@ class Frame:
     median_depth: Tensor | None
     normals: Tensor | None
     features: Tensor | None
-    count: Tensor
-    splats: Tensor
+    count: Tensor | None
+    splats: Tensor | None
     tile_counts: Tensor
     instances: Tensor
     overflow: Tensor

@@ -85,7 +85,7 @@ def facts() -> dict[str, Any]:
     return {
         "luxel": _version("luxel"),
         "torch": torch.__version__,
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else processor(),
     }
 
 
@@ -292,7 +292,7 @@ def _disk() -> Finding:
     return Finding("disk", "ok", f"{free:.0f} GiB free in {Path.cwd()}")
 
 
-def _processor() -> str:
+def processor() -> str:
     """The name of the processor and how many threads torch uses."""
     import torch
 

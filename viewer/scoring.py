@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from luxel.render.camera import View
 from luxel.render.evaluate import METRICS, Evaluation, ViewScore, evaluate
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import rasterize
 from luxel.scenes import Capture
 from luxel.viewer.progress import counting
 from luxel.viewer.report import Picture, Report
@@ -39,6 +40,7 @@ def score(
     known: Evaluation | None = None,
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
+    render: Callable[..., Any] = rasterize,
 ) -> tuple[Evaluation, Path]:
     """Renders the views, compares them, and writes report.json, index.html and its images.
 
@@ -52,6 +54,7 @@ def score(
         lpips: measure LPIPS too.
         known: scores of these views that were taken already; only the pictures are then made.
         facts, notes: for the page.
+        render: draws, called like luxel.render.rasterize.
 
     Returns:
         The scores, and the path of index.html.
@@ -63,11 +66,11 @@ def score(
     with counting("held-out views", len(views)) as advance:
         already = {scores.name: scores for scores in known.scores} if known else {}
 
-        def keep(view: View, scores: ViewScore, render: Tensor, photograph: Tensor) -> None:
+        def keep(view: View, scores: ViewScore, image: Tensor, photograph: Tensor) -> None:
             scores = already.get(view.name, scores)
             weight = view.read().weight
             report.add(
-                Picture(view.name, to_bytes(photograph), to_bytes(render), *_scores(scores), weight=weight)
+                Picture(view.name, to_bytes(photograph), to_bytes(image), *_scores(scores), weight=weight)
             )
             advance()
 
@@ -78,6 +81,7 @@ def score(
             antialiased=antialiased,
             lpips=lpips and known is None,
             on_view=keep,
+            render=render,
         )
     evaluation = known or measured
     mean: dict[str, float | None] = dict(zip(METRICS, _scores(evaluation.mean), strict=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.app import ViewerApp
@@ -21,13 +22,13 @@ def check_serving(serve: Serve) -> None:
     ViewerApp(StaticSession(Gaussians.empty()), serve.host, serve.port, serve.share_of_time, serve.token)
 
 
-def start_viewer(session: Session, serve: Serve) -> ViewerApp:
-    """Serves a session and prints its address on stdout.
+def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
+    """Serves a session, drawn by ``render`` (luxel's own rasterizer if None), and prints its address on stdout.
 
     Raises:
         LuxelError: the address cannot be listened on, or is open to others without a token.
     """
-    app = ViewerApp(session, serve.host, serve.port, serve.share_of_time, serve.token)
+    app = ViewerApp(session, serve.host, serve.port, serve.share_of_time, serve.token, render)
     print(f"viewer: {app.start()}", flush=True)
     return app
 

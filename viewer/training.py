@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from luxel.render.backends import rasterizer
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.scenes import Capture, save_gaussians
 from luxel.viewer.doctor import facts as machine_facts
@@ -77,7 +78,9 @@ def fit(
         behind = background_of(trainer.config.background, capture)
         views = [*capture.train, *capture.test]
         app = start_viewer(
-            TrainingSession(trainer, views, capture.name, up=capture.up, background=behind), serve
+            TrainingSession(trainer, views, capture.name, up=capture.up, background=behind),
+            serve,
+            rasterizer(trainer.config.backend),
         )
     try:
         print(f"run: {folder} on {device}", flush=True)
@@ -126,6 +129,7 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
             known=result.evaluation,
             facts=facts,
             notes=[str(warning) for warning in capture.warnings],
+            render=rasterizer(trainer.config.backend),
         )
         print(result.evaluation.table())
         print(f"held-out PSNR: {result.evaluation.mean.psnr:.2f} dB")

@@ -9,6 +9,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.default import DefaultStrategy
 from luxel.render.train.densify.fixed import FixedCount
@@ -128,6 +129,8 @@ class TrainConfig:
     """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is shorter."""
     antialiased: bool = False
     """Mip-Splatting's opacity compensation for Gaussians smaller than a pixel."""
+    backend: Backend = "luxel"
+    """Who draws: luxel's own kernels, or gsplat's (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
     deterministic: bool = False
     """The same result from the same seed on a GPU too, to the last bit (slower); on a CPU it always is."""
     images: Literal["auto", "device", "stream"] = "auto"
@@ -169,6 +172,10 @@ class TrainConfig:
                 "end_at_max_gaussians needs max_gaussians",
             ),
             (self.checkpoints.keep < 1, "checkpoints.keep must be at least 1"),
+            (
+                self.deterministic and self.backend != "luxel",
+                f"deterministic is not to be had from the {self.backend} backend",
+            ),
             (self.report_every < 1, "report_every must be at least 1"),
             (self.seed < 0, "seed must not be negative"),
             (not 0 < self.rates.final_factor <= 1, "rates.final_factor must lie in 0 to 1, above 0"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from luxel.render.camera import View
 from luxel.render.evaluate import Evaluation, evaluate
 from luxel.render.metrics import MetricError
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import rasterize
 from luxel.render.train.run_folder import RunFolder
 
 
@@ -24,6 +25,7 @@ def measure(
     antialiased: bool,
     lpips: bool,
     save_renders: int,
+    render: Callable[..., Any] = rasterize,
 ) -> Evaluation | None:
     """Scores of held-out views; None where there are none.
 
@@ -33,6 +35,7 @@ def measure(
         antialiased: as in training.
         lpips: LPIPS too, where its weights are at hand.
         save_renders: how many renders to write beside their photographs, evenly spread over the views.
+        render: as `luxel.render.evaluate.evaluate`.
     """
     if not views:
         return None
@@ -45,7 +48,7 @@ def measure(
 
     def score(with_lpips: bool) -> Evaluation:
         options = {"background": background, "device": background.device, "antialiased": antialiased}
-        return evaluate(gaussians.detach(), views, lpips=with_lpips, on_view=save, **options)
+        return evaluate(gaussians.detach(), views, lpips=with_lpips, on_view=save, render=render, **options)
 
     try:
         return score(lpips)

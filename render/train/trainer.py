@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from luxel.render.backends import rasterizer
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
 from luxel.render.native import keep_freed_memory
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import checkpoint as checkpoints
 from luxel.render.train import limits, schedules
 from luxel.render.train.config import TrainConfig
@@ -56,6 +57,7 @@ class Trainer:
         export: writes a scene file, called with the Gaussians and run_dir/scene.ply at the end.
         about: more entries for config.json (where the capture is, the hold-out rule).
         say: gets sentences for the person; None: standard output.
+        render: draws, called like luxel.render.rasterize; None: the configuration's backend.
 
     Raises:
         LuxelError: nothing to train on, no memory for it, or a folder that cannot be used.
@@ -73,7 +75,7 @@ class Trainer:
         *,
         about: dict[str, Any] | None = None,
         say: Callable[[str], None] | None = None,
-        render: Callable[..., Any] = rasterize,
+        render: Callable[..., Any] | None = None,
         start: checkpoints.Checkpoint | None = None,
     ) -> None:
         config.check()
@@ -82,6 +84,7 @@ class Trainer:
         if config.target_psnr is not None and not test_views:
             raise LuxelError("target_psnr needs held-out views, but there are none.", "Hold some views out.")
         self.config, self.device = config, torch.device(device)
+        self._render = render or rasterizer(config.backend, self.device)
         if self.device.type == "cpu":
             keep_freed_memory()
         self.train_views, self.test_views = list(train_views), list(test_views)
@@ -138,7 +141,7 @@ class Trainer:
         export: Callable[[Gaussians, Path], None] | None = None,
         about: dict[str, Any] | None = None,
         say: Callable[[str], None] | None = None,
-        render: Callable[..., Any] = rasterize,
+        render: Callable[..., Any] | None = None,
     ) -> Trainer:
         """Goes on from the newest whole checkpoint of a run, exactly where it was.
 
@@ -291,6 +294,7 @@ class Trainer:
             antialiased=self.config.antialiased,
             lpips=lpips,
             save_renders=save_renders,
+            render=self._render,
         )
         if found is not None:
             self.test_psnr, self._tested_at = found.mean.psnr, self.steps_done

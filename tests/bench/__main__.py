@@ -1,13 +1,13 @@
-"""`python -m tests.bench`: the benchmarks that this machine can run.
+"""`python -m tests.bench`, or `make bench`: what of `luxel bench` this machine can run, then the loss and Adam.
 
-With a GPU: the rasterizer on every row of `scenes_for_bench.ROWS`, beside gsplat where it is installed; the
-data folder is LUXEL_BENCH_DATA, else `splats` beside the captures (LUXEL_SHARED, or ../shared). Without one,
-or without the data: small random scenes on the CPU. Then the loss and the optimiser. Results go to
-tests/bench/results. Arguments go to the rasterizer's script, which then runs alone.
+The published scenes are measured where a data folder is at hand: LUXEL_BENCH_DATA, else `splats` beside the captures
+(LUXEL_SHARED, or ../shared). gsplat is measured beside luxel where it is installed. Results go to
+tests/bench/results. Arguments are passed on to `luxel bench` (`raster --quick`), which then runs alone.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -15,23 +15,23 @@ from pathlib import Path
 
 import torch
 
+from luxel.viewer.cli import main as luxel
+
 HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
-    """Runs the fitting scripts, each in a process of its own; the worst exit status."""
+    """Runs the benchmarks; the worst exit status."""
+    if sys.argv[1:]:
+        return luxel(["bench", *sys.argv[1:]])
     shared = Path(os.environ.get("LUXEL_SHARED", HERE.parents[2] / "shared"))
     data = Path(os.environ.get("LUXEL_BENCH_DATA", shared / "splats"))
-    arguments = sys.argv[1:]
-    if torch.cuda.is_available() and (data / "garden-points.npz").is_file():
-        script = [HERE / "raster_against_gsplat.py", "--data", data, "--out", HERE / "results"]
-    else:
-        print(f"No GPU, or no data in {data}: timing the CPU backend on random scenes.", flush=True)
-        script = [HERE / "raster_on_cpu.py", "--out", HERE / "results"]
-    scripts = [script, [HERE / "bench_loss.py", "--out", HERE / "results"]]
-    if arguments:  # meant for the rasterizer's
-        scripts = [[*script, *arguments]]
-    return max(subprocess.run([sys.executable, *map(str, command)]).returncode for command in scripts)
+    words = ["bench", "raster", "--out", str(HERE / "results")]
+    if torch.cuda.is_available():
+        words += ["--data", str(data)] if (data / "garden-points.npz").is_file() else []
+        words += ["--against", "gsplat"] if importlib.util.find_spec("gsplat") else []
+    loss = [sys.executable, str(HERE / "bench_loss.py"), "--out", str(HERE / "results")]
+    return max(luxel(words), subprocess.run(loss).returncode)
 
 
 if __name__ == "__main__":

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from timing import compare_ms, kernel_table, kernel_times, machine_facts
 from torch import Tensor
 
 from luxel.render.native import best_device
 from luxel.render.ops.adam import fused_adam_
 from luxel.render.ops.loss import photometric_loss
 from luxel.render.reference.loss import photometric_loss as reference_loss
+from luxel.viewer.bench.machine import machine_facts
+from luxel.viewer.bench.timing import compare_ms, kernel_times
 
 INPUT_SETS = 4  # more than a cache holds
 MAX_ERROR = 1e-4
@@ -172,7 +173,8 @@ def main() -> int:
     adam = time_adam(options.count, options.device, options.iterations)
     print(table(f"loss, forward + backward, {width}x{height}x3, on {options.device}", loss))
     if loss["kernels"]:
-        print(kernel_table(loss["kernels"]))
+        for row in loss["kernels"]:
+            print(f"    {row['ms']:8.4f} ms  x{row['launches']:<5g} {row['kernel']}")
     print(table(f"Adam, {options.count} x 59 numbers", adam))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,8 @@ How to run
     FOLDER holds chair/, fox/images/ and plush/. --cache FOLDER keeps what structure from motion found, and
     has it at hand where pycolmap is not installed; --points FOLDER starts a capture from the NAME.ply there.
     --steps N for another length, --set NAME=VALUE for any field of the configuration
-    ("--set strategy.kind=mcmc"), --quick for 300 steps each. Writes train.json, train.md and one render
-    beside its photograph per capture into --out.
+    ("--set strategy.kind=mcmc", "--set backend=gsplat"), --quick for 300 steps each. Writes
+    train.json, train.md and one render beside its photograph per capture into --out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import math
 import os
 import shutil
 import sys
-import tempfile
 import time
 import traceback
 from dataclasses import dataclass
@@ -34,11 +33,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from timing import gpu_state, machine_facts
 
-from luxel.render.train import TrainConfig, Trainer
-from luxel.scenes import load_points, save_gaussians
+from luxel.render.train import TrainConfig
+from luxel.scenes import load_points
 from luxel.scenes import open as open_capture
+from luxel.viewer.bench.machine import machine_facts
+from luxel.viewer.bench.train import describe_capture, train_once
+from luxel.viewer.commands.bench import with_settings
 
 
 @dataclass(frozen=True)
@@ -66,19 +67,7 @@ def configuration(run: Run, options: argparse.Namespace) -> TrainConfig:
     steps = options.steps or (300 if options.quick else run.steps)
     values = TrainConfig(steps=steps, eval_every=max(1, steps // 6)).to_dict()
     values["background"] = run.background
-    for setting in options.set:
-        name, _, text = setting.partition("=")
-        *path, last = name.split(".")
-        inner = values
-        for part in path:
-            inner = inner[part]
-        if name == "strategy.kind":  # another strategy starts from its own defaults
-            values["strategy"] = inner = {}
-        try:
-            inner[last] = json.loads(text)
-        except json.JSONDecodeError:
-            inner[last] = text
-    return TrainConfig.from_dict(values)
+    return TrainConfig.from_dict(with_settings(values, tuple(options.set)))
 
 
 def train(run: Run, options: argparse.Namespace) -> dict[str, Any]:
@@ -97,63 +86,24 @@ def train(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         f"  {len(capture.points.xyz):,} points, opened in {opened:.1f} s; {' '.join(capture.warnings)}",
         flush=True,
     )
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-    folder = Path(tempfile.mkdtemp(prefix=f"luxel-{run.name}-"))
-    started = time.perf_counter()
-    trainer = Trainer(
-        config,
-        capture.train,
-        capture.test,
-        capture.points,
-        folder / "run",
-        device,
-        export=lambda gaussians, path: save_gaussians(path, gaussians),
+    measured = train_once(
+        config, capture, device, lambda folder, *_: keep_a_render(folder, options.out / f"{run.name}.png")
     )
-    prepared = time.perf_counter() - started
-    result = trainer.run(progress=False)
-    peak = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else 0.0
-    mean = result.evaluation.mean if result.evaluation else None
-    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
-    curve = [
-        {"step": line["step"], "seconds": line["seconds"], "psnr": line["test"]["psnr"]}
-        for line in map(json.loads, lines)
-        if "test" in line
-    ]
-    keep_a_render(folder / "run", options.out / f"{run.name}.png")
     found = {
+        **describe_capture(capture),
+        **measured,
         "name": run.name,
-        "kind": capture.kind,
-        "views": len(capture.train),
-        "held_out": len(capture.test),
-        "holdout": capture.holdout,
         "size": [capture.train[0].camera.width, capture.train[0].camera.height],
-        "points": len(capture.points.xyz),
-        "steps": result.step,
-        "reason": result.reason,
-        "psnr": mean.psnr if mean else math.nan,
-        "ssim": mean.ssim if mean else math.nan,
-        "lpips": mean.lpips if mean else math.nan,
-        "train_seconds": result.train_seconds,
+        "train_seconds": measured["seconds"],
         "open_seconds": opened,
-        "prepare_seconds": prepared,
-        "whole_seconds": time.perf_counter() - started,
-        "count": result.count,
-        "peak_gb": peak,
-        "curve": curve,
-        "views_scores": result.evaluation.as_dict()["views"] if result.evaluation else [],
+        "peak_gb": (measured["peak_bytes"] or 0) / 1e9,
         "config": config.to_dict(),
         "goal_psnr": run.goal_psnr,
         "gsplat_psnr": run.gsplat_psnr,
         "gsplat_seconds": run.gsplat_seconds,
     }
-    if device.type == "cuda":
-        found["gpu_state"] = gpu_state()
-    print(
-        "  on the way: " + ", ".join(f"{p['step']}: {p['psnr']:.2f} dB {p['seconds']:.1f} s" for p in curve)
-    )
-    shutil.rmtree(folder)
+    way = [f"{p['step']}: {p['psnr']:.2f} dB {p['seconds']:.1f} s" for p in measured["curve"]]
+    print("  on the way: " + ", ".join(way))
     return found
 
 

@@ -38,9 +38,15 @@ def run(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+PAGES = [
+    *(c for c in COMMANDS if c != "bench"),
+    *(f"bench {what}" for what in ("raster", "train", "compare")),
+]
+
+
+@pytest.mark.parametrize("command", PAGES)
 def test_help_reads_like_documentation(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--help"]) == 0
+    assert main([*command.split(), "--help"]) == 0
     text = capsys.readouterr().out
     assert f"usage: luxel {command}" in text and "Examples:" in text
     described = [line for line in text.splitlines() if line.lstrip("│ ").startswith("--")]

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.run_folder import RunFolder
@@ -55,6 +56,8 @@ class Eval:
     """Print JSON instead of the table."""
     device: DeviceName = "auto"
     """Where to render and compare; auto: the GPU where luxel can use it."""
+    backend: Backend | None = None
+    """Who draws, luxel's own kernels or gsplat's; default: as the run was trained."""
 
     def execute(self) -> int:
         """Measures, prints and writes; returns the exit status."""
@@ -63,6 +66,7 @@ class Eval:
         config = (
             RunFolder.read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
         )
+        render = rasterizer(self.backend or config.backend, device)
         origin = self._origin()
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
@@ -90,6 +94,7 @@ class Eval:
                 **machine_facts(),
             },
             notes=[str(warning) for warning in capture.warnings],
+            render=render,
         )
         if self.json:
             print(json.dumps({**evaluation.as_dict(), "report": str(page)}, indent=2))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 import tyro
 
+from luxel.render.backends import Backend, rasterizer
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes.paths import interpolate, load_path, orbit, orbit_like
 from luxel.viewer.commands.options import DeviceName, pick_device
@@ -65,15 +65,18 @@ class Render:
     """PNG files with alpha instead of a background."""
     device: DeviceName = "auto"
     """Where to render; auto: the GPU where luxel can use it."""
+    backend: Backend = "luxel"
+    """Who draws: luxel's own kernels, or gsplat's (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
 
     def execute(self) -> int:
         """Renders and writes; returns the exit status."""
         self._check()
         device = pick_device(self.device)
+        render = rasterizer(self.backend, device)
         gaussians = load_any_scene(self.scene).to(device)
         cameras, fps = self._cameras(gaussians)
         out = self.out or self._default_out()
-        frames = self._pictures(gaussians, cameras, device, self._colour())
+        frames = self._pictures(render, gaussians, cameras, device, self._colour())
         with counting("pictures", len(cameras)) as advance:
             count = write_film(out, frames, self.fps or fps, on_frame=advance)
         first = cameras[0]
@@ -175,6 +178,7 @@ class Render:
 
     def _pictures(
         self,
+        render: Callable[..., Any],
         gaussians: Gaussians,
         cameras: list[Camera],
         device: torch.device,
@@ -185,7 +189,7 @@ class Render:
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera in cameras:
             with torch.no_grad():
-                frame = rasterize(gaussians, camera.to(device), background=behind, antialiased=antialiased)
+                frame = render(gaussians, camera.to(device), background=behind, antialiased=antialiased)
             if not self.transparent:
                 yield to_bytes(frame.rgb)
                 continue

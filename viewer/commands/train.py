@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.render.train.densify.default import DefaultStrategy
@@ -104,6 +105,7 @@ class Train:
 
             check_serving(self.serve)
         device = pick_device(self.device)
+        rasterizer(config.backend, device)  # refused before the capture is opened
         if self.resume is not None:
             if self.run is not None:
                 raise LuxelError("--run and --resume name two folders.", "Give one of them.")

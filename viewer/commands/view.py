@@ -9,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import Capture
@@ -37,11 +38,14 @@ class ViewScene:
     """Show the photographs of this capture; default: those that the run was trained on."""
     device: DeviceName = "auto"
     """Where to render; auto: the GPU where luxel can use it."""
+    backend: Backend = "luxel"
+    """Who draws: luxel's own kernels, or gsplat's (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
     def execute(self) -> int:
         """Serves until Ctrl-C; returns the exit status."""
         device = pick_device(self.device)
+        render = rasterizer(self.backend, device)
         gaussians = load_any_scene(self.scene).to(device)
         capture = self._photographs()
         from luxel.viewer.serving import serve_until_interrupted, start_viewer
@@ -56,7 +60,7 @@ class ViewScene:
             antialiased=self._trained_antialiased(),
         )
         print(f"{self.scene}: {gaussians.count:,} Gaussians on {device}")
-        return serve_until_interrupted(start_viewer(session, self.serve))
+        return serve_until_interrupted(start_viewer(session, self.serve, render))
 
     def _trained_antialiased(self) -> bool:
         """Whether the scene comes from a run that was trained so."""

@@ -1,18 +1,15 @@
-"""How the benchmarks measure: CUDA events, medians, kernel times, memory, what the machine is.
+"""How the benchmarks measure: CUDA events, medians in turns, kernel and stage times, peaks of memory.
 
-Used by the other scripts of this folder; nothing here asserts a time. On a CPU the same functions use the
-host's clock, so that the scripts can be tried where there is no GPU.
+Nothing here asserts a time. On a CPU the same functions use the host's clock.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,7 +45,7 @@ def times_ms(
 def summary(times: Sequence[float]) -> dict[str, float]:
     """median, p10 and p90 of a list of times."""
     p10, median, p90 = np.percentile(np.asarray(times), [10, 50, 90]).tolist()
-    return {"median": median, "p10": p10, "p90": p90, "iterations": len(times)}
+    return {"median": median, "p10": p10, "p90": p90, "samples": len(times)}
 
 
 def compare_ms(
@@ -115,41 +112,33 @@ def kernel_times(
     return sorted(rows, key=lambda row: -row["ms"])
 
 
+def stage_times(
+    run: Callable[[int], object], device: torch.device, *, iterations: int = 3
+) -> list[dict[str, Any]]:
+    """Mean host time and calls per call of ``run`` of luxel's own operations, longest first: kernels of a CPU."""
+    if device.type == "cuda":
+        return []
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it announces each start and stop on stderr otherwise
+    from torch.profiler import ProfilerActivity, profile
+
+    run(0)
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        for i in range(iterations):
+            run(i)
+    rows = [
+        {
+            "kernel": event.key.removeprefix("luxel::"),
+            "ms": event.cpu_time_total / 1e3 / iterations,
+            "launches": event.count / iterations,
+        }
+        for event in profiler.key_averages()
+        if event.key.startswith("luxel::")
+    ]
+    return sorted(rows, key=lambda row: -row["ms"])
+
+
 def short_kernel_name(name: str) -> str:
     """A kernel name without return type and arguments, at most 72 characters."""
     name = re.sub(r"\(anonymous namespace\)::", "", name)
     name = re.sub(r"^void ", "", name.split("(")[0] if not name.startswith("Mem") else name)
     return name if len(name) <= 72 else name[:69] + "..."
-
-
-def kernel_table(rows: Sequence[dict[str, Any]], top: int = 14) -> str:
-    """The longest kernels as text, one a line, with the sum of all."""
-    lines = [f"    {row['ms']:8.4f} ms  x{row['launches']:<5g} {row['kernel']}" for row in rows[:top]]
-    return "\n".join([*lines, f"    {sum(row['ms'] for row in rows):8.4f} ms  sum of {len(rows)} kernels"])
-
-
-def machine_facts(device: torch.device) -> dict[str, Any]:
-    """GPU, driver, clocks, versions and the commit that ran (LUXEL_COMMIT where there is no repository)."""
-    facts: dict[str, Any] = {"torch": torch.__version__, "cuda": torch.version.cuda, "device": str(device)}
-    facts["commit"] = os.environ.get("LUXEL_COMMIT") or _output(
-        ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-    )
-    if device.type == "cuda":
-        facts["gpu"] = torch.cuda.get_device_name(device)
-        facts["gpu_state"] = gpu_state()
-    return facts
-
-
-def gpu_state() -> dict[str, str]:
-    """Driver, clocks, power and temperature as nvidia-smi gives them at this moment."""
-    fields = ["driver_version", "clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "pstate"]
-    line = _output(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"])
-    values = (part.strip() for part in line.splitlines()[0].split(",")) if line else ()
-    return dict(zip(fields, values, strict=False))
-
-
-def _output(command: list[str]) -> str:
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""

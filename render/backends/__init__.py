@@ -1,0 +1,33 @@
+"""The rasterizers that training, viewing and measuring can draw with; all are called like luxel's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+
+Backend = Literal["luxel", "gsplat"]
+
+
+def rasterizer(name: Backend, device: torch.device | str | None = None) -> Callable[..., Any]:
+    """The drawing function of a backend: (gaussians, camera, **options of luxel.render.rasterize) -> Frame.
+
+    Args:
+        name: "luxel", or "gsplat" (see `luxel.render.backends.gsplat` for what it cannot give).
+        device: where it is to draw; None: anywhere.
+
+    Raises:
+        LuxelError: the backend is not installed, or has no kernels for that device.
+        ValueError: there is no such backend.
+    """
+    if name == "luxel":
+        from luxel.render.rasterize import rasterize
+
+        return rasterize
+    if name == "gsplat":
+        from luxel.render.backends import gsplat
+
+        gsplat.require(device)
+        return gsplat.rasterize
+    raise ValueError(f"there is no backend {name!r}; known are luxel and gsplat")

@@ -1,0 +1,124 @@
+"""Compares two reports of the same benchmark, row by row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from luxel.render.errors import LuxelError
+from luxel.viewer.bench.raster import FORMAT
+from luxel.viewer.bench.report import Section, Table, describe_machine, shown
+
+Figures = dict[tuple[str, ...], dict[str, float | None]]  # by row: what is compared
+NOISE = 0.02  # ratios this near to 1 say nothing
+
+
+def load_report(path: Path) -> dict[str, Any]:
+    """Reads a report.
+
+    Raises:
+        LuxelError: the file cannot be read, or is no report of `luxel bench` that this version knows.
+    """
+    try:
+        report = json.loads(path.read_text())
+        if report["format"] != FORMAT or report["kind"] not in ("raster", "train"):
+            raise ValueError(f"kind {report['kind']!r}, format {report['format']!r}")
+        if not isinstance(report["machine"]["device"], str) or not isinstance(report["rows"], list):
+            raise ValueError("damaged")
+    except OSError as error:
+        raise LuxelError(
+            f"{path}: {error.strerror}.", "Give the JSON file that `luxel bench` wrote."
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise LuxelError(
+            f"{path}: is no report that this luxel can read ({error}).",
+            "Give the JSON file that `luxel bench` wrote, from this version.",
+        ) from error
+    return report
+
+
+def compare(before: dict[str, Any], after: dict[str, Any], *, force: bool = False) -> Section:
+    """What changed from one report to the other; ratios under 1 are improvements.
+
+    Args:
+        before, after: reports of one kind.
+        force: compare what both have, also from different devices and scenes.
+
+    Raises:
+        LuxelError: they are of different kinds, devices or rows, or have nothing in common.
+    """
+    if before["kind"] != after["kind"]:
+        raise LuxelError(
+            f"One is a report of `bench {before['kind']}`, the other of `bench {after['kind']}`.",
+            "Give two reports of one kind.",
+        )
+    devices = [describe_machine(report)["device"] for report in (before, after)]
+    if devices[0] != devices[1] and not force:
+        raise LuxelError(
+            f"The reports are of different devices: {devices[0]} and {devices[1]}.",
+            "Give reports of one device, or --force to compare all the same.",
+        )
+    old, new = _figures(before), _figures(after)
+    alone = sorted({_what(key) for key in old.keys() ^ new.keys()})
+    if alone and not force:
+        raise LuxelError(
+            f"Only one of the reports has {', '.join(alone[:5])}{' ...' if len(alone) > 5 else ''}.",
+            "Give reports of the same scenes, sizes and backends, or --force to compare what both have.",
+        )
+    common = [key for key in old if key in new]
+    if not common:
+        raise LuxelError("The reports have no row in common.", "Give reports of the same scenes.")
+    names = list(old[common[0]])
+    head = ["scene", "backend", "row", *(f"{name}: before, after, ratio" for name in names)]
+    rows = [
+        [*key, *(_change(old[key].get(name), new[key].get(name), name) for name in names)] for key in common
+    ]
+    commits = [report["machine"]["commit"][:12] or "an unknown commit" for report in (before, after)]
+    text = f"Before: {commits[0]} on {devices[0]}. After: {commits[1]} on {devices[1]}. A ratio is after / before."
+    return Section("Comparison", text, [Table(head, rows, words=3)])
+
+
+def _figures(report: dict[str, Any]) -> Figures:
+    out: Figures = {}
+    for row in report["rows"]:
+        size = f"{row['width']}x{row['height']}"
+        for name, result in row["results"].items():
+            if report["kind"] == "train":
+                key = (row["scene"], name, f"{size}, {result['steps']:,} steps")
+                out[key] = {
+                    "seconds": result["seconds"],
+                    "PSNR (dB)": result["psnr"],
+                    "Gaussians": result["count"],
+                    "peak (GB)": _gigabytes(result["peak_bytes"]),
+                }
+                continue
+            for pass_name, times in result["times"].items():
+                peak = _gigabytes(result["peak_bytes"].get(pass_name))
+                quality = (row.get("quality") or {}).get(result["backend"]) or {}
+                out[(row["scene"], name, f"{row['gaussians']:,} at {size}, {pass_name}")] = {
+                    "ms": times["median"],
+                    "PSNR (dB)": quality.get("psnr"),
+                    "peak (GB)": peak,
+                }
+    return out
+
+
+def _change(before: float | None, after: float | None, name: str) -> str:
+    """Both numbers and their ratio (for decibels the difference); marked where it became clearly worse."""
+    if before is None or after is None:
+        return "–"
+    if "dB" in name:
+        off = after - before
+        return f"{before:.2f}, {after:.2f}, {off:+.2f}" + (" !" if off < -0.1 and after < 100 else "")
+    ratio = after / before if before else 1.0
+    worse = ratio > 1 + NOISE and name != "Gaussians"
+    return f"{before:,.4g}, {after:,.4g}, {shown(ratio, '.3f')}x" + (" !" if worse else "")
+
+
+def _what(key: tuple[str, ...]) -> str:
+    return " ".join(key)
+
+
+def _gigabytes(value: int | None) -> float | None:
+    return value / 1e9 if value else None

@@ -1,0 +1,124 @@
+"""The rasterizers that a benchmark compares, each as a function of a camera over tensors that are ready."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from luxel.render.backends import Backend, gsplat
+from luxel.render.camera import Camera
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import rasterize
+
+LUXEL_MAX_ALPHA = 0.99
+CAPS: dict[Backend, float] = {"luxel": LUXEL_MAX_ALPHA, "gsplat": gsplat.MAX_ALPHA}
+PASSES = ("inference", "forward", "forward + backward")
+ROOM = 1.25  # room for (tile, splat) pairs, relative to the largest number that a view needs
+
+
+@dataclass
+class Competitor:
+    """One way of drawing a scene.
+
+    Args:
+        name: what tables call it.
+        backend: whose kernels.
+        draw: camera -> image [H, W, 3], differentiable by ``leaves``.
+        leaves: the tensors that get gradients.
+        ranked: whether its time counts as that of its backend.
+    """
+
+    name: str
+    backend: Backend
+    draw: Callable[[Camera], Tensor]
+    leaves: list[Tensor]
+    ranked: bool = True
+
+    def passes(self, cameras: Sequence[Camera], g_image: Tensor) -> dict[str, Callable[[int], object]]:
+        """What is timed, by name: call i draws camera i of a ring; ``g_image`` [H, W, 3] is the loss' gradient."""
+
+        def inference(i: int) -> None:
+            with torch.no_grad():
+                self.draw(cameras[i % len(cameras)])
+
+        def forward(i: int) -> None:
+            self.draw(cameras[i % len(cameras)])
+
+        def both(i: int) -> None:
+            for leaf in self.leaves:
+                leaf.grad = None
+            self.draw(cameras[i % len(cameras)]).backward(g_image)
+
+        return dict(zip(PASSES, (inference, forward, both), strict=True))
+
+    def forget_gradients(self) -> None:
+        """Frees the gradients of the leaves."""
+        for leaf in self.leaves:
+            leaf.grad = None
+
+
+def draw_with(backend: Backend, gaussians: Gaussians, camera: Camera, max_alpha: float) -> Tensor:
+    """The image of a backend from raw parameters, [H, W, 3]; gsplat has its own cap of alpha."""
+    if backend == "luxel":
+        return rasterize(gaussians, camera, max_alpha=max_alpha).rgb
+    return gsplat.rasterize(gaussians, camera).rgb
+
+
+def competitors(
+    backends: Sequence[Backend], gaussians: Gaussians, cameras: Sequence[Camera]
+) -> list[Competitor]:
+    """Those of each backend.
+
+    luxel works from raw parameters and counts as it is called by default; "luxel, room given" is told how many pairs
+    to expect, as the trainer does, and waits for nothing. gsplat gets activated parameters and matrices outside of
+    the timed part, packed and unpacked, and the better of both counts; "gsplat, raw" also activates.
+    """
+    out: list[Competitor] = []
+    raw = gaussians.detach().requires_grad_()
+    leaves = list(raw.tensors().values())
+    if "luxel" in backends:
+        out.append(Competitor("luxel", "luxel", lambda camera: rasterize(raw, camera).rgb, leaves))
+        if gaussians.device.type == "cuda":
+            with torch.no_grad():
+                pairs = max(int(rasterize(gaussians, camera).instances) for camera in cameras)
+            room = int(ROOM * pairs)
+            out.append(
+                Competitor(
+                    "luxel, room given",
+                    "luxel",
+                    lambda camera: rasterize(raw, camera, max_instances=room).rgb,
+                    leaves,
+                    ranked=False,
+                )
+            )
+    if "gsplat" in backends:
+        inputs = gsplat.Activated(*(t.detach().clone().requires_grad_() for t in gsplat.activate(gaussians)))
+        matrices = {id(camera): gsplat.pinhole_matrices(camera) for camera in cameras}
+
+        def draw(camera: Camera, packed: bool) -> Tensor:
+            return gsplat.rasterize_activated(
+                inputs,
+                camera,
+                sh_degree=gaussians.sh_degree,
+                packed=packed,
+                matrices=matrices[id(camera)],
+            ).rgb
+
+        for packed in (False, True):
+            name = "gsplat, packed" if packed else "gsplat"
+            drawn = functools.partial(draw, packed=packed)
+            out.append(Competitor(name, "gsplat", drawn, list(inputs)))
+        out.append(
+            Competitor(
+                "gsplat, raw",
+                "gsplat",
+                lambda camera: gsplat.rasterize(raw, camera).rgb,
+                leaves,
+                ranked=False,
+            )
+        )
+    return out

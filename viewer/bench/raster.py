@@ -1,0 +1,167 @@
+"""Measures the rasterizers on scenes: times in turns, memory, kernels, quality, rooflines."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from luxel.render.backends import Backend
+from luxel.render.camera import Camera
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.viewer.bench.competitors import PASSES, Competitor, competitors
+from luxel.viewer.bench.machine import gpu_state, machine_facts
+from luxel.viewer.bench.quality import measure_quality
+from luxel.viewer.bench.roofline import by_stage, count_work, measure_ceilings, rooflines
+from luxel.viewer.bench.scenes import Scene, Size
+from luxel.viewer.bench.timing import compare_ms, kernel_times, peak_bytes, stage_times
+
+FORMAT = 1  # of the JSON
+STAGED = PASSES[-1]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured.
+
+    Args:
+        warmup, iterations: calls per competitor and pass, before and while it is timed.
+        tiles: tiles that the float64 reference draws; 0: no quality.
+        cameras: views of a ring that are drawn in turn at most.
+    """
+
+    warmup: int = 10
+    iterations: int = 100
+    tiles: int = 64
+    cameras: int = 8
+
+
+def run(
+    scenes: Sequence[tuple[Scene, Sequence[Size]]],
+    backends: Sequence[Backend],
+    device: torch.device,
+    settings: Settings,
+    on_row: Callable[[dict[str, Any]], None] = lambda report: None,
+) -> dict[str, Any]:
+    """Measures every scene at every size; what fails is recorded as text and the rest goes on.
+
+    Args:
+        scenes: what is drawn, and at which sizes.
+        backends: who is measured, the first against the others.
+        on_row: told the report so far after each row, for writing it.
+
+    Returns:
+        The report: plain values for JSON.
+    """
+    report: dict[str, Any] = {
+        "kind": "raster",
+        "format": FORMAT,
+        "machine": machine_facts(device),
+        "ceilings": measure_ceilings(device),
+        "settings": asdict(settings),
+        "backends": list(backends),
+        "rows": [],
+    }
+    for scene, sizes in scenes:
+        gaussians = scene.build(device)
+        for width, height in sizes:
+            row: dict[str, Any] = {"scene": scene.name, "width": width, "height": height}
+            row |= {"gaussians": gaussians.count, "goals": scene.goals.get((width, height))}
+            cameras = [c.to(device) for c in scene.look(gaussians, width, height)[: settings.cameras]]
+            _measure(row, gaussians, cameras, backends, settings, report["ceilings"])
+            report["rows"].append(row)
+            on_row(report)
+    return report
+
+
+def _measure(
+    row: dict[str, Any],
+    gaussians: Gaussians,
+    cameras: Sequence[Camera],
+    backends: Sequence[Backend],
+    settings: Settings,
+    ceilings: dict[str, Any],
+) -> None:
+    """Fills one row."""
+    row |= {"cameras": len(cameras), "work": count_work(gaussians, cameras), "results": {}, "failures": {}}
+    if settings.tiles > 0:
+        _attempt(
+            row,
+            "quality",
+            lambda: measure_quality(gaussians, cameras[0], backends, settings.tiles),
+        )
+    _attempt(row, "results", lambda: _timed(row, gaussians, cameras, backends, settings))
+    for name, result in row["results"].items():
+        if result["kernels"]:
+            result["stages"] = by_stage(result["kernels"])
+            result["rooflines"] = rooflines(result["kernels"], row["work"], ceilings)
+        if row["goals"] and name == "luxel":
+            inference, both = (result["times"][p]["median"] for p in (PASSES[0], PASSES[-1]))
+            row["goals_met"] = [inference <= row["goals"][0], both <= row["goals"][1]]
+    if gaussians.device.type == "cuda":
+        row["gpu_state"] = gpu_state(gaussians.device)
+
+
+def _timed(
+    row: dict[str, Any],
+    gaussians: Gaussians,
+    cameras: Sequence[Camera],
+    backends: Sequence[Backend],
+    settings: Settings,
+) -> dict[str, Any]:
+    """Times of all competitors in turns, then memory and kernels of each alone."""
+    device = gaussians.device
+    found = competitors(backends, gaussians, cameras)
+    generator = torch.Generator().manual_seed(3)
+    g_image = torch.randn(row["height"], row["width"], 3, generator=generator).to(device)
+    runs = {competitor.name: competitor.passes(cameras, g_image) for competitor in found}
+    out: dict[str, Any] = {
+        c.name: {"backend": c.backend, "ranked": c.ranked, "times": {}, "peak_bytes": {}} for c in found
+    }
+    for name in PASSES:
+        times = compare_ms(
+            {competitor: passes[name] for competitor, passes in runs.items()},
+            device,
+            warmup=settings.warmup,
+            iterations=settings.iterations,
+        )
+        for competitor in found:
+            out[competitor.name]["times"][name] = times[competitor.name]
+            competitor.forget_gradients()
+    for competitor in found:
+        result, passes = out[competitor.name], runs[competitor.name]
+        for name in (PASSES[0], PASSES[-1]):
+            result["peak_bytes"][name] = _peak(competitor, passes[name], name == STAGED, device)
+        timer = kernel_times if device.type == "cuda" else stage_times
+        result["kernels"] = timer(passes[STAGED], device)
+        competitor.forget_gradients()
+    return out
+
+
+def _peak(
+    competitor: Competitor, run_pass: Callable[[int], object], backward: bool, device: torch.device
+) -> int | None:
+    """Bytes of the parameters and of all that a pass adds at its peak; None on a CPU."""
+    competitor.forget_gradients()
+    peak = peak_bytes(run_pass, device)
+    parameters = sum(t.numel() * t.element_size() for t in competitor.leaves)
+    # A pass begins by dropping the gradients of the last one: what it frees is not part of its peak.
+    return peak + parameters * (2 if backward else 1) if peak else None
+
+
+def _attempt(row: dict[str, Any], key: str, function: Callable[[], Any]) -> None:
+    """Stores what ``function`` returns, or the traceback of its failure."""
+    try:
+        row[key] = function()
+    except Exception:
+        row["failures"][key] = traceback.format_exc()
+        print(
+            f"{row['scene']} {row['width']}x{row['height']}, {key}:\n{traceback.format_exc()}",
+            file=sys.stderr,
+        )
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,318 @@
+"""`luxel bench`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import tyro
+
+from luxel.render.backends import Backend, rasterizer
+from luxel.render.errors import LuxelError
+from luxel.render.train.config import TrainConfig
+from luxel.viewer.bench import raster, raster_report, report, scenes, train, train_report
+from luxel.viewer.bench.compare import compare, load_report
+from luxel.viewer.bench.competitors import PASSES
+from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.progress import describe, opening
+from luxel.viewer.runs import Origin
+
+GPU_COUNTS, CPU_COUNTS = (100_000, 1_000_000, 3_000_000), (5_000, 20_000, 80_000)
+GPU_SIZES, CPU_SIZES = ("1280x720", "1920x1080", "3840x2160"), ("320x180", "640x360")
+
+
+@dataclass
+class Raster:
+    """Times the rasterizer: inference, forward, and forward + backward, by scene and image size.
+
+    Without options: made-up landscapes of several sizes, at several resolutions (small ones where there is no GPU).
+    Prints a table and writes OUT/raster.json, raster.md and raster.html: times with percentiles, time by stage and
+    kernel, peak memory, rooflines against ceilings measured in the same run, and the distance of image and gradients
+    from a float64 reference. With --against gsplat both draw the same scenes in turns, in one process; whose image is
+    under 60 dB to the reference is marked and not ranked.
+
+    Examples:
+        luxel bench raster
+        luxel bench raster --scene scene.ply runs/first --sizes 1920x1080 --against gsplat
+        luxel bench raster --data splats/ --only garden bonsai --out before/
+    """
+
+    scene: tuple[Path, ...] = ()
+    """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals."""
+    counts: tuple[int, ...] = ()
+    """Gaussians of the made-up landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
+    sizes: tuple[str, ...] = ()
+    """Image sizes as WIDTHxHEIGHT; default: 1280x720, 1920x1080 and 3840x2160 (small ones without a GPU), and for
+    the published scenes those that their goals are for."""
+    only: tuple[str, ...] = ()
+    """Measure only the scenes of these names, or all whose name begins so: terrain, garden, garden-g5."""
+    against: Literal["gsplat"] | None = None
+    """Measure another backend beside luxel's."""
+    backend: Backend = "luxel"
+    """Measure this backend, alone or with --against first."""
+    quality: bool = True
+    """Compare with the float64 reference; takes longer than the timing."""
+    quick: bool = False
+    """Few repetitions and tiles: for a first impression."""
+    iterations: int | None = None
+    """Timed calls of each pass; default: 100, or 10 without a GPU."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    """Folder for the report; an earlier one in it is replaced."""
+    device: DeviceName = "auto"
+    """Where to draw; auto: the GPU where luxel can use it."""
+
+    def execute(self) -> int:
+        """Measures, writes, prints; returns 1 where a part failed."""
+        if any(count < 100 for count in self.counts) or (self.iterations is not None and self.iterations < 1):
+            raise LuxelError("--counts start at 100 and --iterations at 1.", "Give a larger number.")
+        asked = [_size(text) for text in self.sizes]
+        device = pick_device(self.device)
+        backends = _backends(self.backend, self.against, device)
+        on_gpu = device.type == "cuda"
+        usual = [_size(text) for text in (GPU_SIZES if on_gpu else CPU_SIZES)]
+        chosen = scenes.chosen(self._scenes(on_gpu), self.only)
+        report.check_writable(self.out)
+
+        def keep(found: dict[str, Any]) -> None:
+            row = found["rows"][-1]
+            place = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} Gaussians"
+            times = [result["times"][PASSES[-1]]["median"] for result in row["results"].values()]
+            print(f"{place}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True)
+            report.write(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
+
+        rows = [(scene, asked or scene.sizes or usual) for scene in chosen]
+        found = raster.run(rows, backends, device, self._settings(on_gpu), keep)
+        return _conclude(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
+
+    def _scenes(self, on_gpu: bool) -> list[scenes.Scene]:
+        counts = self.counts or (GPU_COUNTS if on_gpu else CPU_COUNTS)
+        published = scenes.data_scenes(self.data) if self.data else []
+        own = [scenes.file_scene(path) for path in self.scene]
+        return [*own, *published, *(scenes.terrain_scene(count) for count in counts)]
+
+    def _settings(self, on_gpu: bool) -> raster.Settings:
+        if on_gpu:
+            warmup, iterations, tiles = (3, 10, 16) if self.quick else (10, 100, 64)
+        else:
+            warmup, iterations, tiles = (1, 4, 2) if self.quick else (2, 10, 4)
+        return raster.Settings(warmup, self.iterations or iterations, tiles if self.quality else 0)
+
+
+@dataclass
+class TrainBench:
+    """Trains captures and reports how good they became, how fast, and the way there.
+
+    CAPTURE is whatever `luxel train` opens. Prints a table and writes OUT/train.json, train.md and train.html with
+    curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
+    trainer fits the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under
+    the best is marked and not ranked.
+
+    Examples:
+        luxel bench train capture/
+        luxel bench train photos/ chair/ --steps 7000 --against gsplat
+        luxel bench train capture/ --set strategy.kind=mcmc init.sh_degree=2 --steps 3000
+    """
+
+    captures: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
+    """What to train on: one or more captures."""
+    steps: int | None = None
+    """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
+    preset: str | None = None
+    """Named configuration to start from, where this luxel has such."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Fields of the training configuration, as config.json names them: rates.means=1e-4 strategy.kind=mcmc."""
+    evaluations: int = 10
+    """Measurements on the held-out views along the way."""
+    against: Literal["gsplat"] | None = None
+    """Train with another backend too."""
+    backend: Backend = "luxel"
+    """Train with this backend, alone or with --against first."""
+    holdout_every: int = 8
+    """Hold out every so many-th view, beginning with the first, where the data set names no test views."""
+    max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
+    """Shrink photographs to at most this many pixels on their longer side."""
+    masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
+    """Masks and alpha, as in `luxel train`."""
+    lpips: bool = True
+    """Measure LPIPS too, at the end."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    """Folder for the report; an earlier one in it is replaced."""
+    device: DeviceName = "auto"
+    """Where to train; auto: the GPU where luxel can use it."""
+
+    def execute(self) -> int:
+        """Trains, writes, prints; returns 1 where a run failed."""
+        if not self.captures:
+            raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")
+        device = pick_device(self.device)
+        backends = _backends(self.backend, self.against, device)
+        config = self.configuration(device)
+        opened = []
+        for path in self.captures:
+            origin = Origin(str(path.resolve()), self.holdout_every, self.max_size, self.masks)
+            with opening("opening the capture") as on_progress:
+                opened.append((origin.open(on_progress), config))
+            describe(opened[-1][0])
+        report.check_writable(self.out)
+
+        def keep(found: dict[str, Any]) -> None:
+            row = found["rows"][-1]
+            for name, result in list(row["results"].items())[-1:]:
+                figures = f"{result['psnr']:.2f} dB in {result['seconds']:.1f} s"
+                print(f"{row['scene']}, {name}: {figures}", file=sys.stderr, flush=True)
+            report.write(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+
+        found = train.run(opened, backends, device, keep)
+        return _conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+
+    def configuration(self, device: torch.device) -> TrainConfig:
+        """What the options make of the defaults or of a preset.
+
+        Raises:
+            LuxelError: a field, value or preset that there is not.
+        """
+        if self.evaluations < 1:
+            raise LuxelError("--evaluations must be at least 1.", "Give a larger number.")
+        config = _preset(self.preset) if self.preset else TrainConfig()
+        if self.steps is not None or not self.preset:
+            config.steps = self.steps or (7000 if device.type == "cuda" else 500)
+        values = config.to_dict() | {"lpips": self.lpips, "save_renders": 0}
+        values["eval_every"] = max(1, config.steps // self.evaluations)
+        config = TrainConfig.from_dict(with_settings(values, self.set))
+        config.check()
+        return config
+
+
+@dataclass
+class Compare:
+    """Compares two reports of one benchmark, row by row: what became faster, what slower.
+
+    Prints a table of both figures and their ratio, after / before; what became worse by more than 2 % is marked.
+    Refuses reports of different devices, scenes or sizes unless --force is given.
+
+    Examples:
+        luxel bench compare before/raster.json after/raster.json
+    """
+
+    before: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="BEFORE.json")]
+    """Report of the earlier state."""
+    after: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="AFTER.json")]
+    """Report of the later state."""
+    force: bool = False
+    """Compare what both reports have, also from different devices."""
+
+    def execute(self) -> int:
+        """Prints the comparison."""
+        found = compare(load_report(self.before), load_report(self.after), force=self.force)
+        print(found.text)
+        for table in found.tables:
+            print(report.markdown_table(table))
+        return 0
+
+
+def _subcommand(kind: type, name: str) -> Any:
+    return tyro.conf.subcommand(name, description=inspect.getdoc(kind), prefix_name=False)
+
+
+What = (
+    Annotated[Raster, _subcommand(Raster, "raster")]
+    | Annotated[TrainBench, _subcommand(TrainBench, "train")]
+    | Annotated[Compare, _subcommand(Compare, "compare")]
+)
+
+
+@dataclass
+class Bench:
+    """Measures luxel on this machine: the rasterizer, or training; alone or against gsplat.
+
+    What is measured is warmed up first, taken in turns and given as medians with the 10th and 90th percentile, beside
+    the machine's clocks, power, driver, versions and commit. Results are written as JSON, as Markdown and as one page
+    with plots. Without a subcommand the rasterizer is measured.
+
+    Examples:
+        luxel bench
+        luxel bench raster --against gsplat --sizes 1920x1080
+        luxel bench train capture/ --steps 3000
+        luxel bench compare before/raster.json after/raster.json
+    """
+
+    what: Annotated[What, tyro.conf.arg(name="")] = field(default_factory=Raster)
+    """What to measure."""
+
+    def execute(self) -> int:
+        """Runs the chosen benchmark; returns the exit status."""
+        return self.what.execute()
+
+
+def with_settings(values: dict[str, Any], settings: tuple[str, ...]) -> dict[str, Any]:
+    """A configuration's plain values with some of them changed: "rates.means=1e-4".
+
+    Raises:
+        LuxelError: text that is no NAME=VALUE, or a name inside of what has no parts.
+    """
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        *path, last = name.split(".")
+        inner = values
+        for part in path:
+            inner = inner.get(part)
+            if not isinstance(inner, dict):
+                break
+        if not equals or not isinstance(inner, dict):
+            raise LuxelError(
+                f"--set {setting}: this names no field.", "Give NAME=VALUE, e.g. rates.means=1e-4."
+            )
+        if name == "strategy.kind":  # another strategy starts from its own defaults
+            values["strategy"] = inner = {}
+        try:
+            inner[last] = json.loads(text)
+        except json.JSONDecodeError:
+            inner[last] = text
+    return values
+
+
+def _preset(name: str) -> TrainConfig:
+    """A named configuration.
+
+    Raises:
+        LuxelError: this luxel has none of that name.
+    """
+    make = getattr(TrainConfig, "preset", None)
+    if make is None:
+        raise LuxelError(f"--preset {name}: this luxel has no presets.", "Leave it out, or use --set.")
+    return make(name)
+
+
+def _backends(first: Backend, against: Backend | None, device: torch.device) -> list[Backend]:
+    """Who is measured, each found to work here."""
+    chosen: list[Backend] = [first]
+    if against is not None and against != first:
+        chosen.append(against)
+    for backend in chosen:
+        rasterizer(backend, device)
+    return chosen
+
+
+def _size(text: str) -> scenes.Size:
+    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not all(1 <= side <= 16384 for side in size):
+        raise LuxelError(f"--sizes {text}: this is no image size.", "Give WIDTHxHEIGHT, such as 1920x1080.")
+    return size
+
+
+def _conclude(out: Path, name: str, found: dict[str, Any], title: str, parts: list[report.Section]) -> int:
+    """Writes everything once more, prints the first table, and says where the rest is."""
+    paths = report.write(out, name, found, title, parts)
+    for table in parts[0].tables:
+        print(report.markdown_table(table))
+    print(f"report: {paths['html']}")
+    return int(any(row["failures"] for row in found["rows"]))
