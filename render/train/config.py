@@ -11,12 +11,12 @@ from typing import Any, Literal, TypeVar
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 
-Strategy = DefaultStrategy | McmcStrategy | FixedCount
-_KINDS: dict[str, type] = {"default": DefaultStrategy, "mcmc": McmcStrategy, "fixed": FixedCount}
+Strategy = AdaptiveStrategy | McmcStrategy | FixedCount
+_KINDS: dict[str, type] = {"mcmc": McmcStrategy, "adaptive": AdaptiveStrategy, "fixed": FixedCount}
 _T = TypeVar("_T")
 
 
@@ -72,8 +72,8 @@ class Init:
 
     sh_degree: int = 3
     """Highest degree of the spherical harmonics, 0 to 3."""
-    opacity: float = 0.1
-    """Opacity that every Gaussian starts with (3DGS-MCMC: 0.5)."""
+    opacity: float | None = None
+    """Opacity that every Gaussian starts with; None: what the strategy starts best from (3DGS-MCMC 0.5, else 0.1)."""
     scale_factor: float = 1.0
     """Multiplies the starting standard deviations (the mean distance to three neighbours)."""
     max_points: int | None = None
@@ -113,7 +113,7 @@ class TrainConfig:
     background: Literal["auto", "white", "black", "random"] = "auto"
     """What lies behind the scene. random: a new colour each step, which makes a cut-out clean.
     auto: white for captures with alpha, else black."""
-    strategy: Strategy = field(default_factory=DefaultStrategy)
+    strategy: Strategy = field(default_factory=McmcStrategy)
     """Who adds and removes Gaussians."""
     rates: LearningRates = field(default_factory=LearningRates)
     """Learning rates."""
@@ -151,7 +151,10 @@ class TrainConfig:
         problems = [
             (self.steps < 1, "steps must be at least 1"),
             (not 0 <= self.init.sh_degree <= 3, "init.sh_degree must be 0 to 3"),
-            (not 0 < self.init.opacity < 1, "init.opacity must lie between 0 and 1"),
+            (
+                not 0 < (self.init.opacity or 0.5) < 1 or self.init.opacity == 0,
+                "init.opacity must lie between 0 and 1",
+            ),
             (not self.init.scale_factor > 0, "init.scale_factor must be positive"),
             (
                 self.init.max_points is not None and self.init.max_points < 1,
@@ -203,6 +206,7 @@ class TrainConfig:
         values = dict(values)
         if isinstance(strategy := values.get("strategy"), dict):
             kind = strategy.get("kind")
+            kind = "adaptive" if kind == "default" else kind  # its name in runs of before
             if kind not in _KINDS:
                 raise LuxelError(
                     f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(_KINDS)}."

@@ -32,7 +32,7 @@ def first_gaussians(points: Points | None, config: TrainConfig, device: torch.de
     return Gaussians.from_points(
         Points(xyz[chosen], rgb[chosen]),
         sh_degree=init.sh_degree,
-        opacity=init.opacity,
+        opacity=config.strategy.first_opacity if init.opacity is None else init.opacity,
         scale_factor=init.scale_factor,
         device=device,
     )

@@ -123,7 +123,7 @@ class Trainer:
         self._shade = torch.full((3,), shade, device=self.device)
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
         self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_passed)
-        self.stepper = Stepper(config, self.dataset, self.timeline, render, self._take_numbers)
+        self.stepper = Stepper(config, self.dataset, self.timeline, self._render, self._take_numbers)
         self.stepper.start(self.steps_done)
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
         details = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}
@@ -372,6 +372,7 @@ class Trainer:
             self.cap,
             self.timeline.rates(progress)["means"],
             self.generator,
+            sum(view.camera.width * view.camera.height for view in self.train_views),
             self.statistics,
         )
         refinement = config.strategy.after_step(self.optimiser, situation)

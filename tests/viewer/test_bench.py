@@ -408,21 +408,14 @@ def test_against_gsplat_without_it(
     assert not (tmp_path / "out").exists() and "gsplat" not in sys.modules
 
 
-def test_presets_are_taken_where_there_are_some(
-    toy_capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from luxel.render.train import TrainConfig
+def test_presets_are_taken(toy_capture: Path) -> None:
+    from luxel.render.train.presets import fast
     from luxel.viewer.commands.bench import TrainBench
 
-    options = TrainBench(captures=(toy_capture,), preset="brief")
-    monkeypatch.setattr(
-        TrainConfig, "preset", lambda name: TrainConfig(steps=70, seed=len(name)), raising=False
-    )
-    config = options.configuration(torch.device("cpu"))
-    assert (config.steps, config.seed, config.eval_every) == (70, 5, 7)
-    monkeypatch.delattr(TrainConfig, "preset")
-    assert main(["bench", "train", str(toy_capture), "--preset", "brief", "--device", "cpu"]) == 2
-    assert "no presets" in capsys.readouterr().err
+    config = TrainBench(captures=(toy_capture,), preset="fast").configuration(torch.device("cpu"))
+    assert config.steps == fast().steps and config.strategy == fast().strategy
+    config = TrainBench(captures=(toy_capture,), preset="fast", steps=70).configuration(torch.device("cpu"))
+    assert (config.steps, config.eval_every, config.loss) == (70, 7, fast().loss)
 
 
 def test_plots_leave_out_what_cannot_be_drawn() -> None:

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from luxel.render.train import TrainConfig
+from luxel.render.train.presets import PRESETS, preset
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import load_gaussians
 from luxel.viewer.cli import COMMANDS, main
@@ -69,7 +70,7 @@ def test_every_training_option_is_on_the_command_line(capsys: pytest.CaptureFixt
     flat = {k for k, v in TrainConfig().to_dict().items() if not isinstance(v, dict)}
     missing = [name for name in flat if f"--{name.replace('_', '-')}" not in text]
     assert not missing
-    assert "--mcmc.cap-max" in text and "--default.grow-scale3d" in text and "--rates.means" in text
+    assert "--mcmc.cap-max" in text and "--adaptive.grow-scale3d" in text and "--rates.means" in text
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +178,25 @@ def test_strategies_can_be_chosen(capture: Path, tmp_path: Path) -> None:
     saved = RunFolder.read_config(tmp_path / "run")[0].to_dict()["strategy"]
     assert saved["kind"] == "mcmc" and saved["cap_max"] == 700
     assert load_run_scene(tmp_path / "run").count <= 700
+
+
+def test_a_preset_is_where_options_start_from(capture: Path, tmp_path: Path) -> None:
+    options = ["--preset", "fast", "--steps", "3", "--rates.means", "2e-4", *SHORT]
+    assert main(["train", str(capture), "--run", str(tmp_path / "run"), *options]) == 0
+    config, wanted = RunFolder.read_config(tmp_path / "run")[0], preset("fast")
+    assert config.strategy == wanted.strategy and config.loss == wanted.loss
+    assert (config.steps, config.rates.means, config.rates.final_factor) == (
+        3,
+        2e-4,
+        wanted.rates.final_factor,
+    )
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_make_sense(name: str) -> None:
+    config = preset(name)
+    config.check()
+    assert preset(name) is not config and TrainConfig.from_dict(config.to_dict()) == config
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(capture: Path, tmp_path: Path) -> None:

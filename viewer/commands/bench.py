@@ -16,6 +16,7 @@ import tyro
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
+from luxel.render.train.presets import PresetName, preset
 from luxel.viewer.bench import raster, raster_report, report, scenes, train, train_report
 from luxel.viewer.bench.compare import compare, load_report
 from luxel.viewer.bench.competitors import PASSES
@@ -125,8 +126,8 @@ class TrainBench:
     """What to train on: one or more captures."""
     steps: int | None = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
-    preset: str | None = None
-    """Named configuration to start from, where this luxel has such."""
+    preset: PresetName | None = None
+    """Named configuration to start from, as of `luxel train`."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Fields of the training configuration, as config.json names them: rates.means=1e-4 strategy.kind=mcmc."""
     evaluations: int = 10
@@ -181,7 +182,7 @@ class TrainBench:
         """
         if self.evaluations < 1:
             raise LuxelError("--evaluations must be at least 1.", "Give a larger number.")
-        config = _preset(self.preset) if self.preset else TrainConfig()
+        config = preset(self.preset) if self.preset else TrainConfig()
         if self.steps is not None or not self.preset:
             config.steps = self.steps or (7000 if device.type == "cuda" else 500)
         values = config.to_dict() | {"lpips": self.lpips, "save_renders": 0}
@@ -277,18 +278,6 @@ def with_settings(values: dict[str, Any], settings: tuple[str, ...]) -> dict[str
         except json.JSONDecodeError:
             inner[last] = text
     return values
-
-
-def _preset(name: str) -> TrainConfig:
-    """A named configuration.
-
-    Raises:
-        LuxelError: this luxel has none of that name.
-    """
-    make = getattr(TrainConfig, "preset", None)
-    if make is None:
-        raise LuxelError(f"--preset {name}: this luxel has no presets.", "Leave it out, or use --set.")
-    return make(name)
 
 
 def _backends(first: Backend, against: Backend | None, device: torch.device) -> list[Backend]:

@@ -12,9 +12,10 @@ import tyro
 from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
-from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.presets import PRESETS, PresetName, preset
 from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
 from luxel.viewer.progress import describe, opening
@@ -28,7 +29,7 @@ MaskUse = Literal["auto", "cutout", "ignore", "none"]
 class TrainOptions(TrainConfig):
     """TrainConfig without the choice of a strategy, which is an option of its own."""
 
-    strategy: Annotated[Any, tyro.conf.Suppress] = field(default_factory=DefaultStrategy)
+    strategy: Annotated[Any, tyro.conf.Suppress] = field(default_factory=McmcStrategy)
 
 
 @dataclass
@@ -46,7 +47,8 @@ class Train:
     Examples:
         luxel train photos/ --view
         luxel train capture/ --run runs/first --steps 7000 --max-size 1200
-        luxel train capture/ --strategy mcmc --mcmc.cap-max 300000
+        luxel train capture/ --preset fast
+        luxel train capture/ --mcmc.cap-max 300000
         luxel train --resume runs/first --steps 30000
     """
 
@@ -67,25 +69,30 @@ class Train:
     masks: MaskUse = "auto"
     """Masks and alpha: cutout: train the object and nothing else; ignore: masked pixels do not count;
     none: as if there were none; auto: cutout where masks outline an object."""
-    strategy: Literal["default", "mcmc", "fixed"] = "default"
-    """Who adds and removes Gaussians: adaptive density control (3DGS), 3DGS-MCMC, or nobody."""
+    preset: PresetName = "default"
+    """What all options below start from. fast: a tenth of the time for most of the quality; default: does not
+    overfit; best: twice the Gaussians and more steps."""
+    strategy: Literal["mcmc", "adaptive", "fixed"] = "mcmc"
+    """Who adds and removes Gaussians: 3DGS-MCMC, the adaptive density control of 3DGS, or nobody."""
     config: Annotated[TrainOptions, tyro.conf.arg(name="")] = field(default_factory=TrainOptions)
-    default: DefaultStrategy = field(default_factory=DefaultStrategy)
     mcmc: McmcStrategy = field(default_factory=McmcStrategy)
+    adaptive: AdaptiveStrategy = field(default_factory=AdaptiveStrategy)
     fixed: FixedCount = field(default_factory=FixedCount)
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
     @staticmethod
     def defaults(arguments: Sequence[str]) -> Train:
-        """The values that options have where they are not given: those of the run where one is resumed."""
-        folder = _resumed(arguments)
+        """The values that options have where they are not given: those of a run that is resumed, or a preset's."""
         command = Train()
-        if folder is None:
+        if (folder := _given(arguments, "--resume")) is not None:
+            config, _ = RunFolder.read_config(run_folder(Path(folder)))
+        elif (name := _given(arguments, "--preset")) in PRESETS:
+            config = preset(name)
+        else:
             return command
-        config, _ = RunFolder.read_config(run_folder(folder))
         plain = {f.name: getattr(config, f.name) for f in fields(TrainConfig)}
         command.config = TrainOptions(**plain)
-        for name in ("default", "mcmc", "fixed"):
+        for name in ("mcmc", "adaptive", "fixed"):
             if type(getattr(command, name)) is type(config.strategy):
                 command.strategy = name
                 setattr(command, name, config.strategy)
@@ -152,11 +159,11 @@ class Train:
         return {name: after[name] for name in after if after[name] != before.get(name)}
 
 
-def _resumed(arguments: Sequence[str]) -> Path | None:
-    """The folder after --resume, found before the options are parsed because it brings their defaults."""
+def _given(arguments: Sequence[str], option: str) -> str | None:
+    """The value of an option, found before the options are parsed because it brings their defaults."""
     for place, word in enumerate(arguments):
-        if word == "--resume" and place + 1 < len(arguments):
-            return Path(arguments[place + 1])
-        if word.startswith("--resume="):
-            return Path(word.removeprefix("--resume="))
+        if word == option and place + 1 < len(arguments):
+            return arguments[place + 1]
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
     return None

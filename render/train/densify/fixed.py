@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.situation import Refinement, Situation, finite
@@ -17,6 +18,8 @@ class FixedCount:
     """Gaussians less opaque than this are removed; 0 keeps all."""
     refine_every: int = 500
     """Steps between removals."""
+
+    first_opacity: ClassVar[float] = 0.1
 
     def check(self) -> None:
         """Raises LuxelError for options that make no sense."""

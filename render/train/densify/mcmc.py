@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from luxel.render.train.densify.situation import Refinement, Situation, finite, 
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.schedules import Window
 
+FEWEST = 20_000  # that a cap from the number of pixels allows
 MOST_COPIES = 51  # binomial coefficients above this leave the range in which the alternating sum is accurate
 
 
@@ -24,12 +26,15 @@ class McmcStrategy:
 
     Transparent Gaussians move onto opaque ones (eq. 9, the image stays the same), the count grows by 5 % a
     refinement up to a cap, and noise shaped by each covariance lets transparent ones explore (SGLD, eq. 8).
-    Starts best from ``--init.opacity 0.5``. The numbers are for runs of 30,000 steps; shorter ones start
-    after 5 %, act every 2 % (not below 20 steps) and end after 5/6 of the run.
+    The numbers are for runs of 30,000 steps; shorter ones start after 5 %, act every 2 % (not below 20 steps)
+    and end after the same share of the run, 5/6 at most.
     """
 
-    cap_max: int = 1_000_000
-    """Most Gaussians; `max_gaussians` lowers it further."""
+    cap_max: int | None = None
+    """Most Gaussians; None: one for each `pixels_each` pixels of the training photographs. `max_gaussians` lowers
+    it further."""
+    pixels_each: int = 256
+    """Pixels of the photographs, all together, for each Gaussian; 0.25 M Gaussians for 100 photographs of 0.64 MP."""
     growth: float = 0.05
     """Share by which the count grows at each refinement."""
     noise: float = 5e5
@@ -47,13 +52,19 @@ class McmcStrategy:
     refine_every: int = 100
     """Steps between refinements."""
 
+    first_opacity: ClassVar[float] = 0.5
+
     def check(self) -> None:
         """Raises LuxelError for options that make no sense."""
         if not (
-            self.refine_every >= 1 and self.cap_max >= 1 and self.growth >= 0 and 0 < self.min_opacity < 0.5
+            self.refine_every >= 1
+            and self.pixels_each >= 1
+            and (self.cap_max is None or self.cap_max >= 1)
+            and self.growth >= 0
+            and 0 < self.min_opacity < 0.5
         ):
             raise LuxelError(
-                "Strategy options: refine_every and cap_max must be at least 1, growth not negative, "
+                "Strategy options: refine_every, cap_max and pixels_each must be at least 1, growth not negative, "
                 "min_opacity between 0 and 0.5.",
                 "Correct them.",
             )
@@ -81,7 +92,8 @@ class McmcStrategy:
         if not self.due(now.step, now.clock, now.steps):
             return None
         done = Refinement(relocated=self.relocate(optimiser, now.generator))
-        cap = self.cap_max if now.cap is None else min(self.cap_max, now.cap)
+        cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
+        cap = cap if now.cap is None else min(cap, now.cap)
         done.added = self.grow(optimiser, cap, now.generator)
         return done
 

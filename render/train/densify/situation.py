@@ -25,6 +25,7 @@ class Situation:
         cap: most Gaussians allowed; None: any number.
         means_rate: the present learning rate of the centres, extent included.
         generator: random numbers on the device.
+        pixels: of all training photographs together.
         statistics: DensifyStatistics of the steps since the last refinement, or None.
     """
 
@@ -35,6 +36,7 @@ class Situation:
     cap: int | None
     means_rate: float
     generator: torch.Generator
+    pixels: int = 0
     statistics: Any = None
 
 

@@ -14,7 +14,7 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train.config import Loss
 from luxel.render.train.dataset import Target
-from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy, shared_appearance
 from luxel.render.train.densify.situation import Situation, rotations
@@ -71,7 +71,7 @@ def test_default_clones_small_and_splits_large() -> None:
     optimiser = row_of([0.005, 0.05, 0.005, 0.05, 0.005], [0.5] * 5)
     now = moment_at(600, [3e-4, 3e-4, 1e-4, 1e-4, 0.0])
     now.statistics.data[4] = 0
-    done = DefaultStrategy().after_step(optimiser, now)
+    done = AdaptiveStrategy().after_step(optimiser, now)
     assert done is not None and (done.cloned, done.split, done.pruned, done.reset) == (1, 1, 0, False)
     # the rest in order without the one that was split, then the clone, then the two parts; new ones start at 0
     assert moment(optimiser) == [1, 3, 4, 5, 0, 0, 0]
@@ -84,7 +84,7 @@ def test_default_clones_small_and_splits_large() -> None:
 
 
 def test_default_keeps_to_its_times() -> None:
-    strategy = DefaultStrategy()
+    strategy = AdaptiveStrategy()
     for step in (100, 500, 650, 15_000, 20_000):
         optimiser = row_of([0.005], [0.5])
         assert strategy.after_step(optimiser, moment_at(step, [1.0])) is None, step
@@ -94,7 +94,7 @@ def test_default_keeps_to_its_times() -> None:
 
 def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
     optimiser = row_of([0.005] * 4, [0.5] * 4)
-    done = DefaultStrategy().after_step(optimiser, moment_at(600, [3e-4, 9e-4, 5e-4, 1e-4], cap=6))
+    done = AdaptiveStrategy().after_step(optimiser, moment_at(600, [3e-4, 9e-4, 5e-4, 1e-4], cap=6))
     assert done is not None and done.cloned == 2 and optimiser.count == 6
     assert optimiser.gaussians.means[4:, 0].tolist() == [1, 2]
 
@@ -102,30 +102,30 @@ def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
 def test_default_prunes_transparent_huge_and_broken() -> None:
     optimiser = row_of([0.005, 0.005, 0.5, 0.005, 0.005], [0.5, 0.004, 0.5, 0.5, 0.0051])
     optimiser.gaussians.means.data[3, 1] = math.nan
-    DefaultStrategy().after_step(optimiser, moment_at(600, [0.0] * 5))
+    AdaptiveStrategy().after_step(optimiser, moment_at(600, [0.0] * 5))
     assert moment(optimiser) == [1, 3, 5], "before the first reset huge ones stay"
-    DefaultStrategy().after_step(optimiser, moment_at(3100, [0.0] * 3))
+    AdaptiveStrategy().after_step(optimiser, moment_at(3100, [0.0] * 3))
     assert moment(optimiser) == [1, 5]
 
 
 def test_default_resets_opacities_and_their_moments() -> None:
     optimiser = row_of([0.005] * 3, [0.5, 0.008, 0.9])
-    done = DefaultStrategy().after_step(optimiser, moment_at(3000, [0.0] * 3))
+    done = AdaptiveStrategy().after_step(optimiser, moment_at(3000, [0.0] * 3))
     assert done is not None and done.reset
     torch.testing.assert_close(optimiser.gaussians.opacities, torch.tensor([0.01, 0.008, 0.01]))
     assert moment(optimiser) == [0, 0, 0] and moment(optimiser, "sh_dc")[2] == [3, 3, 3]
     # a run of 7,000 steps grows until 4,200: time enough after a reset at 3,000, but not in one of 6,000
     assert (
-        DefaultStrategy().after_step(row_of([0.005], [0.5]), moment_at(3000, [0.0], steps=7000)) is not None
+        AdaptiveStrategy().after_step(row_of([0.005], [0.5]), moment_at(3000, [0.0], steps=7000)) is not None
     )
     assert (
-        DefaultStrategy(refine_every=7).after_step(row_of([0.005], [0.5]), moment_at(3000, steps=6000))
+        AdaptiveStrategy(refine_every=7).after_step(row_of([0.005], [0.5]), moment_at(3000, steps=6000))
         is None
     )
 
 
 def test_default_with_absolute_gradients_and_revised_opacity() -> None:
-    strategy = DefaultStrategy(absolute=True, revised_opacity=True)
+    strategy = AdaptiveStrategy(absolute=True, revised_opacity=True)
     optimiser = row_of([0.05, 0.05], [0.75, 0.5])
     done = strategy.after_step(
         optimiser, moment_at(600, [2.1e-4, 1.9e-4])
@@ -142,7 +142,7 @@ def test_split_parts_follow_the_rotation() -> None:
     optimiser.gaussians.quats.data[:] = torch.tensor(
         [math.sqrt(0.5), 0, 0, math.sqrt(0.5)]
     )  # 90 degrees about z
-    DefaultStrategy().after_step(optimiser, moment_at(600, [1.0] * 400))
+    AdaptiveStrategy().after_step(optimiser, moment_at(600, [1.0] * 400))
     spread = optimiser.gaussians.means.detach().std(0)
     assert optimiser.count == 800 and abs(spread[0] - 0.5) < 0.05 and spread[1] < 1e-3 and spread[2] < 1e-3
 
@@ -247,8 +247,20 @@ def test_state_survives_its_tensors() -> None:
     assert all(torch.equal(t, again.tensors()[k]) for k, t in optimiser.tensors().items())
 
 
+def test_mcmc_cap_follows_the_photographs() -> None:
+    strategy = McmcStrategy(pixels_each=10, growth=1.0)
+    few = row_of([0.1] * 100, [0.5] * 100)
+    done = strategy.after_step(few, moment_at(600, pixels=1500))
+    assert done is not None and few.count == 200, "few pixels must not stop the start"
+    many = row_of([0.1] * 15_000, [0.5] * 15_000)
+    strategy.after_step(many, moment_at(600, pixels=220_000))
+    assert many.count == 22_000
+    strategy.after_step(many, moment_at(600, pixels=220_000, cap=100))
+    assert many.count == 22_000
+
+
 @pytest.mark.parametrize(
-    "broken", [DefaultStrategy(refine_every=0), McmcStrategy(cap_max=0), FixedCount(prune_opacity=2.0)]
+    "broken", [AdaptiveStrategy(refine_every=0), McmcStrategy(cap_max=0), FixedCount(prune_opacity=2.0)]
 )
 def test_options_without_sense_are_refused(broken: Any) -> None:
     with pytest.raises(LuxelError, match="Strategy options"):

@@ -11,12 +11,12 @@ import torch
 
 from luxel.render.rasterize import rasterize
 from luxel.render.train import instance_room
-from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.instance_room import InstanceRoom
 
 STRATEGIES = {
-    "default": DefaultStrategy(grow_grad2d=1e-5, refine_every=20),
+    "default": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20),
     "mcmc": McmcStrategy(refine_every=20),
 }
 
@@ -64,7 +64,7 @@ def test_the_fused_step_is_the_step_of_autograd(
     toy: Any, toy_cutout: Any, tmp_path: Path, device: torch.device, alpha: bool, antialiased: bool
 ) -> None:
     scene = toy_cutout if alpha else toy
-    strategy = McmcStrategy(noise=0.0) if alpha else DefaultStrategy(absolute=True)
+    strategy = McmcStrategy(noise=0.0) if alpha else AdaptiveStrategy(absolute=True)
     config = scene.config(steps=2000, strategy=strategy, antialiased=antialiased, sh_every=0)
 
     def other(*args: Any, **options: Any) -> Any:

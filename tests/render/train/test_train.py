@@ -17,7 +17,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.rasterize import rasterize
 from luxel.render.train.config import Loss, Resolution
 from luxel.render.train.dataset import Photo
-from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 
 
@@ -43,7 +43,7 @@ def test_learns_the_scene(toy: Any, tmp_path: Path, device: torch.device) -> Non
 
 
 @pytest.mark.parametrize(
-    "strategy", [DefaultStrategy(grow_grad2d=1e-5), McmcStrategy(cap_max=400)], ids=["default", "mcmc"]
+    "strategy", [AdaptiveStrategy(grow_grad2d=1e-5), McmcStrategy(cap_max=400)], ids=["default", "mcmc"]
 )
 def test_strategies_learn_and_change_the_count(
     toy: Any, tmp_path: Path, strategy: Any, device: torch.device

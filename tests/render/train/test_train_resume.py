@@ -18,7 +18,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.render.train.config import Checkpoints, Resolution
-from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 
 # Runs in a process of its own, so that it can be killed; argv: run folder, config.json, "start" or "resume".
@@ -54,7 +54,7 @@ def busy(toy: Any, strategy: Any, **changes: Any) -> TrainConfig:
 
 
 STRATEGIES = {
-    "default": DefaultStrategy(grow_grad2d=1e-5, refine_every=20, reset_every=0),
+    "default": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20, reset_every=0),
     "mcmc": McmcStrategy(refine_every=20),
 }
 

@@ -17,7 +17,7 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig, limits
 from luxel.render.train.config import Init, Loss, Resolution
-from luxel.render.train.densify.default import DefaultStrategy
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.fair_lock import FairLock
 from luxel.render.train.progress import ProgressDisplay, duration
@@ -109,7 +109,7 @@ def test_config_names_what_is_wrong(change: dict[str, Any], message: str) -> Non
         TrainConfig(loss=Loss(ssim_weight=float("nan"))),
         TrainConfig(resolution=Resolution(halvings=-1)),
         TrainConfig(pace_by_time=True),
-        TrainConfig(strategy=DefaultStrategy(refine_every=0)),
+        TrainConfig(strategy=AdaptiveStrategy(refine_every=0)),
     ],
 )
 def test_config_without_sense_is_refused(config: TrainConfig) -> None:

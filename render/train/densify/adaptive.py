@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from luxel.render.train.schedules import Window
 
 
 @dataclass
-class DefaultStrategy:
+class AdaptiveStrategy:
     """Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering", section 5.
 
     Where the centres of Gaussians are pulled hard on the screen, small ones are cloned and large ones split
@@ -52,6 +53,8 @@ class DefaultStrategy:
     """Weight of the mean opacity in the loss (3DGS-MCMC, eq. 11): what is not needed fades and is pruned."""
     scale_regulariser: float = 0.0
     """Weight of the mean scale in the loss, likewise."""
+
+    first_opacity: ClassVar[float] = 0.1
 
     @property
     def threshold(self) -> float:
