@@ -6,13 +6,15 @@ al. 2002. The kernels are in cuda/kernels, the same stages in plain torch in ren
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.bin_splats import bin_splats
+from luxel.render.ops.bin_splats import PIECE, bin_splats
 from luxel.render.ops.blend_gaussians import CHANNELS, blend_gaussians
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.primitives.gaussians import Gaussians
@@ -131,8 +133,8 @@ def rasterize(
         absolute_gradients: let the statistics hold absolute gradients too (costs a little).
         deterministic: give bit-identical gradients every time on the GPU too, except by the camera; slower. On the
             CPU they always are.
-        max_instances: room for (tile, splat) pairs. None reads the exact number back from the device, which
-            waits for it; with a number nothing waits, and ``Frame.overflow`` tells whether it sufficed.
+        max_instances: room for (tile, splat) pairs. None takes as much as is needed, for which the host waits
+            for the device; with a number nothing waits, and ``Frame.overflow`` tells whether it sufficed.
 
     Returns:
         Frame, with a leading C where ``camera`` is a batch.
@@ -163,45 +165,82 @@ def rasterize(
         with_normals=normals,
         statistics=None if statistics is None else statistics.data,
     )
-    if max_instances is None:
-        visible_capacity, capacity = (int(x) for x in totals.tolist())
-    else:
-        visible_capacity, capacity = visible.shape[0], max_instances
-    instances, ranges, overflow, plan = bin_splats(
-        splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
-    )
-
-    def blend(part: Tensor, behind: Tensor | None, median: bool = False) -> tuple[Tensor, ...]:
-        return blend_gaussians(
-            splats,
-            part,
-            behind,
-            instances,
-            ranges,
-            plan,
-            **size,
-            max_alpha=max_alpha,
-            absolute=absolute_gradients and statistics is not None,
-            deterministic=deterministic,
-            median=median,
+    def draw(visible_capacity: int, capacity: int) -> Frame:
+        instances, ranges, overflow, plan = bin_splats(
+            splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
         )
 
-    image, transmittance, _, count, median_depth = blend(values, _behind(background, values, cameras), depth)
-    alpha = 1 - transmittance
-    frame = Frame(
-        rgb=image[..., :3] if image.shape[-1] > 3 else image,
-        alpha=alpha,
-        depth=image[..., 3] / alpha.clamp_min(1e-10) if depth else None,
-        median_depth=median_depth if depth else None,
-        normals=image[..., -3:] if normals else None,
-        features=_blend_features(blend, features, cameras) if features is not None else None,
-        count=count,
-        splats=splats,
-        tile_counts=tile_counts,
-        instances=totals[1:],
-        overflow=overflow,
-    )
+        def blend(part: Tensor, behind: Tensor | None, median: bool = False) -> tuple[Tensor, ...]:
+            return blend_gaussians(
+                splats,
+                part,
+                behind,
+                instances,
+                ranges,
+                plan,
+                **size,
+                max_alpha=max_alpha,
+                absolute=absolute_gradients and statistics is not None,
+                deterministic=deterministic,
+                median=median,
+            )
+
+        image, transmittance, _, count, median_depth = blend(
+            values, _behind(background, values, cameras), depth
+        )
+        alpha = 1 - transmittance
+        return Frame(
+            rgb=image[..., :3] if image.shape[-1] > 3 else image,
+            alpha=alpha,
+            depth=image[..., 3] / alpha.clamp_min(1e-10) if depth else None,
+            median_depth=median_depth if depth else None,
+            normals=image[..., -3:] if normals else None,
+            features=_blend_features(blend, features, cameras) if features is not None else None,
+            count=count,
+            splats=splats,
+            tile_counts=tile_counts,
+            instances=totals[1:],
+            overflow=overflow,
+        )
+
+    if max_instances is None:
+        frame = _draw_with_enough_room(draw, totals, (device, *tile_counts.shape, camera.width, camera.height))
+    else:
+        frame = draw(visible.shape[0], max_instances)
     return _first(frame) if single else frame
+
+
+_ROOM: dict[tuple[Any, ...], tuple[int, int]] = {}  # visible splats, instances: by kind of frame
+
+
+def _draw_with_enough_room(
+    draw: Callable[[int, int], Frame], totals: Tensor, kind: tuple[Any, ...]
+) -> Frame:
+    """Draws with the room that earlier frames of this kind needed, looking only afterwards whether it sufficed.
+
+    So the device does not stand idle while the host waits for the exact numbers; the first frame of a kind, and
+    one that needs more, is drawn with those.
+    """
+    room = _ROOM.get(kind) if totals.is_cuda and not torch.compiler.is_compiling() else None
+    if room is None:
+        needed = totals.tolist()
+        frame = draw(*needed)
+    else:
+        on_host = torch.empty(2, dtype=totals.dtype, pin_memory=True).copy_(totals, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record(torch.cuda.current_stream(totals.device))
+        frame = draw(*room)
+        copied.synchronize()
+        needed = on_host.tolist()
+        if any(n > r for n, r in zip(needed, room, strict=True)):
+            frame = draw(*needed)
+    if totals.is_cuda and not torch.compiler.is_compiling():
+        if len(_ROOM) >= 64:  # counts change while a scene grows
+            _ROOM.clear()
+        room = room or (0, 0)
+        # A quarter more than needed; falling slowly, as views take turns.
+        _ROOM[kind] = tuple(max(n + n // 4 + PIECE, r - r // 16) for n, r in zip(needed, room, strict=True))  # pyright: ignore[reportArgumentType]
+    return frame
 
 
 def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor | None:
@@ -230,5 +269,5 @@ def _first(frame: Frame) -> Frame:
     for name in ("rgb", "alpha", "depth", "median_depth", "normals", "features", "count"):
         tensor = getattr(frame, name)
         if tensor is not None:
-            setattr(frame, name, tensor[0])
+            setattr(frame, name, tensor.squeeze(0))  # a view; the gradient of tensor[0] would copy the image
     return frame

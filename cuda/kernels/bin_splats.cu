@@ -4,6 +4,7 @@
 #include "../math/splat.h"
 #include "error.h"
 #include "project_gaussians.h"
+#include "tile_plan.cuh"
 #include "workspace.h"
 
 #include <cub/block/block_scan.cuh>
@@ -15,16 +16,22 @@
 namespace luxel {
 namespace {
 
+// Tunables.
 constexpr int kThreads = 256;
-constexpr int kCooperative = 32;  // splats with more instances than this are written by their whole warp
+constexpr int kWindow = 2048;  // instances that a block writes
 
-__global__ void depth_keys_kernel(const float* splats, const int32_t* visible, const int64_t* totals, int64_t capacity,
-                                  uint32_t* keys, int32_t* indices) {
+// Also what later kernels count up from, so that no launch is spent on zeros.
+__global__ void depth_keys_kernel(const luxel_bin_splats_args args, uint32_t* keys, int32_t* indices, PlanCounters* counters) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= capacity) return;
-  const bool valid = i < totals[0];
-  const int32_t index = valid ? visible[i] : -1;
-  keys[i] = valid ? __float_as_uint(splats[LUXEL_SPLAT * static_cast<int64_t>(index) + 3]) : ~0u;  // depths are positive
+  if (blockIdx.x == 0) {
+    if (threadIdx.x == 0) args.overflow[0] = args.totals[1] > args.capacity;
+    for (int k = threadIdx.x; k < static_cast<int>(sizeof(PlanCounters) / sizeof(int)); k += kThreads)
+      reinterpret_cast<int*>(counters)[k] = 0;
+  }
+  if (i >= args.visible_capacity) return;
+  const bool valid = i < args.totals[0];
+  const int32_t index = valid ? args.visible[i] : -1;
+  keys[i] = valid ? __float_as_uint(in<float>(args.splats)[LUXEL_SPLAT * static_cast<int64_t>(index) + 3]) : ~0u;  // depths are positive
   indices[i] = index;
 }
 
@@ -35,125 +42,94 @@ struct SortedCount {
   __host__ __device__ int64_t operator()(int64_t i) const { return sorted[i] < 0 ? 0 : tile_counts[sorted[i]]; }
 };
 
+// How many of `count` ascending numbers are <= x, found by a warp: 32 probes at a time.
+__device__ __forceinline__ int64_t count_up_to(const int64_t* numbers, int64_t count, int64_t x) {
+  const int lane = threadIdx.x & 31;
+  int64_t low = 0;
+  while (count > 0) {
+    const int64_t step = (count + 32) / 32, probe = (lane + 1) * step - 1;
+    const int below = __popc(__ballot_sync(~0u, probe < count && numbers[low + probe] <= x));
+    low += below * step;
+    count = smaller(step - 1, count - below * step);
+  }
+  return low;
+}
+
+// A block owns a window of instances, whoever they belong to, so that a splat on thousands of tiles keeps no thread busy
+// for long. It takes the splats of its window 256 at a time, then their rows of tiles 256 at a time, a thread each.
 template <typename Key>
 __global__ void __launch_bounds__(kThreads)
-    write_instances_kernel(luxel_bin_splats_args args, const int32_t* sorted, const int64_t* ends, Key* keys, int32_t* values) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
-  const int tiles = tiles_x * tiles_y;
-  const float* splats = in<float>(args.splats);
-  const int32_t index = i < args.visible_capacity ? sorted[i] : -1;
-  const int64_t end = index < 0 ? 0 : ends[i];
-  const int64_t start = index < 0 ? 0 : end - args.tile_counts[index];
-  const int64_t room = smaller(end, args.capacity);
-  if (end > args.capacity) args.overflow[0] = 1;
-  const bool large = end - start > kCooperative;
-  if (index >= 0 && !large) {
-    int64_t next = start;
-    const int base = index / args.count * tiles;
-    for_tile_rows(splats + LUXEL_SPLAT * static_cast<int64_t>(index), tiles_x, tiles_y, 0, tiles_y, [&](int row, int column, int last) {
-      for (; column < last && next < room; ++column, ++next) {
-        keys[next] = static_cast<Key>(base + row * tiles_x + column);
-        values[next] = index;
-      }
-    });
-    // Rounding may differ from the count made when projecting: leave no slot unwritten.
-    for (; next < room; ++next) keys[next] = static_cast<Key>(~Key(0)), values[next] = index;
-  }
-  const int lane = threadIdx.x & 31;
-  unsigned pending = __ballot_sync(~0u, large);
-  while (pending != 0) {
-    const int owner = __ffs(pending) - 1;
-    pending &= pending - 1;
-    const int32_t id = __shfl_sync(~0u, index, owner);
-    int64_t next = __shfl_sync(~0u, start, owner);
-    const int64_t stop = __shfl_sync(~0u, room, owner);
-    const int base = id / args.count * tiles;
-    const float* splat = splats + LUXEL_SPLAT * static_cast<int64_t>(id);
-    for (int first = 0; first < tiles_y; first += 32) {  // each lane measures one row, then all fill row after row
-      int column0 = 0, column1 = 0;
-      for_tile_rows(splat, tiles_x, tiles_y, first + lane, min(first + lane + 1, tiles_y),
-                    [&](int, int column, int last) { column0 = column, column1 = last; });
-      unsigned rows = __ballot_sync(~0u, column0 < column1);
-      while (rows != 0) {
-        const int row = __ffs(rows) - 1;
-        rows &= rows - 1;
-        const int from = __shfl_sync(~0u, column0, row), to = __shfl_sync(~0u, column1, row);
-        for (int column = from + lane; column < to; column += 32) {
-          const int64_t slot = next + column - from;
-          if (slot < stop) {
-            keys[slot] = static_cast<Key>(base + (first + row) * tiles_x + column);
-            values[slot] = id;
-          }
-        }
-        next += to - from;
-      }
-    }
-    for (int64_t slot = next + lane; slot < stop; slot += 32) keys[slot] = static_cast<Key>(~Key(0)), values[slot] = id;
-  }
-}
-
-template <typename Key>
-__global__ void ranges_kernel(const Key* keys, const int64_t* totals, int64_t capacity, int64_t tiles, int32_t* ranges) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int64_t count = smaller(totals[1], capacity);
-  if (i >= count) return;
-  const int64_t tile = keys[i];
-  if (tile < tiles) {
-    if (i == 0 || keys[i - 1] != keys[i]) ranges[2 * tile] = static_cast<int32_t>(i);
-    if (i == count - 1 || keys[i + 1] != keys[i]) ranges[2 * tile + 1] = static_cast<int32_t>(i + 1);
-  }
-}
-
-// Writes the plan of abi.h in one block: tiles are few. A heavy tile that starts last would keep the whole GPU waiting,
-// so tiles go by length; which of two alike is first does not matter.
-constexpr int kPlanThreads = 1024, kLengthClasses = 64;
-
-__device__ __forceinline__ int length_class(int length) {  // four classes per doubling, longest first
-  if (length <= 0) return kLengthClasses - 1;
-  const int high = 31 - __clz(length), next_bits = high >= 2 ? length >> (high - 2) & 3 : 0;
-  return kLengthClasses - 2 - smaller(4 * high + next_bits, kLengthClasses - 2);
-}
-
-struct AddPairs {
-  __device__ int2 operator()(int2 a, int2 b) const { return make_int2(a.x + b.x, a.y + b.y); }
-};
-
-__global__ void __launch_bounds__(kPlanThreads) plan_kernel(const int32_t* ranges, int tiles, int32_t* plan) {
-  using Scan = cub::BlockScan<int2, kPlanThreads>;
+    write_instances_kernel(const luxel_bin_splats_args args, const int32_t* sorted, const int64_t* ends, Key* keys, int32_t* values) {
+  using Scan = cub::BlockScan<int, kThreads>;
   __shared__ typename Scan::TempStorage storage;
-  __shared__ int starts[kLengthClasses];
-  int32_t *order = plan, *interior = plan + tiles;
-  int2* pieces = reinterpret_cast<int2*>(plan + 2 * static_cast<int64_t>(tiles));
-  if (threadIdx.x < kLengthClasses) starts[threadIdx.x] = 0;
-  __syncthreads();
-  const AddPairs add;
-  int2 before = {0, 0};  // pieces, interior ends
-  for (int first = 0; first < tiles; first += kPlanThreads) {
-    const int tile = first + threadIdx.x;
-    const int length = tile < tiles ? ranges[2 * tile + 1] - ranges[2 * tile] : 0;
-    const int count = (length + LUXEL_PIECE - 1) / LUXEL_PIECE;
-    int2 mine = {count, count > 0 ? count - 1 : 0}, offset, total;
-    Scan(storage).ExclusiveScan(mine, offset, make_int2(0, 0), add, total);
-    if (tile < tiles) {
-      atomicAdd(&starts[length_class(length)], 1);
-      interior[tile] = before.y + offset.y;
-      for (int k = 0; k < count; ++k) pieces[before.x + offset.x + k] = make_int2(tile, k);
+  __shared__ __align__(16) Key window_keys[kWindow];
+  __shared__ __align__(16) int32_t window_values[kWindow];
+  __shared__ SplatEllipse<float> ellipses[kThreads];
+  __shared__ int32_t ids[kThreads], slots[kThreads], slot_ends[kThreads];     // slots: of the window, may lie before it
+  __shared__ int row_ends[kThreads], first_rows[kThreads], before[kThreads];  // before: instances of earlier splats
+  const int64_t window = static_cast<int64_t>(blockIdx.x) * kWindow, window_end = smaller(window + kWindow, args.capacity);
+  const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
+  // Rounding may differ from the count made when projecting: what is not written below is no tile's.
+  for (int k = threadIdx.x; k < kWindow; k += kThreads) window_keys[k] = static_cast<Key>(~Key(0)), window_values[k] = 0;
+  const int64_t seen = window < args.totals[1] ? smaller(args.totals[0], args.visible_capacity) : 0;
+  for (int64_t base = count_up_to(ends, seen, window); base < seen; base += kThreads) {
+    const int64_t i = base + threadIdx.x;
+    int rows = 0, first_row = 0;
+    bool mine = false;
+    if (i < seen) {
+      const int32_t id = sorted[i];
+      const int64_t end = ends[i], start = end - args.tile_counts[id];
+      mine = start < window_end;
+      if (mine) {
+        int end_row;
+        const SplatEllipse<float> e = SplatEllipse<float>::of(in<float>(args.splats) + LUXEL_SPLAT * static_cast<int64_t>(id));
+        tile_rows(e, tiles_y, first_row, end_row);
+        rows = larger(end_row - first_row, 0);
+        ellipses[threadIdx.x] = e;
+        ids[threadIdx.x] = id;
+        slots[threadIdx.x] = static_cast<int32_t>(start - window);
+        slot_ends[threadIdx.x] = static_cast<int32_t>(smaller(end, window_end) - window);
+      }
     }
-    before = add(before, total);
+    int row_end, all_rows, carry = 0;
+    Scan(storage).InclusiveSum(rows, row_end, all_rows);
+    row_ends[threadIdx.x] = row_end;
+    first_rows[threadIdx.x] = first_row - (row_end - rows);  // of all rows: row 0 would be here
+    const bool more = __syncthreads_and(mine);
+    for (int first = 0; first < all_rows; first += kThreads) {
+      const int row = first + threadIdx.x;
+      int owner = 0, column = 0, column_end = 0, tile_row = 0, offset, total;
+      if (row < all_rows) {
+#pragma unroll
+        for (int step = kThreads / 2; step >= 1; step /= 2)
+          if (row_ends[owner + step - 1] <= row) owner += step;
+        tile_row = first_rows[owner] + row;
+        tile_columns(ellipses[owner], tile_row, tiles_x, column, column_end);
+        column_end = larger(column, column_end);
+      }
+      Scan(storage).ExclusiveSum(column_end - column, offset, total);
+      offset += carry;
+      carry += total;
+      if (row < all_rows && row == (owner == 0 ? 0 : row_ends[owner - 1])) before[owner] = offset;
+      __syncthreads();
+      if (row < all_rows) {
+        int slot = slots[owner] + offset - before[owner];
+        const int stop = slot_ends[owner], id = ids[owner];
+        int key = (id / args.count * tiles_y + tile_row) * tiles_x + column;
+        const int skip = larger(-slot, 0);  // before the window
+        slot += skip, key += skip;
+        const int count = smaller(column_end - column - skip, stop - slot);
+        for (int k = 0; k < count; ++k) window_keys[slot + k] = static_cast<Key>(key + k), window_values[slot + k] = id;
+      }
+    }
     __syncthreads();
-  }
-  if (threadIdx.x == 0) {
-    int sum = 0;
-    for (int& start : starts) {
-      const int count = start;
-      start = sum;
-      sum += count;
-    }
+    if (!more) break;
   }
   __syncthreads();
-  for (int tile = threadIdx.x; tile < tiles; tile += kPlanThreads)
-    order[atomicAdd(&starts[length_class(ranges[2 * tile + 1] - ranges[2 * tile])], 1)] = tile;
+  for (int k = threadIdx.x; k < static_cast<int>(window_end - window); k += kThreads) {
+    keys[window + k] = window_keys[k];
+    values[window + k] = window_values[k];
+  }
 }
 
 template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* bytes_needed) {
@@ -173,6 +149,7 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   Key* tile_keys = layout.take<Key>(args.workspace, capacity);
   Key* tile_keys_sorted = layout.take<Key>(args.workspace, capacity);
   int32_t* unsorted = layout.take<int32_t>(args.workspace, capacity);
+  PlanCounters* counters = layout.take<PlanCounters>(args.workspace, 1);
   const auto counts = thrust::make_transform_iterator(thrust::counting_iterator<int64_t>(0),
                                                       SortedCount{sorted, args.tile_counts});
   LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(nullptr, depth_bytes, keys, keys_sorted, indices, sorted, seen, 0, 32, stream));
@@ -187,23 +164,21 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   }
   if (args.workspace_bytes < layout.used) return fail("workspace of %lld bytes, %lld needed",
                                                       static_cast<long long>(args.workspace_bytes), static_cast<long long>(layout.used));
-  const auto blocks = [](int64_t n) { return static_cast<unsigned>((n + kThreads - 1) / kThreads); };
-  LUXEL_CUDA(cudaMemsetAsync(args.overflow, 0, sizeof(int32_t), stream));
-  LUXEL_CUDA(cudaMemsetAsync(args.ranges, 0, sizeof(int32_t) * 2 * tiles, stream));
-  LUXEL_CUDA(cudaMemsetAsync(tile_keys, 0xff, sizeof(Key) * capacity, stream));
-  depth_keys_kernel<<<blocks(seen), kThreads, 0, stream>>>(in<float>(args.splats), args.visible, args.totals, seen, keys, indices);
+  const auto blocks = [](int64_t n, int per_block) { return static_cast<unsigned>((n + per_block - 1) / per_block); };
+  depth_keys_kernel<<<blocks(seen, kThreads), kThreads, 0, stream>>>(args, keys, indices, counters);
   LUXEL_LAUNCHED("depth_keys");
   LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(cub_storage, cub_bytes, keys, keys_sorted, indices, sorted, seen, 0, 32, stream));
   LUXEL_CUDA(cub::DeviceScan::InclusiveSum(cub_storage, cub_bytes, counts, ends, seen, stream));
-  write_instances_kernel<Key><<<blocks(seen), kThreads, 0, stream>>>(args, sorted, ends, tile_keys, unsorted);
+  write_instances_kernel<Key><<<blocks(capacity, kWindow), kThreads, 0, stream>>>(args, sorted, ends, tile_keys, unsorted);
   LUXEL_LAUNCHED("write_instances");
   LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(cub_storage, cub_bytes, tile_keys, tile_keys_sorted, unsorted, args.instances, capacity,
                                              0, key_bits, stream));
-  ranges_kernel<Key><<<blocks(capacity), kThreads, 0, stream>>>(tile_keys_sorted, args.totals, capacity, tiles, args.ranges);
+  ranges_kernel<Key><<<blocks(tiles, kRangeTiles), kRangeTiles + 1, 0, stream>>>(tile_keys_sorted, args.totals, capacity,
+                                                                                static_cast<int>(tiles), args.ranges, counters);
   LUXEL_LAUNCHED("ranges");
   if (args.plan != nullptr) {
-    LUXEL_CUDA(cudaMemsetAsync(args.plan + 2 * tiles, 0xff, sizeof(int2) * (tiles + capacity / LUXEL_PIECE), stream));
-    plan_kernel<<<1, kPlanThreads, 0, stream>>>(args.ranges, static_cast<int>(tiles), args.plan);
+    plan_kernel<<<blocks(tiles, kPlanThreads), kPlanThreads, 0, stream>>>(args.ranges, static_cast<int>(tiles), capacity, counters,
+                                                                          args.plan);
     LUXEL_LAUNCHED("plan");
   }
   return 0;

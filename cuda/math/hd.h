@@ -51,6 +51,17 @@ LUXEL_HD float exp2_of(float x) {
 #endif
 }
 
+// log2 x, once per primitive and tile; on the GPU the hardware's.
+LUXEL_HD float log2_of(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return log2f(x);
+#endif
+}
+
 // Accurate exp for once-per-primitive work (scales, sigmoid), where the hardware's approximation would show.
 LUXEL_HD double exp_exact(double x) { return exp(x); }
 LUXEL_HD float exp_exact(float x) { return expf(x); }

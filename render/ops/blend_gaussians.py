@@ -18,7 +18,7 @@ _OPTIONS = "int width, int height, float max_alpha, bool absolute, bool determin
 define(f"blend_gaussians({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
 define(
     f"blend_gaussians_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, Tensor states, "
-    "Tensor g_image, Tensor? g_transmittance) -> (Tensor, Tensor, Tensor)"
+    "Tensor g_image, Tensor? g_transmittance, bool of_background=True) -> (Tensor, Tensor, Tensor)"
 )
 
 
@@ -62,6 +62,7 @@ def _arguments(
 
 
 _SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
+_FORWARD = 13  # arguments of forward; backward goes on after them
 
 
 def _forward(*args: Any) -> tuple[Tensor, ...]:
@@ -110,7 +111,8 @@ def _fake(
 
 def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     splats, values, background = args[:3]
-    image, transmittance, last, states, g_image, g_transmittance = args[-6:]
+    image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
+    of_background = background is not None and rest != [False]  # a default is left out by the dispatcher
     arguments = _arguments(*args[:_SHARED])
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
@@ -120,7 +122,7 @@ def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
     }
     needed = library.call("blend_gaussians_workspace", device, dtype, **sizes)
     g_splats, g_values = torch.zeros_like(arguments["splats"]), torch.zeros_like(arguments["values"])
-    g_background = splats.new_zeros(values.shape[0], values.shape[2])
+    g_background = (splats.new_zeros if of_background else splats.new_empty)(values.shape[0], values.shape[2])
     library.call(
         "blend_gaussians_bwd",
         device,
@@ -134,7 +136,7 @@ def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
         g_transmittance=None if g_transmittance is None else g_transmittance.contiguous(),
         g_splats=g_splats,
         g_values=g_values,
-        g_background=None if background is None else g_background,
+        g_background=g_background if of_background else None,
         workspace=torch.empty(needed, dtype=torch.uint8, device=device),
         workspace_bytes=needed,
     )
@@ -158,13 +160,14 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 
 def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
     inputs, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
-    splats, values, background = inputs[:3]
+    splats, values = inputs[:2]
+    of_background = ctx.needs_input_grad[2]
     if g_image is None:
         g_image = splats.new_zeros(*kept[1].shape, values.shape[2])
     g_splats, g_values, g_background = torch.ops.luxel.blend_gaussians_bwd(
-        *inputs, *ctx.options, *kept, g_image, g_transmittance
+        *inputs, *ctx.options, *kept, g_image, g_transmittance, of_background
     )
-    return g_splats, g_values, None if background is None else g_background, *(None,) * 10
+    return g_splats, g_values, g_background if of_background else None, *(None,) * 10
 
 
 register_implementation("blend_gaussians", _forward, _fake, _autograd, _setup_context)
@@ -196,7 +199,7 @@ def blend_gaussians(
         instances, ranges, plan: from `bin_splats`.
         width, height: image size in pixels.
         max_alpha: cap; where it holds, alpha has no gradient.
-        deterministic: sum gradients in a fixed order on the GPU too (slower, and takes about 200 bytes more per
+        deterministic: sum gradients in a fixed order on the GPU too (slower, and takes about 100 bytes more per
             tile instance); on the CPU they always are.
         absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
             splats (AbsGS, Ye et al. 2024), which otherwise are 0.

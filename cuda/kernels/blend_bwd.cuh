@@ -1,0 +1,167 @@
+// Backward pass of the tile rasterizer on the GPU: a block per piece of a tile's list, so that a tile with thousands of
+// splats is shared by many blocks. The forward pass left what each pixel had gathered at the end of each piece; from
+// there a piece is walked from the back.
+//
+// A splat's gradient is reduced over the warp by a transposing butterfly (12 shuffles for 9 numbers instead of 45), then
+// one instruction adds it to memory.
+#pragma once
+
+#include "blend_tile.cuh"
+
+namespace luxel {
+namespace {
+
+// Sums N numbers over the warp at once, to v[0]: of number number_of_lane<N>(lane), for lanes where that is not -1.
+// Each step sends half of the numbers to the other half of the lanes; an odd one is summed in both.
+template <int N, int kBit = 16> __device__ __forceinline__ void transpose_sum(float* v, int lane) {
+  if constexpr (kBit > 0) {
+    constexpr int kHalf = (N + 1) / 2;
+    const bool upper = lane & kBit;
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const float sent = upper ? v[i] : v[i + kHalf], kept = upper ? v[i + kHalf] : v[i];
+      v[i] = kept + __shfl_xor_sync(kAll, sent, kBit);
+    }
+    if (N % 2 == 1) v[N / 2] += __shfl_xor_sync(kAll, v[N / 2], kBit);
+    transpose_sum<kHalf, kBit / 2>(v, lane);
+  }
+}
+
+template <int N, int kBit = 16> __device__ __forceinline__ int number_of_lane(int lane) {
+  if constexpr (kBit == 0) {
+    return 0;
+  } else {
+    constexpr int kHalf = (N + 1) / 2;
+    const int inner = number_of_lane<kHalf, kBit / 2>(lane);
+    if (inner < 0 || !(lane & kBit)) return inner;
+    return inner + kHalf < N ? inner + kHalf : -1;
+  }
+}
+
+__device__ __forceinline__ float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+template <typename Policy, int D, bool kAbsolute, int R>
+__global__ void __launch_bounds__(Shape<R>::kThreads, LUXEL_BWD_BLOCKS) blend_bwd_kernel(const luxel_blend_args args) {
+  using Sums = typename Policy::template Sums<kAbsolute>;
+  constexpr int kNumbers = Sums::kCount + D;
+  __shared__ struct : Batch<Policy, D, kBatch> {
+    uint32_t row[kBatch];  // of the gradient: the splat, or the instance where sums wait for their order
+  } batch;
+  const int2 piece = reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x];
+  const int tile = piece.x;
+  if (tile < 0) return;
+  const Place<R> at(args, tile);
+  const int32_t start = args.ranges[2 * tile] + piece.y * kBatch;
+  const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + kBatch, list_end);
+  const bool whole = end == list_end;  // the last piece ends where the pixels did
+  const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
+  float transmittance[R], behind[R], g_image[R][D] = {};
+  int32_t last[R] = {}, thread_last = 0;
+  const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    transmittance[r] = 1.0f;
+    behind[r] = 0.0f;
+    if (!at.inside(r)) continue;
+    last[r] = args.last[at.pixel_at(r)] - start;  // within the piece, as slots are
+    thread_last = max(thread_last, last[r]);
+  }
+  if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    const int slot = threadIdx.x + r * Shape<R>::kThreads;
+    const int32_t instance = start + slot, id = instance < end ? args.instances[instance] : -1;
+    Fetched<D> splat;
+    fetch_splat(args, splat, id);
+    store_splat<R, Policy, D, kBatch>(batch, slot, splat, id, at.x0, at.y0);
+    batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
+  }
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    if (!at.inside(r)) continue;
+    const int64_t pixel = at.pixel_at(r);
+    const float t_end = in<float>(args.transmittance)[pixel];
+    // behind: slope of the loss along what lies behind this piece, times T
+    float slope = args.g_transmittance ? in<float>(args.g_transmittance)[pixel] * t_end : 0.0f;
+    const int local = (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0;
+    const float* state = whole ? nullptr : state_of<D>(args, tile, piece.y) + local;
+#pragma unroll
+    for (int d = 0; d < D; ++d) {
+      const float g = g_image[r][d] = in<float>(args.g_image)[pixel * D + d];
+      if (!whole)
+        slope = fmaf(g, in<float>(args.final_image)[pixel * D + d] - state[d * kPixels], slope);
+      else if (background)
+        slope = fmaf(g * t_end, background[d], slope);
+    }
+    transmittance[r] = whole ? t_end : state[D * kPixels];
+    behind[r] = slope;
+  }
+  const int warp_last = __reduce_max_sync(kAll, thread_last);
+
+  // Where this lane's sum goes: into the row of the splat, or of the instance and this warp (see blend_ordered.cuh).
+  const int number = number_of_lane<kNumbers>(at.lane);
+  const bool of_splat = number < Sums::kCount;
+  const float scale = of_splat ? Sums::scale(number) : 1.0f;
+  const int column = of_splat ? Sums::slot(number) : number - Sums::kCount;
+  float* target;
+  uint32_t stride;  // bytes
+  if (args.deterministic) {
+    stride = sizeof(float) * kBackwardWarps * (LUXEL_SPLAT + D);
+    target = out<float>(args.workspace) + at.warp * (LUXEL_SPLAT + D) + (of_splat ? column : LUXEL_SPLAT + column);
+  } else {
+    stride = sizeof(float) * (of_splat ? LUXEL_SPLAT : D);
+    target = out<float>(of_splat ? args.g_splats : args.g_values) + column;
+  }
+  __syncthreads();
+  for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {
+    if (group >= warp_last) continue;
+    unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
+    while (bits != 0) {
+      const int top = 31 - __clz(bits), slot = group + top;
+      bits ^= 1u << top;
+      const Entry<Policy, D>& entry = batch.entries[slot];
+      const typename Policy::Packed splat = entry.splat;
+      const typename Policy::Column along(splat, px);
+      float exponent[R];
+      bool counts[R], any = false;
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        exponent[r] = along.exponent(splat, py + static_cast<float>(4 * r) - splat.y);
+        counts[r] = exponent[r] >= kMinExponent && exponent[r] <= splat.highest() && slot < last[r];
+        any |= counts[r];
+      }
+      if (!__any_sync(kAll, any)) continue;
+      Sums sums;
+      float numbers[kNumbers] = {};
+      float* g_value = numbers + Sums::kCount;
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        if (!counts[r]) continue;
+        const float raw = exp2_of(exponent[r]), alpha = fminf(args.max_alpha, raw);
+        const float inverse = reciprocal(1.0f - alpha);
+        transmittance[r] *= inverse;
+        const float weight = alpha * transmittance[r];
+        float slope = 0.0f;
+#pragma unroll
+        for (int d = 0; d < D; ++d) {
+          slope = fmaf(g_image[r][d], entry.value[d], slope);
+          g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
+        }
+        const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
+        sums.add(splat, along, py + static_cast<float>(4 * r) - splat.y, raw <= args.max_alpha ? g_log_alpha : 0.0f);
+        behind[r] = fmaf(weight, slope, behind[r]);
+      }
+      sums.store(splat, along, numbers);
+      transpose_sum<kNumbers>(numbers, at.lane);
+      char* place = reinterpret_cast<char*>(target) + static_cast<uint64_t>(stride) * batch.row[slot];
+      if (number >= 0) atomicAdd(reinterpret_cast<float*>(place), scale * numbers[0]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace luxel

@@ -1,0 +1,145 @@
+// Forward pass of the tile rasterizer on the GPU: a block per 16x16 tile, heavy tiles first; a warp per subtile. Each warp
+// makes a list of the splats of a batch that can reach its pixels, then walks that. The longest lists of all are walked as
+// in blend_long.cuh instead.
+#pragma once
+
+#include "blend_long.cuh"
+
+namespace luxel {
+namespace {
+
+// The places in shared memory of the splats of the batch that can reach the pixels of this warp, in order; filled up to a
+// multiple of kAhead with one that reaches none.
+template <typename Policy, int D>
+__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch + 1>& batch, int warp, int lane, uint32_t* list) {
+  constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
+  const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
+  int count = 0;
+#pragma unroll
+  for (int group = 0; group < kBatch; group += 32) {
+    const bool mine = batch.subtiles[group + lane] >> warp & 1;
+    const unsigned bits = __ballot_sync(kAll, mine);
+    if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = entries + (group + lane) * kBytes;
+    count += __popc(bits);
+  }
+  if (lane < kAhead) list[count + lane] = entries + kBatch * kBytes;
+  __syncwarp();
+  return count;
+}
+
+template <typename Policy, int D, int R> struct ForwardShared {
+  Batch<Policy, D, kBatch + 1> batch;
+  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch + kAhead];
+};
+
+template <typename Policy, int D, bool kMedian, int R>
+__device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
+  constexpr uint32_t kNone = ~0u;
+  auto& batch = shared.batch;
+  const Place<R> at(args, tile);
+  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
+  Gathered<D, kMedian> pixels[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+    if (!at.inside(r)) pixels[r].transmittance = -1.0f;
+  const auto alive = [&] {
+    bool any = false;
+#pragma unroll
+    for (int r = 0; r < R; ++r) any |= pixels[r].transmittance > 0.0f;
+    return any;
+  };
+  uint32_t* list = shared.lists[at.warp];
+  if (threadIdx.x == 0) batch.entries[kBatch] = nowhere<Policy, D>();
+  int32_t next[R];
+  const auto next_ids = [&](int32_t start) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Shape<R>::kThreads;
+      next[r] = instance < end ? args.instances[instance] : -1;
+    }
+  };
+  next_ids(begin);
+  for (int32_t start = begin; start < end; start += kBatch) {
+    if (!__syncthreads_or(alive())) break;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      Fetched<D> splat;
+      fetch_splat(args, splat, next[r]);
+      store_splat<R>(batch, threadIdx.x + r * Shape<R>::kThreads, splat, next[r], at.x0, at.y0);
+    }
+    __syncthreads();
+    next_ids(start + kBatch);  // arrive while this batch is blended
+    const int count = list_splats<Policy, D>(batch, at.warp, at.lane, list);
+    uint32_t last_place[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) last_place[r] = kNone;
+    for (int chunk = 0; chunk < count; chunk += 32) {
+      if (!__any_sync(kAll, alive())) break;
+      const int chunk_end = min(chunk + 32, count);
+      for (int k = chunk; k < chunk_end; k += kAhead) {
+        const Entry<Policy, D>* entry[kAhead];
+        float exponent[kAhead][R], highest[kAhead], alpha[kAhead][R];
+        uint32_t place[kAhead];
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          place[u] = list[k + u];
+          entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u]));
+          const typename Policy::Packed splat = entry[u]->splat;
+          const typename Policy::Column column(splat, px);
+          highest[u] = splat.highest();
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            exponent[u][r] = column.exponent(splat, py + static_cast<float>(4 * r) - splat.y);
+            alpha[u][r] = fminf(args.max_alpha, exp2_of(exponent[u][r]));
+          }
+        }
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            const bool hit = exponent[u][r] >= kMinExponent && exponent[u][r] <= highest[u];
+            const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
+            last_place[r] = counts ? place[u] : last_place[r];
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
+      if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
+      if (args.states && start + kBatch < end) {
+        const int local = (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0;
+        pixels[r].store_state(state_of<D>(args, tile, (start - begin) / kBatch) + local);
+      }
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+    if (at.inside(r)) pixels[r].store(args, at.camera, at.pixel_at(r));
+}
+
+// The first blocks take the long lists, the others a tile each.
+template <typename Policy, int D, bool kMedian, int R>
+__global__ void __launch_bounds__(Shape<R>::kThreads, D <= 4 ? kForwardBlocks : 1) blend_fwd_kernel(const luxel_blend_args args) {
+  union Shared {
+    ForwardShared<Policy, D, R> usual;
+    LongShared<Policy, D> lengthy;
+    __device__ Shared() {}
+  };
+  __shared__ Shared shared;
+  const int long_tiles = min(kLongTiles, tiles_of(args)), long_blocks = long_tiles * kLongBlocks;
+  const bool long_block = blockIdx.x < long_blocks;
+  const int order = long_block ? blockIdx.x / kLongBlocks : blockIdx.x - long_blocks;
+  const int tile = args.plan[order];
+  const bool long_tile = order < long_tiles && args.ranges[2 * tile + 1] - args.ranges[2 * tile] > kLong;
+  if (long_block != long_tile) return;
+  if (long_block)
+    blend_long<Policy, D, kMedian>(args, shared.lengthy, tile, blockIdx.x % kLongBlocks);
+  else
+    blend_tile<Policy, D, kMedian, R>(args, shared.usual, tile);
+}
+
+}  // namespace
+}  // namespace luxel

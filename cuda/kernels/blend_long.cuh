@@ -1,0 +1,176 @@
+// The longest lists in the forward pass: there one thread's chain of splats, not the amount of work, is what takes the
+// time. Eight lanes share a pixel, each takes every eighth splat; a scan over them gives each its transmittance. A block
+// has 4x4 pixels, so that sixteen of them share a tile.
+#pragma once
+
+#include "blend_tile.cuh"
+
+namespace luxel {
+namespace {
+
+// The visitor: what a pixel gathers of the primitives that contribute to it, nearest first. D channels of values, how
+// many they were and, if kMedian, the depth at which T falls to 1/2. T is negative once the pixel has ended.
+template <int D, bool kMedian> struct Gathered {
+  float transmittance = 1.0f, sums[D] = {}, median = 0.0f;
+  int32_t seen = 0, last = 0;
+
+  // No branch here: the inner loop has none.
+  __device__ __forceinline__ void add(bool counts, float alpha, const float* value, float before, float after, float depth) {
+    const float weight = counts ? alpha * before : 0.0f;
+#pragma unroll
+    for (int d = 0; d < D; ++d) sums[d] = fmaf(weight, value[d], sums[d]);
+    if (kMedian) median = counts && before > 0.5f && after <= 0.5f ? depth : median;
+    seen += counts;
+  }
+  __device__ __forceinline__ bool visit(bool hit, float alpha, const float* value, float depth) {
+    const float after = fmaf(-alpha, transmittance, transmittance);
+    const bool counts = hit && after > kMinTransmittance;
+    add(counts, alpha, value, transmittance, after, depth);
+    const float ended = hit ? -fabsf(transmittance) : transmittance;
+    transmittance = counts ? after : ended;
+    return counts;
+  }
+  __device__ void store_state(float* state) const {
+#pragma unroll
+    for (int d = 0; d < D; ++d) state[d * kPixels] = sums[d];
+    state[D * kPixels] = fabsf(transmittance);
+  }
+  __device__ void store(const luxel_blend_args& args, int camera, int64_t pixel) const {
+    const float* background = args.background ? in<float>(args.background) + D * camera : nullptr;
+    const float t_end = fabsf(transmittance);
+    float* image = out<float>(args.image) + pixel * D;
+#pragma unroll
+    for (int d = 0; d < D; ++d) image[d] = background ? fmaf(t_end, background[d], sums[d]) : sums[d];
+    out<float>(args.transmittance)[pixel] = t_end;
+    args.last[pixel] = last;
+    args.contributors[pixel] = seen;
+    if (kMedian) out<float>(args.median_depth)[pixel] = median;
+  }
+};
+
+template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> nowhere() {
+  Entry<Policy, D> entry = {};
+  entry.splat = Policy::nowhere();
+  return entry;
+}
+
+constexpr int kLongLanes = 8;  // of a pixel
+constexpr int kLongSide = 4;   // of a block's square of pixels
+constexpr int kLongThreads = kLongSide * kLongSide * kLongLanes;
+constexpr int kLongBlocks = kPixels / (kLongSide * kLongSide);  // of a tile
+
+static_assert(kLongThreads == Shape<kForwardPixels>::kThreads, "one launch has both kinds of blocks");
+
+template <typename Policy, int D> struct LongShared {
+  Entry<Policy, D> entries[kBatch + kLongLanes];  // those that can reach the block's pixels
+  uint8_t slots[kBatch + kLongLanes];             // where they were in the batch
+  unsigned reaching[kBatch / 32];
+};
+
+template <typename Policy, int D, bool kMedian>
+__device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongShared<Policy, D>& shared, int tile, int part) {
+  constexpr int kLoads = kBatch / kLongThreads;
+  const Place<1> of_tile(args, tile);
+  const int lane = threadIdx.x & 31, sub = threadIdx.x % kLongLanes, mine = threadIdx.x / kLongLanes;
+  const int x0 = of_tile.x0 + part % (LUXEL_TILE / kLongSide) * kLongSide, y0 = of_tile.y0 + part / (LUXEL_TILE / kLongSide) * kLongSide;
+  const int x = x0 + mine % kLongSide, y = y0 + mine / kLongSide;
+  const bool inside = x < args.width && y < args.height;
+  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const float px = static_cast<float>(x) + 0.5f, py = static_cast<float>(y) + 0.5f;
+  Gathered<D, kMedian> pixel;  // sums, count and median of this lane's splats; the same T in all lanes of the pixel
+  if (!inside) pixel.transmittance = -1.0f;
+  const auto sum_over_pixel = [](float v) {
+#pragma unroll
+    for (int bit = kLongLanes / 2; bit >= 1; bit /= 2) v += __shfl_xor_sync(kAll, v, bit);
+    return v;
+  };
+  int32_t id[kLoads];
+  Fetched<D> splat[kLoads];
+  const auto fetch = [&](int32_t start) {
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + k * kLongThreads;
+      id[k] = instance < end ? args.instances[instance] : -1;
+      fetch_splat(args, splat[k], id[k]);
+    }
+  };
+  fetch(begin);
+  for (int32_t start = begin; start < end; start += kBatch) {
+    if (!__syncthreads_or(pixel.transmittance > 0.0f)) break;
+    bool reaches[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      float left, right;
+      const float top = static_cast<float>(y0) + 0.5f, first = static_cast<float>(x0) + 0.5f, side = kLongSide - 1;
+      reaches[k] = id[k] >= 0 && Policy::Bounds::of(splat[k].row).band(top, top + side, left, right) && right >= first && left <= first + side;
+      const unsigned bits = __ballot_sync(kAll, reaches[k]);
+      if (lane == 0) shared.reaching[(threadIdx.x + k * kLongThreads) / 32] = bits;
+    }
+    __syncthreads();
+    int count = 0;
+#pragma unroll
+    for (int word = 0; word < kBatch / 32; ++word) {
+      const unsigned bits = shared.reaching[word];
+#pragma unroll
+      for (int k = 0; k < kLoads; ++k) {
+        const int slot = threadIdx.x + k * kLongThreads;
+        if (slot / 32 != word || !reaches[k]) continue;
+        const int place = count + __popc(bits & ((1u << lane) - 1));
+        shared.entries[place] = entry_of<Policy>(splat[k]);
+        shared.slots[place] = static_cast<uint8_t>(slot);
+      }
+      count += __popc(bits);
+    }
+    if (threadIdx.x < kLongLanes) shared.entries[count + threadIdx.x] = nowhere<Policy, D>();
+    __syncthreads();
+    fetch(start + kBatch);  // arrives while this batch is blended
+    int last_place = -1;
+    for (int k = sub; k < count + sub; k += kLongLanes) {
+      const Entry<Policy, D>& entry = shared.entries[k];
+      const float exponent = typename Policy::Column(entry.splat, px).exponent(entry.splat, py - entry.splat.y);
+      const bool hit = exponent >= kMinExponent && exponent <= entry.splat.highest();
+      const float alpha = hit ? fminf(args.max_alpha, exp2_of(exponent)) : 0.0f;
+      float kept = 1.0f - alpha;  // of this splat and those before it in the group
+#pragma unroll
+      for (int step = 1; step < kLongLanes; step *= 2) {
+        const float nearer = __shfl_up_sync(kAll, kept, step, kLongLanes);
+        if (sub >= step) kept *= nearer;
+      }
+      const float nearer = __shfl_up_sync(kAll, kept, 1, kLongLanes);
+      const float before = sub == 0 ? pixel.transmittance : pixel.transmittance * nearer, after = pixel.transmittance * kept;
+      const bool counts = hit && after > kMinTransmittance;
+      pixel.add(counts, alpha, entry.value, before, after, entry.depth);
+      last_place = counts ? k : last_place;
+      const float all_after = __shfl_sync(kAll, after, kLongLanes - 1, kLongLanes);
+      const bool ends = pixel.transmittance > 0.0f && !(all_after > kMinTransmittance);
+      if (__any_sync(kAll, ends)) {  // T stays what it was before the first that would take it too far
+        const unsigned group = __ballot_sync(kAll, hit && !counts) >> (lane & ~(kLongLanes - 1)) & ((1u << kLongLanes) - 1);
+        const float t_end = __shfl_sync(kAll, before, group != 0 ? __ffs(group) - 1 : 0, kLongLanes);
+        pixel.transmittance = ends ? -t_end : (pixel.transmittance > 0.0f ? all_after : pixel.transmittance);
+        if (!__any_sync(kAll, pixel.transmittance > 0.0f)) break;
+      } else {
+        pixel.transmittance = pixel.transmittance > 0.0f ? all_after : pixel.transmittance;
+      }
+    }
+    if (last_place >= 0) pixel.last = start + shared.slots[last_place] + 1;
+    if (args.states && start + kBatch < end) {
+      Gathered<D, kMedian> state = pixel;
+#pragma unroll
+      for (int d = 0; d < D; ++d) state.sums[d] = sum_over_pixel(pixel.sums[d]);
+      const int local = (y - of_tile.y0) * LUXEL_TILE + x - of_tile.x0;
+      if (sub == 0) state.store_state(state_of<D>(args, tile, (start - begin) / kBatch) + local);
+    }
+  }
+#pragma unroll
+  for (int d = 0; d < D; ++d) pixel.sums[d] = sum_over_pixel(pixel.sums[d]);
+  pixel.median = sum_over_pixel(pixel.median);  // T falls to 1/2 in one lane
+#pragma unroll
+  for (int bit = kLongLanes / 2; bit >= 1; bit /= 2) {
+    pixel.seen += __shfl_xor_sync(kAll, pixel.seen, bit);
+    pixel.last = max(pixel.last, __shfl_xor_sync(kAll, pixel.last, bit));
+  }
+  if (inside && sub == 0) pixel.store(args, of_tile.camera, (static_cast<int64_t>(of_tile.camera) * args.height + y) * args.width + x);
+}
+
+}  // namespace
+}  // namespace luxel

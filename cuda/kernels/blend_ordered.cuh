@@ -1,0 +1,69 @@
+// Deterministic sums of gradients on the GPU: the backward pass leaves each warp's in a row of its own, here they are added
+// in a fixed order.
+#pragma once
+
+#include "blend_tile.cuh"
+#include "workspace.h"
+
+#include <cub/device/device_radix_sort.cuh>
+
+namespace luxel {
+namespace {
+
+// Gradients wait in rows [instance, warp, number]; instances are sorted by splat, stably, and a warp
+// adds up what belongs to one splat in that order.
+struct Ordered {
+  float* rows;
+  int32_t *positions, *ids_sorted, *positions_sorted;
+  void* sorting;
+  size_t rows_bytes, sorting_bytes;
+  int64_t bytes;
+};
+
+inline int index_bits(const luxel_blend_args& args) {
+  int bits = 1;
+  while (bits < 31 && (int64_t(1) << bits) < static_cast<int64_t>(args.count) * args.cameras) ++bits;
+  return bits;
+}
+
+inline cudaError_t lay_out(const luxel_blend_args& args, Ordered& o) {
+  Layout layout;
+  const int64_t numbers = args.capacity * kBackwardWarps * (LUXEL_SPLAT + args.channels);
+  o.rows_bytes = sizeof(float) * numbers;
+  o.rows = layout.take<float>(args.workspace, numbers);
+  o.positions = layout.take<int32_t>(args.workspace, args.capacity);
+  o.ids_sorted = layout.take<int32_t>(args.workspace, args.capacity);
+  o.positions_sorted = layout.take<int32_t>(args.workspace, args.capacity);
+  const cudaError_t status = cub::DeviceRadixSort::SortPairs(nullptr, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
+                                                             o.positions_sorted, args.capacity, 0, index_bits(args));
+  o.sorting = layout.take<char>(args.workspace, static_cast<int64_t>(o.sorting_bytes));
+  o.bytes = layout.used;
+  return status;
+}
+
+__global__ void number_kernel(int32_t* positions, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  if (i < count) positions[i] = static_cast<int32_t>(i);
+}
+
+template <int D> __global__ void __launch_bounds__(256) sum_rows_kernel(const luxel_blend_args args, const Ordered o) {
+  const int64_t first = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
+  const int lane = threadIdx.x & 31;
+  if (first >= args.capacity || lane >= LUXEL_SPLAT + D) return;
+  const int32_t id = o.ids_sorted[first];
+  // Slots past the last instance hold anything; their rows are zeros.
+  if (id < 0 || id >= static_cast<int64_t>(args.count) * args.cameras || (first > 0 && o.ids_sorted[first - 1] == id)) return;
+  float sum = 0.0f;
+  for (int64_t i = first; i < args.capacity && o.ids_sorted[i] == id; ++i) {
+    const float* row = o.rows + static_cast<int64_t>(o.positions_sorted[i]) * kBackwardWarps * (LUXEL_SPLAT + D) + lane;
+#pragma unroll
+    for (int warp = 0; warp < kBackwardWarps; ++warp) sum += row[warp * (LUXEL_SPLAT + D)];
+  }
+  if (lane < LUXEL_SPLAT)
+    out<float>(args.g_splats)[LUXEL_SPLAT * static_cast<int64_t>(id) + lane] += sum;
+  else
+    out<float>(args.g_values)[D * static_cast<int64_t>(id) + lane - LUXEL_SPLAT] += sum;
+}
+
+}  // namespace
+}  // namespace luxel

@@ -1,0 +1,160 @@
+// What the forward and the backward pass of the tile rasterizer share on the GPU: where a thread stands in its tile, and
+// a batch of the tile's list in shared memory, each splat tested against the pixels of every warp once.
+#pragma once
+
+#include "../abi.h"
+#include "../math/splat.h"
+#include "error.h"
+#include "project_gaussians.h"
+
+namespace luxel {
+namespace {
+
+// Tunables of this kernel family.
+#ifndef LUXEL_FWD_PIXELS
+#define LUXEL_FWD_PIXELS 2
+#endif
+#ifndef LUXEL_FWD_BLOCKS
+#define LUXEL_FWD_BLOCKS 8
+#endif
+#ifndef LUXEL_FWD_AHEAD
+#define LUXEL_FWD_AHEAD 4
+#endif
+#ifndef LUXEL_LONG
+#define LUXEL_LONG 1024
+#endif
+#ifndef LUXEL_LONG_TILES
+#define LUXEL_LONG_TILES 64
+#endif
+#ifndef LUXEL_BWD_PIXELS
+#define LUXEL_BWD_PIXELS 4
+#endif
+#ifndef LUXEL_BWD_BLOCKS
+#define LUXEL_BWD_BLOCKS 1
+#endif
+constexpr int kForwardPixels = LUXEL_FWD_PIXELS;   // of a thread, which share its reading of a splat
+constexpr int kForwardBlocks = LUXEL_FWD_BLOCKS;   // of a multiprocessor, for few channels
+constexpr int kAhead = LUXEL_FWD_AHEAD;            // splats whose alpha is computed at once, ahead of blending them one by one
+constexpr int kLong = LUXEL_LONG;                  // lists longer than this are walked by eight lanes per pixel,
+constexpr int kLongTiles = LUXEL_LONG_TILES;       // but at most as many tiles
+constexpr int kBackwardPixels = LUXEL_BWD_PIXELS;  // of a thread, which share its part of a reduction over the warp
+constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
+constexpr int kBatch = LUXEL_PIECE;
+
+constexpr unsigned kAll = ~0u;
+constexpr int kPixels = LUXEL_TILE * LUXEL_TILE;
+
+// How R pixels per thread lie in a tile: a warp has 8 x 4R of them, a thread's are 4 rows apart.
+template <int R> struct Shape {
+  static constexpr int kThreads = kPixels / R, kWarps = kThreads / 32;
+  static constexpr int kSubtileW = 8, kSubtileH = 4 * R;
+  static constexpr int kSubtilesX = LUXEL_TILE / kSubtileW, kSubtilesY = LUXEL_TILE / kSubtileH;
+};
+
+// Where a thread stands: its first pixel.
+template <int R> struct Place {
+  int camera, x0, y0, x, y, warp, lane;
+  int64_t pixel;
+  int width, height;
+
+  __device__ Place(const luxel_blend_args& args, int tile) : width(args.width), height(args.height) {
+    const int tiles_x = tiles_along(width), per_image = tiles_x * tiles_along(height);
+    camera = tile / per_image;
+    tile %= per_image;
+    x0 = tile % tiles_x * LUXEL_TILE;
+    y0 = tile / tiles_x * LUXEL_TILE;
+    warp = threadIdx.x >> 5;
+    lane = threadIdx.x & 31;
+    x = x0 + warp % Shape<R>::kSubtilesX * 8 + lane % 8;
+    y = y0 + warp / Shape<R>::kSubtilesX * (4 * R) + lane / 8;
+    pixel = (static_cast<int64_t>(camera) * height + y) * width + x;
+  }
+  __device__ bool inside(int r) const { return x < width && y + 4 * r < height; }
+  __device__ int64_t pixel_at(int r) const { return pixel + static_cast<int64_t>(4 * r) * width; }
+};
+
+LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
+  return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
+}
+
+// Where piece k of a tile left its states: channel c of pixel p of the tile is at [c * 256 + p].
+template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_args& args, int tile, int k) {
+  const int64_t slot = args.plan[tiles_of(args) + tile] + k;
+  return out<float>(args.states) + slot * (D + 1) * kPixels;
+}
+
+// A splat as the inner loops read it: a few 16-byte loads, the same for all lanes. These bound the forward pass: a load of
+// 16 bytes takes the shared memory four cycles even where all lanes read the same.
+template <typename Policy, int D> struct alignas(16) Entry {
+  typename Policy::Packed splat;
+  float value[D];
+  float depth;
+};
+
+template <typename Policy, int D, int kEntries> struct Batch {
+  Entry<Policy, D> entries[kEntries];
+  uint8_t subtiles[kBatch];  // bit w: may reach the pixels of warp w
+};
+
+// Which subtiles of the tile at (x0, y0) the primitive can reach.
+template <int R, typename Bounds> __device__ __forceinline__ unsigned reachable_subtiles(const Bounds& bounds, float x0, float y0) {
+  constexpr int kSubtileW = Shape<R>::kSubtileW, kSubtileH = Shape<R>::kSubtileH;
+  constexpr int kSubtilesX = Shape<R>::kSubtilesX, kSubtilesY = Shape<R>::kSubtilesY;
+  unsigned mask = 0;
+#pragma unroll
+  for (int row = 0; row < kSubtilesY; ++row) {
+    float left, right;
+    const float top = y0 + static_cast<float>(row * kSubtileH) + 0.5f;
+    if (!bounds.band(top, top + static_cast<float>(kSubtileH - 1), left, right)) continue;
+#pragma unroll
+    for (int column = 0; column < kSubtilesX; ++column) {
+      const float first = x0 + static_cast<float>(column * kSubtileW) + 0.5f;
+      if (right >= first && left <= first + static_cast<float>(kSubtileW - 1)) mask |= 1u << (row * kSubtilesX + column);
+    }
+  }
+  return mask;
+}
+
+// A primitive on its way from memory into a batch; id < 0 is none.
+template <int D> struct Fetched {
+  float row[LUXEL_SPLAT], value[D];
+};
+
+template <int D> __device__ __forceinline__ void fetch_splat(const luxel_blend_args& args, Fetched<D>& splat, int32_t id) {
+  if (id < 0) return;
+  const float4* row = reinterpret_cast<const float4*>(in<float>(args.splats) + LUXEL_SPLAT * static_cast<int64_t>(id));
+#pragma unroll
+  for (int i = 0; i < LUXEL_SPLAT / 4; ++i) {
+    const float4 four = row[i];
+    splat.row[4 * i] = four.x;
+    splat.row[4 * i + 1] = four.y;
+    splat.row[4 * i + 2] = four.z;
+    splat.row[4 * i + 3] = four.w;
+  }
+  const float* value = in<float>(args.values) + D * static_cast<int64_t>(id);
+#pragma unroll
+  for (int d = 0; d < D; ++d) splat.value[d] = value[d];
+}
+
+template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> entry_of(const Fetched<D>& splat) {
+  Entry<Policy, D> entry = {};
+  entry.splat = Policy::pack(splat.row);
+#pragma unroll
+  for (int d = 0; d < D; ++d) entry.value[d] = splat.value[d];
+  entry.depth = Policy::depth_of(splat.row);
+  return entry;
+}
+
+template <int R, typename Policy, int D, int kEntries>
+__device__ __forceinline__ void store_splat(Batch<Policy, D, kEntries>& batch, int slot, const Fetched<D>& splat, int32_t id,
+                                            int x0, int y0) {
+  unsigned mask = 0;
+  if (id >= 0) {
+    mask = reachable_subtiles<R>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
+    batch.entries[slot] = entry_of<Policy>(splat);
+  }
+  batch.subtiles[slot] = static_cast<uint8_t>(mask);
+}
+
+}  // namespace
+}  // namespace luxel
