@@ -165,6 +165,7 @@ def rasterize(
         with_normals=normals,
         statistics=None if statistics is None else statistics.data,
     )
+
     def draw(visible_capacity: int, capacity: int) -> Frame:
         instances, ranges, overflow, plan = bin_splats(
             splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
@@ -204,7 +205,9 @@ def rasterize(
         )
 
     if max_instances is None:
-        frame = _draw_with_enough_room(draw, totals, (device, *tile_counts.shape, camera.width, camera.height))
+        frame = _draw_with_enough_room(
+            draw, totals, (device, *tile_counts.shape, camera.width, camera.height)
+        )
     else:
         frame = draw(visible.shape[0], max_instances)
     return _first(frame) if single else frame
@@ -213,9 +216,7 @@ def rasterize(
 _ROOM: dict[tuple[Any, ...], tuple[int, int]] = {}  # visible splats, instances: by kind of frame
 
 
-def _draw_with_enough_room(
-    draw: Callable[[int, int], Frame], totals: Tensor, kind: tuple[Any, ...]
-) -> Frame:
+def _draw_with_enough_room(draw: Callable[[int, int], Frame], totals: Tensor, kind: tuple[Any, ...]) -> Frame:
     """Draws with the room that earlier frames of this kind needed, looking only afterwards whether it sufficed.
 
     So the device does not stand idle while the host waits for the exact numbers; the first frame of a kind, and

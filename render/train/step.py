@@ -120,6 +120,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         states,
         g_image[None],
         g_transmittance,
+        False,
     )
     opacity_penalty, scale_penalty = config.strategy.penalties
     project_gaussians_adam_(
