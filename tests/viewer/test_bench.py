@@ -149,7 +149,8 @@ def test_stages_and_rooflines_come_from_the_scene(measured: Path) -> None:
     assert row["work"]["contributions"] == np.mean([f.count.sum().item() for f in frames])
     assert row["work"]["tiles"] == 3 * 2 and row["work"]["coefficients"] == 16
     luxel = row["results"]["luxel"]
-    assert list(luxel["stages"]) == list(roofline.STAGES[:5])
+    assert list(luxel["stages"]["forward + backward"]) == list(roofline.STAGES[:5])
+    assert list(luxel["stages"]["inference"]) == list(roofline.STAGES[:3])
     assert [line["stage"] for line in luxel["rooflines"]] == list(roofline.STAGES[:5])
     for line in luxel["rooflines"]:
         rates = [
@@ -184,8 +185,8 @@ def test_kernels_find_their_stage(kernel: str, stage: str) -> None:
 
 def test_the_page_stands_alone(measured: Path) -> None:
     tags = read_page(measured / "raster.html")
-    assert tags.count["svg"] == 3 and tags.count["table"] == 5  # by count, by pixels, by stage
-    assert tags.count["polyline"] == 4 and tags.count["rect"] == 4 * 5
+    assert tags.count["svg"] == 4 and tags.count["table"] == 7  # by count, by pixels, stages of two passes
+    assert tags.count["polyline"] == 4 and tags.count["rect"] == 4 * (5 + 3)
     text = (measured / "raster.md").read_text()
     assert text.count("| terrain-300 | 48x32 | ") == 3 and "## Rooflines" in text
 
