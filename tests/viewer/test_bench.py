@@ -252,6 +252,39 @@ def test_published_scenes_keep_their_goals(tmp_path: Path) -> None:
     assert camera.intrinsics.tolist() == [20, 20, 8, 6]
 
 
+def test_goals_are_shown_and_judged_where_they_are_for() -> None:
+    times = {
+        name: {"median": 1.0, "p10": 1.0, "p90": 1.0}
+        for name in ("inference", "forward", "forward + backward")
+    }
+    result = {
+        "backend": "luxel",
+        "ranked": True,
+        "times": times,
+        "peak_bytes": {},
+        "kernels": {},
+        "stages": {},
+        "rooflines": [],
+    }
+    row = {
+        "scene": "bonsai",
+        "width": 8,
+        "height": 6,
+        "gaussians": 5,
+        "results": {"luxel": result},
+        "failures": {},
+    }
+    found = {"backends": ["luxel"], "rows": [row], "machine": {}, "ceilings": {"how": ""}}
+
+    def last_cells(**more: Any) -> list[str]:
+        table = raster_report.sections({**found, "rows": [{**row, **more}]})[0].tables[0]
+        return [cells[-1] for cells in table.rows]
+
+    assert last_cells() == ["1.000 [1.000, 1.000]"] * 3
+    assert last_cells(goals=[2.0, 0.5]) == ["2", "–", "0.5"]
+    assert last_cells(goals=[2.0, 0.5], goals_met=[True, False]) == ["2", "–", "0.5 !"]
+
+
 def test_the_landscape_is_the_same_every_time() -> None:
     first, again = terrain(1000), terrain(1000)
     assert first.count == 1000 and first.sh_degree == 3
