@@ -76,7 +76,7 @@ class Report:
         self._views: list[dict[str, Any]] = []
         self._cards: list[str] = []
         self._rows: list[str] = []
-        with _writing(folder):
+        with writing(folder):
             (folder / "images").mkdir(parents=True, exist_ok=True)
             for old in (folder / "images").glob("[0-9][0-9][0-9]-*.jpg"):
                 old.unlink()
@@ -84,7 +84,7 @@ class Report:
     def add(self, picture: Picture) -> None:
         """Saves the images of a view; views are shown in the order of these calls."""
         number = len(self._views)
-        with _writing(self.folder):
+        with writing(self.folder):
             self._cards.append(_card(picture, number, self.folder / "images"))
         self._rows.append(_row(number, picture))
         scores = {name: _finite(getattr(picture, name)) for name in ("psnr", "ssim", "lpips")}
@@ -126,13 +126,14 @@ class Report:
             "notes": list(notes),
             "views": self._views,
         }
-        with _writing(self.folder):
-            _replace(self.folder / "report.json", json.dumps(record, indent=2, default=str) + "\n")
-            return _replace(self.folder / "index.html", page)
+        with writing(self.folder):
+            write_whole(self.folder / "report.json", json.dumps(record, indent=2, default=str) + "\n")
+            return write_whole(self.folder / "index.html", page)
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
+    """Turns what goes wrong while a report is written into a LuxelError that names the folder."""
     try:
         yield
     except OSError as error:
@@ -142,7 +143,7 @@ def _writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _replace(path: Path, text: str) -> Path:
+def write_whole(path: Path, text: str) -> Path:
     """Writes a file whole or not at all."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -157,7 +157,7 @@ def rasterize_activated(
     one = (lambda t: t) if camera.batched else (lambda t: t[0])
     if count == 0:
         return _nothing(inputs.means, camera, cameras, behind, depth, one)
-    image, alpha, meta = importlib.import_module("gsplat").rasterization(
+    image, alpha, meta = _call(
         **inputs._asdict(),
         viewmats=poses,
         Ks=pinhole_matrices(camera).to(inputs.means) if matrices is None else matrices,
@@ -189,6 +189,26 @@ def rasterize_activated(
         instances=torch.full((1,), meta["flatten_ids"].shape[0], dtype=torch.int64, device=alpha.device),
         overflow=torch.zeros(1, dtype=torch.int32, device=alpha.device),
     )
+
+
+def _call(**arguments: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """gsplat.rasterization; what is wrong with an installation becomes a LuxelError."""
+    try:
+        library = importlib.import_module("gsplat")
+    except ImportError as error:
+        raise LuxelError(
+            f"gsplat is installed but cannot be imported ({error}).",
+            "pip install --force-reinstall 'luxel[gsplat]'",
+        ) from error
+    try:
+        return library.rasterization(**arguments)
+    except AttributeError as error:
+        if "NoneType" not in str(error):
+            raise
+        raise LuxelError(  # it compiles its kernels when first used, and goes on without them
+            "gsplat found no CUDA toolkit to compile its kernels with.",
+            "Install one, or set CUDA_HOME to the folder of one, and start again.",
+        ) from error
 
 
 def _count_in_backward(

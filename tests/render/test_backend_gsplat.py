@@ -280,6 +280,18 @@ def test_the_graph_does_not_outlive_its_frame(stand_in, random_gaussians, toy_ca
         gc.enable()
 
 
+def test_a_broken_installation_is_named(stand_in, random_gaussians, toy_camera, monkeypatch):
+    def no_kernels(**_: Any) -> None:
+        return None.projection_ewa_3dgs_fused_fwd  # type: ignore[attr-defined]
+
+    stand_in.rasterization = no_kernels
+    with pytest.raises(LuxelError, match=r"no CUDA toolkit.*CUDA_HOME"):
+        backend.rasterize(random_gaussians(5), toy_camera(8, 8))
+    monkeypatch.setitem(sys.modules, "gsplat", None)
+    with pytest.raises(LuxelError, match="cannot be imported"):
+        backend.rasterize(random_gaussians(5), toy_camera(8, 8))
+
+
 def test_backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rasterizer("luxel") is rasterize
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -149,7 +149,8 @@ def test_stages_and_rooflines_come_from_the_scene(measured: Path) -> None:
     assert row["work"]["contributions"] == np.mean([f.count.sum().item() for f in frames])
     assert row["work"]["tiles"] == 3 * 2 and row["work"]["coefficients"] == 16
     luxel = row["results"]["luxel"]
-    assert list(luxel["stages"]) == list(roofline.STAGES[:5])
+    assert list(luxel["stages"]["forward + backward"]) == list(roofline.STAGES[:5])
+    assert list(luxel["stages"]["inference"]) == list(roofline.STAGES[:3])
     assert [line["stage"] for line in luxel["rooflines"]] == list(roofline.STAGES[:5])
     for line in luxel["rooflines"]:
         rates = [
@@ -184,8 +185,8 @@ def test_kernels_find_their_stage(kernel: str, stage: str) -> None:
 
 def test_the_page_stands_alone(measured: Path) -> None:
     tags = read_page(measured / "raster.html")
-    assert tags.count["svg"] == 3 and tags.count["table"] == 5  # by count, by pixels, by stage
-    assert tags.count["polyline"] == 4 and tags.count["rect"] == 4 * 5
+    assert tags.count["svg"] == 4 and tags.count["table"] == 7  # by count, by pixels, stages of two passes
+    assert tags.count["polyline"] == 4 and tags.count["rect"] == 4 * (5 + 3)
     text = (measured / "raster.md").read_text()
     assert text.count("| terrain-300 | 48x32 | ") == 3 and "## Rooflines" in text
 
@@ -249,6 +250,39 @@ def test_published_scenes_keep_their_goals(tmp_path: Path) -> None:
     assert five.build(torch.device("cpu")).count == 2 * 25 and five.goals[3840, 2160] == (1.1, 4.2)
     (camera,) = five.look(torus_knot(10), 16, 12)
     assert camera.intrinsics.tolist() == [20, 20, 8, 6]
+
+
+def test_goals_are_shown_and_judged_where_they_are_for() -> None:
+    times = {
+        name: {"median": 1.0, "p10": 1.0, "p90": 1.0}
+        for name in ("inference", "forward", "forward + backward")
+    }
+    result = {
+        "backend": "luxel",
+        "ranked": True,
+        "times": times,
+        "peak_bytes": {},
+        "kernels": {},
+        "stages": {},
+        "rooflines": [],
+    }
+    row = {
+        "scene": "bonsai",
+        "width": 8,
+        "height": 6,
+        "gaussians": 5,
+        "results": {"luxel": result},
+        "failures": {},
+    }
+    found = {"backends": ["luxel"], "rows": [row], "machine": {}, "ceilings": {"how": ""}}
+
+    def last_cells(**more: Any) -> list[str]:
+        table = raster_report.sections({**found, "rows": [{**row, **more}]})[0].tables[0]
+        return [cells[-1] for cells in table.rows]
+
+    assert last_cells() == ["1.000 [1.000, 1.000]"] * 3
+    assert last_cells(goals=[2.0, 0.5]) == ["2", "–", "0.5"]
+    assert last_cells(goals=[2.0, 0.5], goals_met=[True, False]) == ["2", "–", "0.5 !"]
 
 
 def test_the_landscape_is_the_same_every_time() -> None:

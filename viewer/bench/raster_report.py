@@ -11,6 +11,7 @@ from luxel.viewer.bench.roofline import STAGES
 from luxel.viewer.bench.svg import Series, line_plot, stacked_bars
 
 TITLE = "luxel: rasterizer benchmark"
+KERNELS_SHOWN = 12
 
 
 def best(row: dict[str, Any], backend: str, pass_name: str) -> dict[str, Any] | None:
@@ -33,9 +34,10 @@ def sections(report: dict[str, Any]) -> list[Section]:
     return [
         _times(report),
         _stages(report),
-        _rooflines(report),
         _quality(report),
+        _rooflines(report),
         _variants(report),
+        _kernels(report),
         *_failures(report),
     ]
 
@@ -52,7 +54,9 @@ def _times(report: dict[str, Any]) -> Section:
     backends = report["backends"]
     others = backends[1:]
     head = ["scene", "image", "pass", "Gaussians", *(f"{b} (ms)" for b in backends)]
-    head += [f"{b} / {backends[0]}" for b in others] + ["goal (ms)"]
+    head += [f"{b} / {backends[0]}" for b in others]
+    with_goals = any(row.get("goals") for row in report["rows"])
+    head += ["goal on an H200 (ms)"] if with_goals else []
     table = Table(head, [], words=3)
     for row in report["rows"]:
         for pass_name in PASSES:
@@ -68,7 +72,7 @@ def _times(report: dict[str, Any]) -> Section:
                     cells.append(f"{ratio:.2f}x" + ("" if ratio >= 1 else " !"))
                 else:
                     cells.append("–")
-            cells.append(_goal(row, pass_name))
+            cells += [_goal(row, pass_name)] if with_goals else []
             table.rows.append(cells)
     text = (
         "Median milliseconds [10th to 90th percentile]. Inference: without gradients; forward: recorded for a backward "
@@ -79,7 +83,7 @@ def _times(report: dict[str, Any]) -> Section:
 
 
 def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
-    """Time against the number of Gaussians, and against the number of pixels, of the scene family with most rows."""
+    """Time against the number of Gaussians, and of pixels, for the scenes with most (then largest) rows."""
     plots = []
     for by, label in (("gaussians", "Gaussians"), ("pixels", "pixels")):
         fixed = "pixels" if by == "gaussians" else "scene"
@@ -88,7 +92,8 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
             seen = {**row, "pixels": row["width"] * row["height"], "family": row["scene"].rsplit("-", 1)[0]}
             key = (seen["family"], seen["pixels"]) if fixed == "pixels" else (seen["scene"],)
             groups.setdefault(key, []).append(seen)
-        rows = max(groups.values(), key=lambda found: len({r[by] for r in found}), default=[])
+        most = sorted(groups.values(), key=lambda found: (len({r[by] for r in found}), found[0]["gaussians"]))
+        rows = most[-1] if most else []
         if len({r[by] for r in rows}) < 2:
             continue
         rows = sorted(rows, key=lambda r: r[by])
@@ -110,22 +115,32 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _stages(report: dict[str, Any]) -> Section:
-    bars: list[tuple[str, dict[str, float]]] = []
-    for row in report["rows"]:
-        for name, result in row["results"].items():
-            if result.get("stages") and name in report["backends"]:
-                scene = _row(row)
-                bars.append((f"{scene}, {name}" if len(report["backends"]) > 1 else scene, result["stages"]))
-    used = [stage for stage in STAGES if any(stage in lengths for _, lengths in bars)]
-    table = Table(
-        ["row", *(f"{stage} (ms)" for stage in used)],
-        [[label, *(shown(lengths.get(stage), ".3f") for stage in used)] for label, lengths in bars],
-    )
+    tables, plots = [], []
+    for pass_name in (PASSES[-1], PASSES[0]):
+        bars: list[tuple[str, dict[str, float]]] = []
+        for row, name, result in _own_results(report):
+            if stages := result["stages"].get(pass_name):
+                bars.append((f"{_row(row)}, {name}" if len(report["backends"]) > 1 else _row(row), stages))
+        used = [stage for stage in STAGES if any(stage in lengths for _, lengths in bars)]
+        rows = [[label, *(shown(lengths.get(stage), ".3f") for stage in used)] for label, lengths in bars]
+        tables.append(Table([f"{pass_name} (ms)", *used], rows))
+        plots.append((f"{pass_name}: milliseconds per frame", stacked_bars(bars, STAGES, "ms")))
     where = (
         "on the device, from the profiler" if report["machine"].get("gpu") else "on the host, by operation"
     )
-    text = f"Forward + backward: where the time goes {where}. Whole passes above also hold what lies between kernels."
-    return Section("Stages", text, [table], [("Milliseconds per frame", stacked_bars(bars, STAGES, "ms"))])
+    text = f"Where the time goes {where}. Whole passes above also hold what lies between kernels."
+    return Section("Stages", text, tables, plots, folded="Stages as tables")
+
+
+def _kernels(report: dict[str, Any]) -> Section:
+    table = Table(["row", "backend", "pass", "kernel", "launches", "ms"], [], words=4)
+    for row, name, result in _own_results(report):
+        for pass_name, kernels in result["kernels"].items():
+            for line in kernels[:KERNELS_SHOWN]:
+                launches = f"{line['launches']:g}"
+                table.rows.append([_row(row), name, pass_name, line["kernel"], launches, f"{line['ms']:.4f}"])
+    text = f"The {KERNELS_SHOWN} longest of each row and pass, launches and milliseconds per frame; the JSON has all."
+    return Section("Kernels", text, [table], folded="Kernels")
 
 
 def _rooflines(report: dict[str, Any]) -> Section:
@@ -145,32 +160,29 @@ def _rooflines(report: dict[str, Any]) -> Section:
         [],
         words=4,
     )
-    for row in report["rows"]:
-        for name, result in row["results"].items():
-            if name not in report["backends"]:
-                continue
-            for line in result.get("rooflines", []):
-                table.rows.append(
-                    [
-                        _row(row),
-                        name,
-                        line["stage"],
-                        line["kernels"][0].split("::")[-1][:44]
-                        + (" ..." if len(line["kernels"]) > 1 else ""),
-                        f"{line['ms']:.3f}",
-                        f"{line['gb']:.4f}",
-                        f"{line['gflop']:.3f}",
-                        f"{line['floor_ms']:.4f}",
-                        line["bound"],
-                        f"{100 * line['share']:.0f} %",
-                    ]
-                )
+    for row, name, result in _own_results(report):
+        for line in result["rooflines"]:
+            kernel = line["kernels"][0].split("::")[-1][:44] + (" ..." if len(line["kernels"]) > 1 else "")
+            table.rows.append(
+                [
+                    _row(row),
+                    name,
+                    line["stage"],
+                    kernel,
+                    f"{line['ms']:.3f}",
+                    f"{line['gb']:.4f}",
+                    f"{line['gflop']:.3f}",
+                    f"{line['floor_ms']:.4f}",
+                    line["bound"],
+                    f"{100 * line['share']:.0f} %",
+                ]
+            )
     text = (
         "GB and GFLOP are floors, counted from the scene (visible Gaussians, pairs, contributions): every array is "
         "moved once, only splats that change a pixel are evaluated there. Their time at the measured ceilings, as a "
         f"share of the time taken. Ceilings: {report['ceilings']['how']}."
     )
-    return Section("Rooflines", text, [table])
+    return Section("Rooflines", text, [table], folded="Rooflines")
 
 
 def _quality(report: dict[str, Any]) -> Section:
@@ -229,7 +241,7 @@ def _variants(report: dict[str, Any]) -> Section:
         "counts above; raw: from the parameters that an optimiser moves, as luxel always. Room given: luxel is told "
         "how many (tile, splat) pairs to expect, as in training, and waits for nothing."
     )
-    return Section("Every way of drawing", text, [table])
+    return Section("Every way of drawing", text, [table], folded="Every way of drawing")
 
 
 def _failures(report: dict[str, Any]) -> list[Section]:
@@ -241,12 +253,22 @@ def _failures(report: dict[str, Any]) -> list[Section]:
     return [Section("What failed", "", [Table(["row", "part", "error"], rows, words=3)])] if rows else []
 
 
+def _own_results(report: dict[str, Any]) -> list[tuple[dict[str, Any], str, dict[str, Any]]]:
+    """(row, name, result) of each backend's usual way of drawing."""
+    return [
+        (row, name, result)
+        for row in report["rows"]
+        for name, result in row["results"].items()
+        if name in report["backends"]
+    ]
+
+
 def _goal(row: dict[str, Any], pass_name: str) -> str:
     if not row.get("goals") or pass_name == PASSES[1]:
         return "–"
     which = 0 if pass_name == PASSES[0] else 1
-    met = row.get("goals_met", [False, False])[which]
-    return f"{row['goals'][which]:g}" + ("" if met else " !")
+    met = row.get("goals_met")
+    return f"{row['goals'][which]:g}" + ("" if not met or met[which] else " !")
 
 
 def _ms(times: dict[str, Any] | None) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import html
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from luxel.render.errors import LuxelError
+from luxel.viewer.report import write_whole, writing
 
 
 @dataclass
@@ -33,12 +32,14 @@ class Section:
         text: sentences under it.
         tables: shown in the Markdown and on the page.
         plots: (caption, SVG), on the page only.
+        folded: the words that unfold the tables on the page; empty: they are shown.
     """
 
     title: str
     text: str = ""
     tables: list[Table] = field(default_factory=list)
     plots: list[tuple[str, str]] = field(default_factory=list)
+    folded: str = ""
 
 
 def markdown(title: str, sections: Sequence[Section], facts: dict[str, str]) -> str:
@@ -85,34 +86,18 @@ def write(
         "md": markdown(title, sections, facts),
         "html": page(title, sections, facts),
     }
-    out = {}
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for suffix, text in texts.items():
-            out[suffix] = folder / f"{name}.{suffix}"
-            temporary = folder / f".{name}.{suffix}.tmp"
-            temporary.write_text(text, encoding="utf-8")
-            os.replace(temporary, out[suffix])
-    except OSError as error:
-        raise LuxelError(
-            f"{folder}: the report cannot be written ({error.strerror or error}).",
-            "Give a folder that you may write to with --out.",
-        ) from error
-    return out
+        return {suffix: write_whole(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()}
 
 
 def check_writable(folder: Path) -> None:
     """Raises LuxelError where a report could not be written, before hours are spent on measuring."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".luxel-probe"
         probe.touch()
         probe.unlink()
-    except OSError as error:
-        raise LuxelError(
-            f"{folder}: reports cannot be written there ({error.strerror or error}).",
-            "Give a folder that you may write to with --out.",
-        ) from error
 
 
 def shown(value: float | None, form: str) -> str:
@@ -162,6 +147,8 @@ def _section(section: Section) -> str:
     )
     text = f"<p class=note>{html.escape(section.text)}</p>" if section.text else ""
     tables = "".join(_table(table) for table in section.tables)
+    if section.folded:
+        tables = f"<details><summary>{html.escape(section.folded)}</summary>{tables}</details>"
     return f"<section><h2>{html.escape(section.title)}</h2>{text}<div class=plots>{figures}</div>{tables}</section>"
 
 
@@ -208,6 +195,7 @@ th { color: var(--soft); font-weight: 600; white-space: normal; vertical-align: 
 .word { text-align: left; } tbody tr:last-child td { border-bottom: 0; } .bad { color: var(--bad); }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1rem 1.5rem; }
 figure { margin: 0; min-width: 0; } figure.wide { grid-column: 1 / -1; } figcaption { font-weight: 600; }
+summary { cursor: pointer; color: var(--soft); font-weight: 600; } details { margin-top: .6rem; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--ink); font-size: 12px; }
 svg .tick { text-anchor: middle; fill: var(--soft); } svg .label { text-anchor: end; fill: var(--soft); }
 svg .axis { fill: var(--ink); } svg .grid { stroke: var(--line); } svg .line { fill: none; stroke-width: 2; }
