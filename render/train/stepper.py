@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.rasterize import DensifyStatistics, rasterize
+from luxel.render.replay import Replay
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Shelf
 from luxel.render.train.instance_room import InstanceRoom
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimiser import Optimiser
-from luxel.render.train.replay import Replay
 from luxel.render.train.step import Seen, Workbench, autograd_step, fused_step, instances_needed
 from luxel.render.train.timeline import Moment, StepTable, Timeline
 

@@ -1,0 +1,115 @@
+"""Draws one scene again and again: on a GPU as a captured graph, which costs the host microseconds a frame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import Frame, rasterize
+from luxel.render.replay import Replay
+
+MARGIN = 1.3  # room for (tile, splat) pairs, relative to the largest number that was needed
+SPARE = 1 << 14
+
+
+class Renderer:
+    """`rasterize` for many cameras of one size.
+
+    On a GPU the work is captured as a CUDA graph at the second call and replayed from then on. A frame whose lists
+    need more room than was captured is drawn again with more, so frames are always whole. On the CPU it is `rasterize`.
+
+    Args:
+        gaussians: what is drawn; changes of their values in place show in the next frame. Tensors that are replaced
+            do not: make another Renderer.
+        options: keywords of `rasterize`, the same for every frame (not ``max_instances``).
+    """
+
+    def __init__(self, gaussians: Gaussians, **options: Any) -> None:
+        self.gaussians, self._options = gaussians.detach(), options
+        self._replay: Replay[tuple[Frame, tuple[Tensor, ...]]] = Replay(gaussians.device)
+        self._room: int | None = None
+        self._camera: Camera | None = None
+        self._g_rgb: Tensor | None = None
+
+    def draw(self, camera: Camera) -> Frame:
+        """The frame of a camera; on a GPU its tensors are overwritten by the next call.
+
+        Raises:
+            ValueError: a batch of cameras.
+        """
+        return self._run(camera, None)[0]
+
+    def draw_with_gradients(self, camera: Camera, g_rgb: Tensor) -> tuple[Frame, Gaussians]:
+        """The frame of a camera, and the gradients of a loss by the parameters; overwritten by the next call.
+
+        Args:
+            g_rgb: gradient of the loss by the colours, [H, W, 3].
+
+        Raises:
+            ValueError: a batch of cameras, or a gradient of another shape.
+        """
+        if tuple(g_rgb.shape) != (camera.height, camera.width, 3):
+            raise ValueError(f"g_rgb must be {[camera.height, camera.width, 3]}, got {list(g_rgb.shape)}")
+        frame, gradients = self._run(camera, g_rgb)
+        return frame, Gaussians(*gradients)
+
+    def _run(self, camera: Camera, g_rgb: Tensor | None) -> tuple[Frame, tuple[Tensor, ...]]:
+        if camera.batched:
+            raise ValueError("Renderer draws one camera at a time")
+        if self.gaussians.device.type != "cuda":
+            return self._draw(camera, g_rgb, None)
+        held = self._hold(camera, g_rgb)
+        if self._room is None:
+            with torch.no_grad():
+                needed = int(rasterize(self.gaussians, held, max_instances=1).instances)
+            self._room = int(MARGIN * needed) + SPARE
+        while True:
+            epoch = (held.width, held.height, held.near, held.far, self._room)
+            found = self._replay.run(
+                epoch, g_rgb is not None, lambda: self._draw(held, self._g_rgb, self._room, g_rgb is None)
+            )
+            needed = int(found[0].instances)
+            if needed <= self._room:
+                return found
+            self._room = int(MARGIN * needed) + SPARE
+
+    def _hold(self, camera: Camera, g_rgb: Tensor | None) -> Camera:
+        """Puts what differs from frame to frame where the captured work reads it."""
+        device = self.gaussians.device
+        kept = self._camera
+        shape = (camera.width, camera.height, camera.near, camera.far)
+        if kept is None or shape != (kept.width, kept.height, kept.near, kept.far):
+            kept = replace(
+                camera,
+                world_to_cam=torch.empty(4, 4, device=device),
+                intrinsics=torch.empty(4, device=device),
+            )
+            self._camera, self._g_rgb, self._room = kept, None, None
+            self._replay.forget()
+        kept.world_to_cam.copy_(camera.world_to_cam, non_blocking=True)
+        kept.intrinsics.copy_(camera.intrinsics, non_blocking=True)
+        if g_rgb is not None:
+            if self._g_rgb is None:
+                self._g_rgb = torch.empty_like(g_rgb, device=device, memory_format=torch.contiguous_format)
+            if self._g_rgb.data_ptr() != g_rgb.data_ptr():
+                self._g_rgb.copy_(g_rgb, non_blocking=True)
+        return kept
+
+    def _draw(
+        self, camera: Camera, g_rgb: Tensor | None, room: int | None, forward_only: bool = False
+    ) -> tuple[Frame, tuple[Tensor, ...]]:
+        if g_rgb is None or forward_only:
+            with torch.no_grad():
+                return rasterize(self.gaussians, camera, max_instances=room, **self._options), ()
+        leaves = self.gaussians.detach().requires_grad_()
+        frame = rasterize(leaves, camera, max_instances=room, **self._options)
+        gradients = torch.autograd.grad(frame.rgb, tuple(leaves.tensors().values()), g_rgb)
+        for name, value in vars(frame).items():
+            if isinstance(value, Tensor):
+                setattr(frame, name, value.detach())
+        return frame, gradients
