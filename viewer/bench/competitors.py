@@ -13,11 +13,11 @@ from luxel.render.backends import Backend, gsplat
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
+from luxel.render.renderer import Renderer
 
 LUXEL_MAX_ALPHA = 0.99
 CAPS: dict[Backend, float] = {"luxel": LUXEL_MAX_ALPHA, "gsplat": gsplat.MAX_ALPHA}
 PASSES = ("inference", "forward", "forward + backward")
-ROOM = 1.25  # room for (tile, splat) pairs, relative to the largest number that a view needs
 
 
 @dataclass
@@ -61,6 +61,30 @@ class Competitor:
             leaf.grad = None
 
 
+@dataclass
+class Replayed(Competitor):
+    """luxel as its trainer and whoever draws one scene for long use it: a captured CUDA graph.
+
+    Args:
+        drawer: holds the captured work, with gradients too.
+    """
+
+    drawer: Renderer | None = None
+
+    def passes(self, cameras: Sequence[Camera], g_image: Tensor) -> dict[str, Callable[[int], object]]:
+        """As of any competitor; nothing is recorded for a later backward, so both forward passes are one."""
+        drawer = self.drawer
+        assert drawer is not None
+
+        def forward(i: int) -> None:
+            drawer.draw(cameras[i % len(cameras)])
+
+        def both(i: int) -> None:
+            drawer.draw_with_gradients(cameras[i % len(cameras)], g_image)
+
+        return dict(zip(PASSES, (forward, forward, both), strict=True))
+
+
 def draw_with(backend: Backend, gaussians: Gaussians, camera: Camera, max_alpha: float) -> Tensor:
     """The image of a backend from raw parameters, [H, W, 3]; gsplat has its own cap of alpha."""
     if backend == "luxel":
@@ -73,9 +97,9 @@ def competitors(
 ) -> list[Competitor]:
     """Those of each backend.
 
-    luxel works from raw parameters and counts as it is called by default; "luxel, room given" is told how many pairs
-    to expect, as the trainer does, and waits for nothing. gsplat gets activated parameters and matrices outside of
-    the timed part, packed and unpacked, and the better of both counts; "gsplat, raw" also activates.
+    luxel works from raw parameters, called through autograd and as a captured graph, and the better of both counts:
+    the peer cannot be captured, since it reads counts back to the host. gsplat gets activated parameters and matrices
+    outside of the timed part, packed and unpacked, and the better of both counts; "gsplat, raw" also activates.
     """
     out: list[Competitor] = []
     raw = gaussians.detach().requires_grad_()
@@ -83,16 +107,10 @@ def competitors(
     if "luxel" in backends:
         out.append(Competitor("luxel", "luxel", lambda camera: rasterize(raw, camera).rgb, leaves))
         if gaussians.device.type == "cuda":
-            with torch.no_grad():
-                pairs = max(int(rasterize(gaussians, camera).instances) for camera in cameras)
-            room = int(ROOM * pairs)
+            drawer = Renderer(gaussians)
             out.append(
-                Competitor(
-                    "luxel, room given",
-                    "luxel",
-                    lambda camera: rasterize(raw, camera, max_instances=room).rgb,
-                    leaves,
-                    ranked=False,
+                Replayed(
+                    "luxel, replayed", "luxel", lambda camera: drawer.draw(camera).rgb, leaves, True, drawer
                 )
             )
     if "gsplat" in backends:

@@ -99,13 +99,14 @@ def _measure(
         )
     _attempt(row, "results", lambda: _timed(row, gaussians, cameras, backends, settings))
     gpu = torch.cuda.get_device_name(gaussians.device) if gaussians.device.type == "cuda" else ""
-    for name, result in row["results"].items():
+    for result in row["results"].values():
         result["stages"] = {pass_name: by_stage(rows) for pass_name, rows in result["kernels"].items()}
         known = bool(row["work"])
         result["rooflines"] = rooflines(result["kernels"][WHOLE], row["work"], ceilings) if known else []
-        if row["goals"] and name == "luxel" and GOALS_ON in gpu:
-            inference, both = (result["times"][p]["median"] for p in PROFILED)
-            row["goals_met"] = [inference <= row["goals"][0], both <= row["goals"][1]]
+    ours = [r for r in row["results"].values() if r["backend"] == "luxel" and r["ranked"]]
+    if row["goals"] and ours and GOALS_ON in gpu:
+        found = [min(result["times"][name]["median"] for result in ours) for name in PROFILED]
+        row["goals_met"] = [ms <= goal for ms, goal in zip(found, row["goals"], strict=True)]
     if gaussians.device.type == "cuda":
         row["gpu_state"] = gpu_state(gaussians.device)
 
