@@ -35,7 +35,8 @@ class Frame:
         splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled; None
             from backends that do not keep them.
         tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
-        instances: (tile, splat) pairs that the frame asks for, all cameras together, int64 [1].
+        totals: splats that touch a tile, and (tile, splat) pairs that the frame asks for, all cameras together,
+            int64 [2].
         overflow: 1 where `max_instances` was too small and parts are missing, int32 [1].
     """
 
@@ -48,8 +49,18 @@ class Frame:
     count: Tensor | None
     splats: Tensor | None
     tile_counts: Tensor
-    instances: Tensor
+    totals: Tensor
     overflow: Tensor
+
+    @property
+    def visible(self) -> Tensor:
+        """Splats that touch a tile, all cameras together, int64 [1]."""
+        return self.totals[:1]
+
+    @property
+    def instances(self) -> Tensor:
+        """(tile, splat) pairs that the frame asks for, all cameras together, int64 [1]."""
+        return self.totals[1:]
 
 
 @dataclass
@@ -114,6 +125,7 @@ def rasterize(
     absolute_gradients: bool = False,
     deterministic: bool = False,
     max_instances: int | None = None,
+    max_visible: int | None = None,
 ) -> Frame:
     """Draws Gaussians as a camera, or a batch of cameras, sees them.
 
@@ -135,6 +147,8 @@ def rasterize(
             CPU they always are.
         max_instances: room for (tile, splat) pairs. None takes as much as is needed, for which the host waits
             for the device; with a number nothing waits, and ``Frame.overflow`` tells whether it sufficed.
+        max_visible: with ``max_instances``, room for visible splats, which saves time where few are visible; where
+            ``Frame.visible`` is larger, the frame is not to be used. None: room for all.
 
     Returns:
         Frame, with a leading C where ``camera`` is a batch.
@@ -200,7 +214,7 @@ def rasterize(
             count=count,
             splats=splats,
             tile_counts=tile_counts,
-            instances=totals[1:],
+            totals=totals,
             overflow=overflow,
         )
 
@@ -209,7 +223,7 @@ def rasterize(
             draw, totals, (device, *tile_counts.shape, camera.width, camera.height)
         )
     else:
-        frame = draw(visible.shape[0], max_instances)
+        frame = draw(min(max_visible or visible.shape[0], visible.shape[0]), max_instances)
     return _first(frame) if single else frame
 
 

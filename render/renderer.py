@@ -13,7 +13,7 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import Frame, rasterize
 from luxel.render.replay import Replay
 
-MARGIN = 1.3  # room for (tile, splat) pairs, relative to the largest number that was needed
+MARGIN = 1.3  # room for visible splats and for (tile, splat) pairs, relative to what was needed
 SPARE = 1 << 14
 
 
@@ -32,7 +32,7 @@ class Renderer:
     def __init__(self, gaussians: Gaussians, **options: Any) -> None:
         self.gaussians, self._options = gaussians.detach(), options
         self._replay: Replay[tuple[Frame, tuple[Tensor, ...]]] = Replay(gaussians.device)
-        self._room: int | None = None
+        self._room: tuple[int, int] | None = None  # visible splats, (tile, splat) pairs
         self._camera: Camera | None = None
         self._g_rgb: Tensor | None = None
 
@@ -66,17 +66,16 @@ class Renderer:
         held = self._hold(camera, g_rgb)
         if self._room is None:
             with torch.no_grad():
-                needed = int(rasterize(self.gaussians, held, max_instances=1).instances)
-            self._room = int(MARGIN * needed) + SPARE
+                self._room = _with_margin(*rasterize(self.gaussians, held, max_instances=1).totals.tolist())
         while True:
             epoch = (held.width, held.height, held.near, held.far, self._room)
             found = self._replay.run(
                 epoch, g_rgb is not None, lambda: self._draw(held, self._g_rgb, self._room, g_rgb is None)
             )
-            needed = int(found[0].instances)
-            if needed <= self._room:
+            needed = found[0].totals.tolist()
+            if all(n <= room for n, room in zip(needed, self._room, strict=True)):
                 return found
-            self._room = int(MARGIN * needed) + SPARE
+            self._room = _with_margin(*needed)
 
     def _hold(self, camera: Camera, g_rgb: Tensor | None) -> Camera:
         """Puts what differs from frame to frame where the captured work reads it."""
@@ -101,15 +100,26 @@ class Renderer:
         return kept
 
     def _draw(
-        self, camera: Camera, g_rgb: Tensor | None, room: int | None, forward_only: bool = False
+        self,
+        camera: Camera,
+        g_rgb: Tensor | None,
+        room: tuple[int, int] | None,
+        forward_only: bool = False,
     ) -> tuple[Frame, tuple[Tensor, ...]]:
+        options = self._options
+        if room is not None:
+            options = {**options, "max_visible": room[0], "max_instances": room[1]}
         if g_rgb is None or forward_only:
             with torch.no_grad():
-                return rasterize(self.gaussians, camera, max_instances=room, **self._options), ()
+                return rasterize(self.gaussians, camera, **options), ()
         leaves = self.gaussians.detach().requires_grad_()
-        frame = rasterize(leaves, camera, max_instances=room, **self._options)
+        frame = rasterize(leaves, camera, **options)
         gradients = torch.autograd.grad(frame.rgb, tuple(leaves.tensors().values()), g_rgb)
         for name, value in vars(frame).items():
             if isinstance(value, Tensor):
                 setattr(frame, name, value.detach())
         return frame, gradients
+
+
+def _with_margin(visible: int, pairs: int) -> tuple[int, int]:
+    return int(MARGIN * visible) + SPARE, int(MARGIN * pairs) + SPARE

@@ -176,6 +176,7 @@ def rasterize_activated(
     )
     if statistics is not None and meta["means2d"].requires_grad:
         _count_in_backward(statistics, meta, camera.width, camera.height, absolute_gradients)
+    pairs = meta["flatten_ids"].shape[0]
     return Frame(
         rgb=one(image[..., :3] if depth else image),
         alpha=one(alpha[..., 0]),
@@ -186,7 +187,7 @@ def rasterize_activated(
         count=None,
         splats=None,
         tile_counts=meta["tiles_per_gauss"],
-        instances=torch.full((1,), meta["flatten_ids"].shape[0], dtype=torch.int64, device=alpha.device),
+        totals=torch.stack([(meta["tiles_per_gauss"] > 0).sum(), alpha.new_tensor(pairs, dtype=torch.int64)]),
         overflow=torch.zeros(1, dtype=torch.int32, device=alpha.device),
     )
 
@@ -265,6 +266,6 @@ def _nothing(
         count=None,
         splats=None,
         tile_counts=torch.zeros(cameras, 0, dtype=torch.int32, device=like.device),
-        instances=torch.zeros(1, dtype=torch.int64, device=like.device),
+        totals=torch.zeros(2, dtype=torch.int64, device=like.device),
         overflow=torch.zeros(1, dtype=torch.int32, device=like.device),
     )
