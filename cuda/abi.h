@@ -128,10 +128,10 @@ typedef struct luxel_bin_splats_args {
   int32_t* instances;         /* out [capacity] */
   int32_t* ranges;            /* out [C*T,2] */
   int32_t* overflow;          /* out [1] */
-  int32_t* plan;              /* out [4*C*T + 2*(capacity/LUXEL_PIECE)] optional, for blend_gaussians on the GPU: tiles by
+  int32_t* plan;              /* out [4*C*T + 2*(capacity/LUXEL_PIECE) + 1] optional, for blend_gaussians on the GPU: tiles by
                                  length of list, longest first [C*T]; ends of pieces before each tile, not counting
                                  the last of a list [C*T]; of each piece its tile and its number within the tile's
-                                 list, -1 where there are no more [rest,2] */
+                                 list, -1 where there are no more [rest,2]; how many of the first tiles have long lists [1] */
   void* workspace;            /* luxel_bin_splats_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_bin_splats_args;

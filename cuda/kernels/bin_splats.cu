@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads)
     bool mine = false;
     if (i < seen) {
       const int32_t id = sorted[i];
-      const int64_t end = ends[i], start = end - args.tile_counts[id];
+      const int64_t end = ends[i], start = i > 0 ? ends[i - 1] : 0;
       mine = start < window_end;
       if (mine) {
         int end_row;

@@ -32,15 +32,20 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
   if (threadIdx.x < D) atomicAdd(out<float>(args.g_background) + D * camera + threadIdx.x, sums[threadIdx.x]);
 }
 
-template <typename Policy, int D> void forward(const luxel_blend_args& args) {
+template <typename Policy, int D, int R> void forward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
-  constexpr int R = kForwardPixels;
-  const int32_t tiles = tiles_of(args);
-  const unsigned blocks = static_cast<unsigned>(tiles + smaller(kLongTiles, tiles) * kLongBlocks);
+  const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (LongShape<R>::kBlocks - 1));
   if (args.median_depth)
     blend_fwd_kernel<Policy, D, true, R><<<blocks, Shape<R>::kThreads, 0, stream>>>(args);
   else
     blend_fwd_kernel<Policy, D, false, R><<<blocks, Shape<R>::kThreads, 0, stream>>>(args);
+}
+
+template <typename Policy, int D> void forward(const luxel_blend_args& args) {
+  if (args.capacity > static_cast<int64_t>(kLongMean) * tiles_of(args))
+    forward<Policy, D, 1>(args);
+  else
+    forward<Policy, D, 2>(args);
 }
 
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {

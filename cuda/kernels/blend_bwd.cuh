@@ -45,7 +45,7 @@ __device__ __forceinline__ float reciprocal(float x) {
 }
 
 template <typename Policy, int D, bool kAbsolute, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, LUXEL_BWD_BLOCKS) blend_bwd_kernel(const luxel_blend_args args) {
+__global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks(D)) blend_bwd_kernel(const luxel_blend_args args) {
   using Sums = typename Policy::template Sums<kAbsolute>;
   constexpr int kNumbers = Sums::kCount + D;
   __shared__ struct : Batch<Policy, D, kBatch> {

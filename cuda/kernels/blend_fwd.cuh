@@ -9,7 +9,7 @@ namespace luxel {
 namespace {
 
 // The places in shared memory of the splats of the batch that can reach the pixels of this warp, in order; filled up to a
-// multiple of kAhead with one that reaches none.
+// multiple of kMostAhead with one that reaches none.
 template <typename Policy, int D>
 __device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch + 1>& batch, int warp, int lane, uint32_t* list) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
@@ -22,19 +22,20 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch + 1>& b
     if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = entries + (group + lane) * kBytes;
     count += __popc(bits);
   }
-  if (lane < kAhead) list[count + lane] = entries + kBatch * kBytes;
+  if (lane < kMostAhead) list[count + lane] = entries + kBatch * kBytes;
   __syncwarp();
   return count;
 }
 
 template <typename Policy, int D, int R> struct ForwardShared {
   Batch<Policy, D, kBatch + 1> batch;
-  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch + kAhead];
+  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch + kMostAhead];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
   constexpr uint32_t kNone = ~0u;
+  constexpr int kAhead = ahead(R);
   auto& batch = shared.batch;
   const Place<R> at(args, tile);
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
@@ -52,24 +53,25 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
   uint32_t* list = shared.lists[at.warp];
   if (threadIdx.x == 0) batch.entries[kBatch] = nowhere<Policy, D>();
   int32_t next[R];
-  const auto next_ids = [&](int32_t start) {
+  Fetched<D> splat[R];
+  const auto fetch_batch = [&](int32_t start) {
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Shape<R>::kThreads;
       next[r] = instance < end ? args.instances[instance] : -1;
+      if (fetches_early(R)) fetch_splat(args, splat[r], next[r]);
     }
   };
-  next_ids(begin);
+  fetch_batch(begin);
   for (int32_t start = begin; start < end; start += kBatch) {
     if (!__syncthreads_or(alive())) break;
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-      Fetched<D> splat;
-      fetch_splat(args, splat, next[r]);
-      store_splat<R>(batch, threadIdx.x + r * Shape<R>::kThreads, splat, next[r], at.x0, at.y0);
+      if (!fetches_early(R)) fetch_splat(args, splat[r], next[r]);
+      store_splat<R>(batch, threadIdx.x + r * Shape<R>::kThreads, splat[r], next[r], at.x0, at.y0);
     }
     __syncthreads();
-    next_ids(start + kBatch);  // arrive while this batch is blended
+    fetch_batch(start + kBatch);  // arrives while this batch is blended
     const int count = list_splats<Policy, D>(batch, at.warp, at.lane, list);
     uint32_t last_place[R];
 #pragma unroll
@@ -120,23 +122,30 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     if (at.inside(r)) pixels[r].store(args, at.camera, at.pixel_at(r));
 }
 
+// A launch cannot know how many lists are long: it has blocks for as many as there can be.
+LUXEL_HD int32_t most_long_tiles(const luxel_blend_args& args) {
+  return static_cast<int32_t>(smaller<int64_t>(smaller(kLongTiles, tiles_of(args)), args.capacity / kLong));
+}
+
 // The first blocks take the long lists, the others a tile each.
 template <typename Policy, int D, bool kMedian, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, D <= 4 ? kForwardBlocks : 1) blend_fwd_kernel(const luxel_blend_args args) {
+__global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks(R, D)) blend_fwd_kernel(const luxel_blend_args args) {
   union Shared {
     ForwardShared<Policy, D, R> usual;
     LongShared<Policy, D> lengthy;
     __device__ Shared() {}
   };
   __shared__ Shared shared;
-  const int long_tiles = min(kLongTiles, tiles_of(args)), long_blocks = long_tiles * kLongBlocks;
-  const bool long_block = blockIdx.x < long_blocks;
-  const int order = long_block ? blockIdx.x / kLongBlocks : blockIdx.x - long_blocks;
-  const int tile = args.plan[order];
-  const bool long_tile = order < long_tiles && args.ranges[2 * tile + 1] - args.ranges[2 * tile] > kLong;
-  if (long_block != long_tile) return;
+  constexpr int kBlocks = LongShape<R>::kBlocks;
+  const int tiles = tiles_of(args), found = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / LUXEL_PIECE)];
+  const int long_tiles = max(0, min(found, most_long_tiles(args))), long_blocks = long_tiles * kBlocks;
+  const int block = static_cast<int>(blockIdx.x);
+  const bool long_block = block < long_blocks;
+  const int place = long_block ? block / kBlocks : long_tiles + block - long_blocks;
+  if (place >= tiles) return;
+  const int tile = args.plan[place];
   if (long_block)
-    blend_long<Policy, D, kMedian>(args, shared.lengthy, tile, blockIdx.x % kLongBlocks);
+    blend_long<Policy, D, kMedian, R>(args, shared.lengthy, tile, block % kBlocks);
   else
     blend_tile<Policy, D, kMedian, R>(args, shared.usual, tile);
 }

@@ -1,12 +1,20 @@
 // The longest lists in the forward pass: there one thread's chain of splats, not the amount of work, is what takes the
-// time. Eight lanes share a pixel, each takes every eighth splat; a scan over them gives each its transmittance. A block
-// has 4x4 pixels, so that sixteen of them share a tile.
+// time. Eight lanes share a pixel, each takes every eighth splat; a scan over them gives each its transmittance. Several
+// blocks share a tile.
 #pragma once
 
 #include "blend_tile.cuh"
 
 namespace luxel {
 namespace {
+
+// Predicated instructions where the compiler would choose a branch, or a select besides.
+__device__ __forceinline__ void fma_where(bool condition, float& sum, float a, float b) {
+  asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p fma.rn.f32 %0, %2, %3, %0; }" : "+f"(sum) : "r"(static_cast<int>(condition)), "f"(a), "f"(b));
+}
+__device__ __forceinline__ void count_where(bool condition, int32_t& count) {
+  asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p add.s32 %0, %0, 1; }" : "+r"(count) : "r"(static_cast<int>(condition)));
+}
 
 // The visitor: what a pixel gathers of the primitives that contribute to it, nearest first. D channels of values, how
 // many they were and, if kMedian, the depth at which T falls to 1/2. T is negative once the pixel has ended.
@@ -16,11 +24,11 @@ template <int D, bool kMedian> struct Gathered {
 
   // No branch here: the inner loop has none.
   __device__ __forceinline__ void add(bool counts, float alpha, const float* value, float before, float after, float depth) {
-    const float weight = counts ? alpha * before : 0.0f;
+    const float weight = alpha * before;
 #pragma unroll
-    for (int d = 0; d < D; ++d) sums[d] = fmaf(weight, value[d], sums[d]);
+    for (int d = 0; d < D; ++d) fma_where(counts, sums[d], weight, value[d]);
     if (kMedian) median = counts && before > 0.5f && after <= 0.5f ? depth : median;
-    seen += counts;
+    count_where(counts, seen);
   }
   __device__ __forceinline__ bool visit(bool hit, float alpha, const float* value, float depth) {
     const float after = fmaf(-alpha, transmittance, transmittance);
@@ -55,11 +63,13 @@ template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> no
 }
 
 constexpr int kLongLanes = 8;  // of a pixel
-constexpr int kLongSide = 4;   // of a block's square of pixels
-constexpr int kLongThreads = kLongSide * kLongSide * kLongLanes;
-constexpr int kLongBlocks = kPixels / (kLongSide * kLongSide);  // of a tile
 
-static_assert(kLongThreads == Shape<kForwardPixels>::kThreads, "one launch has both kinds of blocks");
+// Pixels of a block that is launched among those of R pixels per thread.
+template <int R> struct LongShape {
+  static constexpr int kThreads = Shape<R>::kThreads;
+  static constexpr int kH = 4, kW = kThreads / kLongLanes / kH;
+  static constexpr int kBlocks = kPixels / (kW * kH);  // of a tile
+};
 
 template <typename Policy, int D> struct LongShared {
   Entry<Policy, D> entries[kBatch + kLongLanes];  // those that can reach the block's pixels
@@ -67,13 +77,13 @@ template <typename Policy, int D> struct LongShared {
   unsigned reaching[kBatch / 32];
 };
 
-template <typename Policy, int D, bool kMedian>
+template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongShared<Policy, D>& shared, int tile, int part) {
-  constexpr int kLoads = kBatch / kLongThreads;
+  constexpr int kThreads = LongShape<R>::kThreads, kW = LongShape<R>::kW, kH = LongShape<R>::kH, kLoads = kBatch / kThreads;
   const Place<1> of_tile(args, tile);
   const int lane = threadIdx.x & 31, sub = threadIdx.x % kLongLanes, mine = threadIdx.x / kLongLanes;
-  const int x0 = of_tile.x0 + part % (LUXEL_TILE / kLongSide) * kLongSide, y0 = of_tile.y0 + part / (LUXEL_TILE / kLongSide) * kLongSide;
-  const int x = x0 + mine % kLongSide, y = y0 + mine / kLongSide;
+  const int x0 = of_tile.x0 + part % (LUXEL_TILE / kW) * kW, y0 = of_tile.y0 + part / (LUXEL_TILE / kW) * kH;
+  const int x = x0 + mine % kW, y = y0 + mine / kW;
   const bool inside = x < args.width && y < args.height;
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
   const float px = static_cast<float>(x) + 0.5f, py = static_cast<float>(y) + 0.5f;
@@ -89,7 +99,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
   const auto fetch = [&](int32_t start) {
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
-      const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + k * kLongThreads;
+      const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + k * kThreads;
       id[k] = instance < end ? args.instances[instance] : -1;
       fetch_splat(args, splat[k], id[k]);
     }
@@ -101,10 +111,11 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
       float left, right;
-      const float top = static_cast<float>(y0) + 0.5f, first = static_cast<float>(x0) + 0.5f, side = kLongSide - 1;
-      reaches[k] = id[k] >= 0 && Policy::Bounds::of(splat[k].row).band(top, top + side, left, right) && right >= first && left <= first + side;
+      const float top = static_cast<float>(y0) + 0.5f, first = static_cast<float>(x0) + 0.5f;
+      reaches[k] = id[k] >= 0 && Policy::Bounds::of(splat[k].row).band(top, top + (kH - 1), left, right) && right >= first &&
+                   left <= first + (kW - 1);
       const unsigned bits = __ballot_sync(kAll, reaches[k]);
-      if (lane == 0) shared.reaching[(threadIdx.x + k * kLongThreads) / 32] = bits;
+      if (lane == 0) shared.reaching[(threadIdx.x + k * kThreads) / 32] = bits;
     }
     __syncthreads();
     int count = 0;
@@ -113,7 +124,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       const unsigned bits = shared.reaching[word];
 #pragma unroll
       for (int k = 0; k < kLoads; ++k) {
-        const int slot = threadIdx.x + k * kLongThreads;
+        const int slot = threadIdx.x + k * kThreads;
         if (slot / 32 != word || !reaches[k]) continue;
         const int place = count + __popc(bits & ((1u << lane) - 1));
         shared.entries[place] = entry_of<Policy>(splat[k]);

@@ -6,38 +6,27 @@
 #include "../math/splat.h"
 #include "error.h"
 #include "project_gaussians.h"
+#include "tile_plan.cuh"
 
 namespace luxel {
 namespace {
 
 // Tunables of this kernel family.
-#ifndef LUXEL_FWD_PIXELS
-#define LUXEL_FWD_PIXELS 2
-#endif
-#ifndef LUXEL_FWD_BLOCKS
-#define LUXEL_FWD_BLOCKS 8
-#endif
-#ifndef LUXEL_FWD_AHEAD
-#define LUXEL_FWD_AHEAD 4
-#endif
-#ifndef LUXEL_LONG
-#define LUXEL_LONG 1024
-#endif
-#ifndef LUXEL_LONG_TILES
-#define LUXEL_LONG_TILES 64
-#endif
-#ifndef LUXEL_BWD_PIXELS
-#define LUXEL_BWD_PIXELS 4
-#endif
-#ifndef LUXEL_BWD_BLOCKS
-#define LUXEL_BWD_BLOCKS 1
-#endif
-constexpr int kForwardPixels = LUXEL_FWD_PIXELS;   // of a thread, which share its reading of a splat
-constexpr int kForwardBlocks = LUXEL_FWD_BLOCKS;   // of a multiprocessor, for few channels
-constexpr int kAhead = LUXEL_FWD_AHEAD;            // splats whose alpha is computed at once, ahead of blending them one by one
-constexpr int kLong = LUXEL_LONG;                  // lists longer than this are walked by eight lanes per pixel,
-constexpr int kLongTiles = LUXEL_LONG_TILES;       // but at most as many tiles
-constexpr int kBackwardPixels = LUXEL_BWD_PIXELS;  // of a thread, which share its part of a reduction over the warp
+//
+// Two pixels per thread share the reading of a splat, which bounds the forward pass where lists are short; where they are
+// long, one warp's chain of splats does, and a thread has one pixel. Which of the two is chosen by the mean list that there
+// is room for.
+constexpr int kLongMean = 300;
+// Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
+// at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended.
+constexpr int forward_blocks(int pixels, int channels) { return channels > 4 ? 1 : 4 * pixels; }
+constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
+constexpr bool fetches_early(int pixels) { return pixels == 1; }
+constexpr int kMostAhead = 8;
+constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
+// Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
+constexpr int kBackwardPixels = 4;
+constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : 18; }
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
 constexpr int kBatch = LUXEL_PIECE;
 

@@ -14,6 +14,13 @@ namespace {
 constexpr int kRangeTiles = 255;   // tiles of a block; thread 255 finds where the last of them ends
 constexpr int kPlanThreads = 256;
 constexpr int kLengthClasses = 64;
+// A list is long for the forward pass if it is longer than this part of all lists together, roughly what a multiprocessor
+// gets through beside its other blocks while the whole image is drawn, and than kLong anyway.
+constexpr int kLong = 1024;
+#ifndef LUXEL_SHARE
+#define LUXEL_SHARE 800
+#endif
+constexpr int kLongShare = LUXEL_SHARE;
 
 struct PlanCounters {
   int tiles[kLengthClasses];   // of each class of lengths
@@ -90,6 +97,12 @@ __global__ void __launch_bounds__(kPlanThreads)
     order[places[length_index] + rank] = tile;
     interior[tile] = base.y + offset.y;
     for (int k = 0; k < count; ++k) pieces[base.x + offset.x + k] = make_int2(tile, k);
+  }
+  if (tile == 0) {
+    const int least = larger(kLong, ranges[2 * static_cast<int64_t>(tiles) - 1] / kLongShare);
+    int long_tiles = 0;  // classes are rough, and so is this
+    for (int k = 0; k <= length_class(least); ++k) long_tiles += counters->tiles[k];
+    plan[4 * static_cast<int64_t>(tiles) + 2 * (capacity / LUXEL_PIECE)] = long_tiles;
   }
   // No pieces beyond the last.
   for (int64_t k = counters->pieces + static_cast<int64_t>(tile); k < tiles + capacity / LUXEL_PIECE;

@@ -130,13 +130,13 @@ template <typename T> struct SplatEllipse {
     e.b = splat[5];
     e.det = larger(difference_of_products(a, c, e.b, e.b), T(1e-12) * a * c);
     // A hair wider than exact, so that rounding never drops a tile whose pixels pass the test on alpha.
-    const T reach = 2 * log_of(T(255) * splat[2]) * T(1.0001) + T(1e-5);
-    const T scale = reach / e.det;
-    e.extent_x = root(scale * c);
-    e.extent_y = root(scale * a);
-    e.dy_extreme = e.b * e.extent_x / c;
+    const T reach = 2 * near_log(T(255) * splat[2]) * T(1.0001) + T(1e-5);
+    const T scale = reach * near_inverse(e.det);
+    e.extent_x = near_root(scale * c);
+    e.extent_y = near_root(scale * a);
+    e.dy_extreme = e.b * e.extent_x * near_inverse(c);
     e.reach_a = reach * a;
-    e.inverse_a = T(1) / a;
+    e.inverse_a = near_inverse(a);
     return e;
   }
 
@@ -145,27 +145,37 @@ template <typename T> struct SplatEllipse {
     const T d0 = larger(y0 - y, -extent_y), d1 = smaller(y1 - y, extent_y);
     if (!(d0 <= d1)) return false;
     const T dy_left = between(dy_extreme, d0, d1), dy_right = between(-dy_extreme, d0, d1);
-    const T half_left = root_of_band(reach_a - det * dy_left * dy_left);
-    const T half_right = root_of_band(reach_a - det * dy_right * dy_right);
+    const T half_left = near_root(larger(reach_a - det * dy_left * dy_left, T(0)));
+    const T half_right = near_root(larger(reach_a - det * dy_right * dy_right, T(0)));
     left = x + (-b * dy_left - half_left) * inverse_a;
     right = x + (-b * dy_right + half_right) * inverse_a;
     return true;
   }
 
  private:
-  // Where NaN need not survive and the last bit is within the hair above, the GPU has one instruction each.
+  // Within the hair above the last bit does not matter: the GPU has one instruction for each of these.
   static LUXEL_HD double between(double v, double lo, double hi) { return clamp(v, lo, hi); }
-  static LUXEL_HD double root_of_band(double v) { return root(larger(v, 0.0)); }
+  static LUXEL_HD double near_root(double v) { return root(v); }
+  static LUXEL_HD double near_inverse(double v) { return 1.0 / v; }
+  static LUXEL_HD double near_log(double v) { return log_of(v); }
 #if defined(__CUDA_ARCH__)
   static LUXEL_HD float between(float v, float lo, float hi) { return fminf(fmaxf(v, lo), hi); }
-  static LUXEL_HD float root_of_band(float v) {
+  static LUXEL_HD float near_root(float v) {
     float y;
-    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaxf(v, 0.0f)));
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
     return y;
   }
+  static LUXEL_HD float near_inverse(float v) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
+    return y;
+  }
+  static LUXEL_HD float near_log(float v) { return 0.69314718f * log2_of(v); }
 #else
   static LUXEL_HD float between(float v, float lo, float hi) { return clamp(v, lo, hi); }
-  static LUXEL_HD float root_of_band(float v) { return root(larger(v, 0.0f)); }
+  static LUXEL_HD float near_root(float v) { return root(v); }
+  static LUXEL_HD float near_inverse(float v) { return 1.0f / v; }
+  static LUXEL_HD float near_log(float v) { return log_of(v); }
 #endif
 };
 
