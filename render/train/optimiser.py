@@ -157,8 +157,8 @@ def _each(state: State, function: Callable[[Tensor], Tensor]) -> State:
 
 
 def _rows_for(count: int, device: torch.device) -> int:
-    """Rows that are kept for a number of elements: on a GPU up to an eighth more, so that the number may grow."""
+    """Rows that are kept for a number of elements: on a GPU some more, so that the number may grow."""
     if device.type != "cuda":
         return count
-    step = max(1024, 1 << max(0, count.bit_length() - 4))
+    step = max(1024, 1 << max(0, count.bit_length() - 3))
     return -(-(count + step // 2) // step) * step
