@@ -84,7 +84,7 @@ class Optimiser:
         moments."""
         if index.dtype == torch.bool:
             index = index.nonzero()[:, 0]  # once, not once per tensor
-        self._take([_each(self._live(i), lambda t: t[index]) for i in range(3)])
+        self._take([_each(self._live(i), lambda t: t.index_select(0, index)) for i in range(3)])
 
     def append(self, more: Gaussians) -> None:
         """Adds elements at the end; their moments are 0."""
@@ -92,8 +92,10 @@ class Optimiser:
         count = self.count + more.count
         if self.capacity >= count:
             for name, tensor in added.items():
-                for state, rows in zip(self._state, (tensor, 0, 0), strict=True):
-                    state[name][self.count : count] = rows
+                params, *moments = (state[name][self.count : count] for state in self._state)
+                params.copy_(tensor)
+                for rows in moments:
+                    rows.zero_()
             self.count = count
             return
         parts = [added, *(_each(added, torch.zeros_like) for _ in range(2))]
@@ -107,7 +109,7 @@ class Optimiser:
         """Sets the moments of the elements at ``index`` to 0: what they tracked has been replaced."""
         for moments in self._state[1:]:
             for tensor in moments.values():
-                tensor[index] = 0
+                tensor.index_fill_(0, index, 0)  # an assignment would send the 0 from the host
 
     def zero_parameter(self, name: str) -> None:
         """Sets the moments of one parameter of all elements to 0."""
@@ -144,11 +146,11 @@ class Optimiser:
             self.count = 0
         for kept, rows in zip(self._state, states, strict=True):
             for name, tensor in kept.items():
-                tensor[:count] = rows[name]
+                tensor[:count].copy_(rows[name])
                 if count < self.count:
-                    tensor[count : self.count] = 0
+                    tensor[count : self.count].zero_()
         if count < self.count:
-            self._state[0]["opacity_logits"][count : self.count] = -math.inf
+            self._state[0]["opacity_logits"][count : self.count].fill_(-math.inf)
         self.count = count
 
 

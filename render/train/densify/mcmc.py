@@ -107,7 +107,7 @@ class McmcStrategy:
         source = _draw(torch.where(alive, gaussians.opacities, 0.0), dead.numel(), generator)
         self._share(gaussians, source)
         for tensor in gaussians.tensors().values():
-            tensor[dead] = tensor[source]
+            tensor.index_copy_(0, dead, tensor.index_select(0, source))
         optimiser.zero(torch.cat([source, dead]))
         return dead.numel()
 
@@ -128,8 +128,9 @@ class McmcStrategy:
         before."""
         copies = torch.bincount(source, minlength=gaussians.count)[source] + 1
         opacity, factor = shared_appearance(gaussians.opacities[source], copies)
-        gaussians.opacity_logits[source] = logit(opacity.clamp_min(self.min_opacity))
-        gaussians.log_scales[source] = gaussians.log_scales[source] + factor.log()[:, None]
+        gaussians.opacity_logits.index_copy_(0, source, logit(opacity.clamp_min(self.min_opacity)))
+        grown = gaussians.log_scales.index_select(0, source) + factor.log()[:, None]
+        gaussians.log_scales.index_copy_(0, source, grown)
 
 
 def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
