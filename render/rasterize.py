@@ -164,6 +164,7 @@ def rasterize(
         with_normals=normals,
         statistics=None if statistics is None else statistics.data,
     )
+
     def draw(visible_capacity: int, capacity: int) -> Frame:
         instances, ranges, overflow, plan = bin_splats(
             splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
@@ -203,7 +204,9 @@ def rasterize(
         )
 
     if max_instances is None:
-        frame = _draw_with_enough_room(draw, totals, (device, *tile_counts.shape, camera.width, camera.height))
+        frame = _draw_with_enough_room(
+            draw, totals, (device, *tile_counts.shape, camera.width, camera.height)
+        )
     else:
         frame = draw(visible.shape[0], max_instances)
     return _first(frame) if single else frame
@@ -212,9 +215,7 @@ def rasterize(
 _ROOM: dict[tuple[Any, ...], tuple[int, int]] = {}  # visible splats, instances: by kind of frame
 
 
-def _draw_with_enough_room(
-    draw: Callable[[int, int], Frame], totals: Tensor, kind: tuple[Any, ...]
-) -> Frame:
+def _draw_with_enough_room(draw: Callable[[int, int], Frame], totals: Tensor, kind: tuple[Any, ...]) -> Frame:
     """Draws with the room that earlier frames of this kind needed, looking only afterwards whether it sufficed.
 
     So the device does not stand idle while the host waits for the exact numbers; the first frame of a kind, and
@@ -236,9 +237,11 @@ def _draw_with_enough_room(
     if totals.is_cuda and not torch.compiler.is_compiling():
         if len(_ROOM) >= 64:  # counts change while a scene grows
             _ROOM.clear()
-        room = room or (0, 0)
         # A quarter more than needed; falling slowly, as views take turns.
-        _ROOM[kind] = tuple(max(n + n // 4 + PIECE, r - r // 16) for n, r in zip(needed, room, strict=True))  # pyright: ignore[reportArgumentType]
+        seen, instances = (
+            max(n + n // 4 + PIECE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
+        )
+        _ROOM[kind] = seen, instances
     return frame
 
 
