@@ -252,9 +252,11 @@ def _draw_with_enough_room(draw: Callable[[int, int], Frame], totals: Tensor, ki
     if totals.is_cuda and not torch.compiler.is_compiling():
         if len(_ROOM) >= 64:  # counts change while a scene grows
             _ROOM.clear()
-        room = room or (0, 0)
         # A quarter more than needed; falling slowly, as views take turns.
-        _ROOM[kind] = tuple(max(n + n // 4 + PIECE, r - r // 16) for n, r in zip(needed, room, strict=True))  # pyright: ignore[reportArgumentType]
+        seen, instances = (
+            max(n + n // 4 + PIECE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
+        )
+        _ROOM[kind] = seen, instances
     return frame
 
 

@@ -17,10 +17,7 @@ constexpr int kLengthClasses = 64;
 // A list is long for the forward pass if it is longer than this part of all lists together, roughly what a multiprocessor
 // gets through beside its other blocks while the whole image is drawn, and than kLong anyway.
 constexpr int kLong = 1024;
-#ifndef LUXEL_SHARE
-#define LUXEL_SHARE 800
-#endif
-constexpr int kLongShare = LUXEL_SHARE;
+constexpr int kLongShare = 400;
 
 struct PlanCounters {
   int tiles[kLengthClasses];   // of each class of lengths

@@ -23,7 +23,9 @@ def tile_grid(width: int, height: int) -> tuple[int, int]:
 
 
 def _plan(splats: Tensor, tiles: int, capacity: int) -> Tensor:
-    return splats.new_empty(4 * tiles + 2 * (capacity // PIECE) + 1 if splats.is_cuda else 0, dtype=torch.int32)
+    return splats.new_empty(
+        4 * tiles + 2 * (capacity // PIECE) + 1 if splats.is_cuda else 0, dtype=torch.int32
+    )
 
 
 def _run(

@@ -41,6 +41,7 @@ def _register_autograd(name: str, backward: Callable[..., Any], setup_context: C
     one of ours, more than its kernels may take.
     """
     operation = getattr(torch.ops.luxel, name).default
+    assert not any(argument.has_default_value() for argument in operation._schema.arguments), name
 
     def run(keyset: Any, args: tuple[Any, ...]) -> Any:
         with torch._C._AutoDispatchBelowAutograd():

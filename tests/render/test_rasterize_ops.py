@@ -223,6 +223,16 @@ def test_too_little_room_is_told_and_harmless(scene):
         assert all(gradient.isfinite().all() for gradient in gradients)
 
 
+def test_room_follows_what_frames_need(scene):
+    """Each frame is drawn with the room that those before it needed; one that needs more is drawn again."""
+    gaussians, cameras = scene
+    gaussians = gaussians.detach()
+    for growth in (-2.0, 1.0, -2.0):
+        grown = replace(gaussians, log_scales=gaussians.log_scales + growth)
+        frame, plenty = rasterize(grown, cameras), rasterize(grown, cameras, max_instances=100_000)
+        assert frame.overflow.item() == 0 and torch.equal(frame.rgb, plenty.rgb)
+
+
 def test_wrong_channel_counts_and_types_are_named(scene):
     gaussians, cameras = scene
     (splats, *_), (instances, ranges, _, plan) = stages(*scene)
