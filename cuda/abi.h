@@ -59,8 +59,8 @@ typedef struct luxel_project_gaussians_args {
   float near_plane;
   float far_plane;
   float dilation;             /* px^2 added to the diagonal of the 2D covariance */
-  void* splats;               /* fwd out, bwd in  real [C,N,8] */
-  void* values;               /* fwd out, bwd in  real [C,N,D] */
+  void* splats;               /* fwd out  real [C,N,8]; on the GPU 16-byte aligned, as g_splats and statistics */
+  void* values;               /* fwd out  real [C,N,D] */
   int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
   int32_t* visible;           /* fwd out  [C*N] indices c*N+n of visible splats, ascending, the first totals[0] of them */
   int64_t* totals;            /* fwd out  [2] visible splats, tile instances; zeroed by the caller */

@@ -13,12 +13,11 @@ namespace {
 
 template <typename T>
 int project_one(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int camera, int64_t n) {
-  Vec3<T> mean, normal = {};
-  Splat<T> s;
-  const int tiles = project_geometry(args, cam, n, mean, s, normal);
-  if (tiles == 0) return 0;
-  const T* rest = in<T>(args.sh_rest) + 3 * n * args.sh_stride;
-  return store_splat(args, cam, camera, n, mean, s, normal, rest) ? tiles : 0;
+  Projected<T> projected = {};
+  const GaussianRow<T> row = row_of<T>(args, n);
+  if (!project_geometry(args, cam, row, projected)) return 0;
+  const int tiles = count_tiles(args, projected.splat);
+  return tiles > 0 && store_splat(args, cam, camera, n, row, projected) ? tiles : 0;
 }
 
 template <typename T> void forward(const luxel_project_gaussians_args& args) {
@@ -96,16 +95,18 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
       T* statistics = args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr;
       bool seen = false;
       for (int camera = 0; camera < args.cameras; ++camera) {
-        if (args.tile_counts[static_cast<int64_t>(camera) * args.count + n] == 0) continue;
+        const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+        if (args.tile_counts[index] == 0) continue;
         seen = true;
         Pose& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
         g.camera_rotation = pose.rotation;
         g.camera_translation = pose.translation;
-        const T* rest = in<T>(args.sh_rest) + 3 * n * args.sh_stride;
-        project_one_vjp<true>(args, cameras[camera], camera, n, rest, g, g_dc, g_rest, statistics);
+        const T* g_splat = in<T>(args.g_splats) + LUXEL_SPLAT * index;
+        const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
+        project_one_vjp<true>(args, cameras[camera], row_of<T>(args, n), g_splat, g_value, g, g_dc, g_rest, statistics);
         pose = {g.camera_rotation, g.camera_translation};
       }
-      penalties_vjp(args, n, g);
+      penalties_vjp(args, row_of<T>(args, n), g);
       flatten(g, g_dc, gradient);
       sink.take(n, gradient, g_rest, seen);
     }

@@ -10,33 +10,39 @@ namespace luxel {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kBlocks = 4;  // of a multiprocessor, which the registers are cut to
 
-__global__ void __launch_bounds__(kThreads) project_gaussians_fwd_kernel(const __grid_constant__ luxel_project_gaussians_args args) {
-  extern __shared__ float4 staged[];
-  const int n = blockIdx.x * kThreads + threadIdx.x;
-  const int camera = blockIdx.y;
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    project_gaussians_fwd_kernel(const __grid_constant__ luxel_project_gaussians_args args) {
+  extern __shared__ float4 shared[];
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, camera = blockIdx.y;
+  const int first = blockIdx.x * kThreads + warp * kWarpRows, n = first + lane;
   const Pinhole<float> cam = load_camera<float>(args, camera);
-  Vec3<float> mean, normal;
-  Splat<float> splat;
-  int tiles = n < args.count ? project_geometry(args, cam, n, mean, splat, normal) : 0;
-  const uint32_t seen = __ballot_sync(~0u, tiles > 0);
+  GaussianRow<float> row = row_of<float>(args, n);
+  Projected<float> projected;
+  const bool alive = n < args.count && project_geometry(args, cam, row, projected);
+  const uint32_t seen = __ballot_sync(~0u, alive);
+  int tiles = 0;
   if (seen != 0) {
-    const int width = 3 * args.sh_stride, warp = threadIdx.x >> 5;
-    float* rows = reinterpret_cast<float*>(staged) + warp * kWarpRows * width;
-    stage_rest(args, blockIdx.x * kThreads + warp * kWarpRows, seen, rows);
-    staged_rest();
-    if (tiles > 0 && !store_splat(args, cam, camera, n, mean, splat, normal, rows + (threadIdx.x & 31) * width)) tiles = 0;
+    const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args);
+    float* rest = reinterpret_cast<float*>(shared) + warp * kWarpRows * width;
+    if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, rest);
+    if (alive) tiles = count_tiles(args, projected.splat);  // while the copy is under way
+    staged();
+    row.sh_rest = rest + lane * width;
+    if (tiles > 0 && !store_splat(args, cam, camera, n, row, projected)) tiles = 0;
   }
   if (n < args.count) args.tile_counts[static_cast<int64_t>(camera) * args.count + n] = tiles;
 
   const long long sum = warp_sum(static_cast<long long>(tiles));
   __shared__ long long block_sum[kThreads / 32];
-  if ((threadIdx.x & 31) == 0) block_sum[threadIdx.x >> 5] = sum;
+  if (lane == 0) block_sum[warp] = sum;
   __syncthreads();
   if (threadIdx.x == 0) {
     long long instances = 0;
     for (const long long part : block_sum) instances += part;
-    if (instances > 0) atomicAdd(reinterpret_cast<unsigned long long*>(args.totals) + 1, static_cast<unsigned long long>(instances));
+    if (instances > 0)
+      atomicAdd(reinterpret_cast<unsigned long long*>(args.totals) + 1, static_cast<unsigned long long>(instances));
   }
 }
 
@@ -64,6 +70,7 @@ int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args* ar
 
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
+  if (!luxel::aligned(args->splats)) return luxel::fail("project_gaussians: splats must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const dim3 grid((args->count + luxel::kThreads - 1) / luxel::kThreads, args->cameras);
   const size_t shared = sizeof(float) * luxel::kThreads * 3 * args->sh_stride;

@@ -20,6 +20,19 @@ LUXEL_HD int sh_terms(const luxel_project_gaussians_args& args) {
   return smaller((args.sh_degree + 1) * (args.sh_degree + 1) - 1, args.sh_stride);
 }
 
+// visit(0) .. visit(terms - 1) for the numbers of terms that there are, 0 3 8 15: a branch per degree, not per term.
+template <typename Visit> LUXEL_HD void for_terms(int terms, Visit visit) {
+  if (terms < 3) return;
+LUXEL_UNROLL
+  for (int k = 0; k < 3; ++k) visit(k);
+  if (terms < 8) return;
+LUXEL_UNROLL
+  for (int k = 3; k < 8; ++k) visit(k);
+  if (terms < 15) return;
+LUXEL_UNROLL
+  for (int k = 8; k < 15; ++k) visit(k);
+}
+
 template <typename T> LUXEL_HD Pinhole<T> load_camera(const luxel_project_gaussians_args& args, int camera) {
   return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
                       args.height, args.near_plane, args.far_plane);
@@ -28,59 +41,74 @@ template <typename T> LUXEL_HD Vec3<T> camera_position(const Pinhole<T>& cam) {
   return T(-1) * mul_transposed(cam.rotation, cam.translation);
 }
 
-template <typename T>
-LUXEL_HD bool load_projection(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int64_t n, Vec3<T> mean,
-                              GaussianProjection<T>& p, Splat<T>& s) {
-  const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
-  return project_gaussian(cam, options, mean, in<T>(args.quats) + 4 * n, load3(in<T>(args.log_scales) + 3 * n),
-                          in<T>(args.opacity_logits)[n], p, s);
+// The parameters of one Gaussian, wherever they are at hand.
+template <typename T> struct GaussianRow {
+  const T *mean, *quat, *log_scales, *opacity_logit, *sh_dc, *sh_rest;
+};
+template <typename T> LUXEL_HD GaussianRow<T> row_of(const luxel_project_gaussians_args& args, int64_t n) {
+  return {in<T>(args.means) + 3 * n,          in<T>(args.quats) + 4 * n, in<T>(args.log_scales) + 3 * n,
+          in<T>(args.opacity_logits) + n, in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.sh_stride};
 }
 
-// Projects Gaussian n and returns the number of tiles its splat touches; where that is 0 nothing else is filled.
-// normal is filled with_normals only.
 template <typename T>
-LUXEL_HD int project_geometry(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int64_t n, Vec3<T>& mean,
-                              Splat<T>& s, Vec3<T>& normal) {
-  mean = load3(in<T>(args.means) + 3 * n);
-  if (!in_depth_range(cam, mean)) return 0;  // before anything else is loaded: half of a large scene ends here
+LUXEL_HD bool load_projection(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+                              Vec3<T> mean, GaussianProjection<T>& p, Splat<T>& s) {
+  const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
+  return project_gaussian(cam, options, mean, row.quat, load3(row.log_scales), *row.opacity_logit, p, s);
+}
+
+// What the forward pass hands from a Gaussian's geometry to its colour.
+template <typename T> struct Projected {
+  Vec3<T> mean, normal;  // normal: with_normals only
+  Splat<T> splat;
+};
+
+// False where the Gaussian cannot be seen.
+template <typename T>
+LUXEL_HD bool project_geometry(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+                               Projected<T>& projected) {
+  projected.mean = load3(row.mean);
+  if (!in_depth_range(cam, projected.mean)) return false;  // before anything else is loaded: half of a large scene ends here
   GaussianProjection<T> p;
-  if (!load_projection(args, cam, n, mean, p, s)) return 0;
+  if (!load_projection(args, cam, row, projected.mean, p, projected.splat)) return false;
+  if (args.with_normals) {
+    int axis;
+    T sign;
+    projected.normal = gaussian_normal(p, projected.mean, camera_position(cam), axis, sign);
+  }
+  return true;
+}
+
+template <typename T> LUXEL_HD int count_tiles(const luxel_project_gaussians_args& args, const Splat<T>& s) {
   const T splat[LUXEL_SPLAT] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
   int tiles = 0;
   const int tiles_y = tiles_along(args.height);
   for_tile_rows(splat, tiles_along(args.width), tiles_y, 0, tiles_y, [&](int, int first, int end) { tiles += end - first; });
-  if (tiles > 0 && args.with_normals) {
-    int axis;
-    T sign;
-    normal = gaussian_normal(p, mean, camera_position(cam), axis, sign);
-  }
   return tiles;
 }
 
-// Unclamped colour of Gaussian n seen along the unit direction; basis is left filled for the vjp.
-// rest: its row of sh_rest, wherever that is at hand.
+// Unclamped colour seen along the unit direction; basis is left filled for the vjp.
 template <typename T>
-LUXEL_HD Vec3<T> sh_colour(const luxel_project_gaussians_args& args, int64_t n, Vec3<T> direction, const T* rest, T* basis) {
+LUXEL_HD Vec3<T> sh_colour(const luxel_project_gaussians_args& args, const GaussianRow<T>& row, Vec3<T> direction, T* basis) {
   const int terms = sh_terms(args);
-  Vec3<T> rgb = sh_c0<T>() * load3(in<T>(args.sh_dc) + 3 * n) + Vec3<T>{T(0.5), T(0.5), T(0.5)};
+  Vec3<T> rgb = sh_c0<T>() * load3(row.sh_dc) + Vec3<T>{T(0.5), T(0.5), T(0.5)};
   if (terms == 0) return rgb;
   sh_basis(args.sh_degree, direction, basis);
-LUXEL_UNROLL
-  for (int k = 0; k < 15; ++k)
-    if (k < terms) rgb = rgb + basis[k] * load3(rest + 3 * k);
+  for_terms(terms, [&](int k) { rgb = rgb + basis[k] * load3(row.sh_rest + 3 * k); });
   return rgb;
 }
 
 // Writes splat and values of a Gaussian that touches tiles; false, and nothing written, where its colour is not finite.
 template <typename T>
-LUXEL_HD bool store_splat(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int camera, int64_t n, Vec3<T> mean,
-                          const Splat<T>& s, Vec3<T> normal, const T* rest) {
+LUXEL_HD bool store_splat(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int camera, int64_t n,
+                          const GaussianRow<T>& row, const Projected<T>& projected) {
   T inverse_length, basis[15] = {};
-  const Vec3<T> direction = normalized(mean - camera_position(cam), inverse_length);
-  const Vec3<T> rgb = sh_colour(args, n, direction, rest, basis);
+  const Vec3<T> direction = normalized(projected.mean - camera_position(cam), inverse_length);
+  const Vec3<T> rgb = sh_colour(args, row, direction, basis);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
 
   const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+  const Splat<T>& s = projected.splat;
   const T splat[LUXEL_SPLAT] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
   store4(out<T>(args.splats) + LUXEL_SPLAT * index, splat);
   store4(out<T>(args.splats) + LUXEL_SPLAT * index + 4, splat + 4);
@@ -88,50 +116,48 @@ LUXEL_HD bool store_splat(const luxel_project_gaussians_args& args, const Pinhol
   store3(value, Vec3<T>{larger(rgb.x, T(0)), larger(rgb.y, T(0)), larger(rgb.z, T(0))});
   value += 3;
   if (args.with_depth) *value++ = s.depth;
-  if (args.with_normals) store3(value, normal);
+  if (args.with_normals) store3(value, projected.normal);
   return true;
 }
 
-// The gradient of a mean through the direction in which its colour is seen. Adds to g_dc; g_rest, the gradient of the row
-// `rest`, is added to or (kAdd false) overwritten up to the active terms, and may then be the same memory as rest.
+// The gradient of a mean through the direction in which its colour is seen. Adds to g_dc; g_rest, the gradient of
+// row.sh_rest, is added to or (kAdd false) overwritten up to the active terms, and may then be the same memory.
 template <bool kAdd, typename T>
-LUXEL_HD Vec3<T> colour_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int64_t n, Vec3<T> mean,
-                            const T* g_value, const T* rest, Vec3<T>& g_dc, T* g_rest) {
+LUXEL_HD Vec3<T> colour_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+                            Vec3<T> mean, const T* g_value, Vec3<T>& g_dc, T* g_rest) {
   T inverse_length, basis[15] = {};
   const Vec3<T> direction = normalized(mean - camera_position(cam), inverse_length);
-  const Vec3<T> rgb = sh_colour(args, n, direction, rest, basis);
+  const Vec3<T> rgb = sh_colour(args, row, direction, basis);
   const Vec3<T> g_rgb = {rgb.x > T(0) ? g_value[0] : T(0), rgb.y > T(0) ? g_value[1] : T(0),
                          rgb.z > T(0) ? g_value[2] : T(0)};
   g_dc = g_dc + sh_c0<T>() * g_rgb;
   const int terms = sh_terms(args);
   if (terms == 0) return {T(0), T(0), T(0)};
   T g_basis[15] = {};
-LUXEL_UNROLL
-  for (int k = 0; k < 15; ++k)
-    if (k < terms) {
-      g_basis[k] = dot(g_rgb, load3(rest + 3 * k));
-      const Vec3<T> g = basis[k] * g_rgb;
-      store3(g_rest + 3 * k, kAdd ? load3(g_rest + 3 * k) + g : g);
-    }
+  for_terms(terms, [&](int k) {
+    g_basis[k] = dot(g_rgb, load3(row.sh_rest + 3 * k));
+    const Vec3<T> g = basis[k] * g_rgb;
+    store3(g_rest + 3 * k, kAdd ? load3(g_rest + 3 * k) + g : g);
+  });
   return normalized_vjp(direction, inverse_length, sh_basis_vjp(args.sh_degree, direction, g_basis));
 }
 
-// Adds the gradients of Gaussian n through one camera that sees it; rest, g_rest and kAdd as above.
+// Adds the gradients of a Gaussian through one camera that sees it, given those of its splat and values; g_rest and kAdd
+// as above.
 template <bool kAdd, typename T>
-LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int camera, int64_t n,
-                              const T* rest, GaussianGradient<T>& total, Vec3<T>& g_dc, T* g_rest, T* statistics) {
-  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-  const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
-  const Vec3<T> mean = load3(in<T>(args.means) + 3 * n);
-  const Vec3<T> g_seen = colour_vjp<kAdd>(args, cam, n, mean, g_value, rest, g_dc, g_rest);
+LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
+                              const T* g_splat, const T* g_value, GaussianGradient<T>& total, Vec3<T>& g_dc, T* g_rest,
+                              T* statistics) {
+  const Vec3<T> mean = load3(row.mean);
+  const Vec3<T> g_seen = colour_vjp<kAdd>(args, cam, row, mean, g_value, g_dc, g_rest);
   total.mean = total.mean + g_seen;
 
   GaussianProjection<T> p;
   Splat<T> s;
-  if (!load_projection(args, cam, n, mean, p, s)) return;  // cannot be: the forward pass saw it
+  if (!load_projection(args, cam, row, mean, p, s)) return;  // cannot be: the forward pass saw it
   T gs[LUXEL_SPLAT];
-  load4(in<T>(args.g_splats) + LUXEL_SPLAT * index, gs);
-  load4(in<T>(args.g_splats) + LUXEL_SPLAT * index + 4, gs + 4);
+  load4(g_splat, gs);
+  load4(g_splat + 4, gs + 4);
   const Splat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0)};
 
   if (statistics != nullptr) {
@@ -174,13 +200,13 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pi
 
 // Adds the gradient of opacity_penalty * opacity + scale_penalty * (sum of scales).
 template <typename T>
-LUXEL_HD void penalties_vjp(const luxel_project_gaussians_args& args, int64_t n, GaussianGradient<T>& g) {
+LUXEL_HD void penalties_vjp(const luxel_project_gaussians_args& args, const GaussianRow<T>& row, GaussianGradient<T>& g) {
   if (args.opacity_penalty != 0.0f) {
-    const T alpha = sigmoid(in<T>(args.opacity_logits)[n]);
+    const T alpha = sigmoid(*row.opacity_logit);
     g.opacity_logit += T(args.opacity_penalty) * alpha * (T(1) - alpha);
   }
   if (args.scale_penalty != 0.0f) {
-    const Vec3<T> s = load3(in<T>(args.log_scales) + 3 * n);
+    const Vec3<T> s = load3(row.log_scales);
     g.log_scales = g.log_scales + T(args.scale_penalty) * Vec3<T>{exp_exact(s.x), exp_exact(s.y), exp_exact(s.z)};
   }
 }

@@ -1,148 +1,92 @@
 // project_gaussians on the GPU, backward: a thread per Gaussian, over all cameras, so that parameter gradients need no
-// atomics. A warp gathers the gradients of its 32 Gaussians in shared memory, in the order in which each parameter lies
-// in global memory, and then either writes them or spends them at once on a step of Adam, 16 bytes a thread.
-#include "project_gaussians.cuh"
+// atomics. A warp brings what its 32 Gaussians depend on into shared memory, all at once: reading it piece by piece, each
+// load waiting for a decision on the one before, took longer than the arithmetic. It gathers the gradients there too, in
+// the order in which each parameter lies in global memory, and hands them to the sink.
+#include "project_gaussians_sink.cuh"
 
-#include "../math/adam.h"
 #include "error.h"
 
 namespace luxel {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kSmall = 14;  // numbers of a Gaussian without sh_rest
-constexpr int kAhead = 4;   // quads that a thread of the writing phase has in flight
+constexpr int kBlocks = 5;  // of a multiprocessor, which the registers are cut to: with 4 or 6 a tenth slower
 
-struct Sink {
-  ParameterRows<float> rows;
-  int start[6];  // of each parameter among the numbers of a warp
-  uint32_t by_width[6];
-  bool aligned;  // all addresses to 16 bytes
-  AdamConstants<float> decays;
-};
-
-Sink make_sink(const luxel_project_gaussians_args& args) {
-  Sink sink = {};
-  sink.rows = parameter_rows<float>(args);
-  uintptr_t addresses = 0;
-  for (int i = 0, start = 0; i < 6; ++i) {
-    sink.start[i] = start;
-    start += kWarpRows * sink.rows.width[i];
-    sink.by_width[i] = reciprocal(sink.rows.width[i] > 0 ? sink.rows.width[i] : 1);
-    for (const float* address : {sink.rows.target[i], sink.rows.exp_avg[i], sink.rows.exp_avg_sq[i]})
-      addresses |= reinterpret_cast<uintptr_t>(address);
-  }
-  sink.aligned = (addresses & 15) == 0;
-  sink.decays = AdamConstants<float>::decays(args.adam_beta1, args.adam_beta2, args.adam_eps);
-  return sink;
+// Numbers in shared memory that a warp needs.
+__host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians_args& args, bool general) {
+  return kWarpRows * (kSmall + 3 * args.sh_stride + (general ? 0 : LUXEL_SPLAT + value_channels(args)));
 }
 
-// What one warp does with the gradients of its Gaussians first .. first+31; `gradients` null means zeros.
-template <bool kAdam> struct Writer {
-  const Sink& sink;
-  AdamConstants<float> constants;
-  const float* schedule;
-  uint32_t moving;  // rows that Adam moves
-  int first, total; // of rows; of numbers
-
-  __device__ __forceinline__ int parameter_of(int at) const {
-    return (at >= sink.start[1]) + (at >= sink.start[2]) + (at >= sink.start[3]) + (at >= sink.start[4]) + (at >= sink.start[5]);
-  }
-  __device__ __forceinline__ int64_t offset(int i, int at) const {
-    return static_cast<int64_t>(first) * sink.rows.width[i] + (at - sink.start[i]);
-  }
-  __device__ __forceinline__ bool moves(int i, int at) const {
-    const int e = at - sink.start[i], row = quotient(e, sink.by_width[i]);
-    return (moving >> row & 1) && e - row * sink.rows.width[i] < sink.rows.active[i];
-  }
-  __device__ __forceinline__ AdamConstants<float> constants_of(int i) const {
-    AdamConstants<float> c = constants;
-    c.rate *= schedule[i];
-    return c;
-  }
-
-  __device__ __forceinline__ void four(const float* gradients) const {
-    const int lane = threadIdx.x & 31;
-    for (int base = 4 * lane; base < total; base += 4 * 32 * kAhead) {
-      float p[kAhead][4], m[kAhead][4], v[kAhead][4];
-      bool any[kAhead], each[kAhead][4];
+// Adds the warp's gradients of one camera to those of all.
+__device__ __forceinline__ void add_pose(const GaussianGradient<float>& g, float* g_world_to_cam) {
+  const float pose[12] = {g.camera_rotation.r0.x, g.camera_rotation.r0.y, g.camera_rotation.r0.z, g.camera_translation.x,
+                          g.camera_rotation.r1.x, g.camera_rotation.r1.y, g.camera_rotation.r1.z, g.camera_translation.y,
+                          g.camera_rotation.r2.x, g.camera_rotation.r2.y, g.camera_rotation.r2.z, g.camera_translation.z};
 #pragma unroll
-      for (int j = 0; j < kAhead; ++j) {
-        const int at = base + 4 * 32 * j;
-        any[j] = at < total;
-        if (!kAdam || !any[j]) continue;
-        const int i = parameter_of(at);
-        any[j] = false;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) any[j] |= each[j][k] = moves(i, at + k);
-        if (!any[j]) continue;
-        load4(sink.rows.target[i] + offset(i, at), p[j]);
-        load4(sink.rows.exp_avg[i] + offset(i, at), m[j]);
-        load4(sink.rows.exp_avg_sq[i] + offset(i, at), v[j]);
-      }
-#pragma unroll
-      for (int j = 0; j < kAhead; ++j) {
-        if (!any[j]) continue;
-        const int at = base + 4 * 32 * j, i = parameter_of(at);
-        float g[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (gradients) load4(gradients + at, g);
-        if (!kAdam) {
-          store4(sink.rows.target[i] + offset(i, at), g);
-          continue;
-        }
-        const AdamConstants<float> c = constants_of(i);
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-          if (each[j][k]) adam_update(c, g[k], p[j][k], m[j][k], v[j][k]);
-        store4(sink.rows.target[i] + offset(i, at), p[j]);
-        store4(sink.rows.exp_avg[i] + offset(i, at), m[j]);
-        store4(sink.rows.exp_avg_sq[i] + offset(i, at), v[j]);
-      }
-    }
+  for (int k = 0; k < 12; ++k) {
+    const float sum = warp_sum(pose[k]);
+    if ((threadIdx.x & 31) == 0) atomicAdd(g_world_to_cam + k, sum);
   }
+}
 
-  // The last rows, and addresses that are not aligned.
-  __device__ __forceinline__ void one_by_one(const float* gradients, int rows) const {
-#pragma unroll 1
-    for (int i = 0; i < 6; ++i)
-      for (int at = sink.start[i] + (threadIdx.x & 31); at < sink.start[i] + rows * sink.rows.width[i]; at += 32) {
-        const float g = gradients ? gradients[at] : 0.0f;
-        const int64_t where = offset(i, at);
-        if (!kAdam) sink.rows.target[i][where] = g;
-        else if (moves(i, at))
-          adam_update(constants_of(i), g, sink.rows.target[i][where], sink.rows.exp_avg[i][where], sink.rows.exp_avg_sq[i][where]);
-      }
+// Lays the numbers of a row, without sh_rest, where they belong among those of its warp.
+__device__ __forceinline__ void store_small(const GaussianGradient<float>& g, Vec3<float> g_dc, float* gradients, int row) {
+  constexpr int kParameter[kSmall] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4};
+  constexpr int kStart[5] = {0, 3, 7, 10, 11}, kWidth[5] = {3, 4, 3, 1, 3};
+  float numbers[kSmall];
+  flatten(g, g_dc, numbers);
+#pragma unroll
+  for (int k = 0; k < kSmall; ++k) {
+    const int i = kParameter[k];
+    gradients[kWarpRows * kStart[i] + row * kWidth[i] + k - kStart[i]] = numbers[k];
   }
-};
+}
 
-// kGeneral: several cameras, or gradients of the camera; else one camera, whose rows of sh_rest turn into their gradients
-// where they lie.
+// Starts to copy what the gradients of a warp's Gaussians depend on, all of it at once: the small parameters of all 32
+// to where their gradients will be, sh_rest, and the gradients of splats and values behind them.
+__device__ __forceinline__ void stage_inputs(const luxel_project_gaussians_args& args, int first, uint32_t seen,
+                                             float* numbers) {
+  const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args), channels = value_channels(args);
+  stage(args.means, first, args.count, 3, 3, ~0u, numbers);
+  stage(args.quats, first, args.count, 4, 4, ~0u, numbers + 3 * kWarpRows);
+  stage(args.log_scales, first, args.count, 3, 3, ~0u, numbers + 7 * kWarpRows);
+  stage(args.opacity_logits, first, args.count, 1, 1, ~0u, numbers + 10 * kWarpRows);
+  stage(args.sh_dc, first, args.count, 3, 3, ~0u, numbers + 11 * kWarpRows);
+  if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, numbers + kSmall * kWarpRows);
+  numbers += kWarpRows * (kSmall + width);
+  stage(args.g_splats, first, args.count, LUXEL_SPLAT, LUXEL_SPLAT, seen, numbers);
+  stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_SPLAT * kWarpRows);
+}
+
+// kGeneral: several cameras, or gradients of the camera; else one camera, and what stage_inputs brings turns into
+// gradients where it lies.
 template <bool kAdam, bool kGeneral>
-__global__ void __launch_bounds__(kThreads)
-    project_gaussians_bwd_kernel(const __grid_constant__ luxel_project_gaussians_args args, const __grid_constant__ Sink sink) {
+__global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
+    project_gaussians_bwd_kernel(const __grid_constant__ luxel_project_gaussians_args args,
+                                 const __grid_constant__ Sink sink) {
   extern __shared__ float4 shared[];
   const bool skipped = args.skip != nullptr && *args.skip != 0;
   if (kAdam && skipped) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int first = blockIdx.x * kThreads + warp * kWarpRows, n = first + lane;
   if (first >= args.count) return;  // warps are on their own: there is no barrier of the block
-  const int rows = min(kWarpRows, args.count - first), width = 3 * args.sh_stride;
+  const int width = 3 * args.sh_stride;
   bool any = false;
   for (int camera = 0; camera < args.cameras; ++camera)
     any |= n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
   const uint32_t seen = __ballot_sync(~0u, any);
+  const bool penalties = args.opacity_penalty != 0.0f || args.scale_penalty != 0.0f;
 
-  Writer<kAdam> writer = {sink, sink.decays, nullptr, ~0u, first, kWarpRows * (kSmall + width)};
+  Writer<kAdam> writer = {sink, sink.decays, nullptr, ~0u, first};
   if (kAdam) {
     writer.schedule = in<float>(args.adam_schedule);
     writer.constants = sink.decays.at(1.0f, writer.schedule[6], writer.schedule[7]);
     if (args.adam_visible_only) writer.moving = seen;
     if (writer.moving == 0) return;
   }
-  const bool penalties = args.opacity_penalty != 0.0f || args.scale_penalty != 0.0f;
-  float* gradients = nullptr;
+  float* gradients = nullptr;  // zeros, where nothing is seen
   if (seen != 0 || penalties) {
-    gradients = reinterpret_cast<float*>(shared) + warp * kWarpRows * (kSmall + width);
+    gradients = reinterpret_cast<float*>(shared) + warp * numbers_of_warp(args, kGeneral);
     float* g_rest = gradients + kWarpRows * kSmall + lane * width;
     GaussianGradient<float> g = {};
     Vec3<float> g_dc = {0.0f, 0.0f, 0.0f};
@@ -152,47 +96,45 @@ __global__ void __launch_bounds__(kThreads)
       for (int camera = 0; camera < args.cameras; ++camera) {
         g.camera_rotation = {};
         g.camera_translation = {};
-        const bool here = n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
+        const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+        const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here) {
-          const float* rest = in<float>(args.sh_rest) + static_cast<int64_t>(n) * width;
-          project_one_vjp<true>(args, load_camera<float>(args, camera), camera, n, rest, g, g_dc, g_rest, statistics);
+          const float* g_splat = in<float>(args.g_splats) + LUXEL_SPLAT * index;
+          const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
+          project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
+                                g_rest, statistics);
         }
-        if (args.g_world_to_cam && __any_sync(~0u, here)) {
-          const float pose[12] = {g.camera_rotation.r0.x, g.camera_rotation.r0.y, g.camera_rotation.r0.z, g.camera_translation.x,
-                                  g.camera_rotation.r1.x, g.camera_rotation.r1.y, g.camera_rotation.r1.z, g.camera_translation.y,
-                                  g.camera_rotation.r2.x, g.camera_rotation.r2.y, g.camera_rotation.r2.z, g.camera_translation.z};
-#pragma unroll
-          for (int k = 0; k < 12; ++k) {
-            const float sum = warp_sum(pose[k]);
-            if (lane == 0) atomicAdd(out<float>(args.g_world_to_cam) + 16 * camera + k, sum);
-          }
-        }
+        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose(g, out<float>(args.g_world_to_cam) + 16 * camera);
       }
+      if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
     } else {
-      stage_rest(args, first, seen, g_rest - lane * width);
-      staged_rest();
+      stage_inputs(args, first, seen, gradients);
+      staged();
+      const GaussianRow<float> row = {gradients + 3 * lane,
+                                      gradients + 3 * kWarpRows + 4 * lane,
+                                      gradients + 7 * kWarpRows + 3 * lane,
+                                      gradients + 10 * kWarpRows + lane,
+                                      gradients + 11 * kWarpRows + 3 * lane,
+                                      g_rest};
+      const float* g_splats = gradients + kWarpRows * (kSmall + width);
+      const float* g_values = g_splats + LUXEL_SPLAT * kWarpRows;
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
-      if (any) project_one_vjp<false>(args, load_camera<float>(args, 0), 0, n, g_rest, g, g_dc, g_rest, statistics);
+      if (any)
+        project_one_vjp<false>(args, load_camera<float>(args, 0), row, g_splats + LUXEL_SPLAT * lane,
+                               g_values + value_channels(args) * lane, g, g_dc, g_rest, statistics);
+      if (penalties) penalties_vjp(args, row, g);
     }
-    if (penalties && n < args.count) penalties_vjp(args, n, g);
-    float row[kSmall];
-    flatten(g, g_dc, row);
-#pragma unroll
-    for (int k = 0; k < kSmall; ++k) {
-      constexpr int kParameter[kSmall] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4};
-      constexpr int kStart[5] = {0, 3, 7, 10, 11}, kWidth[5] = {3, 4, 3, 1, 3};
-      const int i = kParameter[k];
-      gradients[kWarpRows * kStart[i] + lane * kWidth[i] + k - kStart[i]] = row[k];
-    }
+    store_small(g, g_dc, gradients, lane);
     __syncwarp();
   }
-  if (sink.aligned && rows == kWarpRows) writer.four(gradients);
+  const int rows = min(kWarpRows, args.count - first);
+  if (sink.aligned && rows == kWarpRows) writer.whole(gradients);
   else writer.one_by_one(gradients, rows);
 }
 
 template <bool kAdam, bool kGeneral> int launch(const luxel_project_gaussians_args& args) {
   const int grid = (args.count + kThreads - 1) / kThreads;
-  const size_t shared = sizeof(float) * kThreads * (kSmall + 3 * args.sh_stride);
+  const size_t shared = sizeof(float) * (kThreads / kWarpRows) * numbers_of_warp(args, kGeneral);
   project_gaussians_bwd_kernel<kAdam, kGeneral>
       <<<grid, kThreads, shared, static_cast<cudaStream_t>(args.stream)>>>(args, make_sink(args));
   LUXEL_LAUNCHED("project_gaussians_bwd");
@@ -204,6 +146,8 @@ template <bool kAdam, bool kGeneral> int launch(const luxel_project_gaussians_ar
 
 extern "C" int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
+  if (!luxel::aligned(args->g_splats) || !luxel::aligned(args->statistics))
+    return luxel::fail("project_gaussians: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const bool general = args->cameras != 1 || args->g_world_to_cam;
   if (args->adam_schedule) return general ? luxel::launch<true, true>(*args) : luxel::launch<true, false>(*args);

@@ -8,13 +8,13 @@ namespace luxel {
 template <typename T> struct AdamConstants {
   T rest1, beta2, rest2, eps;  // rest = 1 - beta, rounded once: 1 - 0.999f is off by 5e-5
   T rate;          // lr / (1 - beta1^step)
-  T root_bias2;    // sqrt(1 - beta2^step)
+  T inverse_root_bias2;  // 1 / sqrt(1 - beta2^step)
 
   AdamConstants() = default;
   AdamConstants(double lr, double b1, double b2, double epsilon, int64_t step)
       : rest1(T(1 - b1)), beta2(T(b2)), rest2(T(1 - b2)), eps(T(epsilon)),
         rate(T(lr / (1 - std::pow(b1, static_cast<double>(step))))),
-        root_bias2(T(std::sqrt(1 - std::pow(b2, static_cast<double>(step))))) {}
+        inverse_root_bias2(T(1 / std::sqrt(1 - std::pow(b2, static_cast<double>(step))))) {}
 
   // What stays the same from step to step; `at` brings the rest.
   static AdamConstants decays(double b1, double b2, double epsilon) {
@@ -29,16 +29,39 @@ template <typename T> struct AdamConstants {
   LUXEL_HD AdamConstants at(T lr, T bias1, T bias2) const {
     AdamConstants c = *this;
     c.rate = lr / bias1;
-    c.root_bias2 = root(bias2);
+    c.inverse_root_bias2 = T(1) / root(bias2);
     return c;
   }
 };
+
+// Root and quotient in the length of a step, which is small against the parameter: on the GPU to 2 units in the last place
+// and without the branches of the exact ones, a tenth of the time of a step within the projection's backward.
+LUXEL_HD double step_root(double x) { return root(x); }
+LUXEL_HD double step_quotient(double a, double b) { return a / b; }
+LUXEL_HD float step_root(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return root(x);
+#endif
+}
+LUXEL_HD float step_quotient(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("div.approx.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+#else
+  return a / b;
+#endif
+}
 
 template <typename T>
 LUXEL_HD void adam_update(const AdamConstants<T>& c, T g, T& param, T& exp_avg, T& exp_avg_sq) {
   exp_avg = exp_avg + c.rest1 * (g - exp_avg);
   exp_avg_sq = c.beta2 * exp_avg_sq + c.rest2 * g * g;
-  param = param - c.rate * exp_avg / (root(exp_avg_sq) / c.root_bias2 + c.eps);
+  param = param - step_quotient(c.rate * exp_avg, step_root(exp_avg_sq) * c.inverse_root_bias2 + c.eps);
 }
 
 }  // namespace luxel

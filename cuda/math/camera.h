@@ -26,11 +26,12 @@ LUXEL_HD Pinhole<T> load_pinhole(const T* world_to_cam, const T* intrinsics, int
   cam.cy = intrinsics[3];
   cam.width = T(width);
   cam.height = T(height);
-  const T margin_x = T(0.15) * cam.width / cam.fx, margin_y = T(0.15) * cam.height / cam.fy;
-  cam.u_min = -cam.cx / cam.fx - margin_x;
-  cam.u_max = (cam.width - cam.cx) / cam.fx + margin_x;
-  cam.v_min = -cam.cy / cam.fy - margin_y;
-  cam.v_max = (cam.height - cam.cy) / cam.fy + margin_y;
+  const T margin_x = T(0.15) * cam.width, margin_y = T(0.15) * cam.height;
+  const T inverse_fx = inverse(cam.fx), inverse_fy = inverse(cam.fy);
+  cam.u_min = (-cam.cx - margin_x) * inverse_fx;
+  cam.u_max = (cam.width - cam.cx + margin_x) * inverse_fx;
+  cam.v_min = (-cam.cy - margin_y) * inverse_fy;
+  cam.v_max = (cam.height - cam.cy + margin_y) * inverse_fy;
   cam.near_plane = T(near_plane);
   cam.far_plane = T(far_plane);
   return cam;

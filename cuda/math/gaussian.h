@@ -56,7 +56,7 @@ LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>
   p.spread = {{rotated.r0.x * s.x, rotated.r0.y * s.y, rotated.r0.z * s.z},
               {rotated.r1.x * s.x, rotated.r1.y * s.y, rotated.r1.z * s.z},
               {rotated.r2.x * s.x, rotated.r2.y * s.y, rotated.r2.z * s.z}};
-  const T inverse_z = T(1) / z;
+  const T inverse_z = inverse(z);
   const T u = p.camera_mean.x * inverse_z, v = p.camera_mean.y * inverse_z;
   p.u = clamp(u, cam.u_min, cam.u_max);
   p.v = clamp(v, cam.v_min, cam.v_max);
@@ -81,7 +81,7 @@ LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>
   splat.x = cam.fx * u + cam.cx;
   splat.y = cam.fy * v + cam.cy;
   splat.depth = z;
-  const T inverse_det = T(1) / p.det;
+  const T inverse_det = inverse(p.det);
   splat.a = p.cov_yy * inverse_det;
   splat.b = -p.cov_xy * inverse_det;
   splat.c = p.cov_xx * inverse_det;
@@ -126,7 +126,7 @@ LUXEL_HD void project_gaussian_vjp(const Pinhole<T>& cam, const ProjectionOption
 
   const Vec3<T> g_row_x = (2 * g_xx) * p.row_x + g_xy * p.row_y;
   const Vec3<T> g_row_y = (2 * g_yy) * p.row_y + g_xy * p.row_x;
-  const T inverse_z = T(1) / p.camera_mean.z;
+  const T inverse_z = inverse(p.camera_mean.z);
   const T focal_x = cam.fx * inverse_z, focal_y = cam.fy * inverse_z;
   Mat3<T> g_spread;
   g_spread.r0 = focal_x * g_row_x;

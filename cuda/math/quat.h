@@ -10,7 +10,7 @@ template <typename T> struct Quat {
 };
 
 template <typename T> LUXEL_HD Mat3<T> quat_to_matrix(const T* raw, Quat<T>& unit, T& inverse_norm) {
-  inverse_norm = T(1) / root(raw[0] * raw[0] + raw[1] * raw[1] + raw[2] * raw[2] + raw[3] * raw[3]);
+  inverse_norm = inverse_root(raw[0] * raw[0] + raw[1] * raw[1] + raw[2] * raw[2] + raw[3] * raw[3]);
   unit = {raw[0] * inverse_norm, raw[1] * inverse_norm, raw[2] * inverse_norm, raw[3] * inverse_norm};
   const T w = unit.w, x = unit.x, y = unit.y, z = unit.z;
   return {{T(1) - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)},

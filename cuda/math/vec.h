@@ -60,7 +60,7 @@ template <typename T> LUXEL_HD Mat3<T> mul_transposed(const Mat3<T>& a, const Ma
 // x / |x| and its vjp; |x| = 0 gives 0 with gradient 0.
 template <typename T> LUXEL_HD Vec3<T> normalized(Vec3<T> v, T& inverse_length) {
   const T square_length = dot(v, v);
-  inverse_length = square_length > T(0) ? T(1) / root(square_length) : T(0);
+  inverse_length = square_length > T(0) ? inverse_root(square_length) : T(0);
   return inverse_length * v;
 }
 template <typename T> LUXEL_HD Vec3<T> normalized_vjp(Vec3<T> unit, T inverse_length, Vec3<T> g_unit) {

@@ -82,14 +82,17 @@ def gradients_of(splats: Tensor, values: Tensor, seed: int) -> dict[str, Tensor]
 
 
 def fused(state: State, camera: Camera, step: int, **more: Any) -> None:
-    schedule = torch.tensor(adam_schedule(RATES, step), dtype=torch.float64).to(state.parameters[0])
+    if "schedule" not in more:
+        more["schedule"] = torch.tensor(adam_schedule(RATES, step), dtype=torch.float64).to(
+            state.parameters[0]
+        )
     project_gaussians_adam_(
         tuple(state.parameters),  # pyright: ignore[reportArgumentType]
         state.exp_avgs,
         state.exp_avg_sqs,
         camera.world_to_cam,
         camera.intrinsics,
-        **{"schedule": schedule, **VIEW, **more},
+        **{**VIEW, **more},
     )
 
 
