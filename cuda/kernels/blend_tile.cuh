@@ -26,7 +26,11 @@ constexpr int kMostAhead = 8;
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
 constexpr int kBackwardPixels = 4;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
+#else
 constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : 18; }
+#endif
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
 constexpr int kBatch = LUXEL_PIECE;
 
