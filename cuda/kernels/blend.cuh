@@ -42,7 +42,8 @@ template <typename Policy, int D, int R> void forward(const luxel_blend_args& ar
 }
 
 template <typename Policy, int D> void forward(const luxel_blend_args& args) {
-  if (args.capacity > static_cast<int64_t>(kLongMean) * tiles_of(args))
+  const int64_t tiles = tiles_of(args);
+  if (tiles < kManyTiles && args.capacity > kLongMean * tiles)
     forward<Policy, D, 1>(args);
   else
     forward<Policy, D, 2>(args);

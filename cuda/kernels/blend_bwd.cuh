@@ -38,6 +38,15 @@ template <int N, int kBit = 16> __device__ __forceinline__ int number_of_lane(in
   }
 }
 
+__device__ __forceinline__ int32_t max_over_warp(int32_t x) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(kAll, x);
+#else
+  for (int bit = 16; bit >= 1; bit /= 2) x = max(x, __shfl_xor_sync(kAll, x, bit));
+  return x;
+#endif
+}
+
 __device__ __forceinline__ float reciprocal(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -100,7 +109,7 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks(D)) blend_
     transmittance[r] = whole ? t_end : state[D * kPixels];
     behind[r] = slope;
   }
-  const int warp_last = __reduce_max_sync(kAll, thread_last);
+  const int32_t warp_last = max_over_warp(thread_last);
 
   // Where this lane's sum goes: into the row of the splat, or of the instance and this warp (see blend_ordered.cuh).
   const int number = number_of_lane<kNumbers>(at.lane);

@@ -10,7 +10,9 @@ namespace {
 
 // Predicated instructions where the compiler would choose a branch, or a select besides.
 __device__ __forceinline__ void fma_where(bool condition, float& sum, float a, float b) {
-  asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p fma.rn.f32 %0, %2, %3, %0; }" : "+f"(sum) : "r"(static_cast<int>(condition)), "f"(a), "f"(b));
+  asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p fma.rn.f32 %0, %2, %3, %0; }"
+      : "+f"(sum)
+      : "r"(static_cast<int>(condition)), "f"(a), "f"(b));
 }
 __device__ __forceinline__ void count_where(bool condition, int32_t& count) {
   asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p add.s32 %0, %0, 1; }" : "+r"(count) : "r"(static_cast<int>(condition)));

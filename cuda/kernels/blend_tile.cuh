@@ -14,9 +14,9 @@ namespace {
 // Tunables of this kernel family.
 //
 // Two pixels per thread share the reading of a splat, which bounds the forward pass where lists are short; where they are
-// long, one warp's chain of splats does, and a thread has one pixel. Which of the two is chosen by the mean list that there
-// is room for.
-constexpr int kLongMean = 300;
+// long, one warp's chain of splats does, and a thread has one pixel. The host chooses by the mean list that there is room
+// for; among very many tiles no chain stands out.
+constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
 // at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended.
 constexpr int forward_blocks(int pixels, int channels) { return channels > 4 ? 1 : 4 * pixels; }
@@ -26,7 +26,11 @@ constexpr int kMostAhead = 8;
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
 constexpr int kBackwardPixels = 4;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
+#else
 constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : 18; }
+#endif
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
 constexpr int kBatch = LUXEL_PIECE;
 
