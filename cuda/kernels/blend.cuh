@@ -43,7 +43,8 @@ template <typename Policy, int D, int R> void forward(const luxel_blend_args& ar
 
 template <typename Policy, int D> void forward(const luxel_blend_args& args) {
   const int64_t tiles = tiles_of(args);
-  if (tiles < kManyTiles && args.capacity > kLongMean * tiles)
+  // The room only hints at the mean length of the lists; where bits must repeat, it must not decide.
+  if (!args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles)
     forward<Policy, D, 1>(args);
   else
     forward<Policy, D, 2>(args);
