@@ -1,10 +1,8 @@
-"""The training loop: a view, a render, a loss, a step of Adam, density control; and all that keeps a run
-safe."""
+"""A training run: its loop, and all that keeps it safe and lets people watch."""
 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,37 +10,30 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from luxel.render.backends import rasterizer
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
-from luxel.render.native import keep_freed_memory
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import checkpoint as checkpoints
-from luxel.render.train import limits, schedules
+from luxel.render.train import limits
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
-from luxel.render.train.densify.situation import Refinement, Situation, finite
-from luxel.render.train.fair_lock import FairLock
 from luxel.render.train.held_out import measure
 from luxel.render.train.interrupt import Interrupt
+from luxel.render.train.learning import Learning
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.progress import ProgressDisplay, duration
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.resume import read_run
 from luxel.render.train.run_folder import RunFolder
-from luxel.render.train.start import first_gaussians, scene_extent
-from luxel.render.train.stepper import Stepper
-from luxel.render.train.timeline import Timeline
+from luxel.render.train.start import first_gaussians
 
 log = logging.getLogger(__name__)
 
 
-class Trainer:
+class Trainer(Learning):
     """Trains Gaussians on posed images.
 
     The result depends only on configuration, seed and data on the CPU; on a GPU sums of floats come in any
@@ -83,48 +74,27 @@ class Trainer:
             raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
         if config.target_psnr is not None and not test_views:
             raise LuxelError("target_psnr needs held-out views, but there are none.", "Hold some views out.")
-        self.config, self.device = config, torch.device(device)
-        self._render = render or rasterizer(config.backend, self.device)
-        if self.device.type == "cpu":
-            keep_freed_memory()
-        self.train_views, self.test_views = list(train_views), list(test_views)
         self._display = ProgressDisplay()
-        self.say = say or self._display.say
+        super().__init__(config, train_views, torch.device(device), say or self._display.say)
+        self._render = render or rasterizer(config.backend, self.device)
+        self.test_views = list(test_views)
         self.folder = RunFolder(Path(run_dir), self.say)
         self._export = export
-        self.lock: Any = FairLock()  # an RLock to its users; held during a step, free between steps
         self._go, self._stop = threading.Event(), False
         self._go.set()
-        self.extent = scene_extent(self.train_views)
-        self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        self.cap = config.max_gaussians
-        self.steps_done, self.train_seconds, self.done = 0, 0.0, False
-        self.psnr: float | None = None
+        self.done = False
         self.test_psnr: float | None = None
         self._tested_at = -1
         self._speed = 0.0
-        self.loss: float | None = None
-        self._loss_was_finite, self._went_wrong = True, False
-        self._statistics = DensifyStatistics.zeros(0)
         if start is None:
             self.folder.require_new()
-            self.optimiser = Optimiser(first_gaussians(points, config, self.device))
-            self._start_statistics()
+            self._begin(first_gaussians(points, config, self.device))
         else:
             self._restore(start)
         self._saved_at, self._saved_when = self.steps_done if start else -1, time.monotonic()
-        stream = self._plan_memory()
-        order = ViewOrder(len(self.train_views), config.seed)
-        self.dataset = self._open_dataset(order, stream)
-        self.background = config.background
-        if self.background == "auto":
-            self.background = "white" if self.dataset.has_alpha else "black"
+        self._open(self._render)
         shade = 0.0 if self.background == "black" else 1.0
         self._shade = torch.full((3,), shade, device=self.device)
-        coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
-        self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_passed)
-        self.stepper = Stepper(config, self.dataset, self.timeline, self._render, self._take_numbers)
-        self.stepper.start(self.steps_done)
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
         details = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}
         self.folder.write_config(config, {**details, "background": self.background, **(about or {})})
@@ -173,11 +143,6 @@ class Trainer:
         )
 
     @property
-    def gaussians(self) -> Gaussians:
-        """The present parameters, without gradients; hold ``lock`` while using them."""
-        return self.optimiser.gaussians
-
-    @property
     def paused(self) -> bool:
         """Whether training waits."""
         return not self._go.is_set()
@@ -194,16 +159,6 @@ class Trainer:
         """Ends `run` after the present step, as if the run were over."""
         self._stop = True
         self._go.set()
-
-    @property
-    def statistics(self) -> DensifyStatistics:
-        """What density control knows of the present Gaussians."""
-        return DensifyStatistics(self._statistics.data[: self.optimiser.count])
-
-    @property
-    def progress(self) -> float:
-        """Share of the run that is done, in [0, 1], as the schedules see it."""
-        return self.timeline.progress(self.steps_done)
 
     def status(self) -> dict[str, Any]:
         """Numbers for a display; never waits for the device. May be called from any thread."""
@@ -326,131 +281,18 @@ class Trainer:
             self._saved_at = self.steps_done
             return path
 
-    def settle(self) -> bool:
-        """Waits for the device; whether steps have to be repeated, because their lists did not fit into memory
-        that was set aside for them.
-
-        ``steps_done`` is then the number of those that count.
-        """
-        with self.lock:
-            asked, self.steps_done = self.steps_done, self.stepper.settle()
-            return self.steps_done < asked
-
     def _falls_back(self) -> bool:
         """At the end of a run: whether it was not the end after all."""
         self._synchronise()
         return self.settle() and not self._stop
 
-    def _one_step(self) -> StepReport:
-        config, step = self.config, self.steps_done
-        report = (step + 1) % config.report_every == 0
-        self.stepper.ask(step, self.optimiser, self._statistics, report)
-        self.steps_done = step + 1
-        stalled = self.stepper.hear()
-        progress = self.timeline.progress(self.steps_done)
-        clock = progress * config.steps
-        refines = config.strategy.due(self.steps_done, clock, config.steps)
-        reorders = config.reorder_every > 0 and self.steps_done % config.reorder_every == 0
-        if (stalled or refines or reorders or self._went_wrong) and self.settle():
-            return StepReport(self.steps_done, self.optimiser.count)
-        refinement = self._refine(clock, progress) if refines else None
-        if reorders and (refinement is not None or not config.strategy.wants_statistics(clock, config.steps)):
-            self.optimiser.select(schedules.morton_order(self.gaussians.means))
-            self._start_statistics()
-        if self._went_wrong:
-            self._remove_what_is_not_finite()
-        return StepReport(self.steps_done, self.optimiser.count, refinement=refinement)
-
-    def _refine(self, clock: float, progress: float) -> Refinement | None:
-        """Density control after a step; the device has come to its end."""
-        config = self.config
-        situation = Situation(
-            self.steps_done,
-            clock,
-            config.steps,
-            self.extent,
-            self.cap,
-            self.timeline.rates(progress)["means"],
-            self.generator,
-            sum(view.camera.width * view.camera.height for view in self.train_views),
-            self.statistics,
-        )
-        refinement = config.strategy.after_step(self.optimiser, situation)
-        if refinement is None:
-            return None
-        self._start_statistics()
-        if self.optimiser.count == 0:
-            raise LuxelError(
-                f"All Gaussians vanished at step {self.steps_done}.",
-                "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
-            )
-        self._log(self.steps_done, refinement.as_dict())
-        return refinement
-
-    def _start_statistics(self) -> None:
-        """Forgets what was learned for density control; a row for each of the optimiser's, spare ones too."""
-        if self._statistics.data.shape[0] == self.optimiser.capacity:
-            self._statistics.reset()
-        else:
-            self._statistics = DensifyStatistics.zeros(self.optimiser.capacity, self.device)
-
-    def _take_numbers(self, step: int, loss: float, squared_error: float) -> None:
-        """Loss and error of a step have come from the device, some steps later."""
-        psnr = -10 * math.log10(max(squared_error, 1e-10)) if math.isfinite(squared_error) else math.nan
-        now = self.timeline.at(step)
-        self._log(step, {"loss": loss, "psnr": psnr, "sh_degree": now.sh_degree, "halvings": now.halvings})
-        self.loss = loss
-        if math.isfinite(loss) and math.isfinite(psnr):
-            self.psnr = psnr if self.psnr is None else 0.9 * self.psnr + 0.1 * psnr
-            self._loss_was_finite = True
-        else:
-            self._went_wrong = True
-
-    def _remove_what_is_not_finite(self) -> None:
-        self._went_wrong = False
-        if not self._loss_was_finite:
-            raise LuxelError(
-                f"Training diverged at step {self.steps_done}: the loss is {self.loss}.",
-                f"Lower the learning rates, or go on from before: luxel train --resume {self.folder.path}",
-            )
-        self._loss_was_finite = False
-        self.say(f"The loss is {self.loss} at step {self.steps_done}: what is not finite is removed.")
-        self.optimiser.select(finite(self.gaussians))
-        self._start_statistics()
-
-    def _time_passed(self) -> float:
-        return self.train_seconds / (60 * (self.config.target_minutes or math.inf))
+    def _how_to_go_back(self) -> str:
+        return f"Lower the learning rates, or go on from before: luxel train --resume {self.folder.path}"
 
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """A line of metrics.jsonl."""
         entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimiser.count}
         self.folder.log(entry | values)
-
-    def _give_way(self) -> None:
-        """Memory ran out: first the photographs leave the device, then growth ends, then the faintest go."""
-        self.steps_done = min(
-            self.steps_done, self.stepper.settle()
-        )  # the step that failed may have been counted
-        self.stepper.start(self.steps_done)
-        self.stepper.forget()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-        count = self.optimiser.count
-        if not self.dataset.streaming:
-            self.dataset.start_streaming()
-            change = "photographs are sent step by step from now on"
-        elif self.cap is None or self.cap > count:
-            self.cap = count
-            change = f"the count is held at {count:,} Gaussians from now on"
-        else:
-            self.cap = max(1, int(0.9 * count))
-            opacity = self.gaussians.opacity_logits.detach()
-            self.optimiser.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
-            change = f"the faintest are removed, {self.cap:,} Gaussians stay"
-        self.say(f"Memory of {self.device} ran out at step {self.steps_done}: {change}.")
-        self._start_statistics()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
 
     def _show(self, progress: bool) -> None:
         if progress and self._display.due:
@@ -520,41 +362,6 @@ class Trainer:
         return TrainResult(
             reason, self.steps_done, self.train_seconds, self.optimiser.count, psnr, evaluation, path, scene
         )
-
-    def _plan_memory(self) -> bool:
-        """Says what the estimate means for the run; returns whether photographs are streamed."""
-        found = limits.plan(
-            self.train_views,
-            self.optimiser.count,
-            sh_degree=self.config.init.sh_degree,
-            pyramid=self.config.resolution.halvings > 0,
-            images=self.config.images,
-            max_gaussians=self.cap,
-            device=self.device,
-        )
-        for note in found.notes:
-            self.say(note)
-        self.cap = found.cap
-        if self.cap is not None and self.optimiser.count > self.cap:
-            draw = np.random.default_rng(self.config.seed).choice(
-                self.optimiser.count, self.cap, replace=False
-            )
-            self.optimiser.select(torch.from_numpy(np.sort(draw)).to(self.device))
-            self._start_statistics()
-            self.say(f"Starting from {self.cap:,} of the points.")
-        return found.images == "stream"
-
-    def _open_dataset(self, order: ViewOrder, stream: bool) -> Dataset:
-        """Puts the photographs on the device; where the estimate was wrong, they are streamed after all."""
-        try:
-            return Dataset(self.train_views, order, self.device, stream=stream)
-        except (RuntimeError, MemoryError) as error:
-            if stream or not limits.is_out_of_memory(error):
-                raise
-        self.say("The photographs do not fit into memory: they are sent step by step.")
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-        return Dataset(self.train_views, order, self.device, stream=True)
 
     def _restore(self, start: checkpoints.Checkpoint) -> None:
         tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
