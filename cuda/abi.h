@@ -164,8 +164,8 @@ typedef struct luxel_blend_args {
   float max_alpha;
   void* image;                /* fwd out  real [C,H,W,D] */
   void* transmittance;        /* fwd out, bwd in  real [C,H,W]: T_end */
-  int32_t* last;              /* fwd out, bwd in  [C,H,W] one past the last instance that contributed */
-  int32_t* contributors;      /* fwd out  [C,H,W] splats that contributed */
+  int32_t* last;              /* fwd out, bwd in  [C,H,W] one past the last instance that contributed; fwd: optional */
+  int32_t* contributors;      /* fwd out  [C,H,W] splats that contributed; optional */
   void* median_depth;         /* fwd out  real [C,H,W] depth where T falls to 1/2, 0 where never; optional */
   void* states;               /* fwd out, bwd in  real [capacity/LUXEL_PIECE,D+1,256] GPU only, optional for fwd: what
                                  each pixel had gathered, and T, after each piece but the last of a list */

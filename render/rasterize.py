@@ -26,22 +26,23 @@ class Frame:
 
     Args:
         rgb: colours over the background, [H, W, 3], not clamped above 1.
-        alpha: coverage in [0, 1), [H, W].
+        transmittance: share of the light from behind everything that comes through, in (0, 1], [H, W]; None from
+            backends that give ``given_alpha`` instead.
         depth: mean z of what is seen, weighted by its contribution, [H, W] (capture units; 0 where nothing is).
         median_depth: z of the splat at which half of the light is gone, [H, W], 0 where it never is; no gradient.
         normals: world-space normals weighted by contribution, not normalised, [H, W, 3].
         features: blended features over 0, [H, W, F].
-        count: contributing splats per pixel, int32 [H, W]; None from backends that do not count.
+        count: contributing splats per pixel, int32 [H, W]; None where it was not asked for.
         splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled; None
             from backends that do not keep them.
         tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
         totals: splats that touch a tile, and (tile, splat) pairs that the frame asks for, all cameras together,
-            int64 [2].
-        overflow: 1 where `max_instances` was too small and parts are missing, int32 [1].
+            int64 [2]; None from backends that do not tell.
+        overflow: 1 where `max_instances` was too small and parts are missing, int32 [1]; None likewise.
     """
 
     rgb: Tensor
-    alpha: Tensor
+    transmittance: Tensor | None
     depth: Tensor | None
     median_depth: Tensor | None
     normals: Tensor | None
@@ -49,17 +50,28 @@ class Frame:
     count: Tensor | None
     splats: Tensor | None
     tile_counts: Tensor
-    totals: Tensor
-    overflow: Tensor
+    totals: Tensor | None
+    overflow: Tensor | None
+    given_alpha: Tensor | None = None
+
+    @property
+    def alpha(self) -> Tensor:
+        """Coverage in [0, 1), [H, W]."""
+        if self.transmittance is not None:
+            return 1 - self.transmittance
+        assert self.given_alpha is not None
+        return self.given_alpha
 
     @property
     def visible(self) -> Tensor:
         """Splats that touch a tile, all cameras together, int64 [1]."""
+        assert self.totals is not None
         return self.totals[:1]
 
     @property
     def instances(self) -> Tensor:
         """(tile, splat) pairs that the frame asks for, all cameras together, int64 [1]."""
+        assert self.totals is not None
         return self.totals[1:]
 
 
@@ -120,6 +132,7 @@ def rasterize(
     max_alpha: float = 0.99,
     depth: bool = False,
     normals: bool = False,
+    count: bool = False,
     features: Tensor | None = None,
     statistics: DensifyStatistics | None = None,
     absolute_gradients: bool = False,
@@ -139,7 +152,7 @@ def rasterize(
         antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024).
         dilation: px^2 added to the diagonal of screen covariances.
         max_alpha: cap on the alpha of one splat at a pixel.
-        depth, normals: also give these (median_depth comes with depth).
+        depth, normals, count: also give these (median_depth comes with depth).
         features: anything to blend like colours, [N, F], over a background of 0.
         statistics: filled in place by the backward pass.
         absolute_gradients: let the statistics hold absolute gradients too (costs a little).
@@ -185,7 +198,9 @@ def rasterize(
             splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
         )
 
-        def blend(part: Tensor, behind: Tensor | None, median: bool = False) -> tuple[Tensor, ...]:
+        def blend(
+            part: Tensor, behind: Tensor | None, median: bool = False, tally: bool = False
+        ) -> tuple[Tensor, ...]:
             return blend_gaussians(
                 splats,
                 part,
@@ -198,20 +213,20 @@ def rasterize(
                 absolute=absolute_gradients and statistics is not None,
                 deterministic=deterministic,
                 median=median,
+                tally=tally,
             )
 
-        image, transmittance, _, count, median_depth = blend(
-            values, _behind(background, values, cameras), depth
+        image, transmittance, _, contributors, median_depth = blend(
+            values, _behind(background, values, cameras), depth, count
         )
-        alpha = 1 - transmittance
         return Frame(
             rgb=image[..., :3] if image.shape[-1] > 3 else image,
-            alpha=alpha,
-            depth=image[..., 3] / alpha.clamp_min(1e-10) if depth else None,
+            transmittance=transmittance,
+            depth=image[..., 3] / (1 - transmittance).clamp_min(1e-10) if depth else None,
             median_depth=median_depth if depth else None,
             normals=image[..., -3:] if normals else None,
             features=_blend_features(blend, features, cameras) if features is not None else None,
-            count=count,
+            count=contributors if count else None,
             splats=splats,
             tile_counts=tile_counts,
             totals=totals,
@@ -283,7 +298,7 @@ def _blend_features(blend, features: Tensor, cameras: int) -> Tensor:
 
 def _first(frame: Frame) -> Frame:
     """The frame of the only camera, without the leading C (splats and tile_counts keep theirs)."""
-    for name in ("rgb", "alpha", "depth", "median_depth", "normals", "features", "count"):
+    for name in ("rgb", "transmittance", "depth", "median_depth", "normals", "features", "count"):
         tensor = getattr(frame, name)
         if tensor is not None:
             setattr(frame, name, tensor.squeeze(0))  # a view; the gradient of tensor[0] would copy the image

@@ -66,13 +66,13 @@ class Renderer:
         held = self._hold(camera, g_rgb)
         if self._room is None:
             with torch.no_grad():
-                self._room = _with_margin(*rasterize(self.gaussians, held, max_instances=1).totals.tolist())
+                self._room = _with_margin(*_needed(rasterize(self.gaussians, held, max_instances=1)))
         while True:
             epoch = (held.width, held.height, held.near, held.far, self._room)
             found = self._replay.run(
                 epoch, g_rgb is not None, lambda: self._draw(held, self._g_rgb, self._room, g_rgb is None)
             )
-            needed = found[0].totals.tolist()
+            needed = _needed(found[0])
             if all(n <= room for n, room in zip(needed, self._room, strict=True)):
                 return found
             self._room = _with_margin(*needed)
@@ -119,6 +119,12 @@ class Renderer:
             if isinstance(value, Tensor):
                 setattr(frame, name, value.detach())
         return frame, gradients
+
+
+def _needed(frame: Frame) -> list[int]:
+    """Visible splats and (tile, splat) pairs; waits for the device."""
+    assert frame.totals is not None
+    return frame.totals.tolist()
 
 
 def _with_margin(visible: int, pairs: int) -> tuple[int, int]:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
 
 MODES = ("colour", "alpha", "depth", "normals", "count")
@@ -63,7 +62,7 @@ def draw(render: Render, gaussians: Gaussians, camera: Camera, look: Look) -> tu
         tensors["log_scales"] = tensors["log_scales"] + float(np.log(look.splat_scale))
         gaussians = Gaussians(**tensors)
     options: dict[str, Any] = {"antialiased": look.antialiased}
-    if look.mode in ("depth", "normals"):
+    if look.mode in ("depth", "normals", "count"):
         options[look.mode] = True
     background = gaussians.means.new_tensor(look.background)
     with torch.no_grad():
@@ -85,8 +84,6 @@ def shade(frame: Any, mode: str, background: Tensor) -> tuple[Tensor, str]:
         unit = torch.nn.functional.normalize(frame.normals, dim=-1, eps=1e-8)
         return (0.5 + 0.5 * unit) * alpha + background * (1 - alpha), "x, y, z as red, green, blue"
     if mode == "count":
-        if frame.count is None:
-            raise LuxelError("This backend does not count splats.", "Choose another output.")
         most = max(int(frame.count.max()), 1)
         return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
     return frame.rgb, ""

@@ -122,8 +122,8 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
       T* image = out<T>(args.image) + (pixel + column) * D;
       for (int d = 0; d < D; ++d) image[d] = sums[d][p] + (background ? transmittance[p] * background[d] : T(0));
       out<T>(args.transmittance)[pixel + column] = transmittance[p];
-      args.last[pixel + column] = last[p] > T(0) ? tile.begin + static_cast<int32_t>(last[p]) : 0;
-      args.contributors[pixel + column] = static_cast<int32_t>(seen[p]);
+      if (args.last) args.last[pixel + column] = last[p] > T(0) ? tile.begin + static_cast<int32_t>(last[p]) : 0;
+      if (args.contributors) args.contributors[pixel + column] = static_cast<int32_t>(seen[p]);
       if (kMedian) out<T>(args.median_depth)[pixel + column] = median[p];
     }
   }

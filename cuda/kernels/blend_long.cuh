@@ -52,8 +52,8 @@ template <int D, bool kMedian> struct Gathered {
 #pragma unroll
     for (int d = 0; d < D; ++d) image[d] = background ? fmaf(t_end, background[d], sums[d]) : sums[d];
     out<float>(args.transmittance)[pixel] = t_end;
-    args.last[pixel] = last;
-    args.contributors[pixel] = seen;
+    if (args.last) args.last[pixel] = last;
+    if (args.contributors) args.contributors[pixel] = seen;
     if (kMedian) out<float>(args.median_depth)[pixel] = median;
   }
 };

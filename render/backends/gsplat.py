@@ -85,6 +85,7 @@ def rasterize(
     max_alpha: float = MAX_ALPHA,
     depth: bool = False,
     normals: bool = False,
+    count: bool = False,
     features: Tensor | None = None,
     statistics: DensifyStatistics | None = None,
     absolute_gradients: bool = False,
@@ -97,16 +98,21 @@ def rasterize(
         gaussians, camera, background, sh_degree, antialiased, dilation, depth, statistics, absolute_gradients: as
             there. Statistics have its units; with ``retain_graph`` absolute gradients are counted once.
         max_alpha, max_instances: ignored (see the top of this file).
-        normals, features, deterministic: must be left out.
+        normals, count, features, deterministic: must be left out.
 
     Returns:
-        Frame; median_depth, normals, features, count and splats are None, overflow is 0.
+        Frame; median_depth, normals, features, count, splats, totals and overflow are None.
 
     Raises:
         LuxelError: gsplat cannot draw here, or cannot give what was asked for (a ValueError too).
         ValueError: shapes and float types that it does not take.
     """
-    refused = {"normals": normals, "features": features is not None, "deterministic": deterministic}
+    refused = {
+        "normals": normals,
+        "count": count,
+        "features": features is not None,
+        "deterministic": deterministic,
+    }
     if any(refused.values()):
         wanted = " and ".join(name for name, asked in refused.items() if asked)
         raise LuxelError(f"The gsplat backend has no {wanted}.", "Draw with luxel's own backend.")
@@ -176,10 +182,10 @@ def rasterize_activated(
     )
     if statistics is not None and meta["means2d"].requires_grad:
         _count_in_backward(statistics, meta, camera.width, camera.height, absolute_gradients)
-    pairs = meta["flatten_ids"].shape[0]
     return Frame(
         rgb=one(image[..., :3] if depth else image),
-        alpha=one(alpha[..., 0]),
+        transmittance=None,
+        given_alpha=one(alpha[..., 0]),
         depth=one(image[..., 3]) if depth else None,
         median_depth=None,
         normals=None,
@@ -187,8 +193,8 @@ def rasterize_activated(
         count=None,
         splats=None,
         tile_counts=meta["tiles_per_gauss"],
-        totals=torch.stack([(meta["tiles_per_gauss"] > 0).sum(), alpha.new_tensor(pairs, dtype=torch.int64)]),
-        overflow=torch.zeros(1, dtype=torch.int32, device=alpha.device),
+        totals=None,
+        overflow=None,
     )
 
 
@@ -258,7 +264,8 @@ def _nothing(
     rgb = alpha[..., None].expand(*alpha.shape, 3)
     return Frame(
         rgb=one(rgb if behind is None else rgb + behind[:, None, None]),
-        alpha=one(alpha),
+        transmittance=None,
+        given_alpha=one(alpha),
         depth=one(alpha) if depth else None,
         median_depth=None,
         normals=None,
@@ -266,6 +273,6 @@ def _nothing(
         count=None,
         splats=None,
         tile_counts=torch.zeros(cameras, 0, dtype=torch.int32, device=like.device),
-        totals=torch.zeros(2, dtype=torch.int64, device=like.device),
-        overflow=torch.zeros(1, dtype=torch.int32, device=like.device),
+        totals=None,
+        overflow=None,
     )

@@ -14,7 +14,10 @@ from luxel.render.ops.registry import define, register_implementation
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
 
 _INPUTS = "Tensor splats, Tensor values, Tensor? background, Tensor instances, Tensor ranges, Tensor plan"
-_OPTIONS = "int width, int height, float max_alpha, bool absolute, bool deterministic, bool median, bool keep"
+_OPTIONS = (
+    "int width, int height, float max_alpha, bool absolute, bool deterministic, bool median, bool tally, "
+    "bool keep"
+)
 define(f"blend_gaussians({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
 define(
     f"blend_gaussians_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, Tensor states, "
@@ -62,7 +65,7 @@ def _arguments(
 
 
 _SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
-_FORWARD = 13  # arguments of forward; backward goes on after them
+_FORWARD = 14  # arguments of forward; backward goes on after them
 
 
 def _forward(*args: Any) -> tuple[Tensor, ...]:
@@ -75,8 +78,8 @@ def _forward(*args: Any) -> tuple[Tensor, ...]:
         **_arguments(*args[:_SHARED]),
         image=image,
         transmittance=transmittance,
-        last=last,
-        contributors=contributors,
+        last=last if last.numel() else None,
+        contributors=contributors if contributors.numel() else None,
         median_depth=median_depth if median_depth.numel() else None,
         states=states if states.numel() else None,
     )
@@ -96,15 +99,17 @@ def _fake(
     absolute: bool,
     deterministic: bool,
     median: bool,
+    tally: bool,
     keep: bool,
 ) -> tuple[Tensor, ...]:
     c, _, d = values.shape
+    image, nothing = (c, height, width), (0,)
     return (
-        splats.new_empty(c, height, width, d),
-        splats.new_empty(c, height, width),
-        splats.new_empty(c, height, width, dtype=torch.int32),
-        splats.new_empty(c, height, width, dtype=torch.int32),
-        splats.new_empty((c, height, width) if median else (0,)),
+        splats.new_empty(*image, d),
+        splats.new_empty(image),
+        splats.new_empty(image if keep else nothing, dtype=torch.int32),
+        splats.new_empty(image if tally else nothing, dtype=torch.int32),
+        splats.new_empty(image if median else nothing),
         splats.new_empty(instances.shape[0] // PIECE if keep and splats.is_cuda else 0, d + 1, TILE * TILE),
     )
 
@@ -167,7 +172,7 @@ def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, 
     g_splats, g_values, g_background = torch.ops.luxel.blend_gaussians_bwd(
         *inputs, *ctx.options, *kept, g_image, g_transmittance, of_background
     )
-    return g_splats, g_values, g_background if of_background else None, *(None,) * 10
+    return g_splats, g_values, g_background if of_background else None, *(None,) * 11
 
 
 register_implementation("blend_gaussians", _forward, _fake, _autograd, _setup_context)
@@ -188,6 +193,7 @@ def blend_gaussians(
     absolute: bool = False,
     deterministic: bool = False,
     median: bool = False,
+    tally: bool = False,
 ) -> tuple[Tensor, ...]:
     """Blends values front to back: image = sum_i T_i alpha_i value_i + T_end background.
 
@@ -203,15 +209,26 @@ def blend_gaussians(
             tile instance); on the CPU they always are.
         absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
             splats (AbsGS, Ye et al. 2024), which otherwise are 0.
-        median: fill the last output (else empty).
+        median: fill the last output (else empty). tally: count contributors (else empty).
 
     Returns:
         image [C, H, W, D], transmittance [C, H, W] (T_end), last [C, H, W] int32 (one past the last contributing
         instance), contributors [C, H, W] int32, median_depth [C, H, W] (0 where T stays above 1/2). Only image
-        and transmittance carry gradients.
+        and transmittance carry gradients. ``last`` is empty where no input requires a gradient.
     """
     inputs = (splats, values, background)
     keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
     return torch.ops.luxel.blend_gaussians(
-        *inputs, instances, ranges, plan, width, height, max_alpha, absolute, deterministic, median, keep
+        *inputs,
+        instances,
+        ranges,
+        plan,
+        width,
+        height,
+        max_alpha,
+        absolute,
+        deterministic,
+        median,
+        tally,
+        keep,
     )[:5]

@@ -129,6 +129,9 @@ class TrainConfig:
     """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is shorter."""
     antialiased: bool = False
     """Mip-Splatting's opacity compensation for Gaussians smaller than a pixel."""
+    sparse_adam: bool = False
+    """Gaussians that a view does not see keep parameters and moments in its step: less to move where a view sees a
+    small part of a large scene, but momentum does not carry them on."""
     backend: Backend = "luxel"
     """Who draws: luxel's own kernels, or gsplat's (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
     deterministic: bool = False

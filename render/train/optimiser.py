@@ -58,12 +58,13 @@ class Optimiser:
         """Parameters and both moments with their spare rows, each by name: what a captured step works on."""
         return self._state[0], self._state[1], self._state[2]
 
-    def step(self, gradients: Gaussians, rates: dict[str, float]) -> None:
+    def step(self, gradients: Gaussians, rates: dict[str, float], visible: Tensor | None = None) -> None:
         """One step in place.
 
         Args:
             gradients: of the present Gaussians, in the ``grad`` of each tensor; None counts as no gradient.
             rates: learning rate by parameter name.
+            visible: bool [N]; the others keep parameters and moments. None: all are updated.
         """
         self.steps += 1
         live = [(name, t.grad) for name, t in gradients.tensors().items() if t.grad is not None and t.numel()]
@@ -77,6 +78,7 @@ class Optimiser:
             self.steps,
             BETAS,
             EPS,
+            visible,
         )
 
     def select(self, index: Tensor) -> None:

@@ -99,7 +99,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
     count_step_(overflow, totals, bench.table, bench.status)
     absolute = moment.counts and getattr(config.strategy, "absolute", False)
     scene = splats, values, background_of(row)[None], instances, ranges, plan
-    how = width, height, MAX_ALPHA, absolute, config.deterministic, False, True
+    how = width, height, MAX_ALPHA, absolute, config.deterministic, False, False, True
     image, transmittance, last, _, _, states = torch.ops.luxel.blend_gaussians(*scene, *how)
     pair = image[0], target.rgb, target.weight
     loss, partials, scales = torch.ops.luxel.photometric_loss(*pair, config.loss.ssim_weight, False, True)
@@ -135,6 +135,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         schedule=row[2:10],
         betas=BETAS,
         eps=EPS,
+        visible_only=config.sparse_adam,
         active_sh_only=True,
         opacity_penalty=opacity_penalty / bench.optimiser.count,
         scale_penalty=scale_penalty / (3 * bench.optimiser.count),
@@ -169,7 +170,8 @@ def autograd_step(render: Callable[..., Frame], bench: Workbench, shelf: Shelf, 
     )
     loss = objective(frame, target, config.loss, leaves, config.strategy.penalties)
     loss.backward()
-    optimiser.step(leaves, moment.rates)
+    seen = (frame.tile_counts > 0).any(0) if config.sparse_adam else None
+    optimiser.step(leaves, moment.rates, seen)
     _add_noise(bench, optimiser.gaussians.tensors(), row)
     bench.table[0, 0] += 1
     bench.status[0] += 1

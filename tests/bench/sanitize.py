@@ -110,7 +110,7 @@ def raster(
         )
     statistics = DensifyStatistics.zeros(gaussians.count, device)
     frame = rasterize(
-        leaves, camera, background=background, features=features, statistics=statistics, **options
+        leaves, camera, background=background, features=features, statistics=statistics, count=True, **options
     )
     outputs = {
         name: value

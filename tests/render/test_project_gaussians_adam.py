@@ -189,12 +189,12 @@ def chain(state: State, camera: Camera, step: int, target: Tensor, penalties: di
     )
     lists = (instances, ranges, plan)
     outputs = torch.ops.luxel.blend_gaussians(
-        splats, values, None, *lists, *SIZE.values(), 0.984375, False, False, False, True
+        splats, values, None, *lists, *SIZE.values(), 0.984375, False, False, False, False, True
     )
     g_image = 2 * (outputs[0] - target)
     kept = (*outputs[:3], outputs[5], g_image, None)
     g_splats, g_values, _ = torch.ops.luxel.blend_gaussians_bwd(
-        splats, values, None, *lists, *SIZE.values(), 0.984375, False, False, False, True, *kept
+        splats, values, None, *lists, *SIZE.values(), 0.984375, False, False, False, False, True, *kept
     )
     fused(state, camera, step, tile_counts=tile_counts, g_splats=g_splats, g_values=g_values, **penalties)
 

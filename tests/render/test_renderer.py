@@ -28,9 +28,12 @@ def test_draws_what_rasterize_draws(
     monkeypatch.setattr(renderer, "SPARE", 0)  # so that nearer frames need more room than there is
     scene = random_gaussians(400, device=device)
     background = torch.tensor([0.2, 0.4, 0.6], device=device)
-    drawer = Renderer(scene, background=background, depth=True)
+    drawer = Renderer(scene, background=background, depth=True, count=True)
     for camera in [*cameras(device), *cameras(device), *cameras(device, 33, 21)]:
-        found, wanted = drawer.draw(camera), rasterize(scene, camera, background=background, depth=True)
+        found, wanted = (
+            drawer.draw(camera),
+            rasterize(scene, camera, background=background, depth=True, count=True),
+        )
         for name in ("rgb", "alpha", "depth", "count"):
             torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=1e-5, atol=1e-5)
 

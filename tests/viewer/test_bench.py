@@ -143,7 +143,7 @@ def test_stages_and_rooflines_come_from_the_scene(measured: Path) -> None:
     found = strict(measured / "raster.json")
     row = found["rows"][0]
     gaussians, cameras = terrain(300), terrain_cameras(8, 48, 32)
-    frames = [rasterize(gaussians, camera) for camera in cameras]
+    frames = [rasterize(gaussians, camera, count=True) for camera in cameras]
     assert row["work"]["visible"] == np.mean([(f.tile_counts > 0).sum().item() for f in frames])
     assert row["work"]["pairs"] == np.mean([f.instances.item() for f in frames])
     assert row["work"]["contributions"] == np.mean([f.count.sum().item() for f in frames])
@@ -292,7 +292,8 @@ def test_the_landscape_is_the_same_every_time() -> None:
         torch.equal(a, b) for a, b in zip(first.tensors().values(), again.tensors().values(), strict=True)
     )
     assert all(t.isfinite().all() for t in first.tensors().values())
-    frames = [rasterize(terrain(n), terrain_cameras(2, 160, 90)[0]) for n in (2000, 20_000)]
+    camera = terrain_cameras(2, 160, 90)[0]
+    frames = [rasterize(terrain(n), camera, count=True) for n in (2000, 20_000)]
     # Sizes shrink as the count grows: much the same picture, not ten times the work per pixel.
     work = [frame.count.float().mean().item() for frame in frames]
     assert min(f.alpha.mean().item() for f in frames) > 0.7 and 0.2 < work[1] / work[0] < 5

@@ -59,7 +59,7 @@ def count_work(gaussians: Gaussians, cameras: Sequence[Camera]) -> dict[str, flo
     """The scene's numbers for one frame, means over the cameras."""
     totals = dict.fromkeys(("visible", "pairs", "contributions"), 0.0)
     for camera in cameras:
-        frame = rasterize(gaussians, camera)
+        frame = rasterize(gaussians, camera, count=True)
         assert frame.count is not None
         totals["visible"] += (frame.tile_counts > 0).sum().item()
         totals["pairs"] += frame.instances.item()

@@ -79,7 +79,8 @@ def _results(report: dict[str, Any]) -> Section:
             )
         plots += _curves(row, report["backends"])
     text = (
-        "The same trainer, data, first Gaussians, schedule, seed and held-out views; only the rasterizer differs. "
+        "The same data, first Gaussians, schedule, strategy, loss, optimiser, seed and held-out views. luxel takes "
+        "steps in its own way (no autograd, a captured graph on a GPU); others are called through autograd. "
         "Evaluations and what a backend does once do not count as training time. The common PSNR is the lowest that "
         f"all of a capture's runs end with. A run that ends more than {MAX_PSNR_LOSS:g} dB under the best is marked "
         "with ! and not ranked."

@@ -60,12 +60,22 @@ def test_steps_without_room_are_repeated(
 
 @pytest.mark.parametrize("alpha", [False, True], ids=["opaque", "alpha"])
 @pytest.mark.parametrize("antialiased", [False, True])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_the_fused_step_is_the_step_of_autograd(
-    toy: Any, toy_cutout: Any, tmp_path: Path, device: torch.device, alpha: bool, antialiased: bool
+    toy: Any,
+    toy_cutout: Any,
+    tmp_path: Path,
+    device: torch.device,
+    alpha: bool,
+    antialiased: bool,
+    sparse: bool,
 ) -> None:
     scene = toy_cutout if alpha else toy
     strategy = McmcStrategy(noise=0.0) if alpha else AdaptiveStrategy(absolute=True)
-    config = scene.config(steps=2000, strategy=strategy, antialiased=antialiased, sh_every=0)
+    scene.points.xyz[:20] += 50  # nobody sees these
+    config = scene.config(
+        steps=2000, strategy=strategy, antialiased=antialiased, sh_every=0, sparse_adam=sparse
+    )
 
     def other(*args: Any, **options: Any) -> Any:
         return rasterize(*args, **options)
