@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -95,12 +97,7 @@ def _check(
 
 
 def _fake(
-    photos: Tensor,
-    alphas: Tensor | None,
-    weights: Tensor | None,
-    poses: Tensor,
-    intrinsics: Tensor,
-    table: Tensor,
+    photos: Tensor, alphas: Tensor | None, weights: Tensor | None, poses: Tensor, *_: Tensor
 ) -> tuple[Tensor, ...]:
     _, h, w = photos.shape[:3]
     return (
@@ -113,16 +110,10 @@ def _fake(
     )
 
 
-def _gather(
-    photos: Tensor,
-    alphas: Tensor | None,
-    weights: Tensor | None,
-    poses: Tensor,
-    intrinsics: Tensor,
-    table: Tensor,
-) -> tuple[Tensor, ...]:
-    _check(photos, alphas, weights, poses, intrinsics, table)
-    outputs = _fake(photos, alphas, weights, poses, intrinsics, table)
+def _gather(*inputs: Any) -> tuple[Tensor, ...]:
+    _check(*inputs)
+    photos, alphas, weights, poses, intrinsics, table = inputs
+    outputs = _fake(*inputs)
     rgb, alpha, weight, world_to_cam, camera, row = outputs
     library_for(photos.device).call(
         "gather_view",
