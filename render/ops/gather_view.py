@@ -99,7 +99,7 @@ def _check(
 def _fake(
     photos: Tensor, alphas: Tensor | None, weights: Tensor | None, poses: Tensor, *_: Tensor
 ) -> tuple[Tensor, ...]:
-    _, h, w = photos.shape[:3]
+    h, w = photos.shape[1:3]
     return (
         poses.new_empty(h, w, 3),
         poses.new_empty((0,) if alphas is None else (h, w)),
