@@ -165,8 +165,11 @@ def _alternating(device: torch.device) -> Tensor:
 
 
 def _draw(weights: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Positions drawn with replacement in proportion to weights; torch.multinomial stops at 2^24
-    categories."""
-    cumulated = weights.double().cumsum(0)
+    """Positions drawn with replacement in proportion to weights in [0, 1].
+
+    Sums are of whole numbers, which come out the same in whatever order a GPU adds them; torch.multinomial also stops
+    at 2^24 categories.
+    """
+    cumulated = (weights.double() * 2**32).long().cumsum(0)
     u = torch.rand(number, generator=generator, device=weights.device, dtype=torch.float64) * cumulated[-1]
-    return torch.searchsorted(cumulated, u, right=True).clamp_max(weights.shape[0] - 1)
+    return torch.searchsorted(cumulated, u.long(), right=True).clamp_max(weights.shape[0] - 1)

@@ -97,6 +97,24 @@ def test_the_fused_step_is_the_step_of_autograd(
     assert moved.abs().max() < 1e-3 * fused.timeline.rates(0)["means"] * 300
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+def test_a_deterministic_run_repeats_to_the_bit(
+    toy_cutout: Any, tmp_path: Path, device: torch.device, strategy: Any
+) -> None:
+    config = toy_cutout.config(
+        steps=60,
+        strategy=strategy,
+        max_gaussians=450,
+        reorder_every=30,
+        deterministic=True,
+        background="random",
+    )
+    first, again = (toy_cutout.trainer(tmp_path / name, config, device=device) for name in "ab")
+    first.run(progress=False)
+    again.run(progress=False)
+    assert first.optimiser.count > 300 and same_tensors(first, again)
+
+
 def test_early_growth_of_room_needs_no_stall(toy: Any, tmp_path: Path, device: torch.device) -> None:
     trainer = toy.trainer(
         tmp_path / "run", toy.config(steps=40, strategy=STRATEGIES["default"]), device=device
