@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from luxel.render.rasterize import rasterize
-from luxel.render.train import instance_room
+from luxel.render.train import instance_room, optimiser
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.instance_room import InstanceRoom
@@ -113,6 +114,21 @@ def test_a_deterministic_run_repeats_to_the_bit(
     first.run(progress=False)
     again.run(progress=False)
     assert first.optimiser.count > 300 and same_tensors(first, again)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+def test_spare_rows_change_nothing(toy: Any, tmp_path: Path, strategy: Any, monkeypatch: Any) -> None:
+    config = toy.config(steps=60, strategy=strategy, max_gaussians=450, reorder_every=30)
+    exact = toy.trainer(tmp_path / "a", config)
+    exact.run(progress=False)
+    monkeypatch.setattr(optimiser, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
+    roomy = toy.trainer(tmp_path / "b", config)
+    kept = roomy.optimiser.generation
+    roomy.run(progress=False)
+    assert roomy.optimiser.capacity > roomy.optimiser.count and roomy.optimiser.generation <= kept + 2
+    assert same_tensors(exact, roomy)
+    spare = roomy.optimiser.rows()[0]["opacity_logits"][roomy.optimiser.count :]
+    assert bool((spare == -math.inf).all()), "a spare row became visible"
 
 
 def test_early_growth_of_room_needs_no_stall(toy: Any, tmp_path: Path, device: torch.device) -> None:
