@@ -238,8 +238,8 @@ def _variants(report: dict[str, Any]) -> Section:
             table.rows.append([_row(row), name, *cells, peak])
     text = (
         "gsplat is given activated parameters outside of the timed part, packed and unpacked, and the better one "
-        "counts above; raw: from the parameters that an optimiser moves, as luxel always. Replayed: luxel as a captured "
-        "CUDA graph, as in training; the peer cannot be captured, since it reads counts back to the host."
+        "counts above; raw: from the parameters that an optimiser moves, as luxel always. Replayed: luxel as a "
+        "captured CUDA graph, as in training; the peer cannot be captured, since it reads counts back to the host."
     )
     return Section("Every way of drawing", text, [table], folded="Every way of drawing")
 
