@@ -153,7 +153,7 @@ def train_once(
 
 
 def step_milliseconds(log: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Milliseconds per step over the intervals between readings of the loss, where the device is waited for."""
+    """Milliseconds per step over the intervals at which readings of the loss arrive."""
     read = [(line["step"], line["seconds"]) for line in log if "loss" in line]
     pairs = itertools.pairwise(read)
     times = [1e3 * (end - start) / (last - first) for (first, start), (last, end) in pairs if last > first]
