@@ -19,6 +19,9 @@ from luxel.render.ops.blend_gaussians import CHANNELS, blend_gaussians
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.primitives.gaussians import Gaussians
 
+DILATION = 0.3  # px^2 on the diagonal of screen covariances
+MAX_ALPHA = 0.99  # of one splat at a pixel
+
 
 @dataclass
 class Frame:
@@ -128,8 +131,8 @@ def rasterize(
     background: Tensor | None = None,
     sh_degree: int | None = None,
     antialiased: bool = False,
-    dilation: float = 0.3,
-    max_alpha: float = 0.99,
+    dilation: float = DILATION,
+    max_alpha: float = MAX_ALPHA,
     depth: bool = False,
     normals: bool = False,
     count: bool = False,

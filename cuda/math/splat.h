@@ -131,12 +131,12 @@ template <typename T> struct SplatEllipse {
     e.det = larger(difference_of_products(a, c, e.b, e.b), T(1e-12) * a * c);
     // A hair wider than exact, so that rounding never drops a tile whose pixels pass the test on alpha.
     const T reach = 2 * near_log(T(255) * splat[2]) * T(1.0001) + T(1e-5);
-    const T scale = reach * near_inverse(e.det);
+    const T scale = reach * inverse(e.det);
     e.extent_x = near_root(scale * c);
     e.extent_y = near_root(scale * a);
-    e.dy_extreme = e.b * e.extent_x * near_inverse(c);
+    e.dy_extreme = e.b * e.extent_x * inverse(c);
     e.reach_a = reach * a;
-    e.inverse_a = near_inverse(a);
+    e.inverse_a = inverse(a);
     return e;
   }
 
@@ -156,7 +156,6 @@ template <typename T> struct SplatEllipse {
   // Within the hair above the last bit does not matter: the GPU has one instruction for each of these.
   static LUXEL_HD double between(double v, double lo, double hi) { return clamp(v, lo, hi); }
   static LUXEL_HD double near_root(double v) { return root(v); }
-  static LUXEL_HD double near_inverse(double v) { return 1.0 / v; }
   static LUXEL_HD double near_log(double v) { return log_of(v); }
 #if defined(__CUDA_ARCH__)
   static LUXEL_HD float between(float v, float lo, float hi) { return fminf(fmaxf(v, lo), hi); }
@@ -165,16 +164,10 @@ template <typename T> struct SplatEllipse {
     asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
     return y;
   }
-  static LUXEL_HD float near_inverse(float v) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
-    return y;
-  }
   static LUXEL_HD float near_log(float v) { return 0.69314718f * log2_of(v); }
 #else
   static LUXEL_HD float between(float v, float lo, float hi) { return clamp(v, lo, hi); }
   static LUXEL_HD float near_root(float v) { return root(v); }
-  static LUXEL_HD float near_inverse(float v) { return 1.0f / v; }
   static LUXEL_HD float near_log(float v) { return log_of(v); }
 #endif
 };

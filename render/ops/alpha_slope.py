@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation
+from luxel.render.ops.registry import define, register_implementation, require
 
 define("alpha_slope(Tensor transmittance, Tensor target, Tensor? weight, float share) -> Tensor")
 
@@ -26,16 +26,9 @@ def alpha_slope(transmittance: Tensor, target: Tensor, weight: Tensor | None, sh
 
 
 def _run(transmittance: Tensor, target: Tensor, weight: Tensor | None, share: float) -> Tensor:
-    for name, tensor in (("transmittance", transmittance), ("target", target), ("weight", weight)):
-        if tensor is not None and (
-            tensor.shape != transmittance.shape
-            or tensor.dtype != torch.float32
-            or tensor.device != transmittance.device
-        ):
-            raise ValueError(
-                f"alpha_slope: {name} must be torch.float32 {list(transmittance.shape)} on "
-                f"{transmittance.device}, got {tensor.dtype} {list(tensor.shape)} on {tensor.device}"
-            )
+    tensors = {"transmittance": transmittance, "target": target, "weight": weight}
+    shape = tuple(transmittance.shape)
+    require("alpha_slope", transmittance.device, {n: (t, torch.float32, shape) for n, t in tensors.items()})
     slope = torch.empty_like(transmittance, memory_format=torch.contiguous_format)
     library_for(transmittance.device).call(
         "alpha_slope",

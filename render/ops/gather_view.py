@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation
+from luxel.render.ops.registry import define, register_implementation, require
 
 ROW = 16  # 32-bit numbers of a table row, see abi.h
+PHOTO, VIEW, ADAM, BACKGROUND, STEP = 0, 1, slice(2, 10), slice(10, 13), 13  # where they stand in it
 
 define(
     "gather_view(Tensor photos, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table)"
@@ -84,14 +85,7 @@ def _check(
         "intrinsics": (intrinsics, torch.float32, (poses.shape[0], 4)),
         "table": (table, torch.int32, (table.shape[0], ROW)),
     }
-    for name, (tensor, dtype, shape) in wanted.items():
-        if tensor is None:
-            continue
-        if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != photos.device:
-            raise ValueError(
-                f"gather_view: {name} must be {dtype} {list(shape)} on {photos.device}, "
-                f"got {tensor.dtype} {list(tensor.shape)} on {tensor.device}"
-            )
+    require("gather_view", photos.device, wanted)
     if table.shape[0] < 2:
         raise ValueError("gather_view: the table has no rows")
 

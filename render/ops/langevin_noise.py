@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation
+from luxel.render.ops.registry import define, register_implementation, require
 
 define(
     "langevin_noise_(Tensor(a!) means, Tensor quats, Tensor log_scales, Tensor opacity_logits, Tensor rate, "
@@ -60,23 +60,16 @@ def _run(
     seed: int,
 ) -> None:
     n = means.shape[0]
-    wanted = {
-        "means": (means, (n, 3), torch.float32),
-        "quats": (quats, (n, 4), torch.float32),
-        "log_scales": (log_scales, (n, 3), torch.float32),
-        "opacity_logits": (opacity_logits, (n,), torch.float32),
-        "rate": (rate, (1,), torch.float32),
-        "step": (step, (1,), torch.int32),
-        "skip": (skip, (1,), torch.int32),
+    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+        "means": (means, torch.float32, (n, 3)),
+        "quats": (quats, torch.float32, (n, 4)),
+        "log_scales": (log_scales, torch.float32, (n, 3)),
+        "opacity_logits": (opacity_logits, torch.float32, (n,)),
+        "rate": (rate, torch.float32, (1,)),
+        "step": (step, torch.int32, (1,)),
+        "skip": (skip, torch.int32, (1,)),
     }
-    for name, (tensor, shape, dtype) in wanted.items():
-        if tensor is not None and (
-            tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != means.device
-        ):
-            raise ValueError(
-                f"langevin_noise: {name} must be {dtype} {list(shape)} on {means.device}, "
-                f"got {tensor.dtype} {list(tensor.shape)} on {tensor.device}"
-            )
+    require("langevin_noise", means.device, wanted)
     library_for(means.device).call(
         "langevin_noise",
         means.device,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 _LIBRARY = torch.library.Library("luxel", "DEF")
 
@@ -64,3 +65,22 @@ def _register_autograd(name: str, backward: Callable[..., Any], setup_context: C
         return run(keyset, args)
 
     _LIBRARY.impl(name, dispatch, "Autograd", with_keyset=True)
+
+
+def require(
+    stage: str, device: torch.device, wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]]
+) -> None:
+    """Raises ValueError unless every tensor that is there has its type and shape and is on the device.
+
+    Args:
+        stage: for the message.
+        wanted: tensor (None: not given), type and shape by name.
+    """
+    for name, (tensor, dtype, shape) in wanted.items():
+        if tensor is None:
+            continue
+        if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != device:
+            raise ValueError(
+                f"{stage}: {name} must be {dtype} {list(shape)} on {device}, "
+                f"got {tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+            )

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.ops.gather_view import ROW, gather_view
+from luxel.render.ops.gather_view import gather_view
 
 AHEAD = 4  # photographs that are read and sent before their step
 
@@ -246,18 +246,6 @@ class Dataset:
                 if held is not None and sent is not None:
                     held[0].copy_(sent, non_blocking=True)
         return shelf
-
-    def target(self, step: int, halvings: int, background: Tensor) -> Target:
-        """The view of step number ``step``, halved, and composited onto ``background`` [3] by its alpha.
-
-        Where a photograph has no alpha, the background does not show in it.
-        """
-        shelf = self.shelf(step, halvings)
-        slot, view = self.place(step)
-        table = torch.zeros(2, ROW, dtype=torch.int32)
-        table[1, 0], table[1, 1] = slot, view
-        table[1, 10:13] = background.detach().cpu().float().view(torch.int32)
-        return shelf.gather(table.to(self.device))[0]
 
     def _fill(self, on_read: Callable[[int, int], None] | None) -> None:
         """Reads every photograph and puts those of one kind side by side on the device."""

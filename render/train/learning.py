@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from luxel.render.train.stepper import Stepper
 from luxel.render.train.timeline import Timeline
 
 
-class Learning:
+class Learning(ABC):
     """The part of a `Trainer` that knows nothing of folders, checkpoints and displays.
 
     Args:
@@ -95,13 +96,13 @@ class Learning:
         self.stepper = Stepper(config, self.dataset, self.timeline, render, self._take_numbers)
         self.stepper.start(self.steps_done)
 
+    @abstractmethod
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """Keeps numbers of a step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _how_to_go_back(self) -> str:
         """What a person can do where training diverged."""
-        return "Lower the learning rates."
 
     def settle(self) -> bool:
         """Waits for the device; whether steps have to be repeated, because their lists did not fit into memory
@@ -195,9 +196,8 @@ class Learning:
 
     def _give_way(self) -> None:
         """Memory ran out: first the photographs leave the device, then growth ends, then the faintest go."""
-        self.steps_done = min(
-            self.steps_done, self.stepper.settle()
-        )  # the step that failed may have been counted
+        # The step that failed may have been counted.
+        self.steps_done = min(self.steps_done, self.stepper.settle())
         self.stepper.start(self.steps_done)
         self.stepper.forget()
         if self.device.type == "cuda":
@@ -211,7 +211,7 @@ class Learning:
             change = f"the count is held at {count:,} Gaussians from now on"
         else:
             self.cap = max(1, int(0.9 * count))
-            opacity = self.gaussians.opacity_logits.detach()
+            opacity = self.gaussians.opacity_logits
             self.optimiser.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
             change = f"the faintest are removed, {self.cap:,} Gaussians stay"
         self.say(f"Memory of {self.device} ran out at step {self.steps_done}: {change}.")

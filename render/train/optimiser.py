@@ -32,7 +32,7 @@ class Optimiser:
         self.generation, self.count, self.steps = -1, 0, 0
         self._state: list[State] = [{}, {}, {}]  # parameters, first and second moments, with spare rows
         params = gaussians.detach().tensors()
-        self._take([params, *({name: torch.zeros_like(t) for name, t in params.items()} for _ in range(2))])
+        self._take([params, *(_each(params, torch.zeros_like) for _ in range(2))])
 
     @property
     def capacity(self) -> int:

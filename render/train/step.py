@@ -11,18 +11,16 @@ from torch import Tensor
 
 from luxel.render.ops.alpha_slope import alpha_slope
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.gather_view import count_step_
+from luxel.render.ops.gather_view import ADAM, BACKGROUND, STEP, count_step_
 from luxel.render.ops.langevin_noise import langevin_noise_
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
-from luxel.render.rasterize import DensifyStatistics, Frame, rasterize
+from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, Frame, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Shelf, Target
 from luxel.render.train.objective import objective
 from luxel.render.train.optimiser import BETAS, EPS, Optimiser
-from luxel.render.train.timeline import STEP, Moment, background_of
-
-DILATION, MAX_ALPHA = 0.3, 0.99  # as in `rasterize`
+from luxel.render.train.timeline import Moment
 
 
 class Seen(NamedTuple):
@@ -98,7 +96,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
     )
     count_step_(overflow, totals, bench.table, bench.status)
     absolute = moment.counts and getattr(config.strategy, "absolute", False)
-    scene = splats, values, background_of(row)[None], instances, ranges, plan
+    scene = splats, values, row[BACKGROUND][None], instances, ranges, plan
     how = width, height, MAX_ALPHA, absolute, config.deterministic, False, False, True
     image, transmittance, last, _, _, states = torch.ops.luxel.blend_gaussians(*scene, *how)
     pair = image[0], target.rgb, target.weight
@@ -132,7 +130,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         tile_counts=tile_counts,
         g_splats=g_splats,
         g_values=g_values,
-        schedule=row[2:10],
+        schedule=row[ADAM],
         betas=BETAS,
         eps=EPS,
         visible_only=config.sparse_adam,
@@ -161,7 +159,7 @@ def autograd_step(render: Callable[..., Frame], bench: Workbench, shelf: Shelf, 
     frame = render(
         leaves,
         target.camera,
-        background=background_of(row),
+        background=row[BACKGROUND],
         sh_degree=moment.sh_degree,
         antialiased=config.antialiased,
         statistics=DensifyStatistics(bench.statistics.data[: optimiser.count]) if counts else None,
@@ -184,7 +182,7 @@ def _add_noise(bench: Workbench, params: dict[str, Tensor], row: Tensor) -> None
         return
     langevin_noise_(
         *(params[name] for name in ("means", "quats", "log_scales", "opacity_logits")),
-        rate=row[2:3],
+        rate=row[ADAM][:1],
         step=row[STEP : STEP + 1].view(torch.int32),
         skip=bench.status[1:2],
         strength=bench.config.strategy.noise,

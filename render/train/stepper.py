@@ -72,9 +72,8 @@ class Stepper:
         self._on_numbers = on_numbers
         self._table = StepTable(self.device)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
-        self.estimates = (
-            self.device.type == "cuda"
-        )  # whether lists get room by estimate; else the number is asked for
+        # Whether lists get room by estimate; else the number is asked for.
+        self.estimates = self.device.type == "cuda"
         self._one = torch.ones((), device=self.device)
         self._room = InstanceRoom()
         self._replay: Replay[Seen] = Replay(self.device)

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from luxel.render.ops.gather_view import ROW
+from luxel.render.ops.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, VIEW
+from luxel.render.ops.project_gaussians_adam import adam_schedule
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.optimiser import BETAS
 
 ROWS = 256  # steps that the table holds
-# Where they stand in a row; 8 and 9 are the bias corrections of Adam.
-RATES, BACKGROUND, STEP = slice(2, 8), slice(10, 13), 13
 
 
 @dataclass(frozen=True)
@@ -25,24 +23,16 @@ class Moment:
     """One step as the schedules see it.
 
     Args:
-        step: number of the step, from 0.
-        progress: share of the run, in [0, 1].
-        clock: progress times the length of the run.
         halvings: how often the photographs are halved.
         sh_degree: highest degree of the spherical harmonics.
         counts: whether statistics for density control are gathered.
         rates: learning rate by parameter; that of the means includes the scene's extent.
-        background: colour behind the scene.
     """
 
-    step: int
-    progress: float
-    clock: float
     halvings: int
     sh_degree: int
     counts: bool
     rates: dict[str, float]
-    background: tuple[float, float, float]
 
 
 class Timeline:
@@ -84,14 +74,10 @@ class Timeline:
         config, now = self.config, self.progress(step)
         clock, coarse = now * config.steps, config.resolution
         return Moment(
-            step,
-            now,
-            clock,
             min(schedules.halvings(now, coarse.halvings, coarse.until), self._halvings),
             schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
             config.strategy.wants_statistics(clock, config.steps),
             self.rates(now),
-            self.shade(step),
         )
 
     def rates(self, progress: float) -> dict[str, float]:
@@ -133,19 +119,12 @@ class StepTable:
         for k in range(timeline.ahead):
             number = step + k
             row = rows[1 + k]
-            row[:2].view(np.int32)[:] = place(number)
-            row[RATES] = list(timeline.rates(timeline.progress(number)).values())
-            row[8:10] = [1 - beta ** (number + 1) for beta in BETAS]
+            rates = timeline.rates(timeline.progress(number))
+            row.view(np.int32)[[PHOTO, VIEW, STEP]] = *place(number), number
+            row[ADAM] = adam_schedule(list(rates.values()), number + 1, BETAS)
             row[BACKGROUND] = timeline.shade(number)
-            row[STEP : STEP + 1].view(np.int32)[:] = number
-        place(step)
         sent = torch.from_numpy(rows.view(np.int32))
         if self.tensor.is_cuda:
             sent = sent.pin_memory()
         self.tensor[: sent.shape[0]].copy_(sent, non_blocking=True)
         self._first, self._end = step, step + timeline.ahead
-
-
-def background_of(row: Tensor) -> Tensor:
-    """The background of a row that `gather_view` returned, [3]."""
-    return row[BACKGROUND]

@@ -336,9 +336,7 @@ class Trainer(Learning):
         path: Path | None = self.folder.checkpoints / f"step-{self.steps_done:08d}.json"
         if self._saved_at != self.steps_done:
             path = self.save_checkpoint()
-        scene = (
-            None if self._export is None else self.folder.save_scene(self._export, self.gaussians.detach())
-        )
+        scene = None if self._export is None else self.folder.save_scene(self._export, self.gaussians)
         evaluation = None
         if reason == "interrupted":
             self.say(

@@ -12,11 +12,10 @@ from torch import Tensor
 from luxel.render.backends import Backend, gsplat
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import rasterize
+from luxel.render.rasterize import MAX_ALPHA, rasterize
 from luxel.render.renderer import Renderer
 
-LUXEL_MAX_ALPHA = 0.99
-CAPS: dict[Backend, float] = {"luxel": LUXEL_MAX_ALPHA, "gsplat": gsplat.MAX_ALPHA}
+CAPS: dict[Backend, float] = {"luxel": MAX_ALPHA, "gsplat": gsplat.MAX_ALPHA}
 PASSES = ("inference", "forward", "forward + backward")
 
 

@@ -116,7 +116,7 @@ class AdaptiveStrategy:
     def grow(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
         """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest
         pulled first. Also gives which of them all are to stay: not those that were split, bool [N]."""
-        gaussians = optimiser.gaussians.detach()
+        gaussians = optimiser.gaussians
         sums = now.statistics.abs_grad_norm if self.absolute else now.statistics.grad_norm
         pull = sums / now.statistics.visible.clamp_min(1)
         high = pull > self.threshold

@@ -99,7 +99,7 @@ class McmcStrategy:
 
     def relocate(self, optimiser: Optimiser, generator: torch.Generator) -> int:
         """Moves every transparent Gaussian onto one drawn by opacity; returns how many moved."""
-        gaussians = optimiser.gaussians.detach()
+        gaussians = optimiser.gaussians
         alive = (gaussians.opacities > self.min_opacity) & finite(gaussians)
         dead = (~alive).nonzero()[:, 0]
         if dead.numel() in (0, gaussians.count):
@@ -113,7 +113,7 @@ class McmcStrategy:
 
     def grow(self, optimiser: Optimiser, cap: int, generator: torch.Generator) -> int:
         """Adds copies of Gaussians drawn by opacity, 5 % of the count; returns how many."""
-        gaussians = optimiser.gaussians.detach()
+        gaussians = optimiser.gaussians
         number = max(0, min(cap, int((1 + self.growth) * gaussians.count)) - gaussians.count)
         if number == 0:
             return 0

@@ -69,7 +69,7 @@ def rotations(quats: Tensor) -> Tensor:
 
 def finite(gaussians: Gaussians) -> Tensor:
     """Which Gaussians hold only finite numbers, bool [N]."""
-    rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in gaussians.detach().tensors().values()]
+    rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in gaussians.tensors().values()]
     return torch.stack(rows).sum(0).isfinite()  # what is not finite stays so in sums
 
 

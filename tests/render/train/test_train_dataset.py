@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from luxel.render.camera import Camera, Pixels, View
+from luxel.render.ops.gather_view import BACKGROUND, PHOTO, ROW, VIEW
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.render.train.dataset import (
     Dataset,
     Photo,
+    Target,
     ViewOrder,
     halved,
     halved_camera,
@@ -29,6 +31,14 @@ def view_of(pixels: Pixels, name: str = "a") -> View:
     return View(name, Camera.look_at((0, -3, 0), (0, 0, 0), width=width, height=height), lambda: pixels)
 
 
+def target_of(data: Dataset, step: int, halvings: int, background: torch.Tensor) -> Target:
+    """What a step compares with: its view, halved, over a background [3]."""
+    table = torch.zeros(2, ROW, dtype=torch.int32)
+    table[1, [PHOTO, VIEW]] = torch.tensor(data.place(step), dtype=torch.int32)
+    table[1, BACKGROUND] = background.view(torch.int32)
+    return data.shelf(step, halvings).gather(table)[0]
+
+
 def bytes_of(rows: Any) -> np.ndarray:
     return np.array(rows, np.uint8)
 
@@ -36,7 +46,7 @@ def bytes_of(rows: Any) -> np.ndarray:
 def test_alpha_composites_onto_the_background() -> None:
     rgb = bytes_of([[[255, 0, 0], [255, 0, 0], [255, 0, 0]]])
     data = Dataset([view_of(Pixels(rgb, bytes_of([[255, 0, 51]])))], ViewOrder(1, 0), CPU, stream=False)
-    target = data.target(0, 0, torch.tensor([0.0, 0.0, 1.0]))
+    target = target_of(data, 0, 0, torch.tensor([0.0, 0.0, 1.0]))
     torch.testing.assert_close(target.rgb[0], torch.tensor([[1.0, 0, 0], [0, 0, 1], [0.2, 0, 0.8]]))
     torch.testing.assert_close(target.alpha, torch.tensor([[1.0, 0, 0.2]]))
     assert data.has_alpha and target.weight is None
@@ -44,7 +54,7 @@ def test_alpha_composites_onto_the_background() -> None:
 
 def test_opaque_photographs_know_no_background() -> None:
     data = Dataset([view_of(Pixels(np.full((2, 2, 3), 51, np.uint8)))], ViewOrder(1, 0), CPU, stream=False)
-    target = data.target(0, 0, torch.ones(3))
+    target = target_of(data, 0, 0, torch.ones(3))
     torch.testing.assert_close(target.rgb, torch.full((2, 2, 3), 0.2))
     assert target.alpha is None and not data.has_alpha
 
@@ -111,11 +121,11 @@ def test_streaming_gives_the_same_targets(toy_cutout: Any, halvings: int) -> Non
     sent = Dataset(toy_cutout.train, order, CPU, stream=True)
     grey = torch.full((3,), 0.5)
     for step in (0, 1, 2, 2, 9, 10, 3, 4):  # a repeated step, a jump ahead and one back
-        a, b = kept.target(step, halvings, grey), sent.target(step, halvings, grey)
+        a, b = target_of(kept, step, halvings, grey), target_of(sent, step, halvings, grey)
         assert torch.equal(a.rgb, b.rgb) and torch.equal(a.alpha, b.alpha)  # type: ignore[arg-type]
         assert torch.equal(a.camera.intrinsics, b.camera.intrinsics)
     kept.start_streaming()
-    assert torch.equal(kept.target(5, halvings, grey).rgb, sent.target(5, halvings, grey).rgb)
+    assert torch.equal(target_of(kept, 5, halvings, grey).rgb, target_of(sent, 5, halvings, grey).rgb)
     kept.close()
     sent.close()
 
@@ -140,7 +150,7 @@ def test_photographs_of_different_kinds_lie_apart() -> None:
     data = Dataset([view_of(p, str(i)) for i, p in enumerate(pixels)], ViewOrder(4, 0), CPU, stream=False)
     for step in range(4):
         index = data.order.view_at(step)
-        target, photo = data.target(step, 0, torch.zeros(3)), pixels[index]
+        target, photo = target_of(data, step, 0, torch.zeros(3)), pixels[index]
         assert (target.camera.height, target.camera.width) == shapes[index]
         assert (target.alpha is not None, target.weight is not None) == (index == 2, index == 3)
         rgb = torch.from_numpy(photo.rgb).float() / 255
