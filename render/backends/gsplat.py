@@ -160,7 +160,8 @@ def rasterize_activated(
     if statistics is not None and packed:
         raise ValueError("packed gsplat has no statistics")
     behind = None if background is None else background.to(inputs.means).expand(cameras, 3)
-    one = (lambda t: t) if camera.batched else (lambda t: t[0])
+    # squeeze is a view; the gradient of t[0] would copy the image, which the peer shall not pay for either.
+    one = (lambda t: t) if camera.batched else (lambda t: t.squeeze(0))
     if count == 0:
         return _nothing(inputs.means, camera, cameras, behind, depth, one)
     image, alpha, meta = _call(
@@ -182,20 +183,8 @@ def rasterize_activated(
     )
     if statistics is not None and meta["means2d"].requires_grad:
         _count_in_backward(statistics, meta, camera.width, camera.height, absolute_gradients)
-    return Frame(
-        rgb=one(image[..., :3] if depth else image),
-        transmittance=None,
-        given_alpha=one(alpha[..., 0]),
-        depth=one(image[..., 3]) if depth else None,
-        median_depth=None,
-        normals=None,
-        features=None,
-        count=None,
-        splats=None,
-        tile_counts=meta["tiles_per_gauss"],
-        totals=None,
-        overflow=None,
-    )
+    rgb, seen_depth = (image[..., :3], image[..., 3]) if depth else (image, None)
+    return _frame(one, rgb, alpha[..., 0], seen_depth, meta["tiles_per_gauss"])
 
 
 def _call(**arguments: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
@@ -262,17 +251,26 @@ def _nothing(
     """The frame of no Gaussians."""
     alpha = like.new_zeros(cameras, camera.height, camera.width)
     rgb = alpha[..., None].expand(*alpha.shape, 3)
+    tiles = torch.zeros(cameras, 0, dtype=torch.int32, device=like.device)
+    rgb = rgb if behind is None else rgb + behind[:, None, None]
+    return _frame(one, rgb, alpha, alpha if depth else None, tiles)
+
+
+def _frame(
+    one: Callable[[Tensor], Tensor], rgb: Tensor, alpha: Tensor, depth: Tensor | None, tile_counts: Tensor
+) -> Frame:
+    """What gsplat tells, as a frame; ``one`` takes the leading C away where there is a single camera."""
     return Frame(
-        rgb=one(rgb if behind is None else rgb + behind[:, None, None]),
+        rgb=one(rgb),
         transmittance=None,
         given_alpha=one(alpha),
-        depth=one(alpha) if depth else None,
+        depth=None if depth is None else one(depth),
         median_depth=None,
         normals=None,
         features=None,
         count=None,
         splats=None,
-        tile_counts=torch.zeros(cameras, 0, dtype=torch.int32, device=like.device),
+        tile_counts=tile_counts,
         totals=None,
         overflow=None,
     )
