@@ -62,10 +62,7 @@ typedef struct luxel_project_gaussians_args {
   void* splats;               /* fwd out  real [C,N,8]; on the GPU 16-byte aligned, as g_splats and statistics */
   void* values;               /* fwd out  real [C,N,D] */
   int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
-  int32_t* visible;           /* fwd out  [C*N] indices c*N+n of visible splats, ascending, the first totals[0] of them */
   int64_t* totals;            /* fwd out  [2] visible splats, tile instances; zeroed by the caller */
-  void* workspace;            /* fwd  luxel_project_gaussians_workspace() bytes, 256-byte aligned */
-  int64_t workspace_bytes;
   const void* g_splats;       /* bwd in   real [C,N,8]; slots 3, 7 hold sums over pixels of |d x|, |d y|, or 0 */
   const void* g_values;       /* bwd in   real [C,N,D] */
   void* g_means;              /* bwd out  real [N,3], every row written, as the next five */
@@ -103,7 +100,6 @@ typedef struct luxel_project_gaussians_args {
   int32_t adam_active_sh_only; /* 1: coefficients above sh_degree keep values and moments: right while their moments are
                                  0, that is as long as sh_degree has never been higher */
 } luxel_project_gaussians_args;
-LUXEL_API int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args* args); /* for fwd */
 LUXEL_API int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args);
 LUXEL_API int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args);
 
@@ -117,13 +113,12 @@ typedef struct luxel_bin_splats_args {
   void* stream;
   const void* splats;         /* in  real [C,N,8] */
   const int32_t* tile_counts; /* in  [C,N] */
-  const int32_t* visible;     /* in  [C*N] */
   const int64_t* totals;      /* in  [2] */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
   int32_t width;
   int32_t height;
-  int64_t visible_capacity;   /* at least totals[0] */
+  int64_t visible_capacity;   /* room for splats that are seen, at least totals[0] */
   int64_t capacity;           /* room for instances */
   int32_t* instances;         /* out [capacity] */
   int32_t* ranges;            /* out [C*T,2] */

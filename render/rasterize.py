@@ -142,6 +142,7 @@ def rasterize(
     deterministic: bool = False,
     max_instances: int | None = None,
     max_visible: int | None = None,
+    on_totals: Callable[[Tensor], None] | None = None,
 ) -> Frame:
     """Draws Gaussians as a camera, or a batch of cameras, sees them.
 
@@ -165,6 +166,8 @@ def rasterize(
             for the device; with a number nothing waits, and ``Frame.overflow`` tells whether it sufficed.
         max_visible: with ``max_instances``, room for visible splats, which saves time where few are visible; where
             ``Frame.visible`` is larger, the frame is not to be used. None: room for all.
+        on_totals: called with `Frame.totals` as soon as they are asked of the device, before the rest of the frame
+            is: who copies them to the host there need not wait for the frame to learn whether its room sufficed.
 
     Returns:
         Frame, with a leading C where ``camera`` is a batch.
@@ -181,7 +184,7 @@ def rasterize(
     cameras, size = world_to_cam.shape[0], {"width": camera.width, "height": camera.height}
     dtype, device = gaussians.means.dtype, gaussians.means.device
 
-    splats, values, tile_counts, visible, totals = project_gaussians(
+    splats, values, tile_counts, totals = project_gaussians(
         tuple(gaussians.tensors().values()),  # pyright: ignore[reportArgumentType]
         world_to_cam.to(device=device, dtype=dtype),
         intrinsics.to(device=device, dtype=dtype),
@@ -196,9 +199,12 @@ def rasterize(
         statistics=None if statistics is None else statistics.data,
     )
 
+    if on_totals is not None:
+        on_totals(totals)
+
     def draw(visible_capacity: int, capacity: int) -> Frame:
         instances, ranges, overflow, plan = bin_splats(
-            splats, tile_counts, visible, totals, **size, visible_capacity=visible_capacity, capacity=capacity
+            splats, tile_counts, totals, **size, visible_capacity=visible_capacity, capacity=capacity
         )
 
         def blend(
@@ -241,7 +247,7 @@ def rasterize(
             draw, totals, (device, *tile_counts.shape, camera.width, camera.height)
         )
     else:
-        frame = draw(min(max_visible or visible.shape[0], visible.shape[0]), max_instances)
+        frame = draw(min(max_visible or tile_counts.numel(), tile_counts.numel()), max_instances)
     return _first(frame) if single else frame
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,7 +34,9 @@ class Renderer:
         self._replay: Replay[tuple[Frame, tuple[Tensor, ...]]] = Replay(gaussians.device)
         self._room: tuple[int, int] | None = None  # visible splats, (tile, splat) pairs
         self._camera: Camera | None = None
+        self._held: _View | None = None  # what `_camera` was last filled from
         self._g_rgb: Tensor | None = None
+        self._needed = _Needed(gaussians.device) if gaussians.device.type == "cuda" else None
 
     def draw(self, camera: Camera) -> Frame:
         """The frame of a camera; on a GPU its tensors are overwritten by the next call.
@@ -61,18 +63,21 @@ class Renderer:
     def _run(self, camera: Camera, g_rgb: Tensor | None) -> tuple[Frame, tuple[Tensor, ...]]:
         if camera.batched:
             raise ValueError("Renderer draws one camera at a time")
-        if self.gaussians.device.type != "cuda":
+        if self._needed is None:
             return self._draw(camera, g_rgb, None)
         held = self._hold(camera, g_rgb)
         if self._room is None:
             with torch.no_grad():
-                self._room = _with_margin(*_needed(rasterize(self.gaussians, held, max_instances=1)))
+                totals = rasterize(self.gaussians, held, max_instances=1).totals
+            assert totals is not None
+            self._room = _with_margin(*totals.tolist())
         while True:
             epoch = (held.width, held.height, held.near, held.far, self._room)
+            self._needed.clear()
             found = self._replay.run(
                 epoch, g_rgb is not None, lambda: self._draw(held, self._g_rgb, self._room, g_rgb is None)
             )
-            needed = _needed(found[0])
+            needed = self._needed.wait()
             if all(n <= room for n, room in zip(needed, self._room, strict=True)):
                 return found
             self._room = _with_margin(*needed)
@@ -88,10 +93,12 @@ class Renderer:
                 world_to_cam=torch.empty(4, 4, device=device),
                 intrinsics=torch.empty(4, device=device),
             )
-            self._camera, self._g_rgb, self._room = kept, None, None
+            self._camera, self._held, self._g_rgb, self._room = kept, None, None, None
             self._replay.forget()
-        kept.world_to_cam.copy_(camera.world_to_cam, non_blocking=True)
-        kept.intrinsics.copy_(camera.intrinsics, non_blocking=True)
+        if self._held is None or not self._held.same(camera):
+            kept.world_to_cam.copy_(camera.world_to_cam, non_blocking=True)
+            kept.intrinsics.copy_(camera.intrinsics, non_blocking=True)
+            self._held = _View.of(camera)
         if g_rgb is not None:
             if self._g_rgb is None:
                 self._g_rgb = torch.empty_like(g_rgb, device=device, memory_format=torch.contiguous_format)
@@ -106,14 +113,21 @@ class Renderer:
         room: tuple[int, int] | None,
         forward_only: bool = False,
     ) -> tuple[Frame, tuple[Tensor, ...]]:
-        options = self._options
+        options = dict(self._options)
         if room is not None:
-            options = {**options, "max_visible": room[0], "max_instances": room[1]}
+            options |= {"max_visible": room[0], "max_instances": room[1]}
+        if self._needed is not None:
+            options["on_totals"] = self._needed.send
         if g_rgb is None or forward_only:
             with torch.no_grad():
-                return rasterize(self.gaussians, camera, **options), ()
+                frame = rasterize(self.gaussians, camera, **options)
+            if self._needed is not None:
+                self._needed.join()
+            return frame, ()
         leaves = self.gaussians.detach().requires_grad_()
         frame = rasterize(leaves, camera, **options)
+        if self._needed is not None:
+            self._needed.join()
         gradients = torch.autograd.grad(frame.rgb, tuple(leaves.tensors().values()), g_rgb)
         for name, value in vars(frame).items():
             if isinstance(value, Tensor):
@@ -121,10 +135,62 @@ class Renderer:
         return frame, gradients
 
 
-def _needed(frame: Frame) -> list[int]:
-    """Visible splats and (tile, splat) pairs; waits for the device."""
-    assert frame.totals is not None
-    return frame.totals.tolist()
+class _View(NamedTuple):
+    """The tensors of a camera, and how often they have been written to in place."""
+
+    tensors: tuple[Tensor, Tensor]
+    versions: tuple[int, int]
+
+    @staticmethod
+    def of(camera: Camera) -> _View | None:
+        """None where writing would go unseen: on the host, by numpy, and in inference mode."""
+        tensors = camera.world_to_cam, camera.intrinsics
+        if any(not t.is_cuda or t.is_inference() for t in tensors):
+            return None
+        return _View(tensors, (tensors[0]._version, tensors[1]._version))
+
+    def same(self, camera: Camera) -> bool:
+        """Whether the camera is made of these tensors, with the same contents."""
+        other = _View.of(camera)
+        return (
+            other is not None
+            and all(a is b for a, b in zip(self.tensors, other.tensors, strict=True))
+            and self.versions == other.versions
+        )
+
+
+class _Needed:
+    """How much room a frame needs, brought to the host while the frame is still being drawn.
+
+    Args:
+        device: a GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._numbers = torch.empty(2, dtype=torch.int64, pin_memory=True)
+        self._stream = torch.cuda.Stream(device)
+        self._arrived = torch.cuda.Event(external=True)
+
+    def clear(self) -> None:
+        """Forgets the numbers of the frame before."""
+        self._numbers.fill_(-1)
+
+    def send(self, totals: Tensor) -> None:
+        """Copies the numbers beside what comes next; `join` afterwards. Can be captured."""
+        self._stream.wait_stream(torch.cuda.current_stream(totals.device))
+        with torch.cuda.stream(self._stream):
+            self._numbers.copy_(totals, non_blocking=True)
+            self._arrived.record(self._stream)
+
+    def join(self) -> None:
+        """Ends the branch that `send` has begun."""
+        torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
+
+    def wait(self) -> list[int]:
+        """Visible splats and (tile, splat) pairs, once they are here."""
+        while min(needed := self._numbers.tolist()) < 0:
+            self._arrived.synchronize()
+        return needed
 
 
 def _with_margin(visible: int, pairs: int) -> tuple[int, int]:

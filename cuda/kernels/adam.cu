@@ -1,7 +1,7 @@
 // adam on the GPU: one launch for all parameter groups, four numbers a thread.
 #include "../abi.h"
 #include "../math/adam.h"
-#include "error.h"
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(const __grid_constant__ 
     if (i < count && moves[i]) adam_update(group.constants, group.grad[start + i], param[i], exp_avg[i], exp_avg_sq[i]);
 }
 
-int launch(const luxel_adam_args& args, int first, int count) {
+int run(const luxel_adam_args& args, int first, int count) {
   Groups groups = {};
   groups.visible = args.visible;
   int64_t blocks = 0;
@@ -86,9 +86,7 @@ int launch(const luxel_adam_args& args, int first, int count) {
   }
   if (blocks == 0) return 0;
   if (blocks > 0x7fffffff) return fail("adam: too many parameters for one launch");
-  adam_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(args.stream)>>>(groups);
-  LUXEL_LAUNCHED("adam");
-  return 0;
+  return launch("adam", adam_kernel, static_cast<unsigned>(blocks), kThreads, 0, args.stream, groups);
 }
 
 }  // namespace
@@ -101,7 +99,7 @@ extern "C" int luxel_adam(const luxel_adam_args* args) {
   LUXEL_CUDA(cudaSetDevice(args->device));
   for (int first = 0; first < args->groups; first += kMostGroups) {
     const int left = args->groups - first;
-    if (launch(*args, first, left < kMostGroups ? left : kMostGroups)) return -1;
+    if (run(*args, first, left < kMostGroups ? left : kMostGroups)) return -1;
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 // alpha_slope on the GPU: a thread per pixel.
 #include "alpha_slope.h"
 
-#include "error.h"
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -20,8 +20,5 @@ extern "C" int luxel_alpha_slope(const luxel_alpha_slope_args* args) {
   using namespace luxel;
   if (args->pixels == 0) return 0;
   LUXEL_CUDA(cudaSetDevice(args->device));
-  alpha_slope_kernel<<<static_cast<unsigned>((args->pixels + kThreads - 1) / kThreads), kThreads, 0,
-                       static_cast<cudaStream_t>(args->stream)>>>(*args);
-  LUXEL_LAUNCHED("alpha_slope");
-  return 0;
+  return launch("alpha_slope", alpha_slope_kernel, blocks_for(args->pixels, kThreads), kThreads, 0, args->stream, *args);
 }

@@ -47,14 +47,12 @@ Entry* radix_sort(Entry* a, Entry* b, int64_t count) {
 int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 template <typename T> void bin(const luxel_bin_splats_args& args) {
-  const int64_t seen = smaller(args.totals[0], args.visible_capacity);
   Entry* a = static_cast<Entry*>(args.workspace);
   Entry* b = a + args.visible_capacity;
   const T* splats = in<T>(args.splats);
-  for (int64_t i = 0; i < seen; ++i) {
-    const int32_t index = args.visible[i];
-    a[i] = {depth_key(splats[LUXEL_SPLAT * static_cast<int64_t>(index) + 3]), index};
-  }
+  int64_t seen = 0;
+  for (int64_t index = 0; index < static_cast<int64_t>(args.count) * args.cameras && seen < args.visible_capacity; ++index)
+    if (args.tile_counts[index] > 0) a[seen++] = {depth_key(splats[LUXEL_SPLAT * index + 3]), static_cast<int32_t>(index)};
   const Entry* sorted = radix_sort(a, b, seen);
 
   const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);

@@ -4,6 +4,7 @@
 #include "blend_bwd.cuh"
 #include "blend_fwd.cuh"
 #include "blend_ordered.cuh"
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -32,22 +33,18 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
   if (threadIdx.x < D) atomicAdd(out<float>(args.g_background) + D * camera + threadIdx.x, sums[threadIdx.x]);
 }
 
-template <typename Policy, int D, int R> void forward(const luxel_blend_args& args) {
-  const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
+template <typename Policy, int D, int R> int forward(const luxel_blend_args& args) {
   const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (LongShape<R>::kBlocks - 1));
-  if (args.median_depth)
-    blend_fwd_kernel<Policy, D, true, R><<<blocks, Shape<R>::kThreads, 0, stream>>>(args);
-  else
-    blend_fwd_kernel<Policy, D, false, R><<<blocks, Shape<R>::kThreads, 0, stream>>>(args);
+  const auto kernel = args.median_depth ? blend_fwd_kernel<Policy, D, true, R> : blend_fwd_kernel<Policy, D, false, R>;
+  return launch("blend_fwd", kernel, blocks, Shape<R>::kThreads, 0, args.stream, args);
 }
 
-template <typename Policy, int D> void forward(const luxel_blend_args& args) {
+template <typename Policy, int D> int forward(const luxel_blend_args& args) {
   const int64_t tiles = tiles_of(args);
   // The room only hints at the mean length of the lists; where bits must repeat, it must not decide.
   if (!args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles)
-    forward<Policy, D, 1>(args);
-  else
-    forward<Policy, D, 2>(args);
+    return forward<Policy, D, 1>(args);
+  return forward<Policy, D, 2>(args);
 }
 
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {
@@ -61,20 +58,19 @@ template <typename Policy, int D> int backward(const luxel_blend_args& args) {
     if (args.workspace_bytes < o.bytes) return fail("workspace too small");
     LUXEL_CUDA(cudaMemsetAsync(o.rows, 0, o.rows_bytes, stream));
   }
-  if (args.absolute)
-    blend_bwd_kernel<Policy, D, true, R><<<pieces, Shape<R>::kThreads, 0, stream>>>(args);
-  else
-    blend_bwd_kernel<Policy, D, false, R><<<pieces, Shape<R>::kThreads, 0, stream>>>(args);
+  const auto kernel = args.absolute ? blend_bwd_kernel<Policy, D, true, R> : blend_bwd_kernel<Policy, D, false, R>;
+  if (launch("blend_bwd", kernel, pieces, Shape<R>::kThreads, 0, stream, args) < 0) return -1;
   if (ordered) {
     number_kernel<<<static_cast<unsigned>((args.capacity + 255) / 256), 256, 0, stream>>>(o.positions, args.capacity);
     LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(o.sorting, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
                                                o.positions_sorted, args.capacity, 0, index_bits(args), stream));
     sum_rows_kernel<D><<<static_cast<unsigned>((args.capacity + 7) / 8), 256, 0, stream>>>(args, o);
+    LUXEL_LAUNCHED("blend_bwd");
   }
   // One warp where the order must be fixed.
-  if (args.g_background)
-    background_bwd_kernel<D><<<dim3(args.deterministic ? 1 : 128, args.cameras), args.deterministic ? 32 : 256, 0, stream>>>(args);
-  return 0;
+  if (args.g_background == nullptr) return 0;
+  return launch("background_bwd", background_bwd_kernel<D>, dim3(args.deterministic ? 1 : 128, args.cameras),
+                args.deterministic ? 32 : 256, 0, stream, args);
 }
 
 // Bytes that a backward pass needs; pointers are not looked at.
@@ -90,12 +86,7 @@ template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
   LUXEL_CUDA(cudaSetDevice(args.device));
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \
-  case D:                                                 \
-    if (!back)                                            \
-      forward<Policy, D>(args);                           \
-    else if (const int status = backward<Policy, D>(args); status < 0) \
-      return status;                                      \
-    break;
+  case D: return back ? backward<Policy, D>(args) : forward<Policy, D>(args);
     LUXEL_CHANNELS(3)
     LUXEL_CHANNELS(4)
     LUXEL_CHANNELS(6)
@@ -105,8 +96,6 @@ template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
 #undef LUXEL_CHANNELS
     default: return fail("%d channels are not one of 3, 4, 6, 7, 8, 16", args.channels);
   }
-  LUXEL_LAUNCHED(back ? "blend_bwd" : "blend_fwd");
-  return 0;
 }
 
 }  // namespace

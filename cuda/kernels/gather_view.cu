@@ -1,7 +1,7 @@
 // gather_view on the GPU: a thread per pixel; count_step: one thread.
 #include "gather_view.h"
 
-#include "error.h"
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -15,7 +15,9 @@ __global__ void __launch_bounds__(kThreads) gather_view_kernel(const luxel_gathe
   if (blockIdx.x == 0 && threadIdx.x < kRowNumbers) gather_number(args, row, threadIdx.x);
 }
 
-__global__ void count_step_kernel(const luxel_count_step_args args) { count_one_step(args); }
+__global__ void count_step_kernel(const luxel_count_step_args args) {
+  count_one_step(args);
+}
 
 }  // namespace
 }  // namespace luxel
@@ -24,16 +26,11 @@ extern "C" int luxel_gather_view(const luxel_gather_view_args* args) {
   using namespace luxel;
   LUXEL_CUDA(cudaSetDevice(args->device));
   const int64_t pixels = static_cast<int64_t>(args->width) * args->height;
-  gather_view_kernel<<<static_cast<unsigned>((pixels + kThreads - 1) / kThreads), kThreads, 0,
-                       static_cast<cudaStream_t>(args->stream)>>>(*args);
-  LUXEL_LAUNCHED("gather_view");
-  return 0;
+  return launch("gather_view", gather_view_kernel, blocks_for(pixels, kThreads), kThreads, 0, args->stream, *args);
 }
 
 extern "C" int luxel_count_step(const luxel_count_step_args* args) {
   using namespace luxel;
   LUXEL_CUDA(cudaSetDevice(args->device));
-  count_step_kernel<<<1, 1, 0, static_cast<cudaStream_t>(args->stream)>>>(*args);
-  LUXEL_LAUNCHED("count_step");
-  return 0;
+  return launch("count_step", count_step_kernel, 1, 1, 0, args->stream, *args);
 }

@@ -1,7 +1,7 @@
 // langevin_noise on the GPU: a thread per Gaussian.
 #include "langevin_noise.h"
 
-#include "error.h"
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -21,7 +21,5 @@ extern "C" int luxel_langevin_noise(const luxel_langevin_noise_args* args) {
   using namespace luxel;
   if (args->count == 0) return 0;
   LUXEL_CUDA(cudaSetDevice(args->device));
-  langevin_noise_kernel<<<(args->count + kThreads - 1) / kThreads, kThreads, 0, static_cast<cudaStream_t>(args->stream)>>>(*args);
-  LUXEL_LAUNCHED("langevin_noise");
-  return 0;
+  return launch("langevin_noise", langevin_noise_kernel, blocks_for(args->count, kThreads), kThreads, 0, args->stream, *args);
 }

@@ -6,7 +6,7 @@
 // time because rows are taken 11 at a time.
 #include "../abi.h"
 #include "../math/ssim.h"
-#include "error.h"
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -295,21 +295,15 @@ int luxel_photometric_loss_fwd(const luxel_photometric_loss_args* args) {
   int resident = 0;
   if (resident_blocks(kForwardBlocks, args->device, &resident)) return -1;
   const Grid grid(*args, resident);
-  const auto stream = static_cast<cudaStream_t>(args->stream);
   auto* sums = static_cast<float*>(args->workspace);
   const int64_t plane = int64_t(3) * args->cameras * args->height * args->width;
   const ForwardJob job = {static_cast<const float*>(args->rgb), static_cast<const float*>(args->target),
                           static_cast<const float*>(args->weight), static_cast<float*>(args->partials), sums, plane,
                           args->width, args->height, grid.rows, args->valid};
-  if (args->weight)
-    photometric_loss_fwd_kernel<true><<<grid.blocks, kThreads, 0, stream>>>(job);
-  else
-    photometric_loss_fwd_kernel<false><<<grid.blocks, kThreads, 0, stream>>>(job);
-  LUXEL_LAUNCHED("photometric_loss_fwd");
-  photometric_loss_sum_kernel<<<1, 256, 0, stream>>>(sums, grid.count(), args->ssim_weight,
-                                                     static_cast<float*>(args->loss), static_cast<float*>(args->scales));
-  LUXEL_LAUNCHED("photometric_loss_sum");
-  return 0;
+  const auto kernel = args->weight ? photometric_loss_fwd_kernel<true> : photometric_loss_fwd_kernel<false>;
+  if (launch("photometric_loss_fwd", kernel, grid.blocks, kThreads, 0, args->stream, job) < 0) return -1;
+  return launch("photometric_loss_sum", photometric_loss_sum_kernel, 1, 256, 0, args->stream, sums, grid.count(), args->ssim_weight,
+                static_cast<float*>(args->loss), static_cast<float*>(args->scales));
 }
 
 int luxel_photometric_loss_bwd(const luxel_photometric_loss_args* args) {
@@ -319,17 +313,12 @@ int luxel_photometric_loss_bwd(const luxel_photometric_loss_args* args) {
   int resident = 0;
   if (resident_blocks(kBackwardBlocks, args->device, &resident)) return -1;
   const Grid grid(*args, resident);
-  const auto stream = static_cast<cudaStream_t>(args->stream);
   const int64_t plane = int64_t(3) * args->cameras * args->height * args->width;
   const BackwardJob job = {static_cast<const float*>(args->rgb), static_cast<const float*>(args->target),
                            static_cast<const float*>(args->weight), static_cast<const float*>(args->partials),
                            static_cast<const float*>(args->scales), static_cast<const float*>(args->g_loss),
                            static_cast<float*>(args->g_rgb), plane, args->width, args->height, grid.rows};
-  if (args->weight)
-    photometric_loss_bwd_kernel<true><<<grid.blocks, kThreads, 0, stream>>>(job);
-  else
-    photometric_loss_bwd_kernel<false><<<grid.blocks, kThreads, 0, stream>>>(job);
-  LUXEL_LAUNCHED("photometric_loss_bwd");
-  return 0;
+  const auto kernel = args->weight ? photometric_loss_bwd_kernel<true> : photometric_loss_bwd_kernel<false>;
+  return launch("photometric_loss_bwd", kernel, grid.blocks, kThreads, 0, args->stream, job);
 }
 }

@@ -27,9 +27,8 @@ template <typename T> void forward(const luxel_project_gaussians_args& args) {
     int32_t* counts = args.tile_counts + static_cast<int64_t>(camera) * args.count;
 #pragma omp parallel for schedule(dynamic, 512)
     for (int32_t n = 0; n < args.count; ++n) counts[n] = project_one(args, cam, camera, n);
-    for (int32_t n = 0; n < args.count; ++n) {  // in order, so that the result does not depend on the threads
-      if (counts[n] == 0) continue;
-      args.visible[seen++] = static_cast<int32_t>(static_cast<int64_t>(camera) * args.count + n);
+    for (int32_t n = 0; n < args.count; ++n) {
+      seen += counts[n] > 0;
       instances += counts[n];
     }
   }
@@ -129,8 +128,6 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
 }  // namespace luxel
 
 extern "C" {
-
-int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args*) { return 0; }
 
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   args->dtype ? luxel::forward<double>(*args) : luxel::forward<float>(*args);

@@ -2,9 +2,7 @@
 #include "project_gaussians.cuh"
 
 #include "error.h"
-
-#include <cub/device/device_select.cuh>
-#include <thrust/iterator/counting_iterator.h>
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -35,26 +33,16 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (n < args.count) args.tile_counts[static_cast<int64_t>(camera) * args.count + n] = tiles;
 
   const long long sum = warp_sum(static_cast<long long>(tiles));
+  const int shown = __popc(__ballot_sync(~0u, tiles > 0));
   __shared__ long long block_sum[kThreads / 32];
-  if (lane == 0) block_sum[warp] = sum;
+  __shared__ int block_shown[kThreads / 32];
+  if (lane == 0) block_sum[warp] = sum, block_shown[warp] = shown;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    long long instances = 0;
-    for (const long long part : block_sum) instances += part;
-    if (instances > 0)
-      atomicAdd(reinterpret_cast<unsigned long long*>(args.totals) + 1, static_cast<unsigned long long>(instances));
+  if (threadIdx.x < 2) {
+    long long total = 0;
+    for (int w = 0; w < kThreads / 32; ++w) total += threadIdx.x == 0 ? block_shown[w] : block_sum[w];
+    if (total > 0) atomicAdd(reinterpret_cast<unsigned long long*>(args.totals) + threadIdx.x, static_cast<unsigned long long>(total));
   }
-}
-
-struct Visible {
-  const int32_t* tile_counts;
-  __host__ __device__ bool operator()(int32_t index) const { return tile_counts[index] > 0; }
-};
-
-// Ascending indices of what is seen: splats of equal depth keep their order from run to run.
-cudaError_t compact(const luxel_project_gaussians_args& args, void* storage, size_t& bytes) {
-  return cub::DeviceSelect::If(storage, bytes, thrust::counting_iterator<int32_t>(0), args.visible, args.totals,
-                               args.count * args.cameras, Visible{args.tile_counts}, static_cast<cudaStream_t>(args.stream));
 }
 
 }  // namespace
@@ -62,22 +50,12 @@ cudaError_t compact(const luxel_project_gaussians_args& args, void* storage, siz
 
 extern "C" {
 
-int64_t luxel_project_gaussians_workspace(const luxel_project_gaussians_args* args) {
-  size_t bytes = 0;
-  LUXEL_CUDA(luxel::compact(*args, nullptr, bytes));
-  return static_cast<int64_t>(bytes);
-}
-
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
   if (!luxel::aligned(args->splats)) return luxel::fail("project_gaussians: splats must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const dim3 grid((args->count + luxel::kThreads - 1) / luxel::kThreads, args->cameras);
+  const dim3 grid(luxel::blocks_for(args->count, luxel::kThreads), args->cameras);
   const size_t shared = sizeof(float) * luxel::kThreads * 3 * args->sh_stride;
-  luxel::project_gaussians_fwd_kernel<<<grid, luxel::kThreads, shared, static_cast<cudaStream_t>(args->stream)>>>(*args);
-  LUXEL_LAUNCHED("project_gaussians_fwd");
-  size_t bytes = static_cast<size_t>(args->workspace_bytes);
-  LUXEL_CUDA(luxel::compact(*args, args->workspace, bytes));
-  return 0;
+  return luxel::launch("project_gaussians_fwd", luxel::project_gaussians_fwd_kernel, grid, luxel::kThreads, shared, args->stream, *args);
 }
 }

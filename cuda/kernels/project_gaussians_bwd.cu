@@ -4,7 +4,7 @@
 // the order in which each parameter lies in global memory, and hands them to the sink.
 #include "project_gaussians_sink.cuh"
 
-#include "error.h"
+#include "launch.cuh"
 
 namespace luxel {
 namespace {
@@ -132,13 +132,11 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
   else writer.one_by_one(gradients, rows);
 }
 
-template <bool kAdam, bool kGeneral> int launch(const luxel_project_gaussians_args& args) {
+template <bool kAdam, bool kGeneral> int run(const luxel_project_gaussians_args& args) {
   const int grid = (args.count + kThreads - 1) / kThreads;
   const size_t shared = sizeof(float) * (kThreads / kWarpRows) * numbers_of_warp(args, kGeneral);
-  project_gaussians_bwd_kernel<kAdam, kGeneral>
-      <<<grid, kThreads, shared, static_cast<cudaStream_t>(args.stream)>>>(args, make_sink(args));
-  LUXEL_LAUNCHED("project_gaussians_bwd");
-  return 0;
+  return launch("project_gaussians_bwd", project_gaussians_bwd_kernel<kAdam, kGeneral>, grid, kThreads, shared, args.stream, args,
+                make_sink(args));
 }
 
 }  // namespace
@@ -150,6 +148,6 @@ extern "C" int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* a
     return luxel::fail("project_gaussians: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const bool general = args->cameras != 1 || args->g_world_to_cam;
-  if (args->adam_schedule) return general ? luxel::launch<true, true>(*args) : luxel::launch<true, false>(*args);
-  return general ? luxel::launch<false, true>(*args) : luxel::launch<false, false>(*args);
+  if (args->adam_schedule) return general ? luxel::run<true, true>(*args) : luxel::run<true, false>(*args);
+  return general ? luxel::run<false, true>(*args) : luxel::run<false, false>(*args);
 }

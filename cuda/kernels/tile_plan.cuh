@@ -5,6 +5,7 @@
 
 #include "../abi.h"
 #include "../math/hd.h"
+#include "launch.cuh"
 
 #include <cub/block/block_scan.cuh>
 

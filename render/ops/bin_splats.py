@@ -12,7 +12,7 @@ TILE = 16  # pixels along a tile's side, see abi.h
 PIECE = 256  # instances of a piece of a tile's list on the GPU, see abi.h
 
 define(
-    "bin_splats(Tensor splats, Tensor tile_counts, Tensor visible, Tensor totals, int width, int height, "
+    "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "
     "SymInt visible_capacity, SymInt capacity) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 
@@ -31,7 +31,6 @@ def _plan(splats: Tensor, tiles: int, capacity: int) -> Tensor:
 def _run(
     splats: Tensor,  # [C, N, 8]
     tile_counts: Tensor,  # [C, N] int32
-    visible: Tensor,  # [C * N] int32
     totals: Tensor,  # [2] int64
     width: int,
     height: int,
@@ -68,7 +67,6 @@ def _run(
         **sizes,
         splats=splats.contiguous(),
         tile_counts=tile_counts,
-        visible=visible,
         totals=totals,
         instances=instances,
         ranges=ranges,
@@ -83,7 +81,6 @@ def _run(
 def _fake(
     splats: Tensor,
     tile_counts: Tensor,
-    visible: Tensor,
     totals: Tensor,
     width: int,
     height: int,
@@ -105,7 +102,6 @@ register_implementation("bin_splats", _run, _fake)
 def bin_splats(
     splats: Tensor,
     tile_counts: Tensor,
-    visible: Tensor,
     totals: Tensor,
     *,
     width: int,
@@ -116,9 +112,9 @@ def bin_splats(
     """Sorts splats by depth and lists them per 16x16 tile, by an exact ellipse-rectangle test.
 
     Args:
-        splats [C, N, 8], tile_counts [C, N], visible [C * N], totals [2]: from `project_gaussians`.
+        splats [C, N, 8], tile_counts [C, N], totals [2]: from `project_gaussians`.
         width, height: image size in pixels.
-        visible_capacity: at least totals[0].
+        visible_capacity: room for splats that are seen; totals[0] of them are.
         capacity: room for tile instances; totals[1] of them are needed.
 
     Returns:
@@ -128,7 +124,7 @@ def bin_splats(
         CPU). Nothing has a gradient.
     """
     return torch.ops.luxel.bin_splats(
-        splats.detach(), tile_counts, visible, totals, width, height, visible_capacity, capacity
+        splats.detach(), tile_counts, totals, width, height, visible_capacity, capacity
     )
 
 

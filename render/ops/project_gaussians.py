@@ -22,7 +22,7 @@ _INPUTS = (
 )
 # statistics is only handed on to the backward, which fills it.
 define(
-    f"project_gaussians({_INPUTS}, Tensor? statistics, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"project_gaussians({_INPUTS}, Tensor? statistics, {OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 define(
     f"project_gaussians_bwd({_INPUTS}, Tensor(a!)? statistics, {OPTIONS}, Tensor tile_counts, Tensor g_splats, "
@@ -91,7 +91,7 @@ def shared_arguments(tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> d
     }
 
 
-def _forward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _forward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     tensors, options = args[:8], args[9:18]
     check_inputs(*tensors)
     means = tensors[0]
@@ -99,35 +99,29 @@ def _forward(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     splats = means.new_empty(c, n, SPLAT)
     values = means.new_empty(c, n, channels_of(options[7], options[8]))
     tile_counts = torch.empty(c, n, dtype=torch.int32, device=means.device)
-    visible = torch.empty(c * n, dtype=torch.int32, device=means.device)
     totals = torch.zeros(2, dtype=torch.int64, device=means.device)
     if n and c:
         library, arguments = library_for(means.device), shared_arguments(tensors, options)
-        needed = library.call("project_gaussians_workspace", means.device, means.dtype, count=n, cameras=c)
         library.call(
             "project_gaussians_fwd",
             means.device,
             means.dtype,
             **arguments,
-            workspace=torch.empty(needed, dtype=torch.uint8, device=means.device),
-            workspace_bytes=needed,
             splats=splats,
             values=values,
             tile_counts=tile_counts,
-            visible=visible,
             totals=totals,
         )
-    return splats, values, tile_counts, visible, totals
+    return splats, values, tile_counts, totals
 
 
-def _fake(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _fake(*args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     means, options = args[0], args[9:18]
     n, c = means.shape[0], args[6].shape[0]
     return (
         means.new_empty(c, n, SPLAT),
         means.new_empty(c, n, channels_of(options[7], options[8])),
         means.new_empty(c, n, dtype=torch.int32),
-        means.new_empty(c * n, dtype=torch.int32),
         means.new_empty(2, dtype=torch.int64),
     )
 
@@ -199,7 +193,7 @@ def project_gaussians(
     with_depth: bool = False,
     with_normals: bool = False,
     statistics: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Projects N Gaussians into C cameras (EWA splatting, Zwicker et al. 2002; Kerbl et al. 2023).
 
     Args:
@@ -216,8 +210,8 @@ def project_gaussians(
 
     Returns:
         splats [C, N, 8] (x, y, opacity, depth, conic a, b, c, radius; rows of culled Gaussians undefined),
-        values [C, N, D] (rgb, depth, normal), tile_counts [C, N] int32 (0: culled), visible [C * N] int32
-        (indices c * N + n, ascending, the first totals[0] valid), totals [2] int64 (visible splats, tile instances).
+        values [C, N, D] (rgb, depth, normal), tile_counts [C, N] int32 (0: culled), totals [2] int64
+        (visible splats, tile instances).
         Only splats and values carry gradients; depth's goes through values, radius has none.
     """
     if not near > 0:

@@ -75,7 +75,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         "dilation": DILATION,
         "antialiased": config.antialiased,
     }
-    splats, values, tile_counts, visible, totals = project_gaussians(
+    splats, values, tile_counts, totals = project_gaussians(
         tuple(params.values()),  # pyright: ignore[reportArgumentType]
         *view,
         **projection,
@@ -83,11 +83,10 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
     if bench.capacity is None:
         visible_capacity, capacity = (int(x) for x in totals.tolist())
     else:
-        visible_capacity, capacity = visible.shape[0], bench.capacity
+        visible_capacity, capacity = tile_counts.numel(), bench.capacity
     instances, ranges, overflow, plan = bin_splats(
         splats,
         tile_counts,
-        visible,
         totals,
         width=width,
         height=height,

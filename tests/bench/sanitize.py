@@ -177,7 +177,7 @@ def fused_adam_case(
     drawing: dict[str, Any] = {"width": camera.width, "height": camera.height, "sh_degree": sh_degree}
     drawing |= {"near": 0.01, "far": 100.0, "dilation": 0.3, "with_depth": True}
     inputs: Any = tuple(parameters)
-    splats, values, tile_counts, _, _ = project_gaussians(inputs, *cameras, **drawing)
+    splats, values, tile_counts, _ = project_gaussians(inputs, *cameras, **drawing)
     seen = tile_counts.cpu() > 0
     g_splats, g_values = (
         torch.randn(t.shape, generator=torch.Generator().manual_seed(3)).to(device) for t in (splats, values)

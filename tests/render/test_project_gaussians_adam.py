@@ -155,7 +155,7 @@ def test_equals_backward_then_adam(random_gaussians, toy_camera, precision, coun
     statistics = [torch.zeros(count, 4, **precision) for _ in range(2)]
     for step in (5, 6, 7):
         drawing = {k: v for k, v in options.items() if k not in (*PENALTIES, "visible_only")}
-        splats, values, tile_counts, _, _ = project(wanted, camera, **drawing)
+        splats, values, tile_counts, _ = project(wanted, camera, **drawing)
         if count > 60:
             assert 0 < (tile_counts > 0).sum() < tile_counts.numel()
         given = {"tile_counts": tile_counts, **gradients_of(splats, values, step)}
@@ -173,7 +173,7 @@ def test_equals_backward_then_adam(random_gaussians, toy_camera, precision, coun
 def test_every_number_of_coefficients(random_gaussians, toy_camera, precision, degree):
     start, camera = scene(random_gaussians, toy_camera, precision, 70, degree=degree)
     found, wanted = start.copy(), start.copy()
-    splats, values, tile_counts, _, _ = project(start, camera)
+    splats, values, tile_counts, _ = project(start, camera)
     given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1)}
     fused(found, camera, 3, **given)
     apart(wanted, camera, 3, **given)
@@ -182,10 +182,10 @@ def test_every_number_of_coefficients(random_gaussians, toy_camera, precision, d
 
 def chain(state: State, camera: Camera, step: int, target: Tensor, penalties: dict[str, float]) -> None:
     """A training step without autograd."""
-    splats, values, tile_counts, visible, totals = project(state, camera)
+    splats, values, tile_counts, totals = project(state, camera)
     seen, capacity = totals.tolist()
     instances, ranges, _, plan = bin_splats(
-        splats, tile_counts, visible, totals, **SIZE, visible_capacity=seen, capacity=capacity
+        splats, tile_counts, totals, **SIZE, visible_capacity=seen, capacity=capacity
     )
     lists = (instances, ranges, plan)
     outputs = torch.ops.luxel.blend_gaussians(
@@ -213,10 +213,10 @@ def test_three_training_steps_equal_autograd(random_gaussians, toy_camera, preci
     )
     for step in (1, 2, 3):
         chain(state, camera, step, target, PENALTIES)
-        splats, values, tile_counts, visible, totals = project(witness, camera)
+        splats, values, tile_counts, totals = project(witness, camera)
         seen, capacity = totals.tolist()
         instances, ranges, _, plan = bin_splats(
-            splats.detach(), tile_counts, visible, totals, **SIZE, visible_capacity=seen, capacity=capacity
+            splats.detach(), tile_counts, totals, **SIZE, visible_capacity=seen, capacity=capacity
         )
         image = blend_gaussians(splats, values, None, instances, ranges, plan, **SIZE, max_alpha=0.984375)[0]
         loss = (image - target).square().sum() + 0.125 * leaves[3].sigmoid().sum()
@@ -242,7 +242,7 @@ def test_three_training_steps_equal_autograd(random_gaussians, toy_camera, preci
 def test_unseen_rows_stay_where_asked(random_gaussians, toy_camera, precision):
     state, camera = scene(random_gaussians, toy_camera, precision, 300)
     before = state.copy()
-    splats, values, tile_counts, _, _ = project(state, camera)
+    splats, values, tile_counts, _ = project(state, camera)
     given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1)}
     fused(state, camera, 3, **given, visible_only=True, **PENALTIES)
     unseen = tile_counts[0] == 0
@@ -254,7 +254,7 @@ def test_unseen_rows_stay_where_asked(random_gaussians, toy_camera, precision):
 def test_skipped_steps_change_nothing(random_gaussians, toy_camera, precision):
     state, camera = scene(random_gaussians, toy_camera, precision)
     before = state.copy()
-    splats, values, tile_counts, _, _ = project(state, camera)
+    splats, values, tile_counts, _ = project(state, camera)
     given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1)}
     statistics, pose = torch.zeros(75, 4, **precision), torch.zeros_like(camera.world_to_cam)
     skip = torch.ones(1, dtype=torch.int32, device=precision["device"])
@@ -275,13 +275,13 @@ def test_coefficients_above_the_degree_can_be_left_alone(random_gaussians, toy_c
     state, camera = scene(random_gaussians, toy_camera, precision)
     fresh = [State(state.parameters), State(state.parameters)]
     for step, degree in enumerate((0, 1, 1, 2, 3), start=1):  # a degree that only grows: nothing is lost
-        splats, values, tile_counts, _, _ = project(fresh[0], camera, sh_degree=degree)
+        splats, values, tile_counts, _ = project(fresh[0], camera, sh_degree=degree)
         given = {"tile_counts": tile_counts, **gradients_of(splats, values, step)}
         for one, active_sh_only in zip(fresh, (False, True), strict=True):
             fused(one, camera, step, **given, sh_degree=degree, active_sh_only=active_sh_only)
         assert all(torch.equal(a, b) for a, b in zip(fresh[0].tensors(), fresh[1].tensors(), strict=True))
     before = state.copy()
-    splats, values, tile_counts, _, _ = project(state, camera, sh_degree=1)
+    splats, values, tile_counts, _ = project(state, camera, sh_degree=1)
     given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1), "sh_degree": 1}
     fused(state, camera, 9, **given, active_sh_only=True)
     for i in (5, 11, 17):
@@ -291,7 +291,7 @@ def test_coefficients_above_the_degree_can_be_left_alone(random_gaussians, toy_c
 
 def test_addresses_that_are_not_aligned(random_gaussians, toy_camera, device):
     start, camera = scene(random_gaussians, toy_camera, {"dtype": torch.float32, "device": device})
-    splats, values, tile_counts, _, _ = project(start, camera)
+    splats, values, tile_counts, _ = project(start, camera)
     given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1)}
     shifted = start.copy()
     for part in vars(shifted).values():
@@ -308,7 +308,7 @@ def test_nothing_there(random_gaussians, toy_camera, device):
     precision = {"dtype": torch.float32, "device": device}
     state, camera = scene(random_gaussians, toy_camera, precision)
     none = State(list(Gaussians.empty().to(device).tensors().values()))
-    splats, values, tile_counts, _, _ = project(none, camera)
+    splats, values, tile_counts, _ = project(none, camera)
     fused(none, camera, 1, tile_counts=tile_counts, **gradients_of(splats, values, 1))
     found, wanted = state.copy(), state.copy()
     fused(
@@ -328,7 +328,7 @@ def test_a_captured_step_follows_its_schedule(random_gaussians, toy_camera, devi
     if device.type != "cuda":
         pytest.skip("graphs are captured on a GPU only")
     start, camera = scene(random_gaussians, toy_camera, {"dtype": torch.float32, "device": device}, 300)
-    splats, values, tile_counts, _, _ = project(start, camera)
+    splats, values, tile_counts, _ = project(start, camera)
     given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1)}
     found, wanted = start.copy(), start.copy()
     schedule = torch.tensor(adam_schedule(RATES, 1), device=device)
@@ -346,7 +346,7 @@ def test_a_captured_step_follows_its_schedule(random_gaussians, toy_camera, devi
 
 
 def operation_arguments(state: State, camera: Camera) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    splats, values, tile_counts, _, _ = project(state, camera)
+    splats, values, tile_counts, _ = project(state, camera)
     given = gradients_of(splats, values, 1)
     schedule = torch.tensor(adam_schedule(RATES, 1), device=splats.device)
     cameras = (camera.world_to_cam, camera.intrinsics)
@@ -388,7 +388,7 @@ def test_bad_arguments_are_named(random_gaussians, toy_camera, change, message):
     state, camera = scene(
         random_gaussians, toy_camera, {"dtype": torch.float32, "device": torch.device("cpu")}
     )
-    splats, values, tile_counts, _, _ = project(state, camera)
+    splats, values, tile_counts, _ = project(state, camera)
     arguments = {
         "exp_avgs": state.exp_avgs,
         "exp_avg_sqs": state.exp_avg_sqs,

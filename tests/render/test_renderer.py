@@ -63,6 +63,19 @@ def test_changes_in_place_show(random_gaussians: Callable[..., Gaussians], devic
     assert before.abs().max() > 0.1 and drawer.draw(camera).rgb.abs().max() == 0
 
 
+def test_a_camera_moved_in_place_shows(
+    random_gaussians: Callable[..., Gaussians], device: torch.device
+) -> None:
+    scene, camera = random_gaussians(100, device=device), cameras(device)[3]
+    drawer = Renderer(scene)
+    for _ in range(3):
+        before = drawer.draw(camera).rgb.clone()
+        assert torch.equal(drawer.draw(camera).rgb, before)
+    camera.world_to_cam[0, 3] += 0.4
+    torch.testing.assert_close(drawer.draw(camera).rgb, rasterize(scene, camera).rgb, rtol=1e-5, atol=1e-5)
+    assert (drawer.draw(camera).rgb - before).abs().max() > 0.05
+
+
 def test_what_does_not_fit_is_named(random_gaussians: Callable[..., Gaussians], device: torch.device) -> None:
     drawer, camera = Renderer(random_gaussians(10, device=device)), cameras(device)[0]
     with pytest.raises(ValueError, match=r"\[50, 70, 3\], got \[50, 70\]"):

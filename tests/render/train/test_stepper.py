@@ -49,7 +49,8 @@ def test_steps_without_room_are_repeated(
 
     def barely(room: InstanceRoom, most: int, stalled: bool) -> None:
         stalls.append(stalled)
-        room.limit = max(room.limit or 0, most)
+        if most > 0:  # enough after a stall; else too little again, three times
+            room.limit = max(room.limit or 0, most) if stalled or sum(stalls) > 2 else most // 2
 
     monkeypatch.setattr(InstanceRoom, "begin", too_little)
     monkeypatch.setattr(InstanceRoom, "settle", barely)
@@ -75,7 +76,12 @@ def test_the_fused_step_is_the_step_of_autograd(
     strategy = McmcStrategy(noise=0.0) if alpha else AdaptiveStrategy(absolute=True)
     scene.points.xyz[:20] += 50  # nobody sees these
     config = scene.config(
-        steps=2000, strategy=strategy, antialiased=antialiased, sh_every=0, sparse_adam=sparse
+        steps=2000,
+        strategy=strategy,
+        antialiased=antialiased,
+        sh_every=0,
+        sparse_adam=sparse,
+        deterministic=True,  # else the room decides about rounding, and that about the sign of an error near 0
     )
 
     def other(*args: Any, **options: Any) -> Any:
