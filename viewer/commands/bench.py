@@ -258,8 +258,9 @@ What = (
 class Bench:
     """Measures luxel on this machine: the rasterizer, or training; alone or against gsplat.
 
-    What is measured is warmed up first, taken in turns and given as medians with the 10th and 90th percentile, beside
-    the machine's clocks, power, driver, versions and commit. Results are written as JSON, as Markdown and as one page
+    What is measured is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th
+    and 90th percentile, trainings as curves of quality over time, both beside the machine's clocks, power, driver,
+    versions and commit. Results are written as JSON, as Markdown and as one page
     with plots. Without a subcommand the rasterizer is measured.
 
     Examples:
