@@ -5,6 +5,8 @@ Conventions agree: pixel centres, camera axes, dilation, near and far, antialias
 * alpha of one splat at a pixel is capped at 0.999, whatever ``max_alpha`` says (0.99 in luxel);
 * a splat ends at 3.33 standard deviations at most, so an opaque one may lose its rim of alpha under 1/255;
 * median depth, counts per pixel and screen splats are None; normals, features and deterministic sums are refused;
+* pose gradients agree along rigid motions only (its camera centre is that of a general inverse, luxel's is -R^T t):
+  a gradient by the matrix [R | t] that is not projected onto them differs;
 * it allocates what a frame needs and waits for its size, so ``max_instances`` has no meaning and is ignored.
 """
 

@@ -15,6 +15,15 @@ How to run
     Without torch's memory cache each tensor is an allocation of its own, so that an access beyond it is seen.
     --device cpu runs the same cases on the CPU backend alone. Prints one line per case; exit status 1 where a
     case failed or differs from the CPU.
+
+    Several processes can share a GPU, --shard I/N runs every N-th case from the I-th (1 to N). Four at once:
+
+    export PYTORCH_NO_CUDA_MEMORY_CACHING=1
+    for i in 1 2 3 4; do
+        compute-sanitizer --tool memcheck --error-exitcode 99 \\
+            python tests/bench/sanitize.py --shard $i/4 > memcheck-$i.txt 2>&1 & jobs="$jobs $!"
+    done
+    for job in $jobs; do wait $job || echo "job $job: exit status $?"; done; tail -n 2 memcheck-?.txt
 """
 
 from __future__ import annotations
@@ -288,6 +297,14 @@ def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[floa
     return worst
 
 
+def shard(text: str) -> tuple[int, int]:
+    """I and N of "I/N"."""
+    index, _, count = text.partition("/")
+    if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{text} is no I/N with I from 1 to N")
+    return int(index), int(count)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs the cases; the exit status says whether all of them passed."""
     parser = argparse.ArgumentParser(
@@ -295,10 +312,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--only", default="", help="run the cases whose name contains this")
+    parser.add_argument(
+        "--shard", type=shard, default=(1, 1), metavar="I/N", help="run every N-th case, from the I-th"
+    )
     options = parser.parse_args(arguments)
     device, cpu = torch.device(options.device), torch.device("cpu")
     failed = 0
-    chosen = {name: case for name, case in cases().items() if options.only in name}
+    index, count = options.shard
+    matching = [(name, case) for name, case in cases().items() if options.only in name]
+    chosen = dict(matching[index - 1 :: count])
     for name, case in chosen.items():
         try:
             found = case(device)

@@ -156,6 +156,19 @@ def two_cameras(toy_camera: Callable[..., Camera], device: torch.device | str = 
     return Camera.stack(cameras)
 
 
+def along_motions(gradient: Tensor, pose: Tensor) -> Tensor:
+    """Of a gradient by [R | t], what rigid motions exp(w) [R | t] + v feel: by w, then by v, [C, 6].
+
+    Only this is the same for both: gsplat's camera centre is that of a general inverse, luxel's is -R^T t, and off the
+    rigid motions the two differ.
+    """
+    turning = gradient[..., :3, :] @ pose[..., :3, :].mT
+    twice = turning - turning.mT
+    return torch.stack(
+        [twice[..., 2, 1], twice[..., 0, 2], twice[..., 1, 0], *gradient[..., :3, 3].unbind(-1)], -1
+    )
+
+
 def assert_same(gaussians: Gaussians, camera: Camera, tolerance: float, **options: Any) -> None:
     """Image, alpha, depth, gradients and statistics of the backend are luxel's with the same cap."""
     found, device = [], gaussians.device
@@ -178,8 +191,10 @@ def assert_same(gaussians: Gaussians, camera: Camera, tolerance: float, **option
         loss = (frame.rgb * weights[0]).sum() + (frame.alpha * weights[1]).sum() + frame.depth.sum()
         loss.backward()
         values = {"rgb": frame.rgb, "alpha": frame.alpha, "depth": frame.depth}
-        inputs = {**leaves.tensors(), "world_to_cam": pose, "background": background}
+        inputs = {**leaves.tensors(), "background": background}
         values |= {f"gradient of {name}": t.grad for name, t in inputs.items()}
+        assert pose.grad is not None
+        values["gradient along rigid motions"] = along_motions(pose.grad, pose)
         values |= {"grad_norm": statistics.grad_norm, "max_radius": statistics.max_radius}
         found.append({**{k: v.detach() for k, v in values.items()}, "visible": statistics.visible})
     for name, wanted in found[1].items():
@@ -190,6 +205,32 @@ def assert_same(gaussians: Gaussians, camera: Camera, tolerance: float, **option
             continue
         off = (ours - wanted).norm() / wanted.norm().clamp_min(1e-12)
         assert off <= tolerance, f"{name}: off by {off:.2e}"
+
+
+def test_camera_centres_agree_along_rigid_motions(toy_camera):
+    """-R^T t and the general inverse: other gradients by the matrix, the same by what moves a camera rigidly."""
+    pose = two_cameras(toy_camera).world_to_cam.double()
+    pose[:, :3, :3] = torch.linalg.qr(pose[:, :3, :3]).Q  # float32 is not orthogonal enough
+    matrices = [pose.clone().requires_grad_() for _ in range(2)]
+    centres = [
+        -(matrices[0][:, :3, :3].mT @ matrices[0][:, :3, 3:])[..., 0],
+        torch.inverse(matrices[1])[:, :3, 3],
+    ]
+    gradients = []
+    for matrix, centre in zip(matrices, centres, strict=True):
+        (centre.sin() * centre.new_tensor([1, 2, 3])).sum().backward()
+        assert matrix.grad is not None
+        gradients.append(matrix.grad)
+    torch.testing.assert_close(centres[0], centres[1])
+    assert (gradients[0] - gradients[1])[:, :3].norm() > 0.1 * gradients[0].norm()
+    along = [along_motions(gradient, pose) for gradient in gradients]
+    torch.testing.assert_close(along[0], along[1], rtol=1e-12, atol=1e-12)
+    twist = torch.tensor([[0.3, -0.5, 0.2, 0.7, 0.1, -0.4]], dtype=torch.float64)
+    generator = torch.zeros(4, 4, dtype=torch.float64)
+    generator[[2, 0, 1], [1, 2, 0]], generator[:3, 3] = twist[0, :3], twist[0, 3:]
+    generator[:3, :3] -= generator[:3, :3].mT.clone()
+    moved = (gradients[0] * (generator @ pose)).sum((1, 2))  # the derivative along exp(s generator) pose
+    torch.testing.assert_close(along[0] @ twist[0], moved, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("batched", [False, True])

@@ -96,7 +96,7 @@ def test_opcheck_blend(scene, channels):
 
 def test_opcheck_backward_operations(scene):
     """The gradients are operations of their own, so that a compiled backward finds their shapes too."""
-    (splats, values, tile_counts, _, _), (instances, ranges, _, plan) = stages(*scene)
+    (splats, values, tile_counts, _), (instances, ranges, _, plan) = stages(*scene)
     splats, values = splats.detach(), values.detach()
     outputs = torch.ops.luxel.blend_gaussians(
         splats, values, None, instances, ranges, plan, WIDTH, HEIGHT, 0.99, False, False, False, False, True

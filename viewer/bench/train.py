@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import shutil
@@ -20,49 +19,66 @@ import torch
 from luxel.render.backends import Backend
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
+from luxel.render.train.reports import StepReport
 from luxel.scenes import Capture
+from luxel.viewer.bench import curves
+from luxel.viewer.bench.contenders import Contender
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster import FORMAT
-from luxel.viewer.bench.timing import summary
 
 WARM_UP_STEPS = 12
+EARLY = 4  # measurements within the first interval between two, each at half the step of the next
 
 
 def run(
-    captures: Sequence[tuple[Capture, TrainConfig]],
-    backends: Sequence[Backend],
+    captures: Sequence[Capture],
+    contenders: Sequence[Contender],
     device: torch.device,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
     *,
     keep: Callable[[Path, str, Backend], None] | None = None,
 ) -> dict[str, Any]:
-    """Trains every capture with every backend: the same data, start, schedule, seed and hold-out.
+    """Trains every capture with every contender: the same data and hold-out.
 
     Args:
-        captures: what is trained on, and how; the configuration's own backend does not count.
-        backends: who draws, the first against the others.
+        captures: what is trained on.
+        contenders: who trains, and how; the first against the others.
         on_row: told the report so far after each run.
         keep: called with the run folder, the capture's name and the backend before the folder is deleted.
 
     Returns:
         The report: plain values for JSON.
     """
+    first = contenders[0]
     report: dict[str, Any] = {
         "kind": "train",
         "format": FORMAT,
         "machine": machine_facts(device),
-        "backends": list(backends),
+        "contenders": [
+            {
+                "name": one.name,
+                "backend": one.config.backend,
+                "differences": one.differences(first.config),
+                "config": one.config.to_dict(),
+            }
+            for one in contenders
+        ],
+        "definitions": {"ahead_from": curves.AHEAD_FROM.format(first=first.name)},
         "rows": [],
     }
-    for capture, config in captures:
-        row = {**describe_capture(capture), "config": config.to_dict(), "results": {}, "failures": {}}
+    for capture in captures:
+        results: dict[str, Any] = {}
+        row = {**describe_capture(capture), "results": results, "failures": {}}
         report["rows"].append(row)
-        for backend in backends:
+        for one in contenders:
             try:
-                row["results"][backend] = train_once(replace(config, backend=backend), capture, device, keep)
+                results[one.name] = train_once(one.config, capture, device, keep)
             except Exception:
-                row["failures"][backend] = traceback.format_exc()
-                print(f"{capture.name}, {backend}:\n{traceback.format_exc()}", file=sys.stderr)
+                row["failures"][one.name] = traceback.format_exc()
+                print(f"{capture.name}, {one.name}:\n{traceback.format_exc()}", file=sys.stderr)
+            if one is not first and first.name in results and one.name in results:
+                ours, others = (results[name]["curve"] for name in (first.name, one.name))
+                results[one.name]["ahead_from"] = curves.ahead_from(ours, others)
             on_row(report)
     return report
 
@@ -94,8 +110,9 @@ def train_once(
     of another run come first.
 
     Returns:
-        psnr, ssim, lpips at the end; seconds of training, steps_per_s, step_ms (percentiles over the report
-        intervals), count, peak_bytes (None on a CPU), curve: (step, seconds, psnr) on held-out views, and more.
+        psnr, ssim, lpips at the end; best_psnr on the way and final_minus_best (0 or less); seconds of training,
+        steps_per_s, step_ms (see `curves.step_milliseconds`), count, peak_bytes (None on a CPU), curve: (step, seconds,
+        psnr) on held-out views, and more.
     """
     quiet = Checkpoints(every=0, minutes=0)
     with tempfile.TemporaryDirectory(prefix="luxel-bench-") as scratch:
@@ -128,22 +145,26 @@ def train_once(
             keep(folder, capture.name, config.backend)
         shutil.rmtree(folder)
     mean = result.evaluation.mean if result.evaluation else None
+    curve = [
+        {"step": line["step"], "seconds": line["seconds"], "psnr": line["test"]["psnr"]}
+        for line in log
+        if "test" in line
+    ]
+    best = curves.best_psnr(curve)
     return {
         "psnr": mean.psnr if mean else math.nan,
+        "best_psnr": best,
+        "final_minus_best": mean.psnr - best if mean else math.nan,
         "ssim": mean.ssim if mean else math.nan,
         "lpips": mean.lpips if mean else math.nan,
         "seconds": result.train_seconds,
         "steps": result.step,
         "steps_per_s": result.step / result.train_seconds if result.train_seconds > 0 else math.nan,
-        "step_ms": step_milliseconds(log),
+        "step_ms": curves.step_milliseconds(curve, result.step, result.train_seconds),
         "reason": result.reason,
         "count": result.count,
         "peak_bytes": peak,
-        "curve": [
-            {"step": line["step"], "seconds": line["seconds"], "psnr": line["test"]["psnr"]}
-            for line in log
-            if "test" in line
-        ],
+        "curve": curve,
         "prepare_seconds": prepared,
         "whole_seconds": whole,
         "views_scores": result.evaluation.as_dict()["views"] if result.evaluation else [],
@@ -152,31 +173,31 @@ def train_once(
     }
 
 
-def step_milliseconds(log: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Milliseconds per step over the intervals at which readings of the loss arrive."""
-    read = [(line["step"], line["seconds"]) for line in log if "loss" in line]
-    pairs = itertools.pairwise(read)
-    times = [1e3 * (end - start) / (last - first) for (first, start), (last, end) in pairs if last > first]
-    return summary(times) if times else None
+def early_steps(config: TrainConfig) -> frozenset[int]:
+    """Steps of the measurements before the first that `TrainConfig.eval_every` asks for."""
+    steps = (config.eval_every >> k for k in range(1, EARLY + 1))
+    return frozenset(step for step in steps if 0 < step < config.steps)
 
 
-def seconds_to(curve: Sequence[dict[str, Any]], psnr: float) -> float:
-    """Seconds of training after which a curve has reached a PSNR, interpolated; NaN where it never does."""
-    before: dict[str, Any] | None = None
-    for point in curve:
-        if point["psnr"] is not None and point["psnr"] >= psnr:
-            if before is None or before["psnr"] is None:
-                return point["seconds"]
-            share = (psnr - before["psnr"]) / (point["psnr"] - before["psnr"])
-            return before["seconds"] + share * (point["seconds"] - before["seconds"])
-        before = point
-    return math.nan
+class _Measured(Trainer):
+    """A trainer that also measures at some early steps, outside of the training time like all measurements."""
+
+    early: frozenset[int] = frozenset()
+
+    def step(self) -> StepReport:
+        report = super().step()
+        if self.steps_done in self.early:
+            self._synchronise()
+            if not self.settle():
+                self.early -= {self.steps_done}
+                self.evaluate()
+        return report
 
 
 def _trainer(
     config: TrainConfig, capture: Capture, folder: Path, device: torch.device, *, test: bool = True
-) -> Trainer:
-    return Trainer(
+) -> _Measured:
+    trainer = _Measured(
         config,
         capture.train,
         capture.test if test else [],
@@ -185,3 +206,6 @@ def _trainer(
         device,
         say=lambda text: print(f"  {text}", file=sys.stderr, flush=True) if test else None,
     )
+    if test:
+        trainer.early = early_steps(config)
+    return trainer

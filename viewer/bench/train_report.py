@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from luxel.viewer.bench.curves import seconds_to
 from luxel.viewer.bench.quality import MAX_PSNR_LOSS
 from luxel.viewer.bench.report import Section, Table, shown
 from luxel.viewer.bench.svg import Series, line_plot
-from luxel.viewer.bench.train import seconds_to
 
 TITLE = "luxel: training benchmark"
+STYLES = 6  # colours of lines that a page has
 
 
 def ranked(row: dict[str, Any]) -> dict[str, bool]:
@@ -25,29 +26,23 @@ def ranked(row: dict[str, Any]) -> dict[str, bool]:
 def sections(report: dict[str, Any]) -> list[Section]:
     """What the report shows, in order."""
     failed = [
-        [row["scene"], backend, text.strip().splitlines()[-1] + " !"]
+        [row["scene"], name, text.strip().splitlines()[-1] + " !"]
         for row in report["rows"]
-        for backend, text in row["failures"].items()
+        for name, text in row["failures"].items()
     ]
     out = [_results(report)]
+    if own := _own_settings(report["contenders"]):
+        out.append(own)
     if failed:
         out.append(Section("What failed", "", [Table(["capture", "backend", "error"], failed, words=3)]))
     return out
 
 
 def _results(report: dict[str, Any]) -> Section:
-    head = [
-        "capture",
-        "backend",
-        "PSNR (dB)",
-        "SSIM",
-        "LPIPS",
-        "training (s)",
-        "to common PSNR (s)",
-        "steps",
-        "steps/s",
-    ]
-    head += ["step (ms)", "Gaussians", "peak (GB)", "verdict"]
+    first = report["contenders"][0]["name"]
+    head = ["capture", "backend", "PSNR (dB)", "best PSNR (dB)", "final − best (dB)", "SSIM", "LPIPS"]
+    head += ["training (s)", "to common PSNR (s)", f"{first} ahead from (s)", "steps", "steps/s", "step (ms)"]
+    head += ["Gaussians", "peak (GB)", "verdict"]
     table = Table(head, [], words=2)
     plots = []
     for row in report["rows"]:
@@ -65,10 +60,13 @@ def _results(report: dict[str, Any]) -> Section:
                     row["scene"],
                     name,
                     shown(result["psnr"], ".2f"),
+                    shown(result["best_psnr"], ".2f"),
+                    shown(result["final_minus_best"], ".2f"),
                     shown(result["ssim"], ".4f"),
                     shown(result["lpips"], ".4f"),
                     f"{result['seconds']:.2f}",
                     shown(reached[name], ".2f"),
+                    _ahead(result.get("ahead_from")),
                     f"{result['steps']:,}",
                     f"{result['steps_per_s']:.1f}",
                     _step(result["step_ms"]),
@@ -77,21 +75,48 @@ def _results(report: dict[str, Any]) -> Section:
                     _verdict(fit[name], reached[name], quickest, len(row["results"])),
                 ]
             )
-        plots += _curves(row, report["backends"])
+        plots += _curves(row, [one["name"] for one in report["contenders"]])
+    others = " but for the settings listed below" if any(map(_is_own, report["contenders"])) else ""
     text = (
-        "The same data, first Gaussians, schedule, strategy, loss, optimiser, seed and held-out views. luxel takes "
-        "steps in its own way (no autograd, a captured graph on a GPU); others are called through autograd. "
+        f"The same data, first Gaussians, schedule, strategy, loss, optimiser, seed and held-out views{others}. luxel "
+        "takes steps in its own way (no autograd, a captured graph on a GPU); others are called through autograd. "
         "Evaluations and what a backend does once do not count as training time. The common PSNR is the lowest that "
         f"all of a capture's runs end with. A run that ends more than {MAX_PSNR_LOSS:g} dB under the best is marked "
-        "with ! and not ranked."
+        "with ! and not ranked. Best is the best of a run's measurements; where the final one is far under it, the run "
+        "overfitted. Milliseconds per step are the mean, in brackets the quickest and the slowest stretch "
+        f"between two measurements. {report['definitions']['ahead_from']}"
     )
     return Section("Training", text, [table], plots)
 
 
-def _curves(row: dict[str, Any], backends: list[str]) -> list[tuple[str, str]]:
+def _own_settings(contenders: list[dict[str, Any]]) -> Section | None:
+    """What each competitor with settings of its own has otherwise than the first."""
+    first = contenders[0]["name"]
+    rows = [
+        [one["name"], name, _value(theirs), _value(own)]
+        for one in filter(_is_own, contenders)
+        for name, (theirs, own) in one["differences"].items()
+    ]
+    if not rows:
+        return None
+    text = "What a competitor has otherwise than the first; of another strategy, what is not its default."
+    return Section(
+        "Settings of their own", text, [Table(["backend", "setting", first, "its own"], rows, words=4)]
+    )
+
+
+def _is_own(one: dict[str, Any]) -> bool:
+    return bool(one["differences"])
+
+
+def _value(value: Any) -> str:
+    return "–" if value is None else str(value)
+
+
+def _curves(row: dict[str, Any], names: list[str]) -> list[tuple[str, str]]:
     lines, steps = [], []
     for name, result in row["results"].items():
-        style = f"s{backends.index(name)}"
+        style = f"s{names.index(name) % STYLES}"
         found = [point for point in result["curve"] if point["psnr"] is not None]
         lines.append(Series(name, style, [(p["seconds"], p["psnr"]) for p in found]))
         steps.append(Series(name, style, [(p["step"], p["psnr"]) for p in found]))
@@ -105,6 +130,10 @@ def _curves(row: dict[str, Any], backends: list[str]) -> list[tuple[str, str]]:
     ]
 
 
+def _ahead(seconds: float | str | None) -> str:
+    return seconds if isinstance(seconds, str) else shown(seconds, ".2f")
+
+
 def _verdict(fit: bool, reached: float, quickest: float, runs: int) -> str:
     if runs < 2:
         return "–"
@@ -116,7 +145,7 @@ def _verdict(fit: bool, reached: float, quickest: float, runs: int) -> str:
 
 
 def _step(times: dict[str, Any] | None) -> str:
-    return f"{times['median']:.2f} [{times['p10']:.2f}, {times['p90']:.2f}]" if times else "–"
+    return f"{times['mean']:.2f} [{times['low']:.2f}, {times['high']:.2f}]" if times else "–"
 
 
 def _finite(value: float | None) -> float | None:

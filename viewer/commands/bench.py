@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +19,7 @@ from luxel.render.train.presets import PresetName, preset
 from luxel.viewer.bench import raster, raster_report, report, scenes, train, train_report
 from luxel.viewer.bench.compare import compare, load_report
 from luxel.viewer.bench.competitors import PASSES
+from luxel.viewer.bench.contenders import Contender, configured, contender
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin
@@ -114,12 +114,15 @@ class TrainBench:
     CAPTURE is whatever `luxel train` opens. Prints a table and writes OUT/train.json, train.md and train.html with
     curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
     trainer fits the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under
-    the best is marked and not ranked.
+    the best is marked and not ranked. A competitor may train with settings of its own, which the report lists; it says
+    for each from when on the first is ahead of it.
 
     Examples:
         luxel bench train capture/
         luxel bench train photos/ chair/ --steps 7000 --against gsplat
         luxel bench train capture/ --set strategy.kind=mcmc init.sh_degree=2 --steps 3000
+        luxel bench train capture/ --preset fast --against gsplat \\
+            --against gsplat:preset=default,strategy.kind=adaptive,steps=7000
     """
 
     captures: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
@@ -131,9 +134,16 @@ class TrainBench:
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Fields of the training configuration, as config.json names them: rates.means=1e-4 strategy.kind=mcmc."""
     evaluations: int = 10
-    """Measurements on the held-out views along the way."""
-    against: Literal["gsplat"] | None = None
-    """Train with another backend too."""
+    """Measurements on the held-out views, evenly over the steps of each run. Four more come early: at the half of the
+    first interval, the half of that, and so on."""
+    against: Annotated[
+        tuple[str, ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(metavar="BACKEND[:NAME=VALUE,...]"),
+    ] = ()
+    """Train with this too; may be given several times. A backend alone, such as gsplat, has exactly the settings of the
+    first run. Settings after a colon, gsplat:steps=7000,rates.means=1e-4, change them as --set does; with preset=NAME
+    among them they start from that preset, where of --preset, --steps and --set only a background counts."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
@@ -154,14 +164,13 @@ class TrainBench:
         if not self.captures:
             raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")
         device = pick_device(self.device)
-        backends = _backends(self.backend, self.against, device)
-        config = self.configuration(device)
+        contenders = self.contenders(device)
         opened = []
         for path in self.captures:
             origin = Origin(str(path.resolve()), self.holdout_every, self.max_size, self.masks)
             with opening("opening the capture") as on_progress:
-                opened.append((origin.open(on_progress), config))
-            describe(opened[-1][0])
+                opened.append(origin.open(on_progress))
+            describe(opened[-1])
         report.check_writable(self.out)
 
         def keep(found: dict[str, Any]) -> None:
@@ -171,8 +180,23 @@ class TrainBench:
                 print(f"{row['scene']}, {name}: {figures}", file=sys.stderr, flush=True)
             report.write(self.out, "train", found, train_report.TITLE, train_report.sections(found))
 
-        found = train.run(opened, backends, device, keep)
+        found = train.run(opened, contenders, device, keep)
         return _conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+
+    def contenders(self, device: torch.device) -> list[Contender]:
+        """Who trains, the first against the others; each backend is found to work here.
+
+        Raises:
+            LuxelError: a setting that there is not, or a backend that cannot draw here.
+        """
+        first = Contender(self.backend, replace(self.configuration(device), backend=self.backend))
+        first.config.check()
+        chosen = {first.name: first}
+        for words in self.against:
+            chosen.setdefault(words, contender(words, first.config, self.evaluations))
+        for one in chosen.values():
+            rasterizer(one.config.backend, device)
+        return list(chosen.values())
 
     def configuration(self, device: torch.device) -> TrainConfig:
         """What the options make of the defaults or of a preset.
@@ -186,10 +210,10 @@ class TrainBench:
         if self.steps is not None or not self.preset:
             config.steps = self.steps or (7000 if device.type == "cuda" else 500)
         values = config.to_dict() | {"lpips": self.lpips, "save_renders": 0}
-        values["eval_every"] = max(1, config.steps // self.evaluations)
-        config = TrainConfig.from_dict(with_settings(values, self.set))
-        config.check()
-        return config
+        try:
+            return configured(values, self.set, self.evaluations)
+        except LuxelError as error:
+            raise LuxelError(f"--set {' '.join(self.set)}: {error.problem}", error.remedy) from error
 
 
 @dataclass
@@ -234,8 +258,9 @@ What = (
 class Bench:
     """Measures luxel on this machine: the rasterizer, or training; alone or against gsplat.
 
-    What is measured is warmed up first, taken in turns and given as medians with the 10th and 90th percentile, beside
-    the machine's clocks, power, driver, versions and commit. Results are written as JSON, as Markdown and as one page
+    What is measured is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th
+    and 90th percentile, trainings as curves of quality over time, both beside the machine's clocks, power, driver,
+    versions and commit. Results are written as JSON, as Markdown and as one page
     with plots. Without a subcommand the rasterizer is measured.
 
     Examples:
@@ -251,33 +276,6 @@ class Bench:
     def execute(self) -> int:
         """Runs the chosen benchmark; returns the exit status."""
         return self.what.execute()
-
-
-def with_settings(values: dict[str, Any], settings: tuple[str, ...]) -> dict[str, Any]:
-    """A configuration's plain values with some of them changed: "rates.means=1e-4".
-
-    Raises:
-        LuxelError: text that is no NAME=VALUE, or a name inside of what has no parts.
-    """
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        *path, last = name.split(".")
-        inner = values
-        for part in path:
-            inner = inner.get(part)
-            if not isinstance(inner, dict):
-                break
-        if not equals or not isinstance(inner, dict):
-            raise LuxelError(
-                f"--set {setting}: this names no field.", "Give NAME=VALUE, e.g. rates.means=1e-4."
-            )
-        if name == "strategy.kind":  # another strategy starts from its own defaults
-            values["strategy"] = inner = {}
-        try:
-            inner[last] = json.loads(text)
-        except json.JSONDecodeError:
-            inner[last] = text
-    return values
 
 
 def _backends(first: Backend, against: Backend | None, device: torch.device) -> list[Backend]:

@@ -1,0 +1,256 @@
+"""`luxel bench train`: what it measures on the way, whom it ranks, and who trains with which settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
+from luxel.render.train.presets import fast
+from luxel.viewer.bench import curves, train_report
+from luxel.viewer.bench.contenders import Contender, contender
+from luxel.viewer.bench.train import early_steps
+from luxel.viewer.cli import main
+from luxel.viewer.commands.bench import TrainBench
+
+QUICK_TRAINING = ["--steps", "24", "--evaluations", "3", "--no-lpips", "--device", "cpu"]
+QUICK_TRAINING += ["--set", "init.sh_degree=1", "strategy.kind=fixed", "report_every=4"]
+
+
+def curve(*points: tuple[float, float | None]) -> list[dict[str, Any]]:
+    """Points (seconds, PSNR), one every ten steps."""
+    return [{"step": 10 * k, "seconds": t, "psnr": psnr} for k, (t, psnr) in enumerate(points, start=1)]
+
+
+def result(*points: tuple[float, float | None]) -> dict[str, Any]:
+    """What a run leaves that went this way."""
+    way = curve(*points)
+    final, best = way[-1]["psnr"], curves.best_psnr(way)
+    return {
+        "psnr": final,
+        "best_psnr": best,
+        "final_minus_best": final - best,
+        "ssim": 0.9,
+        "lpips": None,
+        "seconds": way[-1]["seconds"],
+        "steps": way[-1]["step"],
+        "steps_per_s": 1.0,
+        "step_ms": curves.step_milliseconds(way, way[-1]["step"], way[-1]["seconds"]),
+        "count": 5,
+        "peak_bytes": None,
+        "curve": way,
+    }
+
+
+def report_of(**results: dict[str, Any]) -> dict[str, Any]:
+    """A report of one capture; all trained with the same settings."""
+    row = {"scene": "a", "width": 4, "height": 3, "held_out": 1, "failures": {}, "results": results}
+    return {
+        "rows": [row],
+        "contenders": [{"name": name, "differences": {}} for name in results],
+        "definitions": {"ahead_from": curves.AHEAD_FROM.format(first="luxel")},
+    }
+
+
+def column(report: dict[str, Any], title: str) -> list[str]:
+    """The cells of the first table under a title."""
+    table = train_report.sections(report)[0].tables[0]
+    return [cells[list(table.head).index(title)] for cells in table.rows]
+
+
+def test_training_gives_the_way_there(
+    strict: Any, read_page: Any, toy_capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path)]
+    assert main(["bench", "train", *options]) == 0
+    report = strict(tmp_path / "train.json")
+    (row,), (one,) = report["rows"], report["contenders"]
+    found = row["results"]["luxel"]
+    assert [point["step"] for point in found["curve"]] == [1, 2, 4, 8, 16, 24]
+    assert found["curve"][-1]["psnr"] == pytest.approx(found["psnr"]) and found["psnr"] > 10
+    seconds = [point["seconds"] for point in found["curve"]]
+    assert seconds[0] > 0 and seconds == sorted(seconds) and seconds[-1] == found["seconds"]
+    assert found["steps"] == 24 and found["steps_per_s"] == pytest.approx(24 / found["seconds"])
+    assert found["best_psnr"] == max(point["psnr"] for point in found["curve"])
+    assert found["final_minus_best"] == pytest.approx(found["psnr"] - found["best_psnr"])
+    assert one["config"]["strategy"]["kind"] == "fixed" and row["held_out"] == 2
+    assert found["step_ms"]["samples"] == 6 and "ahead_from" not in found
+    assert found["step_ms"]["mean"] == pytest.approx(1e3 * found["seconds"] / 24)
+    assert read_page(tmp_path / "train.html").count["svg"] == 2
+    assert f"{found['psnr']:.2f}" in capsys.readouterr().out
+
+
+def test_measuring_takes_no_training_time(
+    strict: Any, toy_capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An evaluation that takes a quarter of a second is no part of the seconds of training."""
+    import time
+
+    from luxel.render.train import trainer
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        time.sleep(0.25)
+        return measure(*arguments, **options)
+
+    measure = trainer.measure
+    monkeypatch.setattr(trainer, "measure", slowly)
+    assert main(["bench", "train", str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path)]) == 0
+    found = strict(tmp_path / "train.json")["rows"][0]["results"]["luxel"]
+    assert len(found["curve"]) == 6 and found["whole_seconds"] > 6 * 0.25
+    assert found["whole_seconds"] - found["prepare_seconds"] - found["seconds"] > 6 * 0.25
+
+
+def test_both_train_alike(strict: Any, peer: Any, toy_capture: Path, tmp_path: Path) -> None:
+    """The stand-in draws what luxel draws, but for the cap of alpha: so both end with the same scene."""
+    peer()
+    options = [str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path), "--against", "gsplat"]
+    assert main(["bench", "train", *options]) == 0
+    report = strict(tmp_path / "train.json")
+    (row,) = report["rows"]
+    ours, theirs = row["results"]["luxel"], row["results"]["gsplat"]
+    assert ours["psnr"] == pytest.approx(theirs["psnr"], abs=0.05) and ours["count"] == theirs["count"]
+    assert train_report.ranked(row) == {"luxel": True, "gsplat": True}
+    assert [one["differences"] for one in report["contenders"]] == [{}, {}]
+    assert theirs["ahead_from"] == curves.ahead_from(ours["curve"], theirs["curve"])
+
+
+def test_a_competitor_trains_with_settings_of_its_own(
+    strict: Any,
+    read_page: Any,
+    peer: Any,
+    toy_capture: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    peer()
+    own = "gsplat:steps=40,strategy.kind=adaptive,rates.means=1e-3"
+    options = [str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path)]
+    options += ["--against", "gsplat", "--against", own, "--against", "gsplat"]
+    assert main(["bench", "train", *options]) == 0
+    report = strict(tmp_path / "train.json")
+    (row,) = report["rows"]
+    assert list(row["results"]) == [one["name"] for one in report["contenders"]] == ["luxel", "gsplat", own]
+    differences = {
+        "strategy.kind": ["fixed", "adaptive"],
+        "steps": [24, 40],
+        "rates.means": [1.6e-4, 1e-3],
+    }
+    assert [one["differences"] for one in report["contenders"]] == [{}, {}, differences]
+    found = row["results"][own]
+    assert [point["step"] for point in found["curve"]] == [1, 3, 6, 13, 26, 39, 40]
+    assert found["steps"] == 40 and (found["ahead_from"] == "never" or found["ahead_from"] > 0)
+    out = capsys.readouterr().out
+    assert f"| {own} |" in out and "luxel ahead from (s)" in out
+    text = (tmp_path / "train.md").read_text()
+    assert (
+        f"| {own} | rates.means | 0.00016 | 0.001 |" in text and report["definitions"]["ahead_from"] in text
+    )
+    page = read_page(tmp_path / "train.html")
+    assert (
+        page.count["table"] == 2
+        and f"<li><i class=s2></i>{own}</li>" in (tmp_path / "train.html").read_text()
+    )
+
+
+def test_settings_of_a_competitor_are_those_of_set() -> None:
+    first = TrainBench(captures=(), preset="fast", set=("background=white", "rates.quats=5e-3"))
+    base = first.configuration(torch.device("cpu"))
+    same = contender("gsplat", base, 10).config
+    assert (same.backend, same.steps, same.rates) == ("gsplat", base.steps, base.rates)
+    changed = contender("luxel:strategy.growth=0.2,steps=50", base, 10)
+    assert changed.config.strategy == type(base.strategy)(growth=0.2)
+    assert (changed.config.steps, changed.config.eval_every) == (50, 5) and changed.config.loss == base.loss
+    preset = contender("gsplat:preset=default,strategy.kind=adaptive,steps=7000", base, 10).config
+    assert preset.strategy == AdaptiveStrategy() and preset.rates == TrainConfig().rates
+    assert (preset.steps, preset.eval_every, preset.background) == (7000, 700, "white")
+    assert preset.save_renders == base.save_renders == 0 and preset.lpips == base.lpips
+    assert contender("gsplat:eval_every=9", base, 10).config.eval_every == 9
+
+
+def test_differences_leave_out_what_another_strategy_lacks() -> None:
+    config = TrainConfig.from_dict({"strategy": {"kind": "adaptive", "refine_every": 50}, "eval_every": 7})
+    found = Contender("x", config).differences(fast())
+    assert found["strategy.kind"] == ("mcmc", "adaptive") and found["strategy.refine_every"] == (None, 50)
+    assert found["steps"] == (4000, 30_000) and found["resolution.halvings"] == (2, 0)
+    assert "eval_every" not in found and "strategy.growth" not in found
+    assert Contender("x", fast()).differences(fast()) == {}
+
+
+def test_the_first_interval_is_halved() -> None:
+    assert early_steps(TrainConfig(steps=7000, eval_every=700)) == {350, 175, 87, 43}
+    assert early_steps(TrainConfig(steps=40, eval_every=4)) == {2, 1}
+    assert not early_steps(TrainConfig(steps=40, eval_every=0))
+    assert early_steps(TrainConfig(steps=5, eval_every=16)) == {4, 2, 1}
+
+
+def test_a_training_that_loses_quality_is_not_ranked() -> None:
+    def both(psnr: float) -> dict[str, Any]:
+        return report_of(luxel=result((2.0, 28.0), (4.0, 30.0)), gsplat=result((1.0, psnr - 2), (2.0, psnr)))
+
+    assert train_report.ranked(both(29.8)["rows"][0]) == {"luxel": True, "gsplat": False}
+    assert column(both(29.8), "verdict") == ["fastest", "not ranked !"]
+    # luxel passes 29.95 dB at 3.95 s of its 4 s
+    assert column(both(29.95), "verdict") == ["1.97x slower", "fastest"]
+
+
+def test_overfitting_shows() -> None:
+    report = report_of(luxel=result((1.0, 28.0), (2.0, 30.0), (3.0, 29.25)))
+    assert column(report, "PSNR (dB)") == ["29.25"] and column(report, "best PSNR (dB)") == ["30.00"]
+    assert column(report, "final − best (dB)") == ["-0.75"]
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "since"),
+    [
+        ([(1, 20), (2, 25)], [(2, 20), (4, 25)], 1.0),  # ahead at once
+        ([(2, 20), (3, 30)], [(1, 10), (4, 25)], 2.0),  # the other was measured first
+        ([(1, 20), (2, 25), (6, 30)], [(1.5, 22), (4, 26), (5, 28)], 6.0),  # lost again on the way
+        (
+            [(1, 20), (2, 30), (3, 28)],
+            [(2.5, 29), (9, 30)],
+            1.0,
+        ),  # the best so far counts; it stays after the end
+        ([(1, 20), (2, 30)], [(2.5, 29), (9, 30.1)], "never"),
+        ([(1, 20), (9, 31)], [(2, 30)], 9.0),  # the other keeps its best too
+        ([(1, 20)], [(1, 20)], 1.0),
+        ([(1, None), (2, 25)], [(1.5, 20), (3, None)], 2.0),
+        ([], [(1, 20)], None),
+        ([(1, 20)], [(1, None)], None),
+    ],
+)
+def test_ahead_from(first: list[Any], other: list[Any], since: float | str | None) -> None:
+    assert curves.ahead_from(curve(*first), curve(*other)) == since
+
+
+def test_ahead_from_is_told_in_the_table() -> None:
+    report = report_of(luxel=result((1.0, 30.0)), gsplat=result((1.0, 29.0)), other=result((1.0, 31.0)))
+    report["rows"][0]["results"]["gsplat"]["ahead_from"] = 1.0
+    report["rows"][0]["results"]["other"]["ahead_from"] = "never"
+    assert column(report, "luxel ahead from (s)") == ["–", "1.00", "never"]
+
+
+def test_seconds_to_a_psnr_are_interpolated() -> None:
+    way = curve((1.0, 20.0), (3.0, 24.0), (5.0, None))
+    assert curves.seconds_to(way, 22.0) == 2.0 and curves.seconds_to(way, 19.0) == 1.0
+    assert np.isnan(curves.seconds_to(way, 25.0)) and np.isnan(curves.seconds_to([], 1.0))
+
+
+def test_milliseconds_per_step_are_of_long_stretches() -> None:
+    way = [{"step": step, "seconds": t} for step, t in ((4, 3.0), (100, 4.0), (105, 4.0), (1000, 13.05))]
+    found = curves.step_milliseconds(way, 1000, 13.05)
+    # 4 and 105 are less than 1 % of the run after what was before
+    assert found == pytest.approx({"mean": 13.05, "low": 9.05 / 900 * 1e3, "high": 40.0, "samples": 2})
+    assert curves.step_milliseconds([], 10, 1.0) == {"mean": 100.0, "low": 100.0, "high": 100.0, "samples": 0}
+    assert curves.step_milliseconds([], 0, 0.0) is None
+
+
+def test_presets_are_taken(toy_capture: Path) -> None:
+    config = TrainBench(captures=(toy_capture,), preset="fast").configuration(torch.device("cpu"))
+    assert config.steps == fast().steps and config.strategy == fast().strategy
+    config = TrainBench(captures=(toy_capture,), preset="fast", steps=70).configuration(torch.device("cpu"))
+    assert (config.steps, config.eval_every, config.loss) == (70, 7, fast().loss)
