@@ -4,7 +4,8 @@ What it covers
     Rasterizer forward and backward: every channel count (colour, depth, normals, features), antialiasing,
     absolute gradients and statistics, deterministic sums, camera and background gradients, batches of
     cameras, SH degrees 0-3, image sizes from 1x1 to several tiles, no Gaussians, one, all behind the camera,
-    NaN and infinite parameters, one that fills the image, thousands on one tile. Photometric loss with both
+    NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats, and
+    of more tiles than 16 bits tell apart. Photometric loss with both
     paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
     fused into the projection's backward, for one camera and several, whole warps and parts.
 
@@ -42,6 +43,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import fused_adam_
+from luxel.render.ops.bin_splats import bin_splats
 from luxel.render.ops.loss import photometric_loss
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.ops.project_gaussians_adam import adam_schedule, project_gaussians_adam_
@@ -66,6 +68,26 @@ def cloud(count: int, seed: int, *, degree: int = 3, scale: float = 0.1) -> Gaus
         sh_dc=normal(count, 3),
         sh_rest=0.1 * normal(count, (degree + 1) ** 2 - 1, 3),
     )
+
+
+def lists_case(count: int, width: int, height: int, device: torch.device) -> dict[str, Tensor]:
+    """How long the list of each tile is."""
+    gaussians, camera = cloud(count, 12, degree=0, scale=2 / width).to(device), camera_at(0.3, width, height)
+    splats, _, tile_counts, totals = project_gaussians(
+        tuple(gaussians.tensors().values()),  # pyright: ignore[reportArgumentType]
+        camera.world_to_cam[None].to(device),
+        camera.intrinsics[None].to(device),
+        width=width,
+        height=height,
+        sh_degree=0,
+        near=0.01,
+        far=100.0,
+        dilation=0.3,
+    )
+    seen, capacity = totals.tolist()
+    size = {"width": width, "height": height, "visible_capacity": seen, "capacity": capacity}
+    _, ranges, overflow, _ = bin_splats(splats, tile_counts, totals, **size)
+    return {"lengths": (ranges[:, 1] - ranges[:, 0]).float(), "overflow": overflow.float()}
 
 
 def camera_at(angle: float, width: int, height: int) -> Camera:
@@ -254,6 +276,10 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     add("raster batch of 3", usual, batch, **everything)
     add("raster deterministic batch of 3", usual, batch, deterministic=True, feature_count=5)
     add("raster batch of 3, none", Gaussians.empty(), batch)
+    for count, width, height in ((1_100_000, 640, 480), (40_000, 4160, 4160)):
+        out[f"lists of {count} splats, {width}x{height}"] = lambda device, c=count, w=width, h=height: (
+            lists_case(c, w, h, device)
+        )
     for shape, weighted, padding in itertools.product(
         ((45, 67), (2, 33, 31), (7, 5), (1, 1)), (False, True), ("zero", "valid")
     ):

@@ -56,6 +56,7 @@ def many_splats(count: int, width: int, height: int, device: torch.device, camer
         (5_000, 640, 480, 1),
         (40_000, 200, 130, 3),
         (400_000, 1280, 720, 1),  # larger tiles of the sorts
+        (1_200_000, 640, 480, 1),  # and of the gathering of what is seen
         (30_000, 4160, 4160, 1),  # more tiles than 16 bits tell apart
     ],
 )
