@@ -25,18 +25,14 @@ constexpr int64_t kFewGaussians = 1 << 20;
 constexpr int kScanItems = 8;
 constexpr int kDepthDigit = 10, kDepthPasses = 3;
 constexpr int kTileDigit = 8, kTilePasses = 4;  // at most
-constexpr int kCopies = 8;                      // of the histograms of tiles
 constexpr int64_t kFewSplats = 1 << 18, kFewInstances = 1 << 20;  // up to here small tiles of a sort keep more of the GPU busy
-#ifndef LUXEL_ITEMS
-#define LUXEL_ITEMS 16
-#endif
-constexpr int kFewItems = 8, kDepthItems = LUXEL_ITEMS, kTileItems = LUXEL_ITEMS;
+constexpr int kFewItems = 8, kManyItems = 16;  // pairs of a thread
 
 constexpr int64_t kMost = 1 << 30;  // what words of a sort can count
 
 // What kernels count in; zeros before the first of them.
 struct Counters {
-  uint32_t depth_histogram[kDepthPasses][1 << kDepthDigit];
+  uint32_t depth_histogram[kDepthPasses][kCopies][1 << kDepthDigit];
   uint32_t tile_histogram[kTilePasses][kCopies][1 << kTileDigit];
   PlanCounters plan;
   int gather_tickets, scan_tickets, depth_tickets[kDepthPasses], tile_tickets[kTilePasses];
@@ -123,8 +119,11 @@ __global__ void __launch_bounds__(kThreads, kGatherBlocks)
       }
     }
   }
-  for (int k = threadIdx.x; k < kDepthPasses * kDigits; k += kThreads)
-    if (const uint32_t count = histogram[0][k]; count > 0) atomicAdd(&counters->depth_histogram[0][k], count);
+#pragma unroll
+  for (int pass = 0; pass < kDepthPasses; ++pass)
+    for (int k = threadIdx.x; k < kDigits; k += kThreads)
+      if (const uint32_t count = histogram[pass][k]; count > 0)
+        atomicAdd(&counters->depth_histogram[pass][blockIdx.x % kCopies][k], count);
 }
 
 // One past the last instance of each splat, in the order of depth.
@@ -202,7 +201,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ SplatEllipse<float> ellipses[kThreads];
   __shared__ int32_t ids[kThreads], slots[kThreads], slot_ends[kThreads];     // slots: of the window, may lie before it
   __shared__ int row_ends[kThreads], first_rows[kThreads], before[kThreads];  // before: instances of earlier splats
-  __shared__ uint32_t histogram[kTilePasses][1 << kTileDigit];
+  __shared__ uint32_t histogram[sizeof(Key)][1 << kTileDigit];
   const int64_t all = counters->instances, window = static_cast<int64_t>(blockIdx.x) * kWindow, window_end = smaller(window + kWindow, all);
   if (window >= all) return;
   const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
@@ -292,8 +291,8 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   int key_bits = 1;
   while ((int64_t(1) << key_bits) <= tiles) ++key_bits;  // room for the all-ones key of empty slots
   const int passes = (key_bits + kTileDigit - 1) / kTileDigit, digit_bits = (key_bits + passes - 1) / passes;
-  const int depth_tile = kThreads * (seen <= kFewSplats ? kFewItems : kDepthItems);
-  const int instance_tile = kThreads * (capacity <= kFewInstances ? kFewItems : kTileItems);
+  const int depth_tile = kThreads * (seen <= kFewSplats ? kFewItems : kManyItems);
+  const int instance_tile = kThreads * (capacity <= kFewInstances ? kFewItems : kManyItems);
   const bool few_rows = rows <= kFewGaussians;
   const unsigned gather_tiles = blocks_for(rows, kThreads * (few_rows ? kFewRows : kManyRows)), scan_tiles = blocks_for(seen, kThreads * kScanItems);
   const unsigned depth_tiles = blocks_for(seen, depth_tile), instance_tiles = blocks_for(capacity, instance_tile);
@@ -328,10 +327,10 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   for (int k = 0; k < kDepthPasses; ++k) {
     const RadixPass<uint32_t> pass = {depth_keys[k & 1], indices[k & 1], k + 1 < kDepthPasses ? depth_keys[~k & 1] : nullptr,
                                       indices[~k & 1], &counters->seen, seen, k * kDepthDigit, kDepthDigit,
-                                      counters->depth_histogram[k], 1, depth_words[k & 1],
+                                      counters->depth_histogram[k][0], depth_words[k & 1],
                                       k + 1 < kDepthPasses ? depth_words[~k & 1] : nullptr, &counters->depth_tickets[k]};
     const auto kernel = seen <= kFewSplats ? radix_pass_kernel<uint32_t, kDepthDigit, kFewItems>
-                                           : radix_pass_kernel<uint32_t, kDepthDigit, kDepthItems>;
+                                           : radix_pass_kernel<uint32_t, kDepthDigit, kManyItems>;
     if (launch("sort by depth", kernel, depth_tiles, kSortThreads, 0, args.stream, pass) < 0) return -1;
   }
   const int32_t* sorted = indices[kDepthPasses & 1];
@@ -346,10 +345,10 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
     return -1;
   for (int k = 0; k < passes; ++k) {
     const RadixPass<Key> pass = {tile_keys[k & 1], instances[k & 1], tile_keys[~k & 1], instances[~k & 1], &counters->instances,
-                                 capacity, k * digit_bits, digit_bits, counters->tile_histogram[k][0], kCopies, tile_words[k & 1],
+                                 capacity, k * digit_bits, digit_bits, counters->tile_histogram[k][0], tile_words[k & 1],
                                  k + 1 < passes ? tile_words[~k & 1] : nullptr, &counters->tile_tickets[k]};
     const auto kernel = capacity <= kFewInstances ? radix_pass_kernel<Key, kTileDigit, kFewItems>
-                                                  : radix_pass_kernel<Key, kTileDigit, kTileItems>;
+                                                  : radix_pass_kernel<Key, kTileDigit, kManyItems>;
     if (launch("sort by tile", kernel, instance_tiles, kSortThreads, 0, args.stream, pass) < 0) return -1;
   }
   if (launch("ranges", ranges_kernel<Key>, blocks_for(tiles, kRangeTiles), kRangeTiles + 1, 0, args.stream, tile_keys[passes & 1],

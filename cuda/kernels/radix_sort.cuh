@@ -14,12 +14,8 @@ namespace {
 
 constexpr int kSortThreads = 256;
 constexpr int kSortWarps = kSortThreads / 32;
-#ifndef LUXEL_BLOCKS
-#define LUXEL_BLOCKS 4
-#endif
-#ifndef LUXEL_AHEAD
-#define LUXEL_AHEAD 8
-#endif
+constexpr int kCopies = 4;  // of a histogram, so that not all blocks add at one address
+constexpr int kAhead = 4;  // tiles whose words are read at a time when looking back
 
 // One pass over up to `room` pairs, of which *count are there.
 template <typename Key> struct RadixPass {
@@ -30,8 +26,7 @@ template <typename Key> struct RadixPass {
   const int64_t* count;
   int64_t room;
   int shift, bits;            // the digit
-  const uint32_t* histogram;  // of all pairs, by digit, as a sum of `copies`: many blocks do not meet at one address
-  int copies;
+  const uint32_t* histogram;  // of all pairs [kCopies, digits]; the sum of the copies counts
   uint32_t* words;            // [tiles, digits], zeros at the start
   uint32_t* next_words;       // of the next pass, zeroed here; null: there is none
   int* tickets;               // 0 at the start
@@ -71,10 +66,9 @@ template <int kOwn> struct Words {
 
 // kDigitBits: most bits of a digit; kItems: pairs of a thread.
 template <typename Key, int kDigitBits, int kItems>
-__global__ void __launch_bounds__(kSortThreads, LUXEL_BLOCKS) radix_pass_kernel(const RadixPass<Key> pass) {
+__global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_kernel(const RadixPass<Key> pass) {
   constexpr int kDigits = 1 << kDigitBits, kOwn = kDigits / kSortThreads, kTile = kSortThreads * kItems;
   constexpr uint32_t kPartial = 1u << 30, kComplete = 1u << 31, kCount = kPartial - 1;
-  constexpr int kAhead = kOwn > 1 ? LUXEL_AHEAD / 2 : LUXEL_AHEAD;  // tiles whose words are read at a time when looking back
   using Scan = cub::BlockScan<uint64_t, kSortThreads>;
   union Shared {
     struct {
@@ -102,6 +96,14 @@ __global__ void __launch_bounds__(kSortThreads, LUXEL_BLOCKS) radix_pass_kernel(
 #pragma unroll
   for (int i = 0; i < kItems; ++i) keys[i] = first + 32 * i < here ? pass.keys[base + first + 32 * i] : static_cast<Key>(~Key(0));
 
+  const int own = threadIdx.x * kOwn;  // the digits that this thread looks after
+  uint32_t everywhere[kOwn] = {};
+#pragma unroll
+  for (int copy = 0; copy < kCopies; ++copy) {
+#pragma unroll
+    for (int k = 0; k < kOwn; ++k) everywhere[k] += pass.histogram[copy * kDigits + own + k];
+  }
+
   uint16_t* counts = shared.rank.counts[warp];
   for (int k = lane; k < kDigits / 2; k += 32) reinterpret_cast<uint32_t*>(counts)[k] = 0;
   __syncwarp();
@@ -128,7 +130,6 @@ __global__ void __launch_bounds__(kSortThreads, LUXEL_BLOCKS) radix_pass_kernel(
   __syncthreads();
 
   // Of this thread's digits: how many in the tile, and of those before each warp.
-  const int own = threadIdx.x * kOwn;
   uint32_t totals[kOwn] = {};
 #pragma unroll
   for (int w = 0; w < kSortWarps; ++w) {
@@ -155,9 +156,7 @@ __global__ void __launch_bounds__(kSortThreads, LUXEL_BLOCKS) radix_pass_kernel(
 #pragma unroll
   for (int k = 0; k < kOwn; ++k) {
     sums[k] = sum;
-    uint32_t all = 0;
-    for (int copy = 0; copy < pass.copies; ++copy) all += pass.histogram[copy * kDigits + own + k];
-    sum += static_cast<uint64_t>(all) << 32 | totals[k];
+    sum += static_cast<uint64_t>(everywhere[k]) << 32 | totals[k];
   }
   uint64_t offset;
   Scan(shared.rank.scan).ExclusiveSum(sum, offset);
