@@ -107,9 +107,7 @@ class McmcStrategy:
         done.added = self.grow(optimiser, cap, now.generator, errors)
         return done
 
-    def relocate(
-        self, optimiser: Optimiser, generator: torch.Generator, errors: Tensor | None = None
-    ) -> int:
+    def relocate(self, optimiser: Optimiser, generator: torch.Generator, errors: Tensor | None = None) -> int:
         """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too, which all copies then
         share; returns how many moved."""
         gaussians = optimiser.gaussians

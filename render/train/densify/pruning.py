@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
@@ -32,7 +31,9 @@ class Pruning:
     def check(self) -> None:
         """Raises LuxelError for options that make no sense."""
         shares = (self.start, self.stop, self.every)
-        if not (0 <= self.share < 1 and all(0 <= x <= 1 for x in shares) and self.every > 0 and self.views >= 0):
+        if not (
+            0 <= self.share < 1 and all(0 <= x <= 1 for x in shares) and self.every > 0 and self.views >= 0
+        ):
             raise LuxelError(
                 "Pruning options: share must lie in 0 to 1, below 1; start, stop and every in 0 to 1, every above 0; "
                 "views must not be negative.",
