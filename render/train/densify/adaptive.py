@@ -42,7 +42,7 @@ class AdaptiveStrategy:
     it."""
     hold_back: float = 0.0
     """Share of those pulled hard enough that does not grow all the same: those with the least of the photographs'
-    remaining error, summed over several views (as FastGS 2025 asks for both)."""
+    remaining squared error, summed over several views (as FastGS 2025 asks for both)."""
     error_views: int = 8
     """Training views that are looked at for it at each refinement, drawn anew each time."""
     refine_start: int = 500
@@ -132,7 +132,7 @@ class AdaptiveStrategy:
         pull = sums / now.statistics.visible.clamp_min(1)
         high = pull > self.threshold
         if self.hold_back > 0 and now.scores is not None:
-            high = self._hold(high, now.scores(self.error_views)[:, 1])
+            high = self._hold(high, now.scores(self.error_views)[:, 2])
         if now.cap is not None:
             room = max(0, now.cap - gaussians.count)
             if int(high.sum()) > room:

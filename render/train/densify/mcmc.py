@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -50,6 +50,8 @@ class McmcStrategy:
     the pixels of some views) instead of opacity: multi-view scores as in Taming 3DGS (Mallick et al. 2024)."""
     error_views: int = 8
     """Training views that are looked at for it at each refinement, drawn anew each time."""
+    error_power: Literal[1, 2] = 2
+    """The error of a pixel: 1: absolute, 2: squared."""
     refine_start: int = 500
     """Step after which relocation and growth start."""
     refine_stop: int = 25_000
@@ -100,7 +102,7 @@ class McmcStrategy:
             return None
         errors = None
         if self.error_share > 0 and now.scores is not None:
-            errors = now.scores(self.error_views)[:, 1].nan_to_num(0.0, 0.0, 0.0)
+            errors = now.scores(self.error_views)[:, self.error_power].nan_to_num(0.0, 0.0, 0.0)
         done = Refinement(relocated=self.relocate(optimiser, now.generator, errors))
         cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
         cap = cap if now.cap is None else min(cap, now.cap)

@@ -20,7 +20,7 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DILATION, MAX_ALPHA
 from luxel.render.train.dataset import Target
 
-AT_ONCE = 1 << 21  # Gaussians times views of a pass, about 100 bytes each
+AT_ONCE = 1 << 20  # Gaussians times views of a pass: about 300 bytes each with their tile instances
 
 Maps = Callable[[Tensor, Target], Tensor]  # renders [C, H, W, 3] and their C targets -> [C, H, W, 3]
 

@@ -101,7 +101,7 @@ def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
 
 def test_default_holds_back_where_little_error_is_left() -> None:
     optimiser = row_of([0.005] * 5, [0.5] * 5)
-    errors = torch.tensor([[0, e, 0] for e in (9.0, 1.0, 3.0, 2.0, 0.0)])
+    errors = torch.tensor([[0, 0, e] for e in (9.0, 1.0, 3.0, 2.0, 0.0)])
     asked: list[int] = []
     now = moment_at(600, [3e-4, 9e-4, 5e-4, 9e-4, 1e-4], scores=lambda n: asked.append(n) or errors)
     done = AdaptiveStrategy(hold_back=0.5, error_views=4).after_step(optimiser, now)
@@ -220,14 +220,15 @@ def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
 
 
 def test_mcmc_grows_where_the_error_is() -> None:
-    optimiser = row_of([0.1] * 100, [0.5] * 99 + [0.001])
     errors = torch.zeros(100, 3)
-    errors[7, 1] = 5.0
-    errors[8, 1] = torch.nan
+    errors[[5, 7], [1, 2]] = 5.0
+    errors[8] = torch.nan
     now = moment_at(600, scores=lambda views: errors.clone())
-    done = McmcStrategy(error_share=1.0, cap_max=110).after_step(optimiser, now)
-    assert done is not None and (done.relocated, done.added) == (1, 5)
-    assert optimiser.gaussians.means[99:, 0].tolist() == [7] * 6
+    for power, source in ((1, 5), (2, 7)):
+        optimiser = row_of([0.1] * 100, [0.5] * 99 + [0.001])
+        done = McmcStrategy(error_share=1.0, error_power=power).after_step(optimiser, now)  # type: ignore[arg-type]
+        assert done is not None and (done.relocated, done.added) == (1, 5)
+        assert optimiser.gaussians.means[99:, 0].tolist() == [source] * 6
 
 
 def test_mcmc_regulariser_by_hand() -> None:
