@@ -15,6 +15,10 @@ class Pruning:
 
     The sums are the importance of Mini-Splatting (Fang and Wang 2024); RadSplat (Niemeyer et al. 2024) takes the
     largest weight instead. What is pruned while the strategy still grows is soon replaced elsewhere.
+
+    It makes a scene smaller, but training no faster: plush at 248x186 and 1,200 steps of preset fast on a CPU ended
+    0.01 dB lower (mean of two seeds) with 30 % removed once at 85 % of the run, 0.15 dB (one seed) with 50 %; what the
+    last steps saved, looking at all views cost. Looking at 16 of 84 lost 0.31 dB. So it is off.
     """
 
     share: float = 0.0

@@ -59,7 +59,7 @@ STRATEGIES = {
     "default": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20, reset_every=0),
     "mcmc": McmcStrategy(refine_every=20),
     "default by error": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20, hold_back=0.3, error_views=3),
-    "mcmc by error": McmcStrategy(refine_every=20, error_share=0.5, error_views=4),
+    "mcmc by error": McmcStrategy(refine_every=20, error_share=0.5, error_views=3),
 }
 
 
