@@ -14,6 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.densify.pruning import Pruning
 
 Strategy = AdaptiveStrategy | McmcStrategy | FixedCount
 _KINDS: dict[str, type] = {"mcmc": McmcStrategy, "adaptive": AdaptiveStrategy, "fixed": FixedCount}
@@ -115,6 +116,8 @@ class TrainConfig:
     auto: white for captures with alpha, else black."""
     strategy: Strategy = field(default_factory=McmcStrategy)
     """Who adds and removes Gaussians."""
+    pruning: Pruning = field(default_factory=Pruning)
+    """Removal of what matters least for the photographs, beside the strategy; off by default."""
     rates: LearningRates = field(default_factory=LearningRates)
     """Learning rates."""
     loss: Loss = field(default_factory=Loss)
@@ -191,6 +194,7 @@ class TrainConfig:
             if wrong:
                 raise LuxelError(f"Training configuration: {message}.", "Correct that option.")
         self.strategy.check()
+        self.pruning.check()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the strategy says its kind."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.ops.gather_view import gather_view
+from luxel.render.ops.gather_view import BACKGROUND, PHOTO, ROW, VIEW, gather_view
 
 AHEAD = 4  # photographs that are read and sent before their step
 
@@ -246,6 +246,24 @@ class Dataset:
                 if held is not None and sent is not None:
                     held[0].copy_(sent, non_blocking=True)
         return shelf
+
+    def targets(
+        self, indices: Sequence[int], halvings: int, background: tuple[float, float, float]
+    ) -> Iterator[Target]:
+        """Photographs by the index of their view, outside of the order of steps; streamed ones are read now."""
+        rows = np.zeros((len(indices), 2, ROW), np.float32)  # a table of one row each
+        for table, index in zip(rows, indices, strict=True):
+            table[1].view(np.int32)[[PHOTO, VIEW]] = (self._slots[index] if self._slots else 0), index
+            table[1, BACKGROUND] = background
+        for table, index in zip(torch.from_numpy(rows.view(np.int32)).to(self.device), indices, strict=True):
+            yield self._shelf_of(index, halvings).gather(table)[0]
+
+    def _shelf_of(self, index: int, halvings: int) -> Shelf:
+        if not self.streaming:
+            return self._level(self._kinds[index], halvings)
+        photo = halved(_read(self.views[index]).to(self.device), halvings)
+        kind = Kind.of(photo, self.views[index].camera)
+        return self._new_shelf(photo.map(lambda t: t[None].contiguous()), kind, halvings)
 
     def _fill(self, on_read: Callable[[int, int], None] | None) -> None:
         """Reads every photograph and puts those of one kind side by side on the device."""

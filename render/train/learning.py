@@ -18,6 +18,7 @@ from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import limits, schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
+from luxel.render.train.densify.scores import blending_scores, sampled
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.fair_lock import FairLock
 from luxel.render.train.optimiser import Optimiser
@@ -123,10 +124,13 @@ class Learning(ABC):
         progress = self.timeline.progress(self.steps_done)
         clock = progress * config.steps
         refines = config.strategy.due(self.steps_done, clock, config.steps)
+        prunes = config.pruning.due(self.steps_done, clock, config.steps)
         reorders = config.reorder_every > 0 and self.steps_done % config.reorder_every == 0
-        if (stalled or refines or reorders or self._went_wrong) and self.settle():
+        if (stalled or refines or prunes or reorders or self._went_wrong) and self.settle():
             return StepReport(self.steps_done, self.optimiser.count)
         refinement = self._refine(clock, progress) if refines else None
+        if prunes:
+            refinement = self._prune(refinement or Refinement())
         if reorders and (refinement is not None or not config.strategy.wants_statistics(clock, config.steps)):
             self.optimiser.select(schedules.morton_order(self.gaussians.means))
             self._start_statistics()
@@ -147,6 +151,7 @@ class Learning(ABC):
             self.generator,
             sum(view.camera.width * view.camera.height for view in self.train_views),
             self.statistics,
+            self._scores,
         )
         refinement = config.strategy.after_step(self.optimiser, situation)
         if refinement is None:
@@ -159,6 +164,31 @@ class Learning(ABC):
             )
         self._log(self.steps_done, refinement.as_dict())
         return refinement
+
+    def _prune(self, refinement: Refinement) -> Refinement:
+        """Removes what matters least; counted in what was done after this step."""
+        before = self.optimiser.count
+        views = self.config.pruning.views or len(self.train_views)
+        self.optimiser.select(self.config.pruning.keep(self._scores(views)[:, 0]))
+        self._start_statistics()
+        pruned = before - self.optimiser.count
+        self._log(self.steps_done, {"unimportant": pruned})
+        refinement.pruned += pruned
+        return refinement
+
+    def _scores(self, views: int) -> torch.Tensor:
+        """`blending_scores` of the present Gaussians over training views drawn for this step, [N, 3]."""
+        config, step = self.config, self.steps_done
+        moment, shade = self.timeline.at(step), self.timeline.shade(step)
+        chosen = sampled(len(self.train_views), views, config.seed, step)
+        return blending_scores(
+            self.gaussians,
+            self.dataset.targets(chosen, moment.halvings, shade),
+            background=torch.tensor(shade, device=self.device),
+            sh_degree=moment.sh_degree,
+            antialiased=config.antialiased,
+            deterministic=config.deterministic,
+        )
 
     def _start_statistics(self) -> None:
         """Forgets what was learned for density control; a row for each of the optimiser's, spare ones too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -45,6 +45,16 @@ class McmcStrategy:
     """Weight of the mean opacity in the loss."""
     scale_regulariser: float = 0.01
     """Weight of the mean scale in the loss."""
+    error_share: float = 0.0
+    """Share of the draws that follow the photographs' remaining error (the sum of error times blending weight over
+    the pixels of some views) instead of opacity: multi-view scores as in Taming 3DGS (Mallick et al. 2024). Plush at
+    248x186, 1,200 steps of preset fast on a CPU, held out, mean of three seeds: 26.16 dB without, 26.54 with 0.5, 26.72
+    with 1; steps took a tenth longer, and a twelfth more steps without it gave 26.37 (two seeds). Off until measured on
+    a GPU."""
+    error_views: int = 2
+    """Training views that are looked at for it at each refinement, drawn anew each time; 8 gain 0.08 dB over 1."""
+    error_power: Literal[1, 2] = 2
+    """The error of a pixel: 1: absolute, 2: squared."""
     refine_start: int = 500
     """Step after which relocation and growth start."""
     refine_stop: int = 25_000
@@ -61,11 +71,13 @@ class McmcStrategy:
             and self.pixels_each >= 1
             and (self.cap_max is None or self.cap_max >= 1)
             and self.growth >= 0
+            and 0 <= self.error_share <= 1
+            and self.error_views >= 1
             and 0 < self.min_opacity < 0.5
         ):
             raise LuxelError(
-                "Strategy options: refine_every, cap_max and pixels_each must be at least 1, growth not negative, "
-                "min_opacity between 0 and 0.5.",
+                "Strategy options: refine_every, cap_max, pixels_each and error_views must be at least 1, growth not "
+                "negative, error_share in 0 to 1, min_opacity between 0 and 0.5.",
                 "Correct them.",
             )
 
@@ -91,37 +103,56 @@ class McmcStrategy:
         """Relocates and grows when it is time."""
         if not self.due(now.step, now.clock, now.steps):
             return None
-        done = Refinement(relocated=self.relocate(optimiser, now.generator))
+        errors = None
+        if self.error_share > 0 and now.scores is not None:
+            errors = now.scores(self.error_views)[:, self.error_power].nan_to_num(0.0, 0.0, 0.0)
+        done = Refinement(relocated=self.relocate(optimiser, now.generator, errors))
         cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
         cap = cap if now.cap is None else min(cap, now.cap)
-        done.added = self.grow(optimiser, cap, now.generator)
+        done.added = self.grow(optimiser, cap, now.generator, errors)
         return done
 
-    def relocate(self, optimiser: Optimiser, generator: torch.Generator) -> int:
-        """Moves every transparent Gaussian onto one drawn by opacity; returns how many moved."""
+    def relocate(self, optimiser: Optimiser, generator: torch.Generator, errors: Tensor | None = None) -> int:
+        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too, which all copies then
+        share; returns how many moved."""
         gaussians = optimiser.gaussians
         alive = (gaussians.opacities > self.min_opacity) & finite(gaussians)
         dead = (~alive).nonzero()[:, 0]
         if dead.numel() in (0, gaussians.count):
             return 0
-        source = _draw(torch.where(alive, gaussians.opacities, 0.0), dead.numel(), generator)
+        source = _draw(self._weights(gaussians.opacities, errors, alive), dead.numel(), generator)
         self._share(gaussians, source)
+        if errors is not None:
+            errors /= torch.bincount(source, minlength=gaussians.count) + 1
+            errors.index_copy_(0, dead, errors.index_select(0, source))
         for tensor in gaussians.tensors().values():
             tensor.index_copy_(0, dead, tensor.index_select(0, source))
         optimiser.zero(torch.cat([source, dead]))
         return dead.numel()
 
-    def grow(self, optimiser: Optimiser, cap: int, generator: torch.Generator) -> int:
-        """Adds copies of Gaussians drawn by opacity, 5 % of the count; returns how many."""
+    def grow(
+        self, optimiser: Optimiser, cap: int, generator: torch.Generator, errors: Tensor | None = None
+    ) -> int:
+        """Adds copies of Gaussians drawn by opacity, or by ``errors`` [N] too, 5 % of the count; returns how many."""
         gaussians = optimiser.gaussians
         number = max(0, min(cap, int((1 + self.growth) * gaussians.count)) - gaussians.count)
         if number == 0:
             return 0
-        source = _draw(gaussians.opacities.nan_to_num(), number, generator)
+        source = _draw(self._weights(gaussians.opacities, errors), number, generator)
         self._share(gaussians, source)
         optimiser.append(gaussians.select(source))
         optimiser.zero(source)
         return number
+
+    def _weights(self, opacities: Tensor, errors: Tensor | None, alive: Tensor | None = None) -> Tensor:
+        """What sources are drawn in proportion to, in all as much as the opacities; 0 for the dead."""
+        opacities = opacities.nan_to_num() if alive is None else torch.where(alive, opacities, 0.0)
+        if errors is None:
+            return opacities
+        errors = errors if alive is None else torch.where(alive, errors, 0.0)
+        total = errors.sum()
+        by_error = torch.where(total > 0, errors * (opacities.sum() / total), opacities)
+        return torch.lerp(opacities, by_error, self.error_share)
 
     def _share(self, gaussians: Gaussians, source: Tensor) -> None:
         """Gives the drawn Gaussians, in place, the opacity and scale at which all copies together look as
@@ -165,7 +196,7 @@ def _alternating(device: torch.device) -> Tensor:
 
 
 def _draw(weights: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Positions drawn with replacement in proportion to weights in [0, 1].
+    """Positions drawn with replacement in proportion to weights, at least 0 and on average at most 1.
 
     Sums are of whole numbers, which come out the same in whatever order a GPU adds them; torch.multinomial also stops
     at 2^24 categories.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ class Situation:
         generator: random numbers on the device.
         pixels: of all training photographs together.
         statistics: DensifyStatistics of the steps since the last refinement, or None.
+        scores: given a number of training views, draws that many and returns `blending_scores` of the present
+            Gaussians over them, [N, 3]; costs as much as that many renders forward and backward.
     """
 
     step: int
@@ -38,6 +41,7 @@ class Situation:
     generator: torch.Generator
     pixels: int = 0
     statistics: Any = None
+    scores: Callable[[int], Tensor] | None = None
 
 
 @dataclass

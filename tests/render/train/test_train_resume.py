@@ -20,6 +20,7 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.config import Checkpoints, Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.densify.pruning import Pruning
 
 # Runs in a process of its own, so that it can be killed; argv: run folder, config.json, "start" or "resume".
 RUN = """
@@ -49,6 +50,7 @@ def busy(toy: Any, strategy: Any, **changes: Any) -> TrainConfig:
         max_gaussians=450,
         resolution=Resolution(1, until=0.4, smallest=16),
         reorder_every=20,
+        pruning=Pruning(share=0.02, start=0.5, stop=0.7, every=0.1, views=5),
         **changes,
     )
 
@@ -56,6 +58,8 @@ def busy(toy: Any, strategy: Any, **changes: Any) -> TrainConfig:
 STRATEGIES = {
     "default": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20, reset_every=0),
     "mcmc": McmcStrategy(refine_every=20),
+    "default by error": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20, hold_back=0.3, error_views=3),
+    "mcmc by error": McmcStrategy(refine_every=20, error_share=0.5, error_views=3),
 }
 
 

@@ -1,0 +1,139 @@
+"""What each Gaussian is responsible for in several photographs at once: sums of its blending weights over pixels.
+
+An image is sum_i w_i colour_i, so the gradient of sum_pixels W image by the colours is sum_pixels W w_i: the backward
+pass of blending, given maps W in place of a gradient, sums three of them in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.ops.bin_splats import bin_splats
+from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.rasterize import DILATION, MAX_ALPHA
+from luxel.render.train.dataset import Target
+
+AT_ONCE = 1 << 20  # Gaussians times views of a pass: about 300 bytes each with their tile instances
+
+Maps = Callable[[Tensor, Target], Tensor]  # renders [C, H, W, 3] and their C targets -> [C, H, W, 3]
+
+
+def sampled(count: int, wanted: int, seed: int, step: int) -> list[int]:
+    """Indices of views drawn without replacement, all where there are no more; a function of seed and step."""
+    if wanted >= count:
+        return list(range(count))
+    return sorted(np.random.default_rng([seed, 2, step]).choice(count, wanted, replace=False).tolist())
+
+
+def error_maps(rgb: Tensor, target: Target) -> Tensor:
+    """Per pixel: 1, the absolute error (mean of the channels), the squared error; all times the target's weight.
+
+    Args:
+        rgb: renders over the targets' background, [C, H, W, 3].
+        target: with a leading C in its tensors.
+    """
+    off = rgb.clamp(0, 1) - target.rgb
+    maps = torch.stack([torch.ones_like(off[..., 0]), off.abs().mean(-1), off.square().mean(-1)], -1)
+    return maps if target.weight is None else maps * target.weight[..., None]
+
+
+def blending_scores(
+    gaussians: Gaussians,
+    targets: Iterable[Target],
+    maps: Maps = error_maps,
+    *,
+    background: Tensor,
+    sh_degree: int | None = None,
+    antialiased: bool = False,
+    deterministic: bool = False,
+) -> Tensor:
+    """Sums of blending weight times maps over the pixels, per Gaussian, mean of the views; no autograd.
+
+    Waits for the device once for each batch of views of one size.
+
+    Args:
+        gaussians: N Gaussians, float32.
+        targets: views, photographs over ``background``, on the same device.
+        maps: three numbers per pixel.
+        background: [3].
+        sh_degree, antialiased, deterministic: see `rasterize`.
+
+    Returns:
+        [N, 3] in the order of the maps; 0 where no view sees the Gaussian, or there is none.
+    """
+    total, views = torch.zeros(gaussians.count, 3, device=gaussians.device), 0
+    how = {"antialiased": antialiased, "sh_degree": gaussians.sh_degree if sh_degree is None else sh_degree}
+    with torch.no_grad():
+        for batch in _batches(targets, max(1, AT_ONCE // max(1, gaussians.count))):
+            total += _sums(gaussians, batch, maps, background, how, deterministic)
+            views += batch.rgb.shape[0]
+    return total / max(1, views)
+
+
+def _sums(
+    gaussians: Gaussians,
+    target: Target,
+    maps: Maps,
+    background: Tensor,
+    how: dict[str, Any],
+    deterministic: bool,
+) -> Tensor:
+    """The scores of a batch of views, summed, [N, 3]."""
+    camera = target.camera
+    size = {"width": camera.width, "height": camera.height}
+    splats, values, tile_counts, visible, totals = project_gaussians(
+        tuple(gaussians.tensors().values()),  # pyright: ignore[reportArgumentType]
+        camera.world_to_cam,
+        camera.intrinsics,
+        **size,
+        **how,
+        near=camera.near,
+        far=camera.far,
+        dilation=DILATION,
+    )
+    room = dict(zip(("visible_capacity", "capacity"), totals.tolist(), strict=True))
+    instances, ranges, _, plan = bin_splats(splats, tile_counts, visible, totals, **size, **room)
+    behind = background.to(values).expand(values.shape[0], 3).contiguous()
+    options = (*size.values(), MAX_ALPHA, False, deterministic, False, False, True)
+    scene = (splats, values, behind, instances, ranges, plan, *options)
+    image, transmittance, last, _, _, states = torch.ops.luxel.blend_gaussians(*scene)
+    weights = maps(image, target)
+    kept = image, transmittance, last, states
+    return torch.ops.luxel.blend_gaussians_bwd(*scene, *kept, weights, None, False)[1].sum(0)
+
+
+def _batches(targets: Iterable[Target], most: int) -> Iterator[Target]:
+    """Neighbours of one size together, with a leading C in every tensor."""
+    held: list[Target] = []
+    for target in targets:
+        if held and (len(held) == most or not _alike(held[0], target)):
+            yield _stack(held)
+            held = []
+        held.append(target)
+    if held:
+        yield _stack(held)
+
+
+def _alike(a: Target, b: Target) -> bool:
+    clips = [(t.camera.near, t.camera.far) for t in (a, b)]
+    return a.rgb.shape == b.rgb.shape and clips[0] == clips[1] and (a.weight is None) == (b.weight is None)
+
+
+def _stack(targets: Sequence[Target]) -> Target:
+    """Targets of one size as one; without alpha, which the photographs are already composited by."""
+    cameras = [target.camera for target in targets]
+    camera = replace(
+        cameras[0],
+        world_to_cam=torch.stack([c.world_to_cam for c in cameras]),
+        intrinsics=torch.stack([c.intrinsics for c in cameras]),
+    )
+    weights = [target.weight for target in targets if target.weight is not None]
+    rgb = torch.stack([target.rgb for target in targets])
+    return Target(camera, rgb, None, torch.stack(weights) if weights else None)
