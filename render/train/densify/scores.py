@@ -88,7 +88,7 @@ def _sums(
     """The scores of a batch of views, summed, [N, 3]."""
     camera = target.camera
     size = {"width": camera.width, "height": camera.height}
-    splats, values, tile_counts, visible, totals = project_gaussians(
+    splats, values, tile_counts, totals = project_gaussians(
         tuple(gaussians.tensors().values()),  # pyright: ignore[reportArgumentType]
         camera.world_to_cam,
         camera.intrinsics,
@@ -99,7 +99,7 @@ def _sums(
         dilation=DILATION,
     )
     room = dict(zip(("visible_capacity", "capacity"), totals.tolist(), strict=True))
-    instances, ranges, _, plan = bin_splats(splats, tile_counts, visible, totals, **size, **room)
+    instances, ranges, _, plan = bin_splats(splats, tile_counts, totals, **size, **room)
     behind = background.to(values).expand(values.shape[0], 3).contiguous()
     options = (*size.values(), MAX_ALPHA, False, deterministic, False, False, True)
     scene = (splats, values, behind, instances, ranges, plan, *options)
