@@ -50,11 +50,12 @@ template <int D> __global__ void __launch_bounds__(256) sum_rows_kernel(const lu
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
   const int lane = threadIdx.x & 31;
   if (first >= args.capacity || lane >= LUXEL_SPLAT + D) return;
-  const int32_t id = o.ids_sorted[first];
-  // Slots past the last instance hold anything; their rows are zeros.
-  if (id < 0 || id >= static_cast<int64_t>(args.count) * args.cameras || (first > 0 && o.ids_sorted[first - 1] == id)) return;
+  // Slots past the last instance hold anything, also what looks like a splat; the sort, which is stable and by the low
+  // bits, puts them behind the instances that it mixes them with.
+  const int32_t id = o.ids_sorted[first], instances = args.ranges[2 * tiles_of(args) - 1];
+  if (o.positions_sorted[first] >= instances || (first > 0 && o.ids_sorted[first - 1] == id)) return;
   float sum = 0.0f;
-  for (int64_t i = first; i < args.capacity && o.ids_sorted[i] == id; ++i) {
+  for (int64_t i = first; i < args.capacity && o.ids_sorted[i] == id && o.positions_sorted[i] < instances; ++i) {
     const float* row = o.rows + static_cast<int64_t>(o.positions_sorted[i]) * kBackwardWarps * (LUXEL_SPLAT + D) + lane;
 #pragma unroll
     for (int warp = 0; warp < kBackwardWarps; ++warp) sum += row[warp * (LUXEL_SPLAT + D)];

@@ -270,3 +270,28 @@ def test_statistics_work_in_a_compiled_step(scene):
         results.append(statistics)
     assert results[0][:, 2].max() == 2
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5 * results[0].max().item())
+
+
+def test_what_lies_past_the_last_instance_does_not_matter(scene):
+    """Room is only filled as far as it is needed; fixed sums must not take the rest for splats."""
+    (splats, values, tile_counts, totals), _ = stages(*scene)
+    splats, values = splats.detach(), values.detach()
+    seen, needed = totals.tolist()
+    size, generator = {"width": WIDTH, "height": HEIGHT}, torch.Generator().manual_seed(4)
+    wanted = None
+    for extra in (0, 20_000):
+        instances, ranges, _, plan = bin_splats(
+            splats, tile_counts, totals, **size, visible_capacity=seen, capacity=needed + extra
+        )
+        for low, high in ((0, 120), (-(2**31), 2**31 - 1)) * 5:
+            rest = torch.randint(low, high, (extra,), generator=generator, dtype=torch.int64)
+            instances[needed:] = rest.to(instances)
+            inputs = (splats, values, None, instances, ranges, plan)
+            how = (WIDTH, HEIGHT, 0.99, False, True, False, False, True)  # with sums in a fixed order
+            outputs = torch.ops.luxel.blend_gaussians(*inputs, *how)
+            kept = (*outputs[:3], outputs[5])
+            found = torch.ops.luxel.blend_gaussians_bwd(
+                *inputs, *how, *kept, torch.ones_like(outputs[0]), None, False
+            )[:2]
+            wanted = wanted or found
+            assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
