@@ -49,9 +49,9 @@ class McmcStrategy:
     """Share of the draws that follow the photographs' remaining error (the sum of error times blending weight over
     the pixels of some views) instead of opacity: multi-view scores as in Taming 3DGS (Mallick et al. 2024). Pays where
     there are few Gaussians and steps, not at full size, so it is off. Preset fast, held out: plush at 248x186, at most
-    12,000 Gaussians, 1,200 steps, mean of three seeds, 26.16 dB without, 26.54 with 0.5, 26.72 with 1; at 990x742, 241,000
-    Gaussians, 3,000 steps, 28.55 to 28.86 without (three runs), 28.75 with 0.5, 28.03 with 1; chair, 12,000 steps, 35.97
-    without, 35.89 with 1."""
+    12,000 Gaussians, 1,200 steps, mean of three seeds, 26.16 dB without, 26.54 with 0.5, 26.72 with 1; at 990x742,
+    241,000 Gaussians, 3,000 steps, 28.55 to 28.86 without (three runs), 28.75 with 0.5, 28.03 with 1; chair, 12,000
+    steps, 35.97 without, 35.89 with 1."""
     error_views: int = 2
     """Training views that are looked at for it at each refinement, drawn anew each time; 8 gain 0.08 dB over 1."""
     error_power: Literal[1, 2] = 2
