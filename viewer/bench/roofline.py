@@ -27,7 +27,7 @@ _BACKWARD = re.compile(r"bwd|backward|vjp", re.IGNORECASE)
 _KINDS = (  # the first that is found in a kernel's name
     (
         "bin and sort",
-        re.compile(r"radix|sort|scan|isect|intersect|bin_|depth_keys|instances|ranges|plan_", re.I),
+        re.compile(r"radix|sort|scan|isect|intersect|bin_|gather_seen|instance|ranges|plan_", re.I),
     ),
     ("blend", re.compile(r"blend|rasterize_to_pixels|sum_rows|number_kernel|background", re.I)),
     ("project", re.compile(r"project|spherical_harmonics|DeviceSelect|select", re.I)),
@@ -79,15 +79,15 @@ def floors(work: dict[str, float]) -> dict[str, dict[str, float]]:
     n, v, m, p = (work[name] for name in ("gaussians", "visible", "pairs", "contributions"))
     k, pixels = work["coefficients"], work["pixels"]
     colour, values = 12 * k, 12  # bytes of coefficients and of the colour that they give
-    depth_passes, tile_passes = 4, max(1, math.ceil(math.log2(max(2, work["tiles"])) / 8))
+    depth_passes, tile_passes = 3, max(1, math.ceil(math.log2(max(2, work["tiles"])) / 8))
     return {
         "project": {
             "bytes": n * (GEOMETRY + 4) + v * (colour + SPLAT + values),
             "flops": 40 * n + v * (330 + 6 * k),
         },
-        # Depths are sorted per splat, tiles per pair; a pass of a radix sort reads and writes 8 bytes an element.
+        # Depths are sorted per splat, tiles per pair; a pass of a radix sort reads and writes 8 and 6 bytes an element.
         "bin and sort": {
-            "bytes": 8 * v * (1 + 2 * depth_passes) + 8 * m * (1 + 2 * tile_passes) + 8 * work["tiles"],
+            "bytes": 4 * n + 8 * v * (1 + 2 * depth_passes) + 6 * m * (1 + 2 * tile_passes) + 8 * work["tiles"],
             "flops": 0,
         },
         "blend": {"bytes": m * PAIR + pixels * (12 + 4 + 4), "flops": 24 * p},

@@ -71,6 +71,8 @@ def test_stages_and_rooflines_come_from_the_scene(strict: Any, measured: Path) -
         ("luxel::blend_bwd_kernel<GaussianPolicy, 4>", "blend, backward"),
         ("bin_splats", "bin and sort"),
         ("cub::DeviceRadixSortOnesweepKernel<...>", "bin and sort"),
+        ("luxel::gather_seen_kernel<8>(...)", "bin and sort"),
+        ("luxel::instance_ends_kernel(...)", "bin and sort"),
         ("cub::DeviceSelectSweepKernel", "project"),
         ("gsplat::intersect_tile_kernel<float>", "bin and sort"),
         ("gsplat::rasterize_to_pixels_3dgs_bwd_kernel<3>", "blend, backward"),
