@@ -150,7 +150,6 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
     zeros.write(pass.next_words + static_cast<int64_t>(tile) * kDigits + own);
   }
 
-
   // Both in one scan: places in the tile, and in the whole.
   uint64_t sums[kOwn], sum = 0;
 #pragma unroll
@@ -199,13 +198,13 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
       }
     }
   }
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) shared.sorted.values[ranks[i]] = values[i];
-  if (tile > 0) {
+  if (tile > 0) {  // first of all: others wait for it
 #pragma unroll
     for (int k = 0; k < kOwn; ++k) mine.word[k] = kComplete | (prior[k] + totals[k]);
     mine.write(row);
   }
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) shared.sorted.values[ranks[i]] = values[i];
 #pragma unroll
   for (int k = 0; k < kOwn; ++k) starts[own + k] = static_cast<uint32_t>((sums[k] + offset) >> 32) + prior[k] - in_tile[k];
   __syncthreads();
