@@ -291,6 +291,51 @@ typedef struct luxel_langevin_noise_args {
 } luxel_langevin_noise_args;
 LUXEL_API int luxel_langevin_noise(const luxel_langevin_noise_args* args);
 
+/* relocate: rows become copies of rows that are drawn, and all copies together look as their source did (Kheradmand et
+ * al. 2024, 3DGS-MCMC, eq. 9).
+ *
+ * With added = 0 the rows of opacity at most min_opacity, or that hold what is not finite, move; else the rows
+ * [N,N+added) do, which are new. Sources are drawn among the other rows of [0,N), in proportion to their opacity, by
+ * Philox 4x32-10 of seed, step and the row that moves. Sources get the shared opacity and scale; the moments of sources
+ * and copies become 0. Where no source has a weight nothing moves. */
+typedef struct luxel_relocate_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  float* means;               /* inout [N+added,3], at least, as all below */
+  float* quats;               /* inout [N+added,4] */
+  float* log_scales;          /* inout [N+added,3] */
+  float* opacity_logits;      /* inout [N+added] */
+  float* sh_dc;               /* inout [N+added,3] */
+  float* sh_rest;             /* inout [N+added,sh_stride,3] */
+  float* m_means;             /* inout first moments of Adam, likewise */
+  float* m_quats;             /* inout */
+  float* m_log_scales;        /* inout */
+  float* m_opacity_logits;    /* inout */
+  float* m_sh_dc;             /* inout */
+  float* m_sh_rest;           /* inout */
+  float* v_means;             /* inout second moments */
+  float* v_quats;             /* inout */
+  float* v_log_scales;        /* inout */
+  float* v_opacity_logits;    /* inout */
+  float* v_sh_dc;             /* inout */
+  float* v_sh_rest;           /* inout */
+  const float* weights;       /* in    [N] optional, instead of the opacities; 1 on average, or less */
+  int32_t* source;            /* out   [N+added] the row that each is a copy of, or itself */
+  int32_t* copies;            /* out   [N] how many rows are copies of each; zeroed by the caller */
+  int32_t* moved;             /* out   [1] how many rows are copies; zeroed by the caller */
+  int32_t count;              /* N */
+  int32_t added;
+  int32_t sh_stride;
+  int32_t step;
+  int64_t seed;
+  float min_opacity;
+  void* workspace;            /* luxel_relocate_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_relocate_args;
+LUXEL_API int64_t luxel_relocate_workspace(const luxel_relocate_args* args); /* pointers are not looked at */
+LUXEL_API int luxel_relocate(const luxel_relocate_args* args);
+
 /* count_step: after the lists of a step are made, says whether the step counts.
  *
  * Where they overflowed, status[1] is set and stays set until the caller clears it: this step and all that follow
@@ -315,7 +360,8 @@ LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
   X(luxel_gather_view_args)        \
   X(luxel_count_step_args)         \
   X(luxel_alpha_slope_args)        \
-  X(luxel_langevin_noise_args)
+  X(luxel_langevin_noise_args)     \
+  X(luxel_relocate_args)
 
 #ifdef __cplusplus
 }

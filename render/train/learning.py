@@ -152,6 +152,7 @@ class Learning(ABC):
             sum(view.camera.width * view.camera.height for view in self.train_views),
             self.statistics,
             self._scores,
+            config.seed,
         )
         refinement = config.strategy.after_step(self.optimiser, situation)
         if refinement is None:

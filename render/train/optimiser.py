@@ -107,11 +107,17 @@ class Optimiser:
         ]
         self._take(joined)
 
-    def zero(self, index: Tensor) -> None:
-        """Sets the moments of the elements at ``index`` to 0: what they tracked has been replaced."""
-        for moments in self._state[1:]:
-            for tensor in moments.values():
-                tensor.index_fill_(0, index, 0)  # an assignment would send the 0 from the host
+    def extend(self, number: int) -> None:
+        """Adds elements at the end that are to be filled; until then their opacity and moments are 0."""
+        count = self.count + number
+        if self.capacity < count:
+            grown = [
+                _each(self._live(i), lambda t: torch.cat([t, t.new_zeros(number, *t.shape[1:])]))
+                for i in range(3)
+            ]
+            grown[0]["opacity_logits"][self.count :] = -math.inf
+            self._take(grown)
+        self.count = count
 
     def zero_parameter(self, name: str) -> None:
         """Sets the moments of one parameter of all elements to 0."""

@@ -47,6 +47,7 @@ from luxel.render.ops.bin_splats import bin_splats
 from luxel.render.ops.loss import photometric_loss
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.ops.project_gaussians_adam import adam_schedule, project_gaussians_adam_
+from luxel.render.ops.relocate import relocate_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 
@@ -88,6 +89,23 @@ def lists_case(count: int, width: int, height: int, device: torch.device) -> dic
     size = {"width": width, "height": height, "visible_capacity": seen, "capacity": capacity}
     _, ranges, overflow, _ = bin_splats(splats, tile_counts, totals, **size)
     return {"lengths": (ranges[:, 1] - ranges[:, 0]).float(), "overflow": overflow.float()}
+
+
+def relocate_case(device: torch.device, added: int) -> dict[str, Tensor]:
+    """Rows, moments and sources after a relocation, or after rows were added; given weights, so that draws agree."""
+    gaussians = cloud(333, 13).to(device)
+    gaussians.opacity_logits[::7] = -8
+    gaussians.means[5] = math.nan
+    kinds = [[t.contiguous() for t in gaussians.tensors().values()]]
+    kinds += [[torch.ones_like(t) for t in kinds[0]] for _ in range(2)]
+    weights = torch.rand(333 - added, generator=torch.Generator().manual_seed(2)).to(device)
+    found = relocate_(*kinds, 333 - added, added=added, min_opacity=0.005, seed=1, step=600, weights=weights)
+    named = {
+        f"{k} {i}": t
+        for k, kind in zip(("row", "first", "second"), kinds, strict=True)
+        for i, t in enumerate(kind)
+    }
+    return named | {f"out {i}": t.float() for i, t in enumerate(found)}
 
 
 def camera_at(angle: float, width: int, height: int) -> Camera:
@@ -288,6 +306,8 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         )
     for masked in (False, True):
         out[f"adam masked={masked}"] = lambda device, m=masked: adam_case(device, m)
+    for added in (0, 33):
+        out[f"relocate added={added}"] = lambda device, a=added: relocate_case(device, a)
     penalties = {"opacity_penalty": 0.1, "scale_penalty": 0.1}
     for name, gaussians in gaussian_cases().items():
         for view, camera in (("one camera", camera_at(0.3, 67, 45)), ("3 cameras", batch)):

@@ -2,7 +2,7 @@
 
 What it measures
     A capture is trained for --after steps; then the time of a step, the kernels of 80 steps between two refinements
-    (from the profiler), the share of 400 steps, refinements included, during which a kernel ran, and what settling,
+    (from the profiler), the share of the time during which a kernel ran, refinements included, and what settling,
     refining and capturing cost. With --gaussians N, that many random Gaussians in the middle of the capture's points
     are trained instead, their number fixed: the memory and time of a large scene.
 
@@ -14,6 +14,7 @@ How to run
 from __future__ import annotations
 
 import argparse
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -67,6 +68,44 @@ def profiled(trainer: Trainer, until: int) -> tuple[list[tuple[str, float, float
         if "CUDA" in str(event.device_type)
     ]
     return sorted(rows, key=lambda row: -row[1]), seconds
+
+
+def timed(trainer: Trainer, steps: int) -> float:
+    """Seconds that the next steps take."""
+    trainer.settle()
+    started, until = time.perf_counter(), trainer.steps_done + steps
+    while trainer.steps_done < until:
+        trainer.step()
+    trainer.settle()
+    return time.perf_counter() - started
+
+
+class Utilisation:
+    """Asks nvidia-smi now and then during how much of the time before a kernel ran."""
+
+    def __enter__(self) -> Utilisation:
+        command = [
+            "nvidia-smi",
+            "--query-gpu=utilization.gpu",
+            "--format=csv,noheader,nounits",
+            "-lms",
+            "200",
+        ]
+        try:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        except FileNotFoundError:
+            self._process = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        said = ""
+        if self._process is not None:
+            self._process.terminate()
+            said, _ = self._process.communicate()
+        percents = [int(line) for line in said.split() if line.isdecimal()][
+            2:
+        ]  # the first look at what was before
+        self.mean = f"{np.mean(percents):.0f} % ({len(percents)} samples)" if percents else "nothing"
 
 
 def watch(owner: Any, name: str, spent: dict[str, list[float]]) -> None:
@@ -143,8 +182,15 @@ def report(trainer: Trainer) -> None:
     print(f"kernels {total:.0f} us a step, wall clock {seconds / 80 * 1e6:.0f} us")
     for name, us, launches in rows[:40]:
         print(f"  {us:8.1f} us {launches:5.1f} x  {name[:100]}")
-    rows, seconds = profiled(trainer, trainer.steps_done + 400)
-    print(f"a kernel ran {sum(us for _, us, _ in rows) * 400e-6 / seconds:.1%} of 400 steps with refinements")
+    with Utilisation() as utilisation:
+        seconds = timed(trainer, 4000) / 10
+    rows, traced = profiled(trainer, trainer.steps_done + 400)
+    kernels = sum(us for _, us, _ in rows) * 400e-6
+    print(
+        f"400 steps with refinements: kernels {1e3 * kernels:.0f} ms, wall clock {1e3 * seconds:.0f} ms without the "
+        f"profiler ({kernels / seconds:.1%} of it), {1e3 * traced:.0f} ms with it, which itself takes time between "
+        f"kernels ({kernels / traced:.1%}); the driver says {utilisation.mean}"
+    )
     spent: dict[str, list[float]] = {}
     for owner, name in (
         (trainer.stepper, "settle"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -11,13 +9,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
+from luxel.render.ops.relocate import relocate_
+from luxel.render.train.densify.situation import Refinement, Situation
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.schedules import Window
 
 FEWEST = 20_000  # that a cap from the number of pixels allows
-MOST_COPIES = 51  # binomial coefficients above this leave the range in which the alternating sum is accurate
 
 
 @dataclass
@@ -107,101 +104,45 @@ class McmcStrategy:
         errors = None
         if self.error_share > 0 and now.scores is not None:
             errors = now.scores(self.error_views)[:, self.error_power].nan_to_num(0.0, 0.0, 0.0)
-        done = Refinement(relocated=self.relocate(optimiser, now.generator, errors))
+        moved, errors = self.relocate(optimiser, now.seed, now.step, errors)
         cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
         cap = cap if now.cap is None else min(cap, now.cap)
-        done.added = self.grow(optimiser, cap, now.generator, errors)
-        return done
+        added = self.grow(optimiser, cap, now.seed, now.step, errors)
+        return Refinement(relocated=int(moved), added=added)  # the device is only waited for now
 
-    def relocate(self, optimiser: Optimiser, generator: torch.Generator, errors: Tensor | None = None) -> int:
-        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too, which all copies then
-        share; returns how many moved."""
-        gaussians = optimiser.gaussians
-        alive = (gaussians.opacities > self.min_opacity) & finite(gaussians)
-        dead = (~alive).nonzero()[:, 0]
-        if dead.numel() in (0, gaussians.count):
-            return 0
-        source = _draw(self._weights(gaussians.opacities, errors, alive), dead.numel(), generator)
-        self._share(gaussians, source)
+    def relocate(
+        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too.
+
+        Returns:
+            How many moved, int32 [1], on the device; the errors, which copies share.
+        """
+        weights = None if errors is None else self._weights(optimiser.gaussians.opacities, errors)
+        params, first, second = (tuple(state.values()) for state in optimiser.rows())
+        options = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
+        source, copies, moved = relocate_(params, first, second, optimiser.count, **options)
         if errors is not None:
-            errors /= torch.bincount(source, minlength=gaussians.count) + 1
-            errors.index_copy_(0, dead, errors.index_select(0, source))
-        for tensor in gaussians.tensors().values():
-            tensor.index_copy_(0, dead, tensor.index_select(0, source))
-        optimiser.zero(torch.cat([source, dead]))
-        return dead.numel()
+            errors = (errors / (copies + 1)).index_select(0, source)
+        return moved, errors
 
-    def grow(
-        self, optimiser: Optimiser, cap: int, generator: torch.Generator, errors: Tensor | None = None
-    ) -> int:
+    def grow(self, optimiser: Optimiser, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
         """Adds copies of Gaussians drawn by opacity, or by ``errors`` [N] too, 5 % of the count; returns how many."""
-        gaussians = optimiser.gaussians
-        number = max(0, min(cap, int((1 + self.growth) * gaussians.count)) - gaussians.count)
+        count = optimiser.count
+        number = max(0, min(cap, int((1 + self.growth) * count)) - count)
         if number == 0:
             return 0
-        source = _draw(self._weights(gaussians.opacities, errors), number, generator)
-        self._share(gaussians, source)
-        optimiser.append(gaussians.select(source))
-        optimiser.zero(source)
+        weights = None if errors is None else self._weights(optimiser.gaussians.opacities, errors)
+        optimiser.extend(number)
+        params, first, second = (tuple(state.values()) for state in optimiser.rows())
+        options = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
+        relocate_(params, first, second, count, added=number, **options)
         return number
 
-    def _weights(self, opacities: Tensor, errors: Tensor | None, alive: Tensor | None = None) -> Tensor:
-        """What sources are drawn in proportion to, in all as much as the opacities; 0 for the dead."""
-        opacities = opacities.nan_to_num() if alive is None else torch.where(alive, opacities, 0.0)
-        if errors is None:
-            return opacities
-        errors = errors if alive is None else torch.where(alive, errors, 0.0)
+    def _weights(self, opacities: Tensor, errors: Tensor) -> Tensor:
+        """What sources are drawn in proportion to, in all as much as the opacities."""
+        opacities = torch.where(opacities > self.min_opacity, opacities, 0.0)
+        errors = torch.where(opacities > self.min_opacity, errors, 0.0)
         total = errors.sum()
         by_error = torch.where(total > 0, errors * (opacities.sum() / total), opacities)
         return torch.lerp(opacities, by_error, self.error_share)
-
-    def _share(self, gaussians: Gaussians, source: Tensor) -> None:
-        """Gives the drawn Gaussians, in place, the opacity and scale at which all copies together look as
-        before."""
-        copies = torch.bincount(source, minlength=gaussians.count)[source] + 1
-        opacity, factor = shared_appearance(gaussians.opacities[source], copies)
-        gaussians.opacity_logits.index_copy_(0, source, logit(opacity.clamp_min(self.min_opacity)))
-        grown = gaussians.log_scales.index_select(0, source) + factor.log()[:, None]
-        gaussians.log_scales.index_copy_(0, source, grown)
-
-
-def shared_appearance(opacity: Tensor, copies: Tensor) -> tuple[Tensor, Tensor]:
-    """Opacity and scale factor with which n coinciding copies look like one Gaussian did (eq. 9).
-
-    o' = 1 - (1 - o)^(1/n);  s'/s = o / sum_{i=1..n} sum_{k=0..i-1} C(i-1, k) (-1)^k o'^(k+1) / sqrt(k + 1).
-    Swapping the sums, sum_i C(i-1, k) = C(n, k+1).
-
-    Args:
-        opacity: before, in (0, 1), [M].
-        copies: how many share it, the original included, int64 [M]; counts above 51 are taken as 51.
-
-    Returns:
-        New opacities [M], and factors of the standard deviations [M].
-    """
-    n = copies.clamp(1, MOST_COPIES)
-    o = opacity.double()
-    shared = -torch.expm1(torch.log1p(-o.clamp(max=1 - 1e-9)) / n)
-    order = torch.arange(1, MOST_COPIES + 1, device=o.device, dtype=torch.float64)
-    total = (_alternating(o.device)[n] * shared[:, None] ** order).sum(-1)
-    return shared.to(opacity.dtype), (o / total).to(opacity.dtype)
-
-
-@functools.cache
-def _alternating(device: torch.device) -> Tensor:
-    """C(n, k) (-1)^(k-1) / sqrt(k) for n = 0.. and k = 1..MOST_COPIES, float64 on the device."""
-    rows = [
-        [math.comb(n, k) * (-1) ** (k - 1) / math.sqrt(k) for k in range(1, MOST_COPIES + 1)]
-        for n in range(MOST_COPIES + 1)
-    ]
-    return torch.tensor(rows, dtype=torch.float64, device=device)
-
-
-def _draw(weights: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Positions drawn with replacement in proportion to weights, at least 0 and on average at most 1.
-
-    Sums are of whole numbers, which come out the same in whatever order a GPU adds them; torch.multinomial also stops
-    at 2^24 categories.
-    """
-    cumulated = (weights.double() * 2**32).long().cumsum(0)
-    u = torch.rand(number, generator=generator, device=weights.device, dtype=torch.float64) * cumulated[-1]
-    return torch.searchsorted(cumulated, u.long(), right=True).clamp_max(weights.shape[0] - 1)

@@ -30,6 +30,7 @@ class Situation:
         statistics: DensifyStatistics of the steps since the last refinement, or None.
         scores: given a number of training views, draws that many and returns `blending_scores` of the present
             Gaussians over them, [N, 3]; costs as much as that many renders forward and backward.
+        seed: of the run, for draws that are functions of it and of the step.
     """
 
     step: int
@@ -42,6 +43,7 @@ class Situation:
     pixels: int = 0
     statistics: Any = None
     scores: Callable[[int], Tensor] | None = None
+    seed: int = 0
 
 
 @dataclass

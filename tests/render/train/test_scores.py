@@ -112,8 +112,7 @@ def test_draws_by_error(toy: Any) -> None:
         assert low <= 500 * float(weights[0]) <= high
     strategy = McmcStrategy(error_share=1.0)
     assert torch.equal(strategy._weights(opacities, torch.zeros(2)), opacities)
-    alive = torch.tensor([True, False])
-    assert strategy._weights(opacities, errors, alive).tolist() == pytest.approx([0.8, 0.0])
+    assert strategy._weights(torch.tensor([0.8, 0.001]), errors).tolist() == pytest.approx([0.8, 0.0])
 
 
 def test_copies_share_the_error(toy: Any, tmp_path: Path) -> None:
@@ -122,8 +121,8 @@ def test_copies_share_the_error(toy: Any, tmp_path: Path) -> None:
     optimiser.gaussians.opacity_logits[1:4] = -9
     errors = torch.zeros(optimiser.count)
     errors[0] = 4.0
-    moved = McmcStrategy(error_share=1.0).relocate(optimiser, torch.Generator().manual_seed(0), errors)
-    assert moved == 3 and errors[:5].tolist() == [1, 1, 1, 1, 0]
+    moved, shared = McmcStrategy(error_share=1.0).relocate(optimiser, 0, 600, errors)
+    assert moved == 3 and shared is not None and shared[:5].tolist() == [1, 1, 1, 1, 0]
     assert torch.equal(optimiser.gaussians.means[:4], optimiser.gaussians.means[:1].expand(4, 3))
 
 

@@ -1,0 +1,27 @@
+// 3DGS-MCMC (Kheradmand et al. 2024): what n Gaussians in one place must be like to look as one of them did, eq. 9.
+#pragma once
+
+#include "hd.h"
+
+#include <cmath>
+
+namespace luxel {
+
+constexpr int kMostCopies = 51;  // above, the alternating sum loses its digits
+
+// o' = 1 - (1 - o)^(1/n);  s'/s = o / sum_{k=1..n} C(n, k) (-1)^(k-1) o'^k / sqrt(k), eq. 9 with its sums swapped.
+// n counts the original too.
+LUXEL_HD void share_appearance(float opacity, int n, float& shared, float& factor) {
+  n = smaller(n, kMostCopies);
+  const double o = opacity, each = -std::expm1(std::log1p(-smaller(o, 1 - 1e-9)) / n);
+  double total = 0, binomial = 1, power = 1;
+  for (int k = 1; k <= n; ++k) {
+    binomial = binomial * (n - k + 1) / k;
+    power *= each;
+    total += (k % 2 == 1 ? binomial : -binomial) * power / std::sqrt(static_cast<double>(k));
+  }
+  shared = static_cast<float>(each);
+  factor = static_cast<float>(o / total);
+}
+
+}  // namespace luxel
