@@ -78,6 +78,7 @@ typedef struct luxel_project_gaussians_args {
                                  adam_schedule everything does */
   float opacity_penalty;      /* bwd      times sigmoid(opacity_logit), added to the loss for every row, seen or not */
   float scale_penalty;        /* bwd      times the sum of a row's exp(log_scales), likewise */
+  const void* penalty_factor; /* bwd in   real [1] optional: times both */
   const void* adam_schedule;  /* bwd in   real [8] optional: learning rates of the six parameters in their order, then
                                  1 - beta1^t, 1 - beta2^t. With it the parameters above are moved by Adam as `adam` below
                                  does, in place; the six g_ are not looked at and may be null */

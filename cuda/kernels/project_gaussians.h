@@ -198,16 +198,17 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pi
   total.opacity_logit += one.opacity_logit;
 }
 
-// Adds the gradient of opacity_penalty * opacity + scale_penalty * (sum of scales).
+// Adds the gradient of opacity_penalty * opacity + scale_penalty * (sum of scales), times the factor.
 template <typename T>
 LUXEL_HD void penalties_vjp(const luxel_project_gaussians_args& args, const GaussianRow<T>& row, GaussianGradient<T>& g) {
+  const T factor = args.penalty_factor ? in<T>(args.penalty_factor)[0] : T(1);
   if (args.opacity_penalty != 0.0f) {
     const T alpha = sigmoid(*row.opacity_logit);
-    g.opacity_logit += T(args.opacity_penalty) * alpha * (T(1) - alpha);
+    g.opacity_logit += factor * T(args.opacity_penalty) * alpha * (T(1) - alpha);
   }
   if (args.scale_penalty != 0.0f) {
     const Vec3<T> s = load3(row.log_scales);
-    g.log_scales = g.log_scales + T(args.scale_penalty) * Vec3<T>{exp_exact(s.x), exp_exact(s.y), exp_exact(s.z)};
+    g.log_scales = g.log_scales + factor * T(args.scale_penalty) * Vec3<T>{exp_exact(s.x), exp_exact(s.y), exp_exact(s.z)};
   }
 }
 

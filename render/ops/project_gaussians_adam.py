@@ -28,7 +28,7 @@ define(
     f"project_gaussians_adam_({_TRIPLES}, Tensor world_to_cam, Tensor intrinsics, Tensor(s!)? statistics, {OPTIONS}, "
     "Tensor tile_counts, Tensor g_splats, Tensor g_values, Tensor schedule, float beta1, float beta2, float eps, *, "
     "bool visible_only=False, bool active_sh_only=False, Tensor? skip=None, float opacity_penalty=0, "
-    "float scale_penalty=0, Tensor(t!)? g_world_to_cam=None) -> ()",
+    "float scale_penalty=0, Tensor? penalty_factor=None, Tensor(t!)? g_world_to_cam=None) -> ()",
 )
 
 
@@ -81,6 +81,7 @@ def project_gaussians_adam_(
     skip: Tensor | None = None,
     opacity_penalty: float = 0.0,
     scale_penalty: float = 0.0,
+    penalty_factor: Tensor | None = None,
     g_world_to_cam: Tensor | None = None,
 ) -> None:
     """The backward of `project_gaussians` and one step of Adam with its gradients, in place (Kingma & Ba 2015, alg. 1).
@@ -109,6 +110,7 @@ def project_gaussians_adam_(
         skip: int32 [1]; where it is not 0 nothing at all is changed.
         opacity_penalty, scale_penalty: add opacity_penalty * (sum of opacities) + scale_penalty * (sum of all
             scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the weights by N and 3 N.
+        penalty_factor: [1], like ``schedule`` on the device: times both penalties; None: 1.
         g_world_to_cam: [C, 4, 4], added to.
 
     Raises:
@@ -135,11 +137,18 @@ def project_gaussians_adam_(
             skip=skip,
             opacity_penalty=opacity_penalty,
             scale_penalty=scale_penalty,
+            penalty_factor=penalty_factor,
             g_world_to_cam=g_world_to_cam,
         )
 
 
-def _check(*args: Any, skip: Tensor | None = None, g_world_to_cam: Tensor | None = None, **_: Any) -> None:
+def _check(
+    *args: Any,
+    skip: Tensor | None = None,
+    penalty_factor: Tensor | None = None,
+    g_world_to_cam: Tensor | None = None,
+    **_: Any,
+) -> None:
     parameters, moments, cameras, statistics, options = (
         args[:6],
         args[6:18],
@@ -160,6 +169,7 @@ def _check(*args: Any, skip: Tensor | None = None, g_world_to_cam: Tensor | None
         ("schedule", schedule, (len(PARAMETERS) + 2,), real),
         ("statistics", statistics, (n, 4), real),
         ("skip", skip, (1,), torch.int32),
+        ("penalty_factor", penalty_factor, (1,), real),
         ("g_world_to_cam", g_world_to_cam, (c, 4, 4), real),
     ]
     for name, tensor, shape, dtype in wanted:
@@ -183,9 +193,10 @@ def _update(
     skip: Tensor | None = None,
     opacity_penalty: float = 0.0,
     scale_penalty: float = 0.0,
+    penalty_factor: Tensor | None = None,
     g_world_to_cam: Tensor | None = None,
 ) -> None:
-    _check(*args, skip=skip, g_world_to_cam=g_world_to_cam)
+    _check(*args, skip=skip, penalty_factor=penalty_factor, g_world_to_cam=g_world_to_cam)
     means = args[0]
     if not means.shape[0]:
         return
@@ -205,6 +216,7 @@ def _update(
         skip=skip,
         opacity_penalty=opacity_penalty,
         scale_penalty=scale_penalty,
+        penalty_factor=penalty_factor,
         adam_schedule=schedule.contiguous(),
         adam_beta1=beta1,
         adam_beta2=beta2,

@@ -29,10 +29,21 @@ class Optimiser:
     """
 
     def __init__(self, gaussians: Gaussians) -> None:
+        self.inverse_count = gaussians.means.detach().new_zeros(1)
         self.generation, self.count, self.steps = -1, 0, 0
         self._state: list[State] = [{}, {}, {}]  # parameters, first and second moments, with spare rows
         params = gaussians.detach().tensors()
         self._take([params, *(_each(params, torch.zeros_like) for _ in range(2))])
+
+    @property
+    def count(self) -> int:
+        """N, elements that are there; ``inverse_count`` is 1 / N on their device, [1], for steps that were captured."""
+        return self._count
+
+    @count.setter
+    def count(self, count: int) -> None:
+        self._count = count
+        self.inverse_count.fill_(1 / max(1, count))
 
     @property
     def capacity(self) -> int:

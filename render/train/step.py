@@ -134,8 +134,9 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         eps=EPS,
         visible_only=config.sparse_adam,
         active_sh_only=True,
-        opacity_penalty=opacity_penalty / bench.optimiser.count,
-        scale_penalty=scale_penalty / (3 * bench.optimiser.count),
+        opacity_penalty=opacity_penalty,
+        scale_penalty=scale_penalty / 3,
+        penalty_factor=bench.optimiser.inverse_count,
         statistics=bench.statistics.data if moment.counts else None,
         skip=bench.status[1:2],
     )

@@ -176,7 +176,6 @@ class Stepper:
             moment.halvings,
             moment.sh_degree,
             moment.counts,
-            optimiser.count if any(self.config.strategy.penalties) else 0,
         )
         return self._replay.run(epoch, shelf.photos.rgb.data_ptr(), lambda: fused_step(bench, shelf, moment))
 

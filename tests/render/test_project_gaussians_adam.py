@@ -68,6 +68,16 @@ def test_every_number_of_coefficients(random_gaussians, toy_camera, precision, d
     assert_moved_alike(found, wanted, start)
 
 
+def test_penalties_have_a_factor_on_the_device(random_gaussians, toy_camera, precision):
+    start, camera = scene(random_gaussians, toy_camera, precision, 200)
+    found, wanted = start.copy(), start.copy()
+    splats, values, tile_counts, _ = project(start, camera)
+    given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1)}
+    fused(found, camera, 3, **given, **PENALTIES, penalty_factor=torch.tensor([0.0625]).to(**precision))
+    apart(wanted, camera, 3, **given, **{name: 0.0625 * weight for name, weight in PENALTIES.items()})
+    assert_moved_alike(found, wanted, start)
+
+
 def chain(state: State, camera: Camera, step: int, target: Tensor, penalties: dict[str, float]) -> None:
     """A training step without autograd."""
     splats, values, tile_counts, totals = project(state, camera)

@@ -227,7 +227,9 @@ def test_optimiser_surgery_and_step() -> None:
     assert moment(optimiser) == [3, 1] and optimiser.gaussians.means[:, 0].tolist() == [2, 0]
     optimiser.append(optimiser.gaussians.select(torch.tensor([1])))
     assert moment(optimiser) == [3, 1, 0] and optimiser.gaussians.means[:, 0].tolist() == [2, 0, 0]
+    assert optimiser.inverse_count.item() == pytest.approx(1 / 3)
     optimiser.extend(2)
+    assert optimiser.inverse_count.item() == pytest.approx(0.2)
     assert moment(optimiser) == [3, 1, 0, 0, 0] and optimiser.count == 5
     assert optimiser.gaussians.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
     optimiser.select(torch.arange(3))
