@@ -100,6 +100,7 @@ typedef struct luxel_project_gaussians_args {
   int32_t adam_visible_only;  /* 1: rows that no camera saw keep parameters and moments, penalties or not */
   int32_t adam_active_sh_only; /* 1: coefficients above sh_degree keep values and moments: right while their moments are
                                  0, that is as long as sh_degree has never been higher */
+  int32_t adam_keep_sh_rest;  /* 1: sh_rest and its moments stay as they are */
 } luxel_project_gaussians_args;
 LUXEL_API int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args);
 LUXEL_API int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args);

@@ -232,7 +232,7 @@ template <typename T> ParameterRows<T> parameter_rows(const luxel_project_gaussi
           {out<T>(args.v_means), out<T>(args.v_quats), out<T>(args.v_log_scales), out<T>(args.v_opacity_logits),
            out<T>(args.v_sh_dc), out<T>(args.v_sh_rest)},
           {3, 4, 3, 1, 3, rest},
-          {3, 4, 3, 1, 3, args.adam_active_sh_only ? 3 * sh_terms(args) : rest}};
+          {3, 4, 3, 1, 3, args.adam_keep_sh_rest ? 0 : (args.adam_active_sh_only ? 3 * sh_terms(args) : rest)}};
 }
 // A Gaussian's gradient in the order of these rows, without sh_rest: 14 numbers.
 template <typename T> LUXEL_HD void flatten(const GaussianGradient<T>& g, Vec3<T> g_dc, T* row) {

@@ -116,6 +116,7 @@ template <bool kAdam> struct Writer {
         const int parameter = (at >= sink.start[1]) + (at >= sink.start[2]) + (at >= sink.start[3]) + (at >= sink.start[4]);
         return place(parameter, at - sink.start[parameter]);
       });
+    if (kAdam && sink.rows.active[5] == 0) return;
     for (int base = from; base < kWarpRows * sink.rows.width[5]; base += kStep * kAhead)
       four(gradients, [&](int j) {
         const int at = base + kStep * j;

@@ -27,7 +27,8 @@ _TRIPLES = ", ".join(
 define(
     f"project_gaussians_adam_({_TRIPLES}, Tensor world_to_cam, Tensor intrinsics, Tensor(s!)? statistics, {OPTIONS}, "
     "Tensor tile_counts, Tensor g_splats, Tensor g_values, Tensor schedule, float beta1, float beta2, float eps, *, "
-    "bool visible_only=False, bool active_sh_only=False, Tensor? skip=None, float opacity_penalty=0, "
+    "bool visible_only=False, bool active_sh_only=False, bool keep_sh_rest=False, Tensor? skip=None, "
+    "float opacity_penalty=0, "
     "float scale_penalty=0, Tensor? penalty_factor=None, Tensor(t!)? g_world_to_cam=None) -> ()",
 )
 
@@ -78,6 +79,7 @@ def project_gaussians_adam_(
     eps: float = 1e-15,
     visible_only: bool = False,
     active_sh_only: bool = False,
+    keep_sh_rest: bool = False,
     skip: Tensor | None = None,
     opacity_penalty: float = 0.0,
     scale_penalty: float = 0.0,
@@ -107,6 +109,7 @@ def project_gaussians_adam_(
             gradient is 0 (or the penalties'): moments decay and the parameters move on with them.
         active_sh_only: leave SH coefficients above ``sh_degree`` alone, moments included; saves their memory traffic.
             The same result where their moments are 0, that is if ``sh_degree`` has never been higher, else not.
+        keep_sh_rest: leave all of sh_rest and its moments as they are, most of the memory traffic.
         skip: int32 [1]; where it is not 0 nothing at all is changed.
         opacity_penalty, scale_penalty: add opacity_penalty * (sum of opacities) + scale_penalty * (sum of all
             scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the weights by N and 3 N.
@@ -134,6 +137,7 @@ def project_gaussians_adam_(
             eps,
             visible_only=visible_only,
             active_sh_only=active_sh_only,
+            keep_sh_rest=keep_sh_rest,
             skip=skip,
             opacity_penalty=opacity_penalty,
             scale_penalty=scale_penalty,
@@ -190,6 +194,7 @@ def _update(
     *args: Any,
     visible_only: bool = False,
     active_sh_only: bool = False,
+    keep_sh_rest: bool = False,
     skip: Tensor | None = None,
     opacity_penalty: float = 0.0,
     scale_penalty: float = 0.0,
@@ -223,6 +228,7 @@ def _update(
         adam_eps=eps,
         adam_visible_only=int(visible_only),
         adam_active_sh_only=int(active_sh_only),
+        adam_keep_sh_rest=int(keep_sh_rest),
     )
 
 

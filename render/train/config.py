@@ -130,6 +130,9 @@ class TrainConfig:
     """Checkpoints."""
     sh_every: int = 1000
     """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is shorter."""
+    sh_rest_every: int = 1
+    """Steps from one update of the coefficients above degree 0 to the next, three quarters of the numbers that Adam
+    moves; they move more slowly then, unless their rate is raised."""
     antialiased: bool = False
     """Mip-Splatting's opacity compensation for Gaussians smaller than a pixel."""
     sparse_adam: bool = False
@@ -186,6 +189,7 @@ class TrainConfig:
                 f"deterministic is not to be had from the {self.backend} backend",
             ),
             (self.report_every < 1, "report_every must be at least 1"),
+            (self.sh_rest_every < 1, "sh_rest_every must be at least 1"),
             (self.seed < 0, "seed must not be negative"),
             (not 0 < self.rates.final_factor <= 1, "rates.final_factor must lie in 0 to 1, above 0"),
             (self.rates.means < 0 or not self.rates.means_final > 0, "rates of the means must be positive"),

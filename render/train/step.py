@@ -134,6 +134,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         eps=EPS,
         visible_only=config.sparse_adam,
         active_sh_only=True,
+        keep_sh_rest=not moment.moves_sh_rest,
         opacity_penalty=opacity_penalty,
         scale_penalty=scale_penalty / 3,
         penalty_factor=bench.optimiser.inverse_count,
@@ -169,6 +170,8 @@ def autograd_step(render: Callable[..., Frame], bench: Workbench, shelf: Shelf, 
     loss = objective(frame, target, config.loss, leaves, config.strategy.penalties)
     loss.backward()
     seen = (frame.tile_counts > 0).any(0) if config.sparse_adam else None
+    if not moment.moves_sh_rest:
+        leaves.sh_rest.grad = None
     optimiser.step(leaves, moment.rates, seen)
     _add_noise(bench, optimiser.gaussians.tensors(), row)
     bench.table[0, 0] += 1

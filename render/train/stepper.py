@@ -177,7 +177,8 @@ class Stepper:
             moment.sh_degree,
             moment.counts,
         )
-        return self._replay.run(epoch, shelf.photos.rgb.data_ptr(), lambda: fused_step(bench, shelf, moment))
+        key = shelf.photos.rgb.data_ptr(), moment.moves_sh_rest
+        return self._replay.run(epoch, key, lambda: fused_step(bench, shelf, moment))
 
     def _read(self, step: int, seen: Seen | None) -> None:
         """Sends the status, and the numbers of a step, on their way to the host."""

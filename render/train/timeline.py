@@ -26,12 +26,14 @@ class Moment:
         halvings: how often the photographs are halved.
         sh_degree: highest degree of the spherical harmonics.
         counts: whether statistics for density control are gathered.
+        moves_sh_rest: whether the step moves the coefficients above degree 0.
         rates: learning rate by parameter; that of the means includes the scene's extent.
     """
 
     halvings: int
     sh_degree: int
     counts: bool
+    moves_sh_rest: bool
     rates: dict[str, float]
 
 
@@ -77,6 +79,7 @@ class Timeline:
             min(schedules.halvings(now, coarse.halvings, coarse.until), self._halvings),
             schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
             config.strategy.wants_statistics(clock, config.steps),
+            step % config.sh_rest_every == 0,
             self.rates(now),
         )
 

@@ -23,6 +23,19 @@ from luxel.render.ops.project_gaussians_adam import adam_schedule
 from luxel.render.primitives.gaussians import Gaussians
 
 
+def test_coefficients_stay_where_asked(random_gaussians, toy_camera, precision):
+    start, camera = scene(random_gaussians, toy_camera, precision, 200)
+    found, wanted = start.copy(), start.copy()
+    splats, values, tile_counts, _ = project(start, camera)
+    given = {"tile_counts": tile_counts, **gradients_of(splats, values, 1), **PENALTIES}
+    fused(found, camera, 3, **given, keep_sh_rest=True)
+    fused(wanted, camera, 3, **given)
+    for part in zip(*(vars(state).values() for state in (found, wanted, start)), strict=True):
+        for i, (a, b, before) in enumerate(zip(*part, strict=True)):
+            assert torch.equal(a, before if i == 5 else b)
+    assert not torch.equal(wanted.parameters[5], start.parameters[5])
+
+
 def test_unseen_rows_stay_where_asked(random_gaussians, toy_camera, precision):
     state, camera = scene(random_gaussians, toy_camera, precision, 300)
     before = state.copy()

@@ -81,6 +81,7 @@ def test_the_fused_step_is_the_step_of_autograd(
         antialiased=antialiased,
         sh_every=0,
         sparse_adam=sparse,
+        sh_rest_every=2 if sparse else 1,
         deterministic=True,  # else the room decides about rounding, and that about the sign of an error near 0
     )
 
