@@ -103,7 +103,7 @@ class Bounce:
         u = (self.bounces * time + self.phase) % 1.0
         rise = 4 * self.height * u * (1 - u)
         tall = 1 - self.squash * max(0.0, 1 - rise / (0.6 * self.radius)) ** 2
-        place = np.array(self.floor) + [0, 0, rise + self.radius * tall]
+        place = (*self.floor[:2], self.floor[2] + rise + self.radius * tall)
         stretch = np.diag([tall**-0.5, tall**-0.5, tall])
         return affine(place, stretch @ rotation(UP, 2 * math.pi * self.spins * time))
 

@@ -33,12 +33,14 @@ def dynamic_scene(seed: int = 0) -> Scene:
         return radius * math.cos(angle), radius * math.sin(angle), height
 
     tilted = (0.5, 0.2, 1.0)
+    pivot = at(0.68, 0.62)
+    across = (-pivot[1], pivot[0], 0.0)  # swings towards the middle and away from it
     parts: list[tuple[str, Shape, Motion]] = [
         ("platform", PLATFORM, Still((0, 0, FLOOR - PLATFORM.half))),
         ("ball", sphere(0.2), Bounce(at(0.68, FLOOR), 0.2, 0.55, 3.0, phase=0.2, spins=0.5)),
         ("box", Box((0.19, 0.15, 0.12)), Spin(at(0.68, -0.2), tilted, 1.0, phase=next(phases))),
-        ("torus", Torus(0.22, 0.08), Spin((0, 0, 0.1), (1, 0.4, 0.3), 1.0, tilt=1.0, phase=next(phases))),
-        ("capsule", Capsule(0.09, 0.16), Swing(at(0.62, 0.62), 0.8, (0.6, 0.8, 0), 0.45, 2.0, next(phases))),
+        ("torus", Torus(0.22, 0.08), Spin((0, 0, 0.12), (1, 0.4, 0.3), 1.0, tilt=1.0, phase=next(phases))),
+        ("capsule", Capsule(0.08, 0.14), Swing(pivot, 0.8, across, 0.3, 2.0, next(phases))),
         ("egg", Ellipsoid((0.12, 0.12, 0.2)), Orbit((0, 0, 0.62), 0.85, 1.0, (1, 1, 0), 2.0, next(phases))),
         ("visitor", RoundedBox((0.17, 0.17, 0.17), 0.06), Visit(at(0.68, -0.3), 0.25, 0.8, 0.12, turns=1.5)),
         ("pebble", Ellipsoid((0.2, 0.2, 0.2)), Breathe(at(0.7, -0.25), (0.3, 0.3, 0.3), 1.5, 0.5)),
@@ -60,9 +62,7 @@ def static_scene(seed: int = 0, count: int = 10) -> Scene:
     if not 0 <= count <= 16:
         raise ValueError(f"0 to 16 solids find room on the platform, got {count}")
     random = np.random.default_rng([seed, 4])
-    parts: list[tuple[str, Shape, Motion]] = [
-        ("platform", PLATFORM, Still((0, 0, FLOOR - PLATFORM.half)))
-    ]
+    parts: list[tuple[str, Shape, Motion]] = [("platform", PLATFORM, Still((0, 0, FLOOR - PLATFORM.half)))]
     size, taken = 1.0, np.zeros((0, 3))
     while len(parts) <= count:
         r = size * random.uniform(0.13, 0.24)  # of its upright cylinder
@@ -97,12 +97,13 @@ def _standing(kind: int, r: float, tall: float) -> tuple[str, Shape, float]:
 
 
 def _textured(parts: list[tuple[str, Shape, Motion]], seed: int) -> Scene:
-    """Hues spread evenly, in an order that the seed draws; the platform pale and coarse."""
+    """Hues spread evenly, in an order that the seed draws; the platform pale."""
     random = np.random.default_rng([seed, 5])
     hues = random.permutation(len(parts)) / len(parts) + random.uniform()
     solids = []
     for index, (name, shape, motion) in enumerate(parts):
-        coarsest = 0.9 if name == "platform" else 1.4 * shape.bound
-        texture = Texture(1000 * seed + index, float(hues[index]), coarsest, 0.2 * coarsest)
-        solids.append(Solid(name, shape, texture, motion, gloss=0.0 if name == "platform" else 0.15))
+        ground = name == "platform"
+        coarsest, finest, vivid = (0.8, 0.1, 0.35) if ground else (1.4 * shape.bound, 0.25 * shape.bound, 1.0)
+        texture = Texture(1000 * seed + index, float(hues[index]), coarsest, finest, vivid)
+        solids.append(Solid(name, shape, texture, motion, gloss=0.0 if ground else 0.15))
     return Scene(solids)

@@ -7,7 +7,6 @@ through the pixel's centre, so that they mix no two surfaces. There are no shado
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -33,12 +32,14 @@ class Texture:
         seed: of the waves and the colours.
         hue: of the main colour, 0..1.
         coarsest, finest: wavelengths in object units.
+        vivid: saturation of the colours, 0..1.
     """
 
     seed: int
     hue: float
     coarsest: float = 0.7
     finest: float = 0.09
+    vivid: float = 1.0
 
     @cached_property
     def _waves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -59,14 +60,19 @@ class Texture:
         random = np.random.default_rng([self.seed, 2])
         hues = self.hue + np.array([0.0, random.uniform(0.04, 0.14), random.uniform(0.4, 0.6)])
         wheel = np.cos(2 * math.pi * (hues[:, None] - np.arange(3) / 3))
-        level, swing = np.array([[0.5], [0.78], [0.3]]), np.array([[0.4], [0.2], [0.25]])
+        level = np.array([[0.5], [0.78], [0.3]]) * self.vivid + np.array([[0.74], [0.86], [0.5]]) * (
+            1 - self.vivid
+        )
+        swing = self.vivid * np.array([[0.4], [0.2], [0.25]])
         return np.clip(level + swing * wheel, 0, 1).astype(np.float32)
 
     def __call__(self, point: np.ndarray) -> np.ndarray:
         """Albedo at object points [3, R], float32 [R, 3] in [0, 1]."""
         waves, phase, weight = self._waves
         sums = np.sin(point.T.astype(np.float32) @ waves + phase) @ weight
-        pale, dark = (1 / (1 + np.exp(-s * (sums[:, i : i + 1] - o))) for i, s, o in ((0, 6, 0.3), (1, 9, 1.0)))
+        pale, dark = (
+            1 / (1 + np.exp(-s * (sums[:, i : i + 1] - o))) for i, s, o in ((0, 6, 0.3), (1, 9, 1.0))
+        )
         a, b, c = self.colours
         mixed = a + (b - a) * pale
         mixed = mixed + (c - mixed) * dark

@@ -87,7 +87,10 @@ def floors(work: dict[str, float]) -> dict[str, dict[str, float]]:
         },
         # Depths are sorted per splat, tiles per pair; a pass of a radix sort reads and writes 8 and 6 bytes an element.
         "bin and sort": {
-            "bytes": 4 * n + 8 * v * (1 + 2 * depth_passes) + 6 * m * (1 + 2 * tile_passes) + 8 * work["tiles"],
+            "bytes": 4 * n
+            + 8 * v * (1 + 2 * depth_passes)
+            + 6 * m * (1 + 2 * tile_passes)
+            + 8 * work["tiles"],
             "flops": 0,
         },
         "blend": {"bytes": m * PAIR + pixels * (12 + 4 + 4), "flops": 24 * p},
