@@ -40,7 +40,7 @@ def dynamic_scene(seed: int = 0) -> Scene:
         ("ball", sphere(0.2), Bounce(at(0.68, FLOOR), 0.2, 0.55, 3.0, phase=0.2, spins=0.5)),
         ("box", Box((0.19, 0.15, 0.12)), Spin(at(0.68, -0.2), tilted, 1.0, phase=next(phases))),
         ("torus", Torus(0.22, 0.08), Spin((0, 0, 0.12), (1, 0.4, 0.3), 1.0, tilt=1.0, phase=next(phases))),
-        ("capsule", Capsule(0.08, 0.14), Swing(pivot, 0.8, across, 0.3, 2.0, next(phases))),
+        ("capsule", Capsule(0.08, 0.13), Swing(pivot, 0.8, across, 0.3, 2.0, next(phases))),
         ("egg", Ellipsoid((0.12, 0.12, 0.2)), Orbit((0, 0, 0.62), 0.85, 1.0, (1, 1, 0), 2.0, next(phases))),
         ("visitor", RoundedBox((0.17, 0.17, 0.17), 0.06), Visit(at(0.68, -0.3), 0.25, 0.8, 0.12, turns=1.5)),
         ("pebble", Ellipsoid((0.2, 0.2, 0.2)), Breathe(at(0.7, -0.25), (0.3, 0.3, 0.3), 1.5, 0.5)),

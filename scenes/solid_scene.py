@@ -16,7 +16,7 @@ from luxel.render.camera import Camera, Points
 from luxel.scenes.motions import Motion
 from luxel.scenes.solids import Shape
 
-WAVES = 40
+WAVES = 64
 TO_LIGHT = np.array([0.45, -0.35, 0.82]) / np.linalg.norm([0.45, -0.35, 0.82])
 AMBIENT, SKY, LAMP = 0.42, 0.13, 0.5  # sum above 1 with the highlight: clamped
 SHININESS = 24.0

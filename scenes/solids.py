@@ -1,4 +1,4 @@
-"""Solids whose rays are met exactly: ellipsoids, boxes and cylinders in closed form, the others by sphere tracing.
+"""Solids that meet rays exactly: in closed form, or by iterations that cannot miss.
 
 Every shape lies around the origin of its own space. Vectors hold their components first, [3, R], so that sums over
 them run along memory. A ray is o + t d with d of any length: t means the same in every space that an affine map
@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-TRACE_STEPS = 160
-TRACE_TOLERANCE = 1e-10  # distance to the surface at which a ray has met it, object units
-GRAZING = 1e-6  # rays still this near after all steps count as met
+NEWTON_STEPS = 60  # a ray that all but grazes comes nearer by half in each
+MET = 1e-12  # distance to the surface at which a ray has met it, object units
+HALVINGS = 45
 
 
 class Shape(Protocol):
@@ -57,6 +57,35 @@ def _roots(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.
     with np.errstate(invalid="ignore", divide="ignore"):
         q = -(b + np.copysign(np.sqrt(b * b - a * c), b))
         return q / a, c / q
+
+
+def _within(bound: float, origin: np.ndarray, direction: np.ndarray, near: float) -> tuple[np.ndarray, ...]:
+    """The rays that pass a sphere of radius ``bound`` beyond near, at unit speed.
+
+    Returns:
+        Their numbers [Q], origins and unit directions [3, Q], and where they enter and leave the sphere [Q].
+    """
+    length = np.sqrt(_dot(direction, direction))
+    d = direction / length
+    o = np.broadcast_to(origin, d.shape)
+    b = _dot(o, d)
+    with np.errstate(invalid="ignore"):
+        half = np.sqrt(b * b - _dot(o, o) + (bound * (1 + 1e-6)) ** 2)
+    begin, end = np.maximum(-b - half, near * length), half - b
+    left = np.flatnonzero(begin < end)  # NaN, a ray past the sphere, fails too
+    return left, o[:, left], d[:, left], begin[left], end[left]
+
+
+def _cubic_roots(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Real roots of s^3 + p s + q in ascending order, [3, R]; a single root stands three times."""
+    inner = (q / 2) ** 2 + (p / 3) ** 3
+    with np.errstate(invalid="ignore", divide="ignore"):
+        w = np.cbrt(-q / 2 - np.copysign(np.sqrt(inner), q))
+        single = np.where(w == 0, 0, w - p / (3 * w))
+        radius = 2 * np.sqrt(-p / 3)
+        angle = np.arccos(np.clip(3 * q / (p * radius), -1, 1)) / 3
+        three = [radius * np.cos(angle - 2 * np.pi * k / 3) for k in (2, 1, 0)]
+    return np.where(inner >= 0, single, np.sort(np.stack(three), axis=0))
 
 
 @dataclass(frozen=True)
@@ -140,8 +169,59 @@ class Cylinder:
         return np.where(on_end, flat, side)
 
 
-class Traced:
-    """What shapes with an exact signed distance share: sphere tracing (Hart 1996) from their bounding sphere."""
+@dataclass(frozen=True)
+class Torus:
+    """A ring around z: ``ring`` is the radius of its middle line, ``tube`` that of the tube, below it.
+
+    On a ray measured from its point nearest to the centre the torus is a quartic without a cubic term. Between the
+    roots of its derivative it is monotone, so that halving finds its first change of sign.
+    """
+
+    ring: float
+    tube: float
+
+    @property
+    def bound(self) -> float:
+        return self.ring + self.tube
+
+    def hit(self, origin: np.ndarray, direction: np.ndarray, near: float) -> np.ndarray:
+        left, o, d, begin, end = _within(self.bound, origin, direction, near)
+        middle = -_dot(o, d)
+        o, begin, end = o + middle * d, begin - middle, end - middle
+        k, four = _dot(o, o) + self.ring**2 - self.tube**2, 4 * self.ring**2
+        p2 = 2 * k - four * (d[0] * d[0] + d[1] * d[1])
+        p1 = -2 * four * (o[0] * d[0] + o[1] * d[1])
+        p0 = k * k - four * (o[0] * o[0] + o[1] * o[1])
+        turns = np.clip(_cubic_roots(p2 / 2, p1 / 4), begin, end)
+        knots = np.concatenate([begin[None], turns, end[None]])
+        value = ((knots * knots + p2) * knots + p1) * knots + p0
+        change = (value[:-1] > 0) != (value[1:] > 0)
+        met = change.any(axis=0)
+        first = change.argmax(axis=0)[None, met]
+        low = np.take_along_axis(knots[:, met], first, axis=0)[0]
+        high = np.take_along_axis(knots[:, met], first + 1, axis=0)[0]
+        outside = np.take_along_axis(value[:, met], first, axis=0)[0] > 0
+        p2, p1, p0 = p2[met], p1[met], p0[met]
+        for _ in range(HALVINGS):
+            s = 0.5 * (low + high)
+            before = ((((s * s + p2) * s + p1) * s + p0) > 0) == outside
+            low, high = np.where(before, s, low), np.where(before, high, s)
+        out = np.full(direction.shape[1], np.inf)
+        out[left[met]] = 0.5 * (low + high) + middle[met]
+        return out / np.sqrt(_dot(direction, direction))
+
+    def normal(self, point: np.ndarray) -> np.ndarray:
+        across = np.maximum(np.hypot(point[0], point[1]), 1e-30)
+        shrink = 1 - self.ring / across
+        return np.stack([point[0] * shrink, point[1] * shrink, point[2]])
+
+
+class Convex:
+    """What convex shapes with a known signed distance share: Newton's method along the ray.
+
+    Along a ray the distance is a convex function. From outside a step of Newton therefore never passes the surface,
+    and a ray that no longer comes nearer has missed. Rays that start inside are followed back from their far end.
+    """
 
     @property
     def bound(self) -> float:
@@ -151,59 +231,32 @@ class Traced:
         """Signed distance of points [3, R] to the surface, negative inside; [R]."""
         raise NotImplementedError
 
+    def normal(self, point: np.ndarray) -> np.ndarray:
+        """The gradient of the distance at points outside or on the surface [3, R], of any length; [3, R]."""
+        raise NotImplementedError
+
     def hit(self, origin: np.ndarray, direction: np.ndarray, near: float) -> np.ndarray:
-        length = np.sqrt(_dot(direction, direction))
-        d = direction / length
-        o = np.broadcast_to(origin, d.shape)
-        out = np.full(d.shape[1], np.inf)
-        b = _dot(o, d)
-        with np.errstate(invalid="ignore"):
-            half = np.sqrt(b * b - (_dot(o, o) - self.bound**2))
-        begin = np.maximum(-b - half, near * length)
-        left = np.flatnonzero(begin < half - b)  # NaN, a ray past the sphere, fails too
-        o, d, s, end = o[:, left], d[:, left], begin[left], (half - b)[left]
-        inside = self.distance(o + s * d) < 0  # a camera inside sees the far side
-        sign = np.where(inside, -1.0, 1.0)
-        for _ in range(TRACE_STEPS):
-            step = sign * self.distance(o + s * d)
-            met = step < TRACE_TOLERANCE
+        left, o, d, begin, end = _within(self.bound, origin, direction, near)
+        out = np.full(direction.shape[1], np.inf)
+        inside = self.distance(o + begin * d) <= 0
+        s, way = np.where(inside, end, begin), np.where(inside, -1.0, 1.0)
+        for _ in range(NEWTON_STEPS):
+            point = o + s * d
+            distance = self.distance(point)
+            met = distance < MET
             out[left[met]] = s[met]
-            s = s + step
-            keep = ~met & (s < end)
-            if not keep.all():
-                left, o, d, s, end = left[keep], o[:, keep], d[:, keep], s[keep], end[keep]
-                sign, step = sign[keep], step[keep]
+            gradient = self.normal(point)
+            slope = way * _dot(gradient, d) / np.sqrt(_dot(gradient, gradient))
+            keep = ~met & (slope < 0)
+            s = s - way * distance / np.where(keep, slope, 1)
+            left, o, d, s, way = left[keep], o[:, keep], d[:, keep], s[keep], way[keep]
             if not len(left):
                 break
-        else:
-            grazes = step < GRAZING
-            out[left[grazes]] = s[grazes]
-        return out / length
+        return out / np.sqrt(_dot(direction, direction))
 
 
 @dataclass(frozen=True)
-class Torus(Traced):
-    """A ring around z: ``ring`` is the radius of its middle line, ``tube`` that of the tube."""
-
-    ring: float
-    tube: float
-
-    @property
-    def bound(self) -> float:
-        return self.ring + self.tube
-
-    def distance(self, point: np.ndarray) -> np.ndarray:
-        across = np.sqrt(point[0] * point[0] + point[1] * point[1]) - self.ring
-        return np.sqrt(across * across + point[2] * point[2]) - self.tube
-
-    def normal(self, point: np.ndarray) -> np.ndarray:
-        across = np.maximum(np.hypot(point[0], point[1]), 1e-30)
-        shrink = 1 - self.ring / across
-        return np.stack([point[0] * shrink, point[1] * shrink, point[2]])
-
-
-@dataclass(frozen=True)
-class Capsule(Traced):
+class Capsule(Convex):
     """All within ``radius`` of the segment |z| <= half: a cylinder with round ends."""
 
     radius: float
@@ -225,7 +278,7 @@ class Capsule(Traced):
 
 
 @dataclass(frozen=True)
-class RoundedBox(Traced):
+class RoundedBox(Convex):
     """All within ``radius`` of a box; ``half`` are half its edges with the rounding."""
 
     half: tuple[float, float, float]
