@@ -150,7 +150,7 @@ def _number(frame: Document, document: Document, key: str, where: str) -> float 
 def _time(frame: Document, where: str) -> float | None:
     """The frame's time; one that is finite only in more than 32 bits is refused as infinite."""
     time = _number(frame, {}, "time", where)
-    if time is not None and abs(time) > np.finfo(np.float32).max:
+    if time is not None and abs(time) > float(np.finfo(np.float32).max):
         raise CaptureError(f"{where}: time is too large: {time!r}.", "Give seconds, or shares from 0 to 1.")
     return time
 

@@ -138,11 +138,11 @@ def test_depth_is_along_the_axis_and_normals_face_the_camera() -> None:
 
 @pytest.mark.parametrize("samples", [1, 2, 4])
 def test_alpha_is_the_area_of_the_disc(samples: int) -> None:
-    """A sphere on the axis is a disc of radius f r / sqrt(d^2 - r^2). Measured: within 0.3 % at 2 x 2."""
+    """A sphere on the axis is a disc of radius f r / sqrt(d^2 - r^2). Measured: 0.20 %, 0.12 % and 0.004 % off."""
     camera = ahead(160, 120)
     alpha = one(sphere(0.5)).render(camera, samples=samples).alpha
     radius = float(camera.intrinsics[0]) * 0.5 / math.sqrt(4**2 - 0.5**2)
-    assert alpha.sum() == pytest.approx(math.pi * radius**2, rel=0.012 / samples**1.5)
+    assert alpha.sum() == pytest.approx(math.pi * radius**2, rel=0.003 / math.sqrt(samples))
     levels = np.unique(alpha)
     assert levels.min() == 0 and levels.max() == 1 and len(levels) == (2 if samples == 1 else len(levels))
     rows, columns = np.mgrid[:120, :160] + 0.5
