@@ -2,7 +2,9 @@
 
 from luxel.scenes.capture import Capture, open
 from luxel.scenes.demo import demo_path
+from luxel.scenes.dnerf import save_dnerf
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.playground import dynamic_scene, static_scene
 from luxel.scenes.ply import load_gaussians, load_points, save_gaussians, save_points
 from luxel.scenes.scene_files import load_scene
 
@@ -10,10 +12,13 @@ __all__ = [
     "Capture",
     "CaptureError",
     "demo_path",
+    "dynamic_scene",
     "load_gaussians",
     "load_points",
     "load_scene",
     "open",
+    "save_dnerf",
     "save_gaussians",
     "save_points",
+    "static_scene",
 ]

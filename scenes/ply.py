@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,14 +230,25 @@ def _write(path: Path, table: np.ndarray) -> None:
     write_atomically(path, [("\n".join([*lines, "end_header"]) + "\n").encode(), table.tobytes()])
 
 
-def save_points(path: str | Path, points: Points) -> None:
-    """Writes x y z (float) and red green blue (uchar), binary, through a temporary file."""
+def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray] | None = None) -> None:
+    """Writes x y z (float) and red green blue (uchar), binary, through a temporary file.
+
+    Args:
+        path: the file.
+        points: P points.
+        extra: more properties by name, [P] each: uint8 is written as uchar, anything else as float. `load_points`
+            passes over them, `read_vertices` gives them.
+    """
+    more = {name: np.asarray(values) for name, values in (extra or {}).items()}
     layout = [(n, "<f4") for n in ("x", "y", "z")] + [(n, "u1") for n in ("red", "green", "blue")]
+    layout += [(name, "u1" if values.dtype == np.uint8 else "<f4") for name, values in more.items()]
     table = np.empty(len(points.xyz), layout)
     for index, name in enumerate(("x", "y", "z")):
         table[name] = points.xyz[:, index]
     for index, name in enumerate(("red", "green", "blue")):
         table[name] = points.rgb[:, index]
+    for name, values in more.items():
+        table[name] = values
     _write(Path(path), table)
 
 

@@ -57,6 +57,7 @@ def read_transforms(path: Path) -> Listing:
     frames = [(d, f, file) for d, file in zip(documents, files, strict=True) for f in _frames(d, file)]
     photos = _photos(folder, frames)
     listing = Listing("transforms.json", [photo for photo, _ in photos])
+    _check_times(listing, frames)
     listing.points = _points(folder, documents[0], listing)
     if len(files) == 2:
         listing.test_names = {photo.name for photo, file in photos if file == files[1]}
@@ -126,7 +127,7 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
             raise CaptureError(
                 f"{where}: the mask {mask_file} is missing.", "Put it there or remove mask_path."
             )
-        time = _number(frame, {}, "time", where)
+        time = _time(frame, where)
         name = path.relative_to(folder).as_posix()
         photos.append((Photo(name, path, lens, invert_rigid(pose), time or 0.0, mask_file, oriented), file))
     _check_shared_intrinsics(frames, photos)
@@ -144,6 +145,23 @@ def _number(frame: Document, document: Document, key: str, where: str) -> float 
     if isinstance(value, bool) or not math.isfinite(number):
         raise CaptureError(f"{where}: {key} is no finite number: {value!r}.", f"Correct {key}.")
     return number
+
+
+def _time(frame: Document, where: str) -> float | None:
+    """The frame's time; one that is finite only in more than 32 bits is refused as infinite."""
+    time = _number(frame, {}, "time", where)
+    if time is not None and abs(time) > float(np.finfo(np.float32).max):
+        raise CaptureError(f"{where}: time is too large: {time!r}.", "Give seconds, or shares from 0 to 1.")
+    return time
+
+
+def _check_times(listing: Listing, frames: list[tuple[Document, Document, Path]]) -> None:
+    """Warns where some frames have times and others none: theirs is then 0, which may be far off."""
+    without = [str(f.get("file_path")) for _, f, _ in frames if f.get("time") is None]
+    if 0 < len(without) < len(frames):
+        listing.warnings.append(
+            f"{len(without)} of {len(frames)} frames have no time and count as time 0 (the first is {without[0]})."
+        )
 
 
 def _lens(document: Document, frame: Document, header: ImageHeader, where: str) -> tuple[Lens, bool]:
