@@ -56,7 +56,8 @@ struct Ready {
 // Keys and indices of the splats that are seen, in the order of their indices: those of equal depth keep it.
 template <int kRows>
 __global__ void __launch_bounds__(kThreads, kGatherBlocks)
-    gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, uint32_t* keys, int32_t* indices) {
+    gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, uint32_t* keys,
+                       int32_t* indices) {
   constexpr int kTile = kThreads * kRows, kDigits = 1 << kDepthDigit;
   __shared__ uint32_t histogram[kDepthPasses][kDigits];
   __shared__ int64_t before[kWarps];  // seen before each warp's rows
@@ -67,10 +68,10 @@ __global__ void __launch_bounds__(kThreads, kGatherBlocks)
     counters->seen = smaller(args.totals[0], args.visible_capacity);
     counters->instances = smaller(args.totals[1], args.capacity);
   }
-  for (int64_t k = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; k < ready.scan_tiles; k += static_cast<int64_t>(gridDim.x) * kThreads)
-    ready.scan_words[k] = 0;
-  const int64_t depth_words = (smaller(args.totals[0], args.visible_capacity) + ready.depth_tile - 1) / ready.depth_tile * (kDigits / 4);
-  for (int64_t k = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; k < depth_words; k += static_cast<int64_t>(gridDim.x) * kThreads)
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads, start = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (int64_t k = start; k < ready.scan_tiles; k += stride) ready.scan_words[k] = 0;
+  const int64_t depth_tiles = (smaller(args.totals[0], args.visible_capacity) + ready.depth_tile - 1) / ready.depth_tile;
+  for (int64_t k = start; k < depth_tiles * (kDigits / 4); k += stride)
     reinterpret_cast<uint4*>(ready.depth_words)[k] = make_uint4(0, 0, 0, 0);
   for (int k = threadIdx.x; k < kDepthPasses * kDigits; k += kThreads) histogram[0][k] = 0;
   for (int tile = next_tile(&counters->gather_tickets); tile < tiles; tile = next_tile(&counters->gather_tickets)) {
@@ -85,18 +86,7 @@ __global__ void __launch_bounds__(kThreads, kGatherBlocks)
       seen += __popc(masks[i]);
     }
     if (lane == 0) before[warp] = seen;
-    __syncthreads();
-    if (warp == 0) {
-      int64_t inclusive = lane < kWarps ? before[lane] : 0;
-      const int64_t mine = inclusive;
-      for (int step = 1; step < kWarps; step *= 2) {
-        const int64_t other = __shfl_up_sync(~0u, inclusive, step);
-        if (lane >= step) inclusive += other;
-      }
-      const int64_t base = static_cast<int64_t>(sum_before(words, tile, __shfl_sync(~0u, inclusive, kWarps - 1)));
-      if (lane < kWarps) before[lane] = base + inclusive - mine;
-    }
-    __syncthreads();
+    sums_before(before, words, tile);
     int64_t offset = before[warp];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
@@ -151,18 +141,7 @@ __global__ void __launch_bounds__(kThreads)
     total += __shfl_sync(~0u, inclusive, 31);
   }
   if (lane == 0) before[warp] = total;
-  __syncthreads();
-  if (warp == 0) {
-    int64_t inclusive = lane < kWarps ? before[lane] : 0;
-    const int64_t mine = inclusive;
-    for (int step = 1; step < kWarps; step *= 2) {
-      const int64_t other = __shfl_up_sync(~0u, inclusive, step);
-      if (lane >= step) inclusive += other;
-    }
-    const int64_t base = static_cast<int64_t>(sum_before(words, tile, __shfl_sync(~0u, inclusive, kWarps - 1)));
-    if (lane < kWarps) before[lane] = base + inclusive - mine;
-  }
-  __syncthreads();
+  sums_before(before, words, tile);
 #pragma unroll
   for (int i = 0; i < kScanItems; ++i)
     if (first + 32 * i < seen) ends[first + 32 * i] = before[warp] + upto[i];
@@ -193,7 +172,8 @@ template <typename Key> struct Written {
 
 template <typename Key>
 __global__ void __launch_bounds__(kThreads)
-    write_instances_kernel(const luxel_bin_splats_args args, const int32_t* sorted, const int64_t* ends, Counters* counters, const Written<Key> written) {
+    write_instances_kernel(const luxel_bin_splats_args args, const int32_t* sorted, const int64_t* ends, Counters* counters,
+                           const Written<Key> written) {
   using Scan = cub::BlockScan<int, kThreads>;
   __shared__ typename Scan::TempStorage storage;
   __shared__ __align__(16) Key window_keys[kWindow];
@@ -202,14 +182,17 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ int32_t ids[kThreads], slots[kThreads], slot_ends[kThreads];     // slots: of the window, may lie before it
   __shared__ int row_ends[kThreads], first_rows[kThreads], before[kThreads];  // before: instances of earlier splats
   __shared__ uint32_t histogram[sizeof(Key)][1 << kTileDigit];
-  const int64_t all = counters->instances, window = static_cast<int64_t>(blockIdx.x) * kWindow, window_end = smaller(window + kWindow, all);
+  const int64_t all = counters->instances, window = static_cast<int64_t>(blockIdx.x) * kWindow;
+  const int64_t window_end = smaller(window + kWindow, all);
   if (window >= all) return;
   const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
   // Rounding may differ from the count made when projecting: what is not written below is no tile's.
   for (int k = threadIdx.x; k < kWindow; k += kThreads) window_keys[k] = static_cast<Key>(~Key(0)), window_values[k] = 0;
   for (int k = threadIdx.x; k < written.passes << kTileDigit; k += kThreads) histogram[0][k] = 0;
-  if (static_cast<int64_t>(blockIdx.x) * written.sort_tile < all)
-    for (int k = threadIdx.x; k < 1 << kTileDigit; k += kThreads) written.sort_words[(static_cast<int64_t>(blockIdx.x) << kTileDigit) + k] = 0;
+  if (static_cast<int64_t>(blockIdx.x) * written.sort_tile < all) {
+    uint32_t* words = written.sort_words + (static_cast<int64_t>(blockIdx.x) << kTileDigit);
+    for (int k = threadIdx.x; k < 1 << kTileDigit; k += kThreads) words[k] = 0;
+  }
   const int64_t seen = counters->seen;
   for (int64_t base = count_up_to(ends, seen, window); base < seen; base += kThreads) {
     const int64_t i = base + threadIdx.x;
@@ -265,7 +248,7 @@ __global__ void __launch_bounds__(kThreads)
     if (!more) break;
   }
   __syncthreads();
-  const int filled = static_cast<int>(window_end - window);
+  const int filled = static_cast<int>(window_end - window), mask = (1 << written.digit_bits) - 1;
   for (int base = 0; base < filled; base += kThreads) {
     const int k = base + threadIdx.x;
     const Key key = window_keys[k];
@@ -273,9 +256,9 @@ __global__ void __launch_bounds__(kThreads)
       written.keys[window + k] = key;
       written.instances[window + k] = window_values[k];
     }
-    if (k < filled) atomicAdd(&histogram[0][key & ((1 << written.digit_bits) - 1)], 1u);  // neighbours differ
+    if (k < filled) atomicAdd(&histogram[0][key & mask], 1u);  // neighbours differ
     for (int pass = 1; pass < written.passes; ++pass)
-      count_digit(histogram[pass], k < filled ? static_cast<int>(key >> (pass * written.digit_bits) & ((1 << written.digit_bits) - 1)) : -1);
+      count_digit(histogram[pass], k < filled ? static_cast<int>(key >> (pass * written.digit_bits)) & mask : -1);
   }
   __syncthreads();
   for (int pass = 0; pass < written.passes; ++pass)
@@ -294,7 +277,8 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   const int depth_tile = kThreads * (seen <= kFewSplats ? kFewItems : kManyItems);
   const int instance_tile = kThreads * (capacity <= kFewInstances ? kFewItems : kManyItems);
   const bool few_rows = rows <= kFewGaussians;
-  const unsigned gather_tiles = blocks_for(rows, kThreads * (few_rows ? kFewRows : kManyRows)), scan_tiles = blocks_for(seen, kThreads * kScanItems);
+  const unsigned gather_tiles = blocks_for(rows, kThreads * (few_rows ? kFewRows : kManyRows));
+  const unsigned scan_tiles = blocks_for(seen, kThreads * kScanItems);
   const unsigned depth_tiles = blocks_for(seen, depth_tile), instance_tiles = blocks_for(capacity, instance_tile);
 
   Layout layout;

@@ -47,6 +47,26 @@ __device__ __forceinline__ uint64_t sum_before(uint64_t* words, int tile, uint64
   return sum;
 }
 
+// Turns the sums of a block's warps, in shared memory, into what comes before each: in tiles before `tile`, and in it. All
+// threads call, and the sums are theirs to read afterwards.
+template <int kWarps> __device__ __forceinline__ void sums_before(int64_t (&sums)[kWarps], uint64_t* words, int tile) {
+  const int lane = threadIdx.x & 31;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const int64_t mine = lane < kWarps ? sums[lane] : 0;
+    int64_t inclusive = mine;
+#pragma unroll
+    for (int step = 1; step < kWarps; step *= 2) {
+      const int64_t other = __shfl_up_sync(~0u, inclusive, step);
+      if (lane >= step) inclusive += other;
+    }
+    const uint64_t whole = static_cast<uint64_t>(__shfl_sync(~0u, inclusive, kWarps - 1));
+    const int64_t base = static_cast<int64_t>(sum_before(words, tile, whole));
+    if (lane < kWarps) sums[lane] = base + inclusive - mine;
+  }
+  __syncthreads();
+}
+
 // The next tile for this block, the same for all its threads.
 __device__ __forceinline__ int next_tile(int* tickets) {
   __shared__ int tile;
