@@ -100,7 +100,9 @@ class Gaussians4d(Parameters):
         """
         held = self.detach().to(torch.float64)
         cut = held.slice(time)
-        finite = torch.cat([cut.means, cut.covariance.flatten(1), cut.opacity[:, None]], -1).isfinite().all(-1)
+        finite = (
+            torch.cat([cut.means, cut.covariance.flatten(1), cut.opacity[:, None]], -1).isfinite().all(-1)
+        )
         kept = cut.visible & finite
         values, axes = torch.linalg.eigh(cut.covariance[kept])
         axes[:, :, 2] *= torch.linalg.det(axes)[:, None]  # a rotation, not a reflection
