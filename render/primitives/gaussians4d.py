@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,16 +13,7 @@ from torch import Tensor
 from luxel.render.camera import Points
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.parameters import Parameters
-
-
-class Slice(NamedTuple):
-    """N 4D Gaussians at one time: 3D Gaussians that move."""
-
-    means: Tensor  # [N, 3] world coordinates
-    covariance: Tensor  # [N, 3, 3] capture units squared
-    velocity: Tensor  # [N, 3] capture units per unit of time
-    opacity: Tensor  # [N] in (0, 1)
-    visible: Tensor  # [N] bool, near enough in time; false where the exponent is not a number
+from luxel.render.reference.slice_gaussians4d import Slice, slice_gaussians4d_reference
 
 
 @dataclass
@@ -87,9 +78,9 @@ class Gaussians4d(Parameters):
 
         See `luxel.render.reference.slice_gaussians4d.slice_gaussians4d_reference`.
         """
-        from luxel.render.reference.slice_gaussians4d import slice_gaussians4d_reference
-
-        return slice_gaussians4d_reference(self, time)
+        return slice_gaussians4d_reference(
+            self.means, self.times, self.scales, self.rotors, self.opacities, time
+        )
 
     @torch.no_grad()
     def at(self, time: float | Tensor) -> Gaussians:

@@ -8,7 +8,6 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.project_gaussians import Ellipsoids, Splats, project_ellipsoids_reference
-from luxel.render.reference.slice_gaussians4d import slice_gaussians4d_reference
 
 
 def project_gaussians4d_reference(
@@ -33,7 +32,7 @@ def project_gaussians4d_reference(
     """
 
     def shape(g: Gaussians4d) -> Ellipsoids:
-        cut = slice_gaussians4d_reference(g, time)
+        cut = g.slice(time)
         opacity = torch.where(cut.visible, cut.opacity, 0.0)
         return Ellipsoids(
             cut.means, cut.covariance, opacity, _shortest_axis(cut.covariance), g.sh_dc, g.sh_rest

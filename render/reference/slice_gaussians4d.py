@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
-
-from luxel.render.primitives.gaussians4d import Gaussians4d, Slice
 
 MAX_EXPONENT = 16.0  # farther from their time than this Gaussians are left out
 
 
-def slice_gaussians4d_reference(gaussians: Gaussians4d, time: float | Tensor) -> Slice:
+class Slice(NamedTuple):
+    """N 4D Gaussians at one time: 3D Gaussians that move."""
+
+    means: Tensor  # [N, 3] world coordinates
+    covariance: Tensor  # [N, 3, 3] capture units squared
+    velocity: Tensor  # [N, 3] capture units per unit of time
+    opacity: Tensor  # [N] in (0, 1)
+    visible: Tensor  # [N] bool, near enough in time; false where that is not a number
+
+
+def slice_gaussians4d_reference(
+    means: Tensor, times: Tensor, scales: Tensor, rotors: Tensor, opacities: Tensor, time: float | Tensor
+) -> Slice:
     """The conditional of each Gaussian given the time, and its share of the opacity.
 
     With the covariance [[A, b], [b^T, c]] of (x, y, z, t) and D = time - t: mean + v D with the velocity v = b / c,
-    covariance A - b b^T / c, opacity sigmoid(o) exp(-D^2 / (2c)). Visible is D^2 / (2c) < 16, which leaves out
+    covariance A - b b^T / c, opacity o exp(-D^2 / (2c)). Visible is D^2 / (2c) < 16, which leaves out
     nothing that could be seen (exp(-16) < 1/255). Covariances are formed as P P^T with P = M - v m, where M [3, 4]
     and m [4] are the rows of R S for space and time: equal to the formula, and never less than semi-definite.
 
     Args:
-        gaussians: N Gaussians of any float type.
+        means, times: centres in world coordinates and in time, [N, 3], [N].
+        scales: standard deviations along the rotated axes, [N, 4].
+        rotors: see `rotor_to_quats`, [N, 8].
+        opacities: in (0, 1), [N].
         time: a number, or a tensor without dimensions; differentiable.
     """
-    root = rotor_to_matrix(gaussians.rotors) * gaussians.scales[:, None, :]
+    root = rotor_to_matrix(rotors) * scales[:, None, :]
     space, span = root[:, :3], root[:, 3]
     variance = (span * span).sum(-1)
     velocity = (space @ span[:, :, None])[..., 0] / variance[:, None]
     part = space - velocity[:, :, None] * span[:, None, :]
-    later = time - gaussians.times
+    later = time - times
     exponent = later * later / (2 * variance)
     return Slice(
-        means=gaussians.means + velocity * later[:, None],
+        means=means + velocity * later[:, None],
         covariance=part @ part.mT,
         velocity=velocity,
-        opacity=gaussians.opacities * (-exponent).exp(),
+        opacity=opacities * (-exponent).exp(),
         visible=exponent.detach() < MAX_EXPONENT,
     )
 

@@ -16,7 +16,7 @@ from luxel.render.reference.project_gaussians import quat_to_matrix
 from luxel.render.reference.project_gaussians4d import project_gaussians4d_reference
 from luxel.render.reference.rasterize import rasterize_reference
 from luxel.render.reference.rasterize_gaussians4d import rasterize_gaussians4d_reference
-from luxel.render.reference.slice_gaussians4d import rotor_to_matrix, slice_gaussians4d_reference
+from luxel.render.reference.slice_gaussians4d import rotor_to_matrix
 
 D = torch.float64
 
@@ -100,7 +100,7 @@ def test_rotors_without_time_are_quaternions():
 def test_the_slice_is_the_conditional_of_a_4d_normal():
     """Against the inverse of the whole covariance: its 3 x 3 corner is the inverse of the conditional one."""
     gaussians, time = random_gaussians4d(60), 0.8
-    cut = slice_gaussians4d_reference(gaussians, time)
+    cut = gaussians.slice(time)
     full = covariances(gaussians)
     precision = torch.linalg.inv(full)
     torch.testing.assert_close(cut.covariance, torch.linalg.inv(precision[:, :3, :3]), atol=1e-12, rtol=1e-11)
@@ -127,8 +127,8 @@ def test_far_from_their_time_gaussians_are_left_out():
     gaussians.rotors.copy_(torch.eye(8, dtype=D)[0].expand(3, 8))
     gaussians.log_scale_t.zero_()  # a standard deviation of 1: the exponent is 16 at a distance of sqrt(32)
     gaussians.times.copy_(torch.tensor([0, math.sqrt(32) - 1e-9, math.sqrt(32) + 1e-9], dtype=D))
-    assert slice_gaussians4d_reference(gaussians, 0.0).visible.tolist() == [True, True, False]
-    assert slice_gaussians4d_reference(gaussians, math.nan).visible.tolist() == [False] * 3
+    assert gaussians.slice(0.0).visible.tolist() == [True, True, False]
+    assert gaussians.slice(math.nan).visible.tolist() == [False] * 3
 
 
 @pytest.mark.parametrize("antialiased", [False, True])
@@ -191,7 +191,7 @@ def test_gradients_of_the_slice():
     gaussians = random_gaussians4d(4, seed=6)
 
     def cut(time, *parameters):
-        return slice_gaussians4d_reference(Gaussians4d(*parameters), time)[:4]
+        return Gaussians4d(*parameters).slice(time)[:4]
 
     inputs = [torch.tensor(0.3, dtype=D), *gaussians.tensors().values()]
     inputs = [t.detach().clone().requires_grad_() for t in inputs]
