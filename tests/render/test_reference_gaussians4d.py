@@ -176,7 +176,7 @@ def test_gradients_of_all_parameters(toy_camera):
             Gaussians4d(*parameters), seen, time, background=background, depth=True
         )
         assert frame.count.max() == 3
-        return frame.rgb[keep], frame.alpha[keep], frame.depth[keep]
+        return frame.rgb[keep], frame.depth[keep]
 
     inputs = [time, camera.world_to_cam, *gaussians.tensors().values()]
     inputs = [t.detach().clone().requires_grad_() for t in inputs]
