@@ -1,19 +1,28 @@
 """luxel.scenes: captures, structure from motion, scene files, camera paths and made-up scenes."""
 
 from luxel.scenes.capture import Capture, open
+from luxel.scenes.convex_ply import load_convexes, save_convexes
 from luxel.scenes.demo import demo_path
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.moments import save_moments
 from luxel.scenes.ply import load_gaussians, load_points, save_gaussians, save_points
-from luxel.scenes.scene_files import load_scene
+from luxel.scenes.safetensors_scene import load_safetensors, save_safetensors
+from luxel.scenes.scene_files import load_primitives, load_scene
 
 __all__ = [
     "Capture",
     "CaptureError",
     "demo_path",
+    "load_convexes",
     "load_gaussians",
     "load_points",
+    "load_primitives",
+    "load_safetensors",
     "load_scene",
     "open",
+    "save_convexes",
     "save_gaussians",
+    "save_moments",
     "save_points",
+    "save_safetensors",
 ]

@@ -29,7 +29,7 @@ class Parameters:
     @property
     def count(self) -> int:
         """N."""
-        return self.tensors()[self.names[0]].shape[0]
+        return self.opacity_logits.shape[0]
 
     @property
     def device(self) -> torch.device:
