@@ -36,6 +36,7 @@ class ConvexSplats(NamedTuple):
     low: Tensor  # [V, 2] px, least corner of the box in which alpha may reach 1/255; no gradient
     high: Tensor  # [V, 2] px, its greatest corner; no gradient
     rgb: Tensor  # [V, 3]
+    margin: Tensor  # [V] how far, relatively, the polygon is from having other corners; no gradient
 
 
 def project_convexes_reference(
@@ -103,6 +104,7 @@ def _project(convexes: Convexes, index: Tensor, camera: Camera, degree: int) -> 
     with torch.no_grad():
         reach = ((255 * opacity - 1).log() / (delta * sigma)).clamp(-1e15, 1e15)
         low, high = _box(corners, normals, real, reach, center2d)
+        margin = _hull_margin(points2d, order, corners, normals, real)
         spread = (points2d - center2d[:, None]).norm(dim=-1).amax(-1)
     position = -(rotation.T @ translation)
     offset = centroids - position
@@ -123,6 +125,7 @@ def _project(convexes: Convexes, index: Tensor, camera: Camera, degree: int) -> 
         low=low,
         high=high,
         rgb=color.clamp_min(0),
+        margin=margin,
     )
     parts = [points2d.flatten(1), center2d, color, torch.stack([z, opacity, delta, sigma], -1)]
     finite = torch.cat(parts, -1).isfinite().all(-1)
@@ -200,3 +203,26 @@ def _box(
         extents.append(bound.flatten(1).amin(-1))
     left, top, right, bottom = extents
     return center - torch.stack([left, top], -1), center + torch.stack([right, bottom], -1)
+
+
+def _hull_margin(points: Tensor, order: Tensor, corners: Tensor, normals: Tensor, real: Tensor) -> Tensor:
+    """The least of: distances of other points from the polygon, relative to its longest edge; sines at its corners.
+
+    Where it is 0 the indicator jumps: an edge that a point divides in two is another edge, since edges weigh by their
+    lengths.
+    """
+    length = normals.norm(dim=-1)
+    unit = normals / torch.where(real, length, 1.0)[..., None]
+    depth = -(unit[:, None] * (points[:, :, None] - corners[:, None])).sum(-1)  # [V, K points, K edges]
+    depth = torch.where(real[:, None], depth, torch.inf).amin(-1) / length.amax(-1, keepdim=True)
+    is_corner = torch.zeros_like(real).scatter(1, order, real) | torch.zeros_like(real).scatter(
+        1, order[:, :1], True
+    )
+    # Edge j - 1 ends where edge j begins; the last real one stands before the first.
+    count = real.sum(-1, keepdim=True)
+    place = torch.arange(real.shape[1], device=real.device).expand_as(real)
+    previous = torch.where(place == 0, count - 1, place - 1).clamp_min(0)
+    before = unit.gather(1, previous[..., None].expand(-1, -1, 2))
+    sine = before[..., 0] * unit[..., 1] - before[..., 1] * unit[..., 0]
+    parts = [torch.where(is_corner, torch.inf, depth), torch.where(real, sine, torch.inf)]
+    return torch.cat(parts, -1).amin(-1)

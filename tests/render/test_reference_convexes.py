@@ -196,6 +196,24 @@ def test_hulls_in_any_order_of_small_whole_numbers(seed):
         assert (step[:, 0] * to[..., 1] - step[:, 1] * to[..., 0] >= 0).all()
 
 
+@pytest.mark.parametrize(
+    ("points", "margin"),
+    [
+        (SQUARE, 1.0),
+        ([*SQUARE, (1.0, 1.0)], 0.5),
+        ([*SQUARE, (1.0, 1e-3)], 5e-4),  # soon another corner
+        ([(0, 0), (2, 0), (2, 2), (1, 2 + 1e-3), (0, 2)], 2e-3),  # soon none
+        ([*SQUARE, (2.0, 2.0)], 0.0),
+        ([(0, 0), (3, 0), (0, 4)], 0.6),
+    ],
+)
+def test_how_far_a_polygon_is_from_another(points, margin):
+    flat = torch.tensor(points, dtype=D) - 1
+    convexes = solid(torch.nn.functional.pad(flat, (0, 1), value=5.0)[None], torch.ones(1, 3))
+    splats = project_convexes_reference(convexes, axis_camera())
+    torch.testing.assert_close(splats.margin, torch.tensor([margin], dtype=D), atol=1e-6, rtol=1e-3)
+
+
 # --- gradients
 
 
@@ -250,9 +268,9 @@ def published_gradients(convexes: Convexes, camera: Camera, g_alpha: np.ndarray)
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_gradients_are_the_published_ones(toy_camera, seed):
-    convexes = random_convexes(1, seed, sh_degree=0, size=0.7)
+@pytest.mark.parametrize(("seed", "k"), [(0, 3), (1, 4), (2, 6), (3, 6), (4, 8)])
+def test_gradients_are_the_published_ones(toy_camera, seed, k):
+    convexes = random_convexes(1, seed, k=k, sh_degree=0, size=0.7)
     camera = toy_camera(24, 20, off_centre=True, dtype=D)
     g_alpha = torch.randn(20, 24, generator=torch.Generator().manual_seed(seed), dtype=D)
     wanted = published_gradients(convexes, camera, g_alpha.numpy())
@@ -500,6 +518,16 @@ def test_batches_tiles_chunks_and_features(toy_camera, monkeypatch):
     small = rasterize_convexes_reference(convexes, Camera.stack(cameras), background=background)
     torch.testing.assert_close(small.rgb, batch.rgb, rtol=1e-12, atol=1e-12)
     assert torch.equal(small.count, batch.count)
+
+
+def test_float32_is_near_float64(toy_camera):
+    convexes, camera = random_convexes(60, seed=7, sh_degree=3), toy_camera(64, 64, off_centre=True, dtype=D)
+    wanted = rasterize_convexes_reference(convexes, camera)
+    found = rasterize_convexes_reference(convexes.to(torch.float32), camera.to(torch.float32))
+    assert wanted.splats[0].margin.min() > 1e-4 and found.rgb.dtype == torch.float32
+    keep = wanted.margin > 1e-3
+    assert keep.double().mean() > 0.9
+    torch.testing.assert_close(found.rgb.double()[keep], wanted.rgb[keep], atol=1e-4, rtol=0)
 
 
 def test_no_convexes_at_all(toy_camera):

@@ -214,6 +214,15 @@ def test_a_batch_has_a_time_for_each_camera(toy_camera):
         rasterize_gaussians4d_reference(gaussians, cameras[0], torch.zeros(1))
 
 
+def test_float32_is_near_float64(toy_camera):
+    gaussians, camera = random_gaussians4d(60, sh_degree=3), toy_camera(64, 64, off_centre=True, dtype=D)
+    wanted = rasterize_gaussians4d_reference(gaussians, camera, 0.4)
+    found = rasterize_gaussians4d_reference(gaussians.to(torch.float32), camera.to(torch.float32), 0.4)
+    keep = wanted.margin > 1e-3
+    assert keep.double().mean() > 0.9 and found.rgb.dtype == torch.float32
+    torch.testing.assert_close(found.rgb.double()[keep], wanted.rgb[keep], atol=1e-4, rtol=0)
+
+
 def test_a_choice_of_tiles_and_features(toy_camera):
     gaussians, camera = random_gaussians4d(30), toy_camera(40, 30, dtype=D)
     features = gaussians.means.clone()
