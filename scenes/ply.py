@@ -13,6 +13,7 @@ import torch
 
 from luxel.render.camera import Points
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.scenes.errors import CaptureError
 
 TYPES = {
@@ -134,7 +135,12 @@ def read_vertices(path: Path) -> np.ndarray:
     return out
 
 
-def _need(path: Path, vertices: np.ndarray, names: Iterable[str], what: str) -> np.ndarray:
+def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: str) -> np.ndarray:
+    """Some properties of all vertices, float32 [P, number of names].
+
+    Raises:
+        CaptureError: one is missing; the message says that ``what`` need it.
+    """
     held = vertices.dtype.names or ()
     missing = [name for name in names if name not in held]
     if "packed_position" in held:
@@ -153,7 +159,7 @@ def load_points(path: str | Path) -> Points:
     """
     path = Path(path)
     vertices = read_vertices(path)
-    xyz = _need(path, vertices, ("x", "y", "z"), "points")
+    xyz = need_columns(path, vertices, ("x", "y", "z"), "points")
     held = vertices.dtype.names or ()
     channels = next((c for c in (("red", "green", "blue"), ("r", "g", "b")) if set(c) <= set(held)), None)
     rgb = np.full((len(xyz), 3), 128, np.uint8)
@@ -180,12 +186,22 @@ def load_gaussians(path: str | Path) -> Gaussians:
     path = Path(path)
     vertices = read_vertices(path)
     parts = {
-        "means": _need(path, vertices, ("x", "y", "z"), "Gaussians"),
-        "quats": _need(path, vertices, [f"rot_{i}" for i in range(4)], "Gaussians"),
-        "log_scales": _need(path, vertices, [f"scale_{i}" for i in range(3)], "Gaussians"),
-        "opacity_logits": _need(path, vertices, ["opacity"], "Gaussians")[:, 0],
-        "sh_dc": _need(path, vertices, [f"f_dc_{i}" for i in range(3)], "Gaussians"),
+        "means": need_columns(path, vertices, ("x", "y", "z"), "Gaussians"),
+        "quats": need_columns(path, vertices, [f"rot_{i}" for i in range(4)], "Gaussians"),
+        "log_scales": need_columns(path, vertices, [f"scale_{i}" for i in range(3)], "Gaussians"),
+        "opacity_logits": need_columns(path, vertices, ["opacity"], "Gaussians")[:, 0],
+        **read_coefficients(path, vertices, "Gaussians"),
     }
+    return Gaussians(**{name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in parts.items()})
+
+
+def read_coefficients(path: Path, vertices: np.ndarray, what: str) -> dict[str, np.ndarray]:
+    """Spherical harmonics from f_dc_* and f_rest_* (channel by channel): sh_dc [N, 3], sh_rest [N, K - 1, 3].
+
+    Raises:
+        CaptureError: properties are missing, or their number fits no degree.
+    """
+    dc = need_columns(path, vertices, [f"f_dc_{i}" for i in range(3)], what)
     rest = sum(1 for name in vertices.dtype.names or () if name.startswith("f_rest_"))
     if rest not in (0, 9, 24, 45):
         raise CaptureError(
@@ -193,9 +209,8 @@ def load_gaussians(path: str | Path) -> Gaussians:
         )
     flat = np.zeros((len(vertices), 0), np.float32)
     if rest:
-        flat = _need(path, vertices, [f"f_rest_{i}" for i in range(rest)], "Gaussians")
-    parts["sh_rest"] = flat.reshape(len(vertices), 3, rest // 3).transpose(0, 2, 1)
-    return Gaussians(**{name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in parts.items()})
+        flat = need_columns(path, vertices, [f"f_rest_{i}" for i in range(rest)], what)
+    return {"sh_dc": dc, "sh_rest": flat.reshape(len(vertices), 3, rest // 3).transpose(0, 2, 1)}
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
@@ -223,7 +238,12 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _write(path: Path, table: np.ndarray) -> None:
+def write_vertices(path: Path, table: np.ndarray) -> None:
+    """Writes a structured array of float32 and uint8 columns, binary, through a temporary file.
+
+    Raises:
+        CaptureError: there is no permission or no room.
+    """
     names = {"f4": "float", "u1": "uchar"}
     lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}"]
     lines += [f"property {names[table.dtype[n].str[1:]]} {n}" for n in table.dtype.names or ()]
@@ -249,7 +269,7 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
         table[name] = points.rgb[:, index]
     for name, values in more.items():
         table[name] = values
-    _write(Path(path), table)
+    write_vertices(Path(path), table)
 
 
 def save_gaussians(path: str | Path, gaussians: Gaussians) -> None:
@@ -258,12 +278,39 @@ def save_gaussians(path: str | Path, gaussians: Gaussians) -> None:
     Raises:
         CaptureError: there is no permission or no room.
     """
-    held = {name: tensor.detach().cpu().float().numpy() for name, tensor in gaussians.tensors().items()}
-    rest = held["sh_rest"].transpose(0, 2, 1).reshape(gaussians.count, 3 * held["sh_rest"].shape[1])
-    columns = [held["means"], np.zeros_like(held["means"]), held["sh_dc"], rest]
-    columns += [held["opacity_logits"][:, None], held["log_scales"], held["quats"]]
-    names = ["x", "y", "z", "nx", "ny", "nz", *(f"f_dc_{i}" for i in range(3))]
-    names += [f"f_rest_{i}" for i in range(rest.shape[1])] + ["opacity"]
-    names += [f"scale_{i}" for i in range(3)] + [f"rot_{i}" for i in range(4)]
-    flat = np.ascontiguousarray(np.concatenate(columns, axis=1), "<f4")
-    _write(Path(path), flat.view([(name, "<f4") for name in names])[:, 0])
+    held = as_arrays(gaussians)
+    columns = {"x y z": held["means"], "nx ny nz": np.zeros_like(held["means"]), **coefficient_columns(held)}
+    columns["opacity"] = held["opacity_logits"][:, None]
+    columns["scale_0 scale_1 scale_2"] = held["log_scales"]
+    columns["rot_0 rot_1 rot_2 rot_3"] = held["quats"]
+    write_columns(Path(path), columns)
+
+
+def as_arrays(primitives: Parameters) -> dict[str, np.ndarray]:
+    """The parameters by name, float32."""
+    return {name: tensor.detach().cpu().float().numpy() for name, tensor in primitives.tensors().items()}
+
+
+def coefficient_columns(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What `read_coefficients` reads, for `write_columns`."""
+    count, rest, _ = held["sh_rest"].shape
+    columns = {"f_dc_0 f_dc_1 f_dc_2": held["sh_dc"]}
+    if rest:
+        names = " ".join(f"f_rest_{i}" for i in range(3 * rest))
+        columns[names] = held["sh_rest"].transpose(0, 2, 1).reshape(count, 3 * rest)
+    return columns
+
+
+def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Writes float properties, binary, through a temporary file.
+
+    Args:
+        path: of the file.
+        columns: [N, D] by D names with spaces between.
+
+    Raises:
+        CaptureError: there is no permission or no room.
+    """
+    names = " ".join(columns).split()
+    flat = np.ascontiguousarray(np.concatenate(list(columns.values()), axis=1), "<f4")
+    write_vertices(path, flat.view([(name, "<f4") for name in names])[:, 0])

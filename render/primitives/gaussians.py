@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,12 +10,13 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
+from luxel.render.primitives.parameters import Parameters
 
 SH_C0 = 0.28209479177387814  # Y_0^0
 
 
 @dataclass
-class Gaussians:
+class Gaussians(Parameters):
     """N Gaussians by the raw parameters that an optimiser moves.
 
     Args:
@@ -46,76 +46,20 @@ class Gaussians:
 
     def __post_init__(self) -> None:
         n = self.means.shape[0]
-        wanted = {
-            "means": (n, 3),
-            "quats": (n, 4),
-            "log_scales": (n, 3),
-            "opacity_logits": (n,),
-            "sh_dc": (n, 3),
-        }
-        for name, shape in wanted.items():
-            if tuple(getattr(self, name).shape) != shape:
-                raise ValueError(f"{name} must be {list(shape)}, got {list(getattr(self, name).shape)}")
-        rest = tuple(self.sh_rest.shape)
-        if len(rest) != 3 or rest[0] != n or rest[1] not in (0, 3, 8, 15) or rest[2] != 3:
-            raise ValueError(f"sh_rest must be [{n}, 0 | 3 | 8 | 15, 3], got {list(rest)}")
-
-    @property
-    def count(self) -> int:
-        """N."""
-        return self.means.shape[0]
-
-    @property
-    def sh_degree(self) -> int:
-        """The highest degree that the stored coefficients allow, 0..3."""
-        return {0: 0, 3: 1, 8: 2, 15: 3}[self.sh_rest.shape[1]]
+        self.check(
+            {
+                "means": (n, 3),
+                "quats": (n, 4),
+                "log_scales": (n, 3),
+                "opacity_logits": (n,),
+                "sh_dc": (n, 3),
+            }
+        )
 
     @property
     def scales(self) -> Tensor:
         """Standard deviations, [N, 3], capture units."""
         return self.log_scales.exp()
-
-    @property
-    def opacities(self) -> Tensor:
-        """Opacities in (0, 1), [N]."""
-        return self.opacity_logits.sigmoid()
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters live."""
-        return self.means.device
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The parameters by name, in the order of ``names``."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> Gaussians:
-        """A new set with ``function`` applied to each parameter tensor."""
-        return Gaussians(**{name: function(tensor) for name, tensor in self.tensors().items()})
-
-    def to(self, target: torch.device | torch.dtype | str) -> Gaussians:
-        """The same Gaussians on another device or in another float type."""
-        return self.map(lambda t: t.to(target))
-
-    def detach(self) -> Gaussians:
-        """The same storage without gradients."""
-        return self.map(lambda t: t.detach())
-
-    def requires_grad_(self, on: bool = True) -> Gaussians:
-        """Switches gradients of every parameter, in place."""
-        for tensor in self.tensors().values():
-            tensor.requires_grad_(on)
-        return self
-
-    def select(self, index: Tensor) -> Gaussians:
-        """The Gaussians at ``index`` (integer positions or a boolean mask), copied."""
-        return self.map(lambda t: t[index])
-
-    @staticmethod
-    def cat(a: Gaussians, b: Gaussians) -> Gaussians:
-        """Both sets one after the other."""
-        pairs = zip(a.tensors().items(), b.tensors().values(), strict=True)
-        return Gaussians(**{name: torch.cat([x, y]) for (name, x), y in pairs})
 
     @staticmethod
     def from_points(
@@ -162,14 +106,16 @@ class Gaussians:
         )
 
 
-def neighbour_distance(xyz: np.ndarray, neighbours: int = 3) -> np.ndarray:
+def neighbour_distance(xyz: np.ndarray, neighbours: int = 3, floor: float | None = None) -> np.ndarray:
     """Root mean square distance from each point to its nearest neighbours, float32 [P].
 
-    Duplicate points count as neighbours at distance 0; fewer points than asked for use all there are.
+    Duplicate points count as neighbours at distance 0; fewer points than asked for use all there are. Of a single
+    point it is 1.
 
     Args:
         xyz: points, [P, 3].
         neighbours: how many nearest others to average.
+        floor: least mean square, capture units squared. None: a hundredth of the median of those above 0.
     """
     from scipy.spatial import KDTree
 
@@ -179,6 +125,7 @@ def neighbour_distance(xyz: np.ndarray, neighbours: int = 3) -> np.ndarray:
     k = min(neighbours + 1, count)
     distances, _ = KDTree(xyz).query(xyz, k=k, workers=-1)
     mean_square = (distances[:, 1:] ** 2).mean(axis=1)
-    positive = mean_square[mean_square > 0]
-    floor = float(np.median(positive)) * 1e-2 if positive.size else 1.0
+    if floor is None:
+        positive = mean_square[mean_square > 0]
+        floor = float(np.median(positive)) * 1e-2 if positive.size else 1.0
     return np.sqrt(np.maximum(mean_square, floor)).astype(np.float32)

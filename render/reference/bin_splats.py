@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -25,23 +27,48 @@ def bin_splats_reference(splats: Splats, width: int, height: int) -> tuple[Tenso
         instances [M], positions among the V splats, tile after tile (row-major); ranges [T, 2], the first and
         one past the last instance of each tile.
     """
+    low, high = splats.mean2d - splats.half_extent, splats.mean2d + splats.half_extent
+
+    def meets(which: Tensor, column: Tensor, row: Tensor) -> Tensor:
+        return _ellipse_meets_tile(splats, which, column, row)
+
+    return list_tiles_reference(low, high, splats.depth, meets, width, height)
+
+
+@torch.no_grad()
+def list_tiles_reference(
+    low: Tensor,
+    high: Tensor,
+    depth: Tensor,
+    meets: Callable[[Tensor, Tensor, Tensor], Tensor],
+    width: int,
+    height: int,
+) -> tuple[Tensor, Tensor]:
+    """Lists what is seen in each tile by depth, for splats of any kind; see `bin_splats_reference`.
+
+    Args:
+        low, high: corners of boxes outside of which the splats do not show, px, [V, 2].
+        depth: what to sort by, [V].
+        meets: given splats, columns and rows of tiles, [m] each: whether the splat belongs to the tile, [m] bool.
+        width, height: image size in pixels.
+    """
     across, down = -(-width // TILE), -(-height // TILE)
-    device = splats.mean2d.device
+    device = depth.device
     limit = torch.tensor([across - 1, down - 1], device=device)
-    first = ((splats.mean2d - splats.half_extent) / TILE).floor().clamp(-1, 1 << 24).long()
-    last = ((splats.mean2d + splats.half_extent) / TILE).floor().clamp(-1, 1 << 24).long()
+    first = (low / TILE).floor().clamp(-1, 1 << 24).long()
+    last = (high / TILE).floor().clamp(-1, 1 << 24).long()
     first, last = first.clamp_min(0), last.minimum(limit)
     box = (last - first + 1).clamp_min(0)
 
     # One candidate per splat and tile of its box; splats go by depth so that a stable sort by tile ends the job.
-    order = splats.depth.sort(stable=True).indices
+    order = depth.sort(stable=True).indices
     counts = box.prod(-1)[order]
     which = order.repeat_interleave(counts)
     position = torch.arange(which.numel(), device=device)
     position = position - (counts.cumsum(0) - counts).repeat_interleave(counts)
     column = first[which, 0] + position % box[which, 0].clamp_min(1)
     row = first[which, 1] + position // box[which, 0].clamp_min(1)
-    touches = _ellipse_meets_tile(splats, which, column, row)
+    touches = meets(which, column, row)
     which, tile = which[touches], (row * across + column)[touches]
 
     tile, by_tile = tile.sort(stable=True)

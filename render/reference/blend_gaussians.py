@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -46,6 +47,34 @@ def blend_gaussians_reference(
         max_alpha: cap of alpha, at most 1.
         chunk: splats taken at a time, which bounds the memory (P x chunk).
     """
+
+    def alpha(part: slice) -> tuple[Tensor, Tensor]:
+        dx, dy = (pixels[:, None] - mean2d[None, part]).unbind(-1)
+        a, b, c = conic[part].unbind(-1)
+        power = (a * dx * dx + c * dy * dy) / 2 + b * dx * dy
+        return opacity[part] * (-power).exp(), power >= 0
+
+    return blend_reference(alpha, depth, values, pixels, max_alpha=max_alpha, chunk=chunk)
+
+
+def blend_reference(
+    alpha_of: Callable[[slice], tuple[Tensor, Tensor]],
+    depth: Tensor,
+    values: Tensor,
+    pixels: Tensor,
+    *,
+    max_alpha: float,
+    chunk: int,
+) -> Blended:
+    """Blends M splats of any kind, nearest first, at P pixels.
+
+    Args:
+        alpha_of: given which splats, their alpha before the cap and whether it is to be trusted, [P, m] each.
+        depth, values: the splats, [M], [M, D].
+        pixels: centres, px, [P, 2].
+        max_alpha: cap of alpha, at most 1; no gradient where it holds.
+        chunk: splats taken at a time.
+    """
     count, left = pixels.shape[0], torch.ones_like(pixels[:, 0])
     image = values.new_zeros(count, values.shape[1])
     median, margin = torch.zeros_like(left), torch.full_like(left, torch.inf)
@@ -53,12 +82,9 @@ def blend_gaussians_reference(
     unmasked = left  # transmittance as if pixels never ended: once at 1e-4 it stays there
     for start in range(0, depth.shape[0], chunk):
         part = slice(start, start + chunk)
-        dx, dy = (pixels[:, None] - mean2d[None, part]).unbind(-1)
-        a, b, c = conic[part].unbind(-1)
-        power = (a * dx * dx + c * dy * dy) / 2 + b * dx * dy
-        raw = opacity[part] * (-power).exp()
+        raw, sound = alpha_of(part)
         with torch.no_grad():
-            seen = (raw >= MIN_ALPHA) & (power >= 0)
+            seen = (raw >= MIN_ALPHA) & sound
             after = unmasked[:, None] * (1 - torch.where(seen, raw.clamp_max(max_alpha), 0.0)).cumprod(1)
             used = seen & (after > MIN_TRANSMITTANCE)
             before = torch.cat([unmasked[:, None], after[:, :-1]], 1)

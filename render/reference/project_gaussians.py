@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.sh import sh_color
 
 
@@ -23,6 +25,20 @@ class Splats(NamedTuple):
     half_extent: Tensor  # [V, 2] px, of the box in which alpha reaches 1/255; no gradient
     rgb: Tensor  # [V, 3]
     normal: Tensor  # [V, 3] world space, towards the camera
+
+
+class Ellipsoids(NamedTuple):
+    """N Gaussians in world space, whatever parameters they come from."""
+
+    means: Tensor  # [N, 3]
+    covariance: Tensor  # [N, 3, 3]
+    opacity: Tensor  # [N] before compensation
+    normal: Tensor  # [N, 3] the shortest axis, pointing either way
+    sh_dc: Tensor  # [N, 3]
+    sh_rest: Tensor  # [N, K - 1, 3]
+
+
+Given = TypeVar("Given", bound=Parameters)
 
 
 def project_gaussians_reference(
@@ -45,10 +61,34 @@ def project_gaussians_reference(
         antialiased: multiply opacity by sqrt(det(cov) / det(cov + dilation)) (Mip-Splatting, Yu et al. 2024).
         dilation: px^2 added to the diagonal of the 2D covariance.
     """
-    degree = gaussians.sh_degree if sh_degree is None else min(sh_degree, gaussians.sh_degree)
+    return project_ellipsoids_reference(
+        gaussians, ellipsoids, camera, sh_degree=sh_degree, antialiased=antialiased, dilation=dilation
+    )
+
+
+def ellipsoids(g: Gaussians) -> Ellipsoids:
+    """The covariance R S S R^T of each Gaussian, and the axis of its smallest scale."""
+    axes = quat_to_matrix(g.quats)
+    root = axes * g.log_scales.exp()[:, None, :]
+    smallest = g.log_scales.argmin(-1)
+    normal = axes.gather(2, smallest[:, None, None].expand(-1, 3, 1))[..., 0]
+    return Ellipsoids(g.means, root @ root.mT, g.opacity_logits.sigmoid(), normal, g.sh_dc, g.sh_rest)
+
+
+def project_ellipsoids_reference(
+    given: Given,
+    shape: Callable[[Given], Ellipsoids],
+    camera: Camera,
+    *,
+    sh_degree: int | None,
+    antialiased: bool,
+    dilation: float,
+) -> Splats:
+    """Projects what ``shape`` makes of ``given``; the rest is as in `project_gaussians_reference`."""
+    degree = given.sh_degree if sh_degree is None else min(sh_degree, given.sh_degree)
     with torch.no_grad():
-        every = torch.arange(gaussians.count, device=gaussians.device)
-        splats, finite = _project(gaussians, every, camera, degree, antialiased, dilation)
+        every = torch.arange(given.count, device=given.device)
+        splats, finite = _project(shape(given), every, camera, degree, antialiased, dilation)
         low, high = splats.mean2d - splats.half_extent, splats.mean2d + splats.half_extent
         size = splats.mean2d.new_tensor([camera.width, camera.height])
         visible = (
@@ -60,22 +100,19 @@ def project_gaussians_reference(
             & (high > 0).all(-1)
         )
     index = every[visible]
-    return _project(gaussians.select(index), index, camera, degree, antialiased, dilation)[0]
+    return _project(shape(given.select(index)), index, camera, degree, antialiased, dilation)[0]
 
 
 def _project(
-    g: Gaussians, index: Tensor, camera: Camera, degree: int, antialiased: bool, dilation: float
+    e: Ellipsoids, index: Tensor, camera: Camera, degree: int, antialiased: bool, dilation: float
 ) -> tuple[Splats, Tensor]:
     """All of the given Gaussians as splats, and which of them came out finite."""
-    world_to_cam = camera.world_to_cam.to(g.means)
-    fx, fy, cx, cy = camera.intrinsics.to(g.means).unbind()
+    world_to_cam = camera.world_to_cam.to(e.means)
+    fx, fy, cx, cy = camera.intrinsics.to(e.means).unbind()
     rotation, translation = world_to_cam[:3, :3], world_to_cam[:3, 3]
-    x, y, z = (g.means @ rotation.T + translation).unbind(-1)
+    x, y, z = (e.means @ rotation.T + translation).unbind(-1)
     mean2d = torch.stack([fx * x / z + cx, fy * y / z + cy], -1)
-
-    axes = quat_to_matrix(g.quats)
-    root = axes * g.log_scales.exp()[:, None, :]
-    covariance = rotation @ (root @ root.mT) @ rotation.T
+    covariance = rotation @ e.covariance @ rotation.T
 
     # The Jacobian of the projection is taken inside of a widened image, or it explodes far beside the view.
     margin_x, margin_y = 0.15 * camera.width / fx, 0.15 * camera.height / fy
@@ -91,7 +128,7 @@ def _project(
     det = xx * yy - xy * xy
     conic = torch.stack([yy, -xy, xx], -1) / det[:, None]
 
-    opacity = g.opacity_logits.sigmoid()
+    opacity = e.opacity
     if antialiased:
         share = (plain_xx * plain_yy - xy * xy) / det
         positive = share > 0
@@ -100,12 +137,10 @@ def _project(
     half_extent = (reach[:, None] * torch.stack([xx, yy], -1).detach()).clamp_min(0).sqrt()
 
     position = -(rotation.T @ translation)
-    offset = g.means - position
-    color = sh_color(offset / offset.norm(dim=-1, keepdim=True), g.sh_dc, g.sh_rest, degree)
-    smallest = g.log_scales.argmin(-1)
-    normal = axes.gather(2, smallest[:, None, None].expand(-1, 3, 1))[..., 0]
-    away = (normal * offset).sum(-1, keepdim=True) > 0
-    normal = torch.where(away, -normal, normal)
+    offset = e.means - position
+    color = sh_color(offset / offset.norm(dim=-1, keepdim=True), e.sh_dc, e.sh_rest, degree)
+    away = (e.normal * offset).sum(-1, keepdim=True) > 0
+    normal = torch.where(away, -e.normal, e.normal)
 
     splats = Splats(index, mean2d, z, opacity, conic, half_extent, color.clamp_min(0), normal)
     parts = [mean2d, conic, half_extent, color, normal, z[:, None], opacity[:, None], det[:, None]]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.reference.bin_splats import TILE, bin_splats_reference
-from luxel.render.reference.blend_gaussians import blend_gaussians_reference, tile_pixels
+from luxel.render.reference.blend_gaussians import Blended, blend_gaussians_reference, tile_pixels
 from luxel.render.reference.project_gaussians import Splats, project_gaussians_reference
 
 
@@ -27,7 +27,7 @@ class ReferenceFrame(NamedTuple):
     features: Tensor | None  # [H, W, F]
     count: Tensor  # [H, W] int32
     margin: Tensor  # [H, W] relative distance from the nearest jump (alpha cut-off and cap, end of a pixel, median)
-    splats: list[Splats]  # one per camera
+    splats: list[Any]  # one per camera: what the stage project gave
 
 
 def rasterize_reference(
@@ -50,83 +50,119 @@ def rasterize_reference(
         tiles: numbers (row-major) of the 16x16 tiles to render; pixels of other tiles are 0. None: all. For large
             scenes, whose gradient is the sum of the gradients of groups of tiles.
     """
-    options = {
-        "sh_degree": sh_degree,
-        "antialiased": antialiased,
-        "dilation": dilation,
-        "max_alpha": max_alpha,
-        "depth": depth,
-        "normals": normals,
-        "features": features,
-        "tiles": tiles,
-    }
+
+    def draw(camera: Camera, behind: Tensor | None, _: int) -> ReferenceFrame:
+        splats = project_gaussians_reference(
+            gaussians, camera, sh_degree=sh_degree, antialiased=antialiased, dilation=dilation
+        )
+        return draw_splats_reference(
+            splats,
+            camera,
+            behind,
+            max_alpha=max_alpha,
+            depth=depth,
+            normals=normals,
+            features=features,
+            tiles=tiles,
+        )
+
+    return each_camera(draw, camera, background)
+
+
+def each_camera(
+    draw: Callable[[Camera, Tensor | None, int], ReferenceFrame], camera: Camera, background: Tensor | None
+) -> ReferenceFrame:
+    """The frame that ``draw`` gives of a camera, its background and its number; of a batch all frames, stacked."""
     if not camera.batched:
-        return _rasterize_one(gaussians, camera, background, **options)
+        return draw(camera, background, 0)
     batch = []
     for i in range(camera.world_to_cam.shape[0]):
         one = replace(camera, world_to_cam=camera.world_to_cam[i], intrinsics=camera.intrinsics[i])
         behind = background[i] if background is not None and background.dim() == 2 else background
-        batch.append(_rasterize_one(gaussians, one, behind, **options))
+        batch.append(draw(one, behind, i))
     columns = zip(*(frame[:-1] for frame in batch), strict=True)
     stacked = [None if column[0] is None else torch.stack(column) for column in columns]
     return ReferenceFrame(*stacked, splats=[frame.splats[0] for frame in batch])  # pyright: ignore[reportArgumentType]
 
 
-def _rasterize_one(
-    gaussians: Gaussians,
+def draw_splats_reference(
+    splats: Splats,
     camera: Camera,
     background: Tensor | None,
     *,
-    sh_degree: int | None,
-    antialiased: bool,
-    dilation: float,
     max_alpha: float,
     depth: bool,
     normals: bool,
     features: Tensor | None,
     tiles: Sequence[int] | None,
 ) -> ReferenceFrame:
-    splats = project_gaussians_reference(
-        gaussians, camera, sh_degree=sh_degree, antialiased=antialiased, dilation=dilation
-    )
+    """The stages after project: bin, sort, blend."""
     extra = [splats.rgb, splats.depth[:, None], splats.normal]
     values = torch.cat([*extra, features.to(splats.rgb)[splats.index]] if features is not None else extra, -1)
-    instances, ranges = bin_splats_reference(splats, camera.width, camera.height)
+    lists = bin_splats_reference(splats, camera.width, camera.height)
+    rows = [splats.mean2d, splats.conic, splats.opacity, splats.depth, values]
+
+    def blend(pixels: Tensor, *row: Tensor) -> Blended:
+        return blend_gaussians_reference(pixels, *row, max_alpha=max_alpha)
+
+    blended = blend_tiles_reference(blend, rows, lists, camera, background, tiles)
+    image, alpha = blended.image, 1 - blended.transmittance
+    return ReferenceFrame(
+        rgb=image[..., :3],
+        alpha=alpha,
+        depth=image[..., 3] / alpha.clamp_min(1e-10) if depth else None,
+        median_depth=blended.median_depth if depth else None,
+        normals=image[..., 4:7] if normals else None,
+        features=image[..., 7:] if features is not None else None,
+        count=blended.count,
+        margin=blended.margin,
+        splats=[splats],
+    )
+
+
+def blend_tiles_reference(
+    blend: Callable[..., Blended],
+    rows: Sequence[Tensor],
+    lists: tuple[Tensor, Tensor],
+    camera: Camera,
+    background: Tensor | None,
+    tiles: Sequence[int] | None,
+) -> Blended:
+    """Blends tile after tile into images.
+
+    Args:
+        blend: given pixel centres and the rows of a tile's splats, nearest first.
+        rows: tensors with one row per splat, [V, ...]; values come last, colours first among them.
+        lists: instances and ranges, as `bin_splats_reference` gives them.
+        camera: for the size.
+        background: colour behind everything, [3], or None.
+        tiles: numbers of the tiles to draw, or None for all.
+
+    Returns:
+        Fields of [H, W, ...]; pixels of other tiles have colour 0 and transmittance 1.
+    """
+    instances, ranges = lists
     spans = ranges.tolist()
     chosen = range(len(spans)) if tiles is None else sorted(set(tiles))
 
     # Gathered once and split: indexing inside of the loop would make a dense gradient per tile.
     picked = torch.cat([instances[slice(*spans[tile])] for tile in chosen])
     sizes = [spans[tile][1] - spans[tile][0] for tile in chosen]
-    rows = [
-        part[picked].split(sizes)
-        for part in (splats.mean2d, splats.conic, splats.opacity, splats.depth, values)
-    ]
+    parts = [row[picked].split(sizes) for row in rows]
     blended = [
-        blend_gaussians_reference(tile_pixels(tile, camera.width, values), *row, max_alpha=max_alpha)
-        for tile, *row in zip(chosen, *rows, strict=True)
+        blend(tile_pixels(tile, camera.width, rows[-1]), *row)
+        for tile, *row in zip(chosen, *parts, strict=True)
     ]
     image, transmittance, median, count, margin = (
-        _assemble(list(parts), list(chosen), camera) for parts in zip(*blended, strict=True)
+        _assemble(list(fields), list(chosen), camera) for fields in zip(*blended, strict=True)
     )
-
-    rgb, alpha = image[..., :3], 1 - transmittance
+    if background is not None:
+        behind = transmittance[..., None] * background.to(image)
+        image = torch.cat([image[..., :3] + behind, image[..., 3:]], -1)
     if tiles is not None:
         inside = _assemble([torch.ones_like(b.transmittance) for b in blended], list(chosen), camera)
-        alpha, transmittance = alpha * inside, transmittance * inside
-    if background is not None:
-        rgb = rgb + transmittance[..., None] * background.to(rgb)
-    return ReferenceFrame(
-        rgb=rgb,
-        alpha=alpha,
-        depth=image[..., 3] / alpha.clamp_min(1e-10) if depth else None,
-        median_depth=median if depth else None,
-        normals=image[..., 4:7] if normals else None,
-        features=image[..., 7:] if features is not None else None,
-        count=count,
-        margin=margin,
-        splats=[splats],
-    )
+        transmittance = transmittance + (1 - inside)
+    return Blended(image, transmittance, median, count, margin)
 
 
 def _assemble(parts: list[Tensor], chosen: list[int], camera: Camera) -> Tensor:

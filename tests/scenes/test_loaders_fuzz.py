@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import luxel.scenes as scenes
 from luxel.render.camera import Points
+from luxel.render.primitives import Convexes
 from luxel.scenes.colmap import read_model
 from luxel.scenes.paths import load_path, save_path
 from luxel.scenes.toy import ring_cameras, torus_knot
@@ -139,6 +141,22 @@ def test_scene_files(tmp_path: Path, suffix: str, change: Callable[[bytes], byte
         loaded = scenes.load_scene(path)
     except scenes.CaptureError as error:
         assert path.name in str(error)
+        return
+    assert loaded.sh_degree in (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("name", ["scene.ply", "scene.safetensors"])
+@FUZZ
+@given(change=damage())
+def test_files_of_convexes(tmp_path: Path, name: str, change: Callable[[bytes], bytes]) -> None:
+    path, original = tmp_path / name, Convexes.empty(4, 1).to(torch.float64)
+    original = original.map(lambda t: torch.ones(3, *t.shape[1:], dtype=t.dtype))
+    (scenes.save_convexes if name.endswith("ply") else scenes.save_safetensors)(path, original)
+    path.write_bytes(change(path.read_bytes()))
+    try:
+        loaded = scenes.load_primitives(path)
+    except scenes.CaptureError as error:
+        assert name in str(error)
         return
     assert loaded.sh_degree in (0, 1, 2, 3)
 

@@ -1,0 +1,93 @@
+"""What every primitive's set of parameter tensors can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+REST = (0, 3, 8, 15)  # coefficients above degree 0, by SH degree
+
+
+class Parameters:
+    """Base of dataclasses whose fields are all tensors with one row per primitive.
+
+    Attributes:
+        names: the fields, in order.
+    """
+
+    names: ClassVar[tuple[str, ...]]
+    opacity_logits: Tensor
+    sh_rest: Tensor
+
+    def __init__(self, *tensors: Any, **named: Any) -> None:
+        """Given by the dataclass."""
+        raise NotImplementedError
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return self.opacity_logits.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return self.opacity_logits.device
+
+    @property
+    def sh_degree(self) -> int:
+        """The highest degree that the stored coefficients allow, 0..3."""
+        return REST.index(self.sh_rest.shape[1])
+
+    @property
+    def opacities(self) -> Tensor:
+        """Opacities in (0, 1), [N]."""
+        return self.opacity_logits.sigmoid()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The parameters by name, in the order of ``names``."""
+        return {name: getattr(self, name) for name in self.names}
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """A new set with ``function`` applied to each parameter tensor."""
+        return type(self)(**{name: function(tensor) for name, tensor in self.tensors().items()})
+
+    def to(self, target: torch.device | torch.dtype | str) -> Self:
+        """The same primitives on another device or in another float type."""
+        return self.map(lambda t: t.to(target))
+
+    def detach(self) -> Self:
+        """The same storage without gradients."""
+        return self.map(lambda t: t.detach())
+
+    def requires_grad_(self, on: bool = True) -> Self:
+        """Switches gradients of every parameter, in place."""
+        for tensor in self.tensors().values():
+            tensor.requires_grad_(on)
+        return self
+
+    def select(self, index: Tensor) -> Self:
+        """The primitives at ``index`` (integer positions or a boolean mask), copied."""
+        return self.map(lambda t: t[index])
+
+    @classmethod
+    def cat(cls, a: Self, b: Self) -> Self:
+        """Both sets one after the other."""
+        pairs = zip(a.tensors().items(), b.tensors().values(), strict=True)
+        return cls(**{name: torch.cat([x, y]) for (name, x), y in pairs})
+
+    def check(self, wanted: Mapping[str, tuple[int, ...]]) -> None:
+        """Compares the tensors with the shapes that they must have, and ``sh_rest`` with those of a degree.
+
+        Raises:
+            ValueError: one differs; the message names it.
+        """
+        for name, shape in wanted.items():
+            found = tuple(getattr(self, name).shape)
+            if found != shape:
+                raise ValueError(f"{name} must be {list(shape)}, got {list(found)}")
+        n, rest = self.opacity_logits.shape[0], tuple(self.sh_rest.shape)
+        if len(rest) != 3 or rest[0] != n or rest[1] not in REST or rest[2] != 3:
+            raise ValueError(f"sh_rest must be [{n}, {' | '.join(map(str, REST))}, 3], got {list(rest)}")
