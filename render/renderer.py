@@ -74,8 +74,9 @@ class Renderer:
         while True:
             epoch = (held.width, held.height, held.near, held.far, self._room)
             self._needed.clear()
+            g_held = None if g_rgb is None else self._g_rgb
             found = self._replay.run(
-                epoch, g_rgb is not None, lambda: self._draw(held, self._g_rgb, self._room, g_rgb is None)
+                epoch, g_rgb is not None, lambda g=g_held: self._draw(held, g, self._room)
             )
             needed = self._needed.wait()
             if all(n <= room for n, room in zip(needed, self._room, strict=True)):
@@ -107,27 +108,20 @@ class Renderer:
         return kept
 
     def _draw(
-        self,
-        camera: Camera,
-        g_rgb: Tensor | None,
-        room: tuple[int, int] | None,
-        forward_only: bool = False,
+        self, camera: Camera, g_rgb: Tensor | None, room: tuple[int, int] | None
     ) -> tuple[Frame, tuple[Tensor, ...]]:
         options = dict(self._options)
         if room is not None:
             options |= {"max_visible": room[0], "max_instances": room[1]}
         if self._needed is not None:
             options["on_totals"] = self._needed.send
-        if g_rgb is None or forward_only:
-            with torch.no_grad():
-                frame = rasterize(self.gaussians, camera, **options)
-            if self._needed is not None:
-                self._needed.join()
-            return frame, ()
-        leaves = self.gaussians.detach().requires_grad_()
-        frame = rasterize(leaves, camera, **options)
+        leaves = self.gaussians.detach().requires_grad_(g_rgb is not None)
+        with torch.set_grad_enabled(g_rgb is not None):
+            frame = rasterize(leaves, camera, **options)
         if self._needed is not None:
             self._needed.join()
+        if g_rgb is None:
+            return frame, ()
         gradients = torch.autograd.grad(frame.rgb, tuple(leaves.tensors().values()), g_rgb)
         for name, value in vars(frame).items():
             if isinstance(value, Tensor):

@@ -17,7 +17,7 @@ from luxel.render.ops.project_gaussians import (
     check_inputs,
     shared_arguments,
 )
-from luxel.render.ops.registry import define, register_implementation
+from luxel.render.ops.registry import define, register_implementation, require
 
 _TRIPLES = ", ".join(
     f"Tensor({letters[i]}!) {prefix}{name}"
@@ -165,25 +165,18 @@ def _check(
     means, c = parameters[0], cameras[0].shape[0]
     n, real = means.shape[0], means.dtype
     names = [f"{kind}[{i}]" for kind in ("exp_avgs", "exp_avg_sqs") for i in range(6)]
-    wanted = [
-        *((name, t, tuple(p.shape), real) for name, t, p in zip(names, moments, parameters * 2, strict=True)),
-        ("tile_counts", tile_counts, (c, n), torch.int32),
-        ("g_splats", g_splats, (c, n, SPLAT), real),
-        ("g_values", g_values, (c, n, channels_of(options[7], options[8])), real),
-        ("schedule", schedule, (len(PARAMETERS) + 2,), real),
-        ("statistics", statistics, (n, 4), real),
-        ("skip", skip, (1,), torch.int32),
-        ("penalty_factor", penalty_factor, (1,), real),
-        ("g_world_to_cam", g_world_to_cam, (c, 4, 4), real),
-    ]
-    for name, tensor, shape, dtype in wanted:
-        if tensor is None:
-            continue
-        if tensor.shape != shape or tensor.dtype != dtype or tensor.device != means.device:
-            raise ValueError(
-                f"project_gaussians_adam_: {name} must be {list(shape)} {dtype} on {means.device}, "
-                f"got {list(tensor.shape)} {tensor.dtype} on {tensor.device}"
-            )
+    pairs = zip(names, moments, parameters * 2, strict=True)
+    wanted = {name: (tensor, real, tuple(like.shape)) for name, tensor, like in pairs} | {
+        "tile_counts": (tile_counts, torch.int32, (c, n)),
+        "g_splats": (g_splats, real, (c, n, SPLAT)),
+        "g_values": (g_values, real, (c, n, channels_of(options[7], options[8]))),
+        "schedule": (schedule, real, (len(PARAMETERS) + 2,)),
+        "statistics": (statistics, real, (n, 4)),
+        "skip": (skip, torch.int32, (1,)),
+        "penalty_factor": (penalty_factor, real, (1,)),
+        "g_world_to_cam": (g_world_to_cam, real, (c, 4, 4)),
+    }
+    require("project_gaussians_adam_", means.device, wanted)
     changed = zip((*PARAMETERS, *names), (*parameters, *moments), strict=True)
     for name, tensor in (*changed, ("statistics", statistics), ("g_world_to_cam", g_world_to_cam)):
         if tensor is not None and not tensor.is_contiguous():

@@ -81,6 +81,6 @@ def require(
             continue
         if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != device:
             raise ValueError(
-                f"{stage}: {name} must be {dtype} {list(shape)} on {device}, "
-                f"got {tensor.dtype} {list(tensor.shape)} on {tensor.device}"
+                f"{stage}: {name} must be {list(shape)} {dtype} on {device}, "
+                f"got {list(tensor.shape)} {tensor.dtype} on {tensor.device}"
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,16 +39,6 @@ class Convexes(Parameters):
     sh_dc: Tensor
     sh_rest: Tensor
     mask_logits: Tensor
-
-    names: ClassVar[tuple[str, ...]] = (
-        "points",
-        "log_delta",
-        "log_sigma",
-        "opacity_logits",
-        "sh_dc",
-        "sh_rest",
-        "mask_logits",
-    )
 
     def __post_init__(self) -> None:
         shape = tuple(self.points.shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -34,15 +33,6 @@ class Gaussians(Parameters):
     opacity_logits: Tensor
     sh_dc: Tensor
     sh_rest: Tensor
-
-    names: ClassVar[tuple[str, ...]] = (
-        "means",
-        "quats",
-        "log_scales",
-        "opacity_logits",
-        "sh_dc",
-        "sh_rest",
-    )
 
     def __post_init__(self) -> None:
         n = self.means.shape[0]

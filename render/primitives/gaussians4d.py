@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,17 +41,6 @@ class Gaussians4d(Parameters):
     opacity_logits: Tensor
     sh_dc: Tensor
     sh_rest: Tensor
-
-    names: ClassVar[tuple[str, ...]] = (
-        "means",
-        "times",
-        "log_scales",
-        "log_scale_t",
-        "rotors",
-        "opacity_logits",
-        "sh_dc",
-        "sh_rest",
-    )
 
     def __post_init__(self) -> None:
         n = self.means.shape[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -22,9 +22,15 @@ class Parameters:
     opacity_logits: Tensor
     sh_rest: Tensor
 
-    def __init__(self, *tensors: Any, **named: Any) -> None:
-        """Given by the dataclass."""
-        raise NotImplementedError
+    def __init_subclass__(cls) -> None:
+        """Takes the names from the annotations of the class."""
+        super().__init_subclass__()
+        cls.names = tuple(cls.__annotations__)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *tensors: Any, **named: Any) -> None:
+            """Given by the dataclass."""
 
     @property
     def count(self) -> int:

@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_named(device: torch.device) -> None:
     means, rate = torch.zeros(2, 3, device=device), torch.ones(1, device=device)
     step = torch.zeros(1, dtype=torch.int32, device=device)
     rest = torch.zeros(2, 4, device=device), torch.zeros(2, 3, device=device), torch.zeros(3, device=device)
-    with pytest.raises(ValueError, match=r"opacity_logits must be torch.float32 \[2\].*\[3\]"):
+    with pytest.raises(ValueError, match=r"opacity_logits must be \[2\] torch.float32 .*\[3\]"):
         langevin_noise_(means, *rest, rate, step, strength=1.0, seed=0)
 
 

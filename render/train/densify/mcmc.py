@@ -118,10 +118,7 @@ class McmcStrategy:
         Returns:
             How many moved, int32 [1], on the device; the errors, which copies share.
         """
-        weights = None if errors is None else self._weights(optimiser.gaussians.opacities, errors)
-        params, first, second = (tuple(state.values()) for state in optimiser.rows())
-        options = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
-        source, copies, moved = relocate_(params, first, second, optimiser.count, **options)
+        source, copies, moved = self._relocate(optimiser, seed, step, errors)
         if errors is not None:
             errors = (errors / (copies + 1)).index_select(0, source)
         return moved, errors
@@ -132,12 +129,20 @@ class McmcStrategy:
         number = max(0, min(cap, int((1 + self.growth) * count)) - count)
         if number == 0:
             return 0
-        weights = None if errors is None else self._weights(optimiser.gaussians.opacities, errors)
-        optimiser.extend(number)
-        params, first, second = (tuple(state.values()) for state in optimiser.rows())
-        options = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
-        relocate_(params, first, second, count, added=number, **options)
+        self._relocate(optimiser, seed, step, errors, number)
         return number
+
+    def _relocate(
+        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None, added: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Calls the stage, for the transparent or for so many new rows."""
+        count = optimiser.count
+        weights = None if errors is None else self._weights(optimiser.gaussians.opacities, errors)
+        if added:
+            optimiser.extend(added)
+        params, first, second = (tuple(state.values()) for state in optimiser.rows())
+        draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
+        return relocate_(params, first, second, count, added=added, **draw)
 
     def _weights(self, opacities: Tensor, errors: Tensor) -> Tensor:
         """What sources are drawn in proportion to, in all as much as the opacities."""

@@ -14,10 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import DILATION, MAX_ALPHA
+from luxel.render.rasterize import rasterize
 from luxel.render.train.dataset import Target
 
 AT_ONCE = 1 << 20  # Gaussians times views of a pass: about 300 bytes each with their tile instances
@@ -86,27 +84,18 @@ def _sums(
     deterministic: bool,
 ) -> Tensor:
     """The scores of a batch of views, summed, [N, 3]."""
-    camera = target.camera
-    size = {"width": camera.width, "height": camera.height}
-    splats, values, tile_counts, totals = project_gaussians(
-        tuple(gaussians.tensors().values()),  # pyright: ignore[reportArgumentType]
-        camera.world_to_cam,
-        camera.intrinsics,
-        **size,
-        **how,
-        near=camera.near,
-        far=camera.far,
-        dilation=DILATION,
-    )
-    room = dict(zip(("visible_capacity", "capacity"), totals.tolist(), strict=True))
-    instances, ranges, _, plan = bin_splats(splats, tile_counts, totals, **size, **room)
-    behind = background.to(values).expand(values.shape[0], 3).contiguous()
-    options = (*size.values(), MAX_ALPHA, False, deterministic, False, False, True)
-    scene = (splats, values, behind, instances, ranges, plan, *options)
-    image, transmittance, last, _, _, states = torch.ops.luxel.blend_gaussians(*scene)
-    weights = maps(image, target)
-    kept = image, transmittance, last, states
-    return torch.ops.luxel.blend_gaussians_bwd(*scene, *kept, weights, None, False)[1].sum(0)
+    ones = torch.ones(gaussians.count, 3, device=gaussians.device, requires_grad=True)
+    with torch.enable_grad():
+        frame = rasterize(
+            gaussians.detach(),
+            target.camera,
+            background=background,
+            features=ones,
+            deterministic=deterministic,
+            **how,
+        )
+        assert frame.features is not None
+        return torch.autograd.grad(frame.features, ones, maps(frame.rgb.detach(), target))[0]
 
 
 def _batches(targets: Iterable[Target], most: int) -> Iterator[Target]:
