@@ -61,11 +61,10 @@ template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   const auto kernel = args.absolute ? blend_bwd_kernel<Policy, D, true, R> : blend_bwd_kernel<Policy, D, false, R>;
   if (launch("blend_bwd", kernel, pieces, Shape<R>::kThreads, 0, stream, args) < 0) return -1;
   if (ordered) {
-    number_kernel<<<static_cast<unsigned>((args.capacity + 255) / 256), 256, 0, stream>>>(o.positions, args.capacity);
+    if (launch("number", number_kernel, blocks_for(args.capacity, 256), 256, 0, stream, o.positions, args.capacity) < 0) return -1;
     LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(o.sorting, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
                                                o.positions_sorted, args.capacity, 0, index_bits(args), stream));
-    sum_rows_kernel<D><<<static_cast<unsigned>((args.capacity + 7) / 8), 256, 0, stream>>>(args, o);
-    LUXEL_LAUNCHED("blend_bwd");
+    if (launch("sum_rows", sum_rows_kernel<D>, blocks_for(args.capacity, 8), 256, 0, stream, args, o) < 0) return -1;
   }
   // One warp where the order must be fixed.
   if (args.g_background == nullptr) return 0;

@@ -12,9 +12,4 @@ int fail(const char* format, ...) __attribute__((format(printf, 1, 2)));  // rem
     const cudaError_t status_ = (call);                                                       \
     if (status_ != cudaSuccess) return luxel::fail("%s: %s", #call, cudaGetErrorString(status_)); \
   } while (0)
-#define LUXEL_LAUNCHED(stage)                                                                 \
-  do {                                                                                        \
-    const cudaError_t status_ = cudaGetLastError();                                           \
-    if (status_ != cudaSuccess) return luxel::fail("launch of %s: %s", stage, cudaGetErrorString(status_)); \
-  } while (0)
 #endif

@@ -5,12 +5,12 @@
 
 namespace luxel {
 
-// Of the present device.
-inline int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, attribute, device);
-  return value;
+// How many blocks the device holds at a time, given how many a multiprocessor does.
+inline int resident_blocks(int per_multiprocessor, int device, int* out) {
+  int multiprocessors = 0;
+  LUXEL_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  *out = multiprocessors * per_multiprocessor;
+  return 0;
 }
 
 // As many blocks as `items` need.

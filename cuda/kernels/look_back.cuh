@@ -3,6 +3,8 @@
 // a tile are under way whenever it is.
 #pragma once
 
+#include "warp_sum.cuh"
+
 #include <cstdint>
 
 namespace luxel {
@@ -38,9 +40,8 @@ __device__ __forceinline__ uint64_t sum_before(uint64_t* words, int tile, uint64
     } while (__any_sync(~0u, word == 0));
     const unsigned whole = __ballot_sync(~0u, (word & kWhole) != 0);
     const int last = whole != 0 ? __ffs(whole) - 1 : 31;
-    uint64_t part = lane <= last ? word & kSum : 0;
-    for (int offset = 16; offset > 0; offset >>= 1) part += __shfl_xor_sync(~0u, part, offset);
-    sum += part;
+    const uint64_t part = lane <= last ? word & kSum : 0;
+    sum += warp_sum(part);
     if (whole != 0) break;
   }
   if (lane == 0) tell(words + tile, kWhole | (sum + mine));

@@ -263,13 +263,6 @@ struct Grid {
 
 int64_t most_blocks(const luxel_photometric_loss_args& args) { return Grid(args, 1 << 30).count(); }
 
-int resident_blocks(int per_multiprocessor, int device, int* out) {
-  int multiprocessors = 0;
-  LUXEL_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  *out = multiprocessors * per_multiprocessor;
-  return 0;
-}
-
 int check(const luxel_photometric_loss_args& args, const char* stage) {
   if (args.dtype) return fail("%s: the GPU has float32 only", stage);
   if (int64_t(3) * args.width * args.height > 0x7fffffff)

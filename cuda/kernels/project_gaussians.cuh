@@ -4,6 +4,7 @@
 #pragma once
 
 #include "project_gaussians.h"
+#include "warp_sum.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -42,11 +43,6 @@ __device__ __forceinline__ void staged() {
   __pipeline_commit();
   __pipeline_wait_prior(0);
   __syncwarp();
-}
-
-template <typename X> __device__ __forceinline__ X warp_sum(X x) {
-  for (int offset = 16; offset > 0; offset >>= 1) x += __shfl_xor_sync(~0u, x, offset);
-  return x;
 }
 
 }  // namespace luxel

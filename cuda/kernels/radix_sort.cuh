@@ -17,14 +17,13 @@ constexpr int kSortWarps = kSortThreads / 32;
 constexpr int kCopies = 4;  // of a histogram, so that not all blocks add at one address
 constexpr int kAhead = 4;  // tiles whose words are read at a time when looking back
 
-// One pass over up to `room` pairs, of which *count are there.
+// One pass over *count pairs.
 template <typename Key> struct RadixPass {
   const Key* keys;
   const int32_t* values;
   Key* keys_out;  // null: not wanted
   int32_t* values_out;
   const int64_t* count;
-  int64_t room;
   int shift, bits;            // the digit
   const uint32_t* histogram;  // of all pairs [kCopies, digits]; the sum of the copies counts
   uint32_t* words;            // [tiles, digits], zeros at the start
@@ -83,7 +82,7 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
   };
   __shared__ Shared shared;
   __shared__ uint32_t starts[kDigits];  // where a digit's pairs of this tile go, less their places in the tile
-  const int64_t count = smaller(*pass.count, pass.room);
+  const int64_t count = *pass.count;
   if (static_cast<int64_t>(blockIdx.x) * kTile >= count) return;  // there are as many tickets as tiles
   const int tile = next_tile(pass.tickets), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int64_t base = static_cast<int64_t>(tile) * kTile;

@@ -36,12 +36,12 @@ __device__ __forceinline__ int pieces_of(int length) { return (length + LUXEL_PI
 
 template <typename Key>
 __global__ void __launch_bounds__(kRangeTiles + 1)
-    ranges_kernel(const Key* keys, const int64_t* totals, int64_t capacity, int tiles, int32_t* ranges, PlanCounters* counters) {
+    ranges_kernel(const Key* keys, const int64_t* instances, int tiles, int32_t* ranges, PlanCounters* counters) {
   __shared__ int starts[kRangeTiles + 1], classes[kLengthClasses], pieces;
   const int tile = static_cast<int>(blockIdx.x) * kRangeTiles + threadIdx.x;
   if (threadIdx.x < kLengthClasses) classes[threadIdx.x] = 0;
   if (threadIdx.x == 0) pieces = 0;
-  int low = 0, high = static_cast<int>(smaller(totals[1], capacity));
+  int low = 0, high = static_cast<int>(*instances);
   while (low < high) {  // first instance whose tile is not before this one
     const int middle = low + (high - low) / 2;
     if (static_cast<int64_t>(keys[middle]) < tile)
