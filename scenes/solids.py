@@ -7,6 +7,7 @@ reaches.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -216,7 +217,7 @@ class Torus:
         return np.stack([point[0] * shrink, point[1] * shrink, point[2]])
 
 
-class Convex:
+class Convex(ABC):
     """What convex shapes with a known signed distance share: Newton's method along the ray.
 
     Along a ray the distance is a convex function. From outside a step of Newton therefore never passes the surface,
@@ -224,16 +225,17 @@ class Convex:
     """
 
     @property
+    @abstractmethod
     def bound(self) -> float:
-        raise NotImplementedError
+        """As of every `Shape`."""
 
+    @abstractmethod
     def distance(self, point: np.ndarray) -> np.ndarray:
         """Signed distance of points [3, R] to the surface, negative inside; [R]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def normal(self, point: np.ndarray) -> np.ndarray:
         """The gradient of the distance at points outside or on the surface [3, R], of any length; [3, R]."""
-        raise NotImplementedError
 
     def hit(self, origin: np.ndarray, direction: np.ndarray, near: float) -> np.ndarray:
         left, o, d, begin, end = _within(self.bound, origin, direction, near)

@@ -14,7 +14,12 @@ namespace {
 // Tunables.
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kGatherBlocks = 8;  // of a multiprocessor
+constexpr int kGatherBlocks = 8;  // of a multiprocessor, where it has room for as many threads
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+constexpr int kGatherBound = kGatherBlocks;
+#else
+constexpr int kGatherBound = 4;
+#endif
 constexpr int kFewRows = 4, kManyRows = 8;  // of a thread that gathers
 constexpr int64_t kFewGaussians = 1 << 20;
 constexpr int kScanItems = 8;
@@ -50,7 +55,7 @@ struct Ready {
 
 // Keys and indices of the splats that are seen, in the order of their indices: those of equal depth keep it.
 template <int kRows>
-__global__ void __launch_bounds__(kThreads, kGatherBlocks)
+__global__ void __launch_bounds__(kThreads, kGatherBound)
     gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, uint32_t* keys,
                        int32_t* indices) {
   constexpr int kTile = kThreads * kRows, kDigits = 1 << kDepthDigit;
