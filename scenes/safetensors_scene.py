@@ -7,20 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
+from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.ply import EXPORT_AGAIN, read_bytes, write_atomically
 
-Scene = Gaussians | Gaussians4d | Convexes
-KINDS: dict[str, type[Scene]] = {"Gaussians": Gaussians, "4D Gaussians": Gaussians4d, "convexes": Convexes}
 
-
-def kind_of(scene: Scene) -> str:
-    """What people call this primitive."""
-    return next(name for name, kind in KINDS.items() if isinstance(scene, kind))
-
-
-def save_safetensors(path: str | Path, scene: Scene) -> None:
+def save_safetensors(path: str | Path, scene: Parameters) -> None:
     """Writes the parameters through a temporary file; the metadata say which primitive they are of.
 
     Raises:
@@ -29,10 +21,10 @@ def save_safetensors(path: str | Path, scene: Scene) -> None:
     from safetensors.numpy import save
 
     arrays = {n: np.ascontiguousarray(t.detach().cpu().numpy()) for n, t in scene.tensors().items()}
-    write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": kind_of(scene)})])
+    write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": scene.noun})])
 
 
-def load_safetensors(path: str | Path) -> Scene:
+def load_safetensors(path: str | Path) -> Parameters:
     """The primitives of a file whose tensors have exactly the names and shapes of one kind.
 
     Raises:
@@ -47,9 +39,9 @@ def load_safetensors(path: str | Path) -> Scene:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise CaptureError(f"{path}: this is no safetensors file ({error}).", EXPORT_AGAIN) from None
-    kind = next((kind for kind in KINDS.values() if set(kind.names) == set(tensors)), None)
+    kind = next((kind for kind in PRIMITIVES.values() if set(kind.names) == set(tensors)), None)
     if kind is None:
-        wanted = "; ".join(f"{name} have {', '.join(kind.names)}" for name, kind in KINDS.items())
+        wanted = "; ".join(f"{kind.noun} have {', '.join(kind.names)}" for kind in PRIMITIVES.values())
         raise CaptureError(
             f"{path}: the tensors {', '.join(sorted(tensors)) or '(none)'} are of no primitive ({wanted}).",
             EXPORT_AGAIN,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Gaussians, Parameters
 from luxel.scenes.convex_ply import load_convexes
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.ply import HEADER_LIMIT, load_gaussians, read_header
-from luxel.scenes.safetensors_scene import Scene, kind_of, load_safetensors
+from luxel.scenes.safetensors_scene import load_safetensors
 from luxel.scenes.splat import load_splat
 
 
@@ -22,13 +22,13 @@ def load_scene(path: str | Path) -> Gaussians:
     scene = load_primitives(path)
     if not isinstance(scene, Gaussians):
         raise CaptureError(
-            f"{path}: this scene is of {kind_of(scene)}, and only Gaussians can be used here.",
+            f"{path}: this scene is of {scene.noun}, and only Gaussians can be used here.",
             "Give a scene of Gaussians.",
         )
     return scene
 
 
-def load_primitives(path: str | Path) -> Scene:
+def load_primitives(path: str | Path) -> Parameters:
     """Gaussians, 4D Gaussians or convexes, whichever a scene file holds, or the scene.ply in a folder.
 
     Raises:
@@ -47,7 +47,7 @@ def load_primitives(path: str | Path) -> Scene:
     return loader(path)
 
 
-def load_ply(path: Path) -> Scene:
+def load_ply(path: Path) -> Parameters:
     """Convexes where the file has their properties, else Gaussians."""
     try:
         with path.open("rb") as file:
@@ -57,7 +57,7 @@ def load_ply(path: Path) -> Scene:
     return load_convexes(path) if {"log_delta", "log_sigma"} & names else load_gaussians(path)
 
 
-LOADERS: dict[str, Callable[[Path], Scene]] = {
+LOADERS: dict[str, Callable[[Path], Parameters]] = {
     ".ply": load_ply,
     ".splat": load_splat,
     ".safetensors": load_safetensors,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, pi, sqrt
 
 import numpy as np
@@ -39,6 +39,8 @@ class Convexes(Parameters):
     sh_dc: Tensor
     sh_rest: Tensor
     mask_logits: Tensor
+
+    primitive, noun = "convexes", "convexes"
 
     def __post_init__(self) -> None:
         shape = tuple(self.points.shape)
@@ -80,6 +82,21 @@ class Convexes(Parameters):
     def centroids(self) -> Tensor:
         """Means of the points, world coordinates, [N, 3]."""
         return self.points.mean(1)
+
+    @property
+    def centres(self) -> Tensor:
+        """The centroids."""
+        return self.centroids
+
+    def scaled(self, factor: float) -> Convexes:
+        """With the points ``factor`` times as far from their centroid, and edges as soft as they were for that size."""
+        middle = self.centroids[:, None]
+        points = middle + factor * (self.points - middle)
+        return replace(
+            self,
+            points=points,
+            log_delta=self.log_delta - 2 * log(factor),  # L_j is a length squared
+        )
 
     @property
     def world_scale(self) -> Tensor:

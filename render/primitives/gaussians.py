@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
 import torch
@@ -34,6 +35,8 @@ class Gaussians(Parameters):
     sh_dc: Tensor
     sh_rest: Tensor
 
+    primitive, noun = "gaussians", "Gaussians"
+
     def __post_init__(self) -> None:
         n = self.means.shape[0]
         self.check(
@@ -50,6 +53,15 @@ class Gaussians(Parameters):
     def scales(self) -> Tensor:
         """Standard deviations, [N, 3], capture units."""
         return self.log_scales.exp()
+
+    @property
+    def centres(self) -> Tensor:
+        """The means."""
+        return self.means
+
+    def scaled(self, factor: float) -> Gaussians:
+        """With ``factor`` times the standard deviations."""
+        return replace(self, log_scales=self.log_scales + log(factor))
 
     @staticmethod
     def from_points(

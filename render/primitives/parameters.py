@@ -16,9 +16,15 @@ class Parameters:
 
     Attributes:
         names: the fields, in order.
+        primitive: its name on the command line and in files of runs.
+        noun: what people call many of them.
+        moves: whether a picture of them depends on the time.
     """
 
     names: ClassVar[tuple[str, ...]]
+    primitive: ClassVar[str]
+    noun: ClassVar[str]
+    moves: ClassVar[bool] = False
     opacity_logits: Tensor
     sh_rest: Tensor
 
@@ -51,6 +57,15 @@ class Parameters:
     def opacities(self) -> Tensor:
         """Opacities in (0, 1), [N]."""
         return self.opacity_logits.sigmoid()
+
+    @property
+    def centres(self) -> Tensor:
+        """Where each is, world coordinates, [N, 3]; of what moves, at its own time."""
+        raise NotImplementedError
+
+    def scaled(self, factor: float) -> Self:
+        """The same primitives where they are, ``factor`` times as large."""
+        raise NotImplementedError
 
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name, in the order of ``names``."""
