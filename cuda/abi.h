@@ -211,16 +211,20 @@ LUXEL_API int luxel_photometric_loss_bwd(const luxel_photometric_loss_args* args
 
 /* adam: one step of Adam (Kingma & Ba 2015, algorithm 1) on all parameter groups, in place.
  *
- * With a visible mask, primitives whose byte is 0 are left as they are, moments included. */
+ * With a visible mask, primitives whose byte is 0 are left as they are, moments included. With a schedule the learning
+ * rates and the number of the step come from the device, so that a captured call can be replayed. */
 typedef struct luxel_adam_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const int64_t* table;       /* in  HOST [groups,6]: addresses of param, grad, exp_avg, exp_avg_sq (real [numel]),
-                                 then numel, then elements per primitive */
-  const double* lrs;          /* in  HOST [groups] learning rates */
+  const int64_t* table;       /* in  HOST [groups,7]: addresses of param, grad, exp_avg, exp_avg_sq (real [numel]),
+                                 then numel, then elements per primitive, then the place of its rate in the schedule */
+  const double* lrs;          /* in  HOST [groups] learning rates; not read with a schedule */
   const uint8_t* visible;     /* in  [N] optional, N = numel / elements per primitive, the same in all groups */
-  int64_t step;               /* 1 at the first call */
+  const void* schedule;       /* in  real [rates+2] optional: learning rates, then 1 - beta1^step and 1 - beta2^step */
+  const int32_t* skip;        /* in  [1] optional: nothing is moved where it is not 0 */
+  int32_t rates;              /* of the schedule */
+  int64_t step;               /* 1 at the first call; not read with a schedule */
   int32_t groups;
   double beta1;
   double beta2;
@@ -231,9 +235,9 @@ LUXEL_API int luxel_adam(const luxel_adam_args* args);
 /* gather_view: what the present training step needs, by a cursor that lives where the kernels run, so that a captured
  * step can be replayed for one view after another.
  *
- * table [1+table_rows,16] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
- * is the present one: photograph (int32), view (int32), eight floats that the optimiser reads, the background (3
- * floats), the number of the step (int32), two more. rgb = background + alpha (photograph - background), bytes divided by 255. */
+ * table [1+table_rows,24] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
+ * is the present one: photograph (int32), view (int32), ten floats that the optimiser reads, the background (3
+ * floats), the number of the step (int32), the time of the view (float), seven more. rgb = background + alpha (photograph - background), bytes divided by 255. */
 typedef struct luxel_gather_view_args {
   int32_t dtype;
   int32_t device;
@@ -243,7 +247,7 @@ typedef struct luxel_gather_view_args {
   const uint8_t* weights;     /* in  [P,H,W] optional */
   const float* poses;         /* in  [V,4,4] world_to_cam */
   const float* intrinsics;    /* in  [V,4] fx fy cx cy */
-  const int32_t* table;       /* in  [1+table_rows,16] */
+  const int32_t* table;       /* in  [1+table_rows,24] */
   int32_t table_rows;
   int32_t width;
   int32_t height;
@@ -252,7 +256,7 @@ typedef struct luxel_gather_view_args {
   float* weight;              /* out [H,W], with weights */
   float* world_to_cam;        /* out [4,4] */
   float* camera;              /* out [4] */
-  int32_t* row;               /* out [16] */
+  int32_t* row;               /* out [24] */
 } luxel_gather_view_args;
 LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);
 

@@ -129,7 +129,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         tile_counts=tile_counts,
         g_splats=g_splats,
         g_values=g_values,
-        schedule=row[ADAM],
+        schedule=row[ADAM][:8],
         betas=BETAS,
         eps=EPS,
         visible_only=config.sparse_adam,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from luxel.render.ops.adam import adam_schedule
 from luxel.render.ops.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, VIEW
-from luxel.render.ops.project_gaussians_adam import adam_schedule
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
@@ -124,7 +124,8 @@ class StepTable:
             row = rows[1 + k]
             rates = timeline.rates(timeline.progress(number))
             row.view(np.int32)[[PHOTO, VIEW, STEP]] = *place(number), number
-            row[ADAM] = adam_schedule(list(rates.values()), number + 1, BETAS)
+            schedule = adam_schedule(list(rates.values()), number + 1, BETAS)
+            row[ADAM][: len(schedule)] = schedule
             row[BACKGROUND] = timeline.shade(number)
         sent = torch.from_numpy(rows.view(np.int32))
         if self.tensor.is_cuda:
