@@ -65,7 +65,7 @@ def fused_adam_(
         ValueError: shapes, types or devices do not fit, or step < 1.
     """
     if not params:  # no tensor, no backend to dispatch to
-        _check(params, grads, exp_avgs, exp_avg_sqs, lrs, step, visible)
+        _check((params, grads, exp_avgs, exp_avg_sqs), lrs, step, visible)
         return
     with torch.no_grad():
         torch.ops.luxel.adam_(
@@ -119,15 +119,11 @@ def scheduled_adam_(
         )
 
 
-def _check(
-    params: Sequence[Tensor],
-    grads: Sequence[Tensor],
-    exp_avgs: Sequence[Tensor],
-    exp_avg_sqs: Sequence[Tensor],
-    rates: Sequence[float],
-    step: int,
-    visible: Tensor | None,
-) -> None:
+Groups = tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]
+
+
+def _check(groups: Groups, rates: Sequence[float], step: int, visible: Tensor | None) -> None:
+    params, grads, exp_avgs, exp_avg_sqs = groups
     counts = [len(params), len(grads), len(exp_avgs), len(exp_avg_sqs), len(rates)]
     if len(set(counts)) > 1:
         raise ValueError(f"adam: params, grads, exp_avgs, exp_avg_sqs and rates differ in length: {counts}")
@@ -164,7 +160,7 @@ def _check(
 
 
 def _run(
-    groups: tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]],
+    groups: Groups,
     lrs: Sequence[float],
     beta1: float,
     beta2: float,
@@ -202,27 +198,24 @@ def _run(
 
 
 def _update(*args: Any) -> None:
-    *groups, lrs, step, beta1, beta2, eps, visible = args
-    _check(*groups, lrs, step, visible)
-    _run(tuple(groups), lrs, beta1, beta2, eps, visible, step=step)  # pyright: ignore[reportArgumentType]
+    groups, (lrs, step, beta1, beta2, eps, visible) = args[:4], args[4:]
+    _check(groups, lrs, step, visible)
+    _run(groups, lrs, beta1, beta2, eps, visible, step=step)
 
 
 def _update_fake(*args: Any) -> None:
-    *groups, lrs, step, _, _, _, visible = args
-    _check(*groups, lrs, step, visible)
+    _check(args[:4], args[4], args[5], args[9])
 
 
 def _check_schedule(*args: Any) -> None:
-    *groups, places, schedule, _, _, _, visible, skip = args
-    _check(*groups, places, 1, visible)
-    require(
-        "scheduled_adam_",
-        groups[0][0].device,
-        {
-            "schedule": (schedule, groups[0][0].dtype, (schedule.numel(),)),
-            "skip": (skip, torch.int32, (1,)),
-        },
-    )
+    groups, (places, schedule, _, _, _, visible, skip) = args[:4], args[4:]
+    _check(groups, places, 1, visible)
+    first = groups[0][0]
+    wanted = {
+        "schedule": (schedule, first.dtype, (schedule.numel(),)),
+        "skip": (skip, torch.int32, (1,)),
+    }
+    require("scheduled_adam_", first.device, wanted)
     if places and not (min(places) >= 0 and max(places) < schedule.numel() - 2):
         raise ValueError(
             f"scheduled_adam_: a schedule of {schedule.numel()} numbers has no rates {list(places)}"
@@ -231,9 +224,9 @@ def _check_schedule(*args: Any) -> None:
 
 def _scheduled(*args: Any) -> None:
     _check_schedule(*args)
-    *groups, places, schedule, beta1, beta2, eps, visible, skip = args
+    groups, (places, schedule, beta1, beta2, eps, visible, skip) = args[:4], args[4:]
     more = {"schedule": schedule.contiguous(), "skip": skip, "rates": schedule.numel() - 2}
-    _run(tuple(groups), places, beta1, beta2, eps, visible, **more)  # pyright: ignore[reportArgumentType]
+    _run(groups, places, beta1, beta2, eps, visible, **more)
 
 
 register_implementation("adam_", _update, _update_fake)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 SH_C0 = 0.28209479177387814  # Y_0^0
 
@@ -58,6 +59,13 @@ class Gaussians(Parameters):
     def centres(self) -> Tensor:
         """The means."""
         return self.means
+
+    def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
+        """See `luxel.render.ops.project_gaussians.project_gaussians`."""
+        options = view._asdict()
+        del options["times"]
+        tensors = tuple(self.tensors().values())
+        return Projected(*project_gaussians(tensors, statistics=statistics, **options))  # pyright: ignore[reportArgumentType]
 
     def scaled(self, factor: float) -> Gaussians:
         """With ``factor`` times the standard deviations."""
