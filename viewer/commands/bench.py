@@ -15,12 +15,13 @@ import tyro
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.presets import PresetName, preset
+from luxel.render.train.presets import preset
 from luxel.viewer.bench import raster, raster_report, report, scenes, train, train_report
 from luxel.viewer.bench.compare import compare, load_report
 from luxel.viewer.bench.competitors import PASSES
 from luxel.viewer.bench.contenders import Contender, configured, contender
 from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.train import PresetName
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin
 
@@ -121,6 +122,7 @@ class TrainBench:
         luxel bench train capture/
         luxel bench train photos/ chair/ --steps 7000 --against gsplat
         luxel bench train capture/ --set strategy.kind=mcmc init.sh_degree=2 --steps 3000
+        luxel bench train capture/ --against luxel:primitive=convexes,preset=light,max_gaussians=100000
         luxel bench train capture/ --preset fast --against gsplat \\
             --against gsplat:preset=default,strategy.kind=adaptive,steps=7000
     """
@@ -129,6 +131,8 @@ class TrainBench:
     """What to train on: one or more captures."""
     steps: int | None = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
+    primitive: Literal["gaussians", "gaussians4d", "convexes"] = "gaussians"
+    """What the scene is made of."""
     preset: PresetName | None = None
     """Named configuration to start from, as of `luxel train`."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
@@ -143,7 +147,7 @@ class TrainBench:
     ] = ()
     """Train with this too; may be given several times. A backend alone, such as gsplat, has exactly the settings of the
     first run. Settings after a colon, gsplat:steps=7000,rates.means=1e-4, change them as --set does; with preset=NAME
-    among them they start from that preset, where of --preset, --steps and --set only a background counts."""
+    or primitive=NAME among them they start from that preset, where of --preset, --steps and --set only a background counts."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
@@ -206,7 +210,7 @@ class TrainBench:
         """
         if self.evaluations < 1:
             raise LuxelError("--evaluations must be at least 1.", "Give a larger number.")
-        config = preset(self.preset) if self.preset else TrainConfig()
+        config = preset(self.preset or "default", self.primitive)
         if self.steps is not None or not self.preset:
             config.steps = self.steps or (7000 if device.type == "cuda" else 500)
         values = config.to_dict() | {"lpips": self.lpips, "save_renders": 0}
