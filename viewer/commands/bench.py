@@ -147,7 +147,8 @@ class TrainBench:
     ] = ()
     """Train with this too; may be given several times. A backend alone, such as gsplat, has exactly the settings of the
     first run. Settings after a colon, gsplat:steps=7000,rates.means=1e-4, change them as --set does; with preset=NAME
-    or primitive=NAME among them they start from that preset, where of --preset, --steps and --set only a background counts."""
+    or primitive=NAME among them they start from that one's, where of --preset, --steps and --set only a background
+    counts."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
