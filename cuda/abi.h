@@ -105,6 +105,62 @@ typedef struct luxel_project_gaussians_args {
 LUXEL_API int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args);
 LUXEL_API int luxel_project_gaussians_bwd(const luxel_project_gaussians_args* args);
 
+/* project_gaussians4d: 4D Gaussians with rotors to screen splats, per camera and its time (Duan et al. 2024): the
+ * conditional of each Gaussian given the time is projected as project_gaussians does.
+ *
+ * splats, values, tile_counts and totals are those of project_gaussians, depths and colours being of the sliced mean.
+ * Left out is what lies farther from its time than an exponent of 16. Normals, the shortest axis of the sliced
+ * covariance, have no gradient. */
+typedef struct luxel_project_gaussians4d_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* means;          /* in  real [N,3] */
+  const void* times;          /* in  real [N] */
+  const void* log_scales;     /* in  real [N,3] */
+  const void* log_scale_t;    /* in  real [N] */
+  const void* rotors;         /* in  real [N,8] scalar, bivectors xy xz yz xt yt zt, pseudoscalar; of any length */
+  const void* opacity_logits; /* in  real [N] */
+  const void* sh_dc;          /* in  real [N,3] */
+  const void* sh_rest;        /* in  real [N,sh_stride,3], null where sh_stride is 0 */
+  const void* world_to_cam;   /* in  real [C,4,4] row major */
+  const void* intrinsics;     /* in  real [C,4] fx fy cx cy */
+  const void* moments;        /* in  real [C] the time of each camera */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
+  int32_t sh_degree;          /* degree to evaluate, 0..3 */
+  int32_t width;
+  int32_t height;
+  int32_t antialiased;        /* 1: Mip-Splatting's opacity compensation */
+  int32_t with_depth;
+  int32_t with_normals;
+  float near_plane;
+  float far_plane;
+  float dilation;             /* px^2 added to the diagonal of the 2D covariance */
+  void* splats;               /* fwd out  real [C,N,8]; on the GPU 16-byte aligned, as g_splats and statistics */
+  void* values;               /* fwd out  real [C,N,D] */
+  int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
+  int64_t* totals;            /* fwd out  [2] visible splats, tile instances; zeroed by the caller */
+  const void* g_splats;       /* bwd in   real [C,N,8] */
+  const void* g_values;       /* bwd in   real [C,N,D] */
+  void* g_means;              /* bwd out  real [N,3], every row written, as the next seven */
+  void* g_times;              /* bwd out  real [N] */
+  void* g_log_scales;         /* bwd out  real [N,3] */
+  void* g_log_scale_t;        /* bwd out  real [N] */
+  void* g_rotors;             /* bwd out  real [N,8] */
+  void* g_opacity_logits;     /* bwd out  real [N] */
+  void* g_sh_dc;              /* bwd out  real [N,3] */
+  void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
+  void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
+  void* g_moments;            /* bwd out  real [C], optional; added to, zeroed by the caller */
+  void* statistics;           /* bwd inout real [N,4] optional: sums over views of mean2d gradient norms and of
+                                 |d loss of the view / d times|, times seen, largest radius / max(W,H) */
+  const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are */
+} luxel_project_gaussians4d_args;
+LUXEL_API int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_args* args);
+LUXEL_API int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args* args);
+
 /* bin_splats: lists, per tile, the splats that touch it, nearest first.
  *
  * instances [capacity]: indices c*N+n. ranges [C*T,2]: first and one past the last instance of each tile.
@@ -359,6 +415,7 @@ LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
 
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
+  X(luxel_project_gaussians4d_args) \
   X(luxel_bin_splats_args)         \
   X(luxel_blend_args)              \
   X(luxel_photometric_loss_args)   \

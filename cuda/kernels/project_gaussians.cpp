@@ -1,8 +1,7 @@
 // CPU twin of project_gaussians.cu and project_gaussians_bwd.cu.
-#include "project_gaussians.h"
+#include "project_forward.h"
 
 #include "../math/adam.h"
-#include "error.h"
 
 #include <cstring>
 #include <omp.h>
@@ -10,31 +9,6 @@
 
 namespace luxel {
 namespace {
-
-template <typename T>
-int project_one(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int camera, int64_t n) {
-  Projected<T> projected = {};
-  const GaussianRow<T> row = row_of<T>(args, n);
-  if (!project_geometry(args, cam, row, projected)) return 0;
-  const int tiles = count_tiles(args, projected.splat);
-  return tiles > 0 && store_splat(args, cam, camera, n, row, projected) ? tiles : 0;
-}
-
-template <typename T> void forward(const luxel_project_gaussians_args& args) {
-  int64_t seen = 0, instances = 0;
-  for (int camera = 0; camera < args.cameras; ++camera) {
-    const Pinhole<T> cam = load_camera<T>(args, camera);
-    int32_t* counts = args.tile_counts + static_cast<int64_t>(camera) * args.count;
-#pragma omp parallel for schedule(dynamic, 512)
-    for (int32_t n = 0; n < args.count; ++n) counts[n] = project_one(args, cam, camera, n);
-    for (int32_t n = 0; n < args.count; ++n) {
-      seen += counts[n] > 0;
-      instances += counts[n];
-    }
-  }
-  args.totals[0] = seen;
-  args.totals[1] = instances;
-}
 
 // What becomes of a finished gradient: written, or spent on a step of Adam.
 template <typename T> struct Sink {
@@ -73,14 +47,10 @@ template <typename T> struct Sink {
 constexpr int kBlock = 1024;
 
 template <typename T> void backward(const luxel_project_gaussians_args& args) {
-  struct Pose {
-    Mat3<T> rotation;
-    Vec3<T> translation;
-  };
   const bool skipped = args.skip && *args.skip != 0;
   if (skipped && args.adam_schedule) return;
   const int blocks = (args.count + kBlock - 1) / kBlock;
-  std::vector<Pose> poses(static_cast<size_t>(blocks) * args.cameras);
+  std::vector<PoseGradient<T>> poses(static_cast<size_t>(blocks) * args.cameras);
   std::vector<Pinhole<T>> cameras;
   for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
   const Sink<T> sink(args);
@@ -97,13 +67,12 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
         if (args.tile_counts[index] == 0) continue;
         seen = true;
-        Pose& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
-        g.camera_rotation = pose.rotation;
-        g.camera_translation = pose.translation;
+        PoseGradient<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
+        g.pose = pose;
         const T* g_splat = in<T>(args.g_splats) + LUXEL_SPLAT * index;
         const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
         project_one_vjp<true>(args, cameras[camera], row_of<T>(args, n), g_splat, g_value, g, g_dc, g_rest, statistics);
-        pose = {g.camera_rotation, g.camera_translation};
+        pose = g.pose;
       }
       penalties_vjp(args, row_of<T>(args, n), g);
       flatten(g, g_dc, gradient);
@@ -112,15 +81,10 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
   }
   if (!args.g_world_to_cam) return;
   for (size_t i = 0; i < poses.size(); ++i) {
+    T pose[12];
+    flatten(poses[i], pose);
     T* g_camera = out<T>(args.g_world_to_cam) + 16 * (i % args.cameras);
-    const Vec3<T> rows[3] = {poses[i].rotation.r0, poses[i].rotation.r1, poses[i].rotation.r2};
-    const T translation[3] = {poses[i].translation.x, poses[i].translation.y, poses[i].translation.z};
-    for (int row = 0; row < 3; ++row) {
-      g_camera[4 * row] += rows[row].x;
-      g_camera[4 * row + 1] += rows[row].y;
-      g_camera[4 * row + 2] += rows[row].z;
-      g_camera[4 * row + 3] += translation[row];
-    }
+    for (int k = 0; k < 12; ++k) g_camera[k] += pose[k];
   }
 }
 
@@ -130,7 +94,7 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
 extern "C" {
 
 int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
-  args->dtype ? luxel::forward<double>(*args) : luxel::forward<float>(*args);
+  args->dtype ? luxel::project_forward<double>(*args) : luxel::project_forward<float>(*args);
   return 0;
 }
 

@@ -1,5 +1,5 @@
 // project_gaussians on the GPU, forward: a thread per (camera, Gaussian). The backward pass is in project_gaussians_bwd.cu.
-#include "project_gaussians.cuh"
+#include "project_forward.cuh"
 
 #include "error.h"
 #include "launch.cuh"
@@ -7,42 +7,9 @@
 namespace luxel {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kBlocks = 4;  // of a multiprocessor, which the registers are cut to
-
-__global__ void __launch_bounds__(kThreads, kBlocks)
+__global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
     project_gaussians_fwd_kernel(const __grid_constant__ luxel_project_gaussians_args args) {
-  extern __shared__ float4 shared[];
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, camera = blockIdx.y;
-  const int first = blockIdx.x * kThreads + warp * kWarpRows, n = first + lane;
-  const Pinhole<float> cam = load_camera<float>(args, camera);
-  GaussianRow<float> row = row_of<float>(args, n);
-  Projected<float> projected;
-  const bool alive = n < args.count && project_geometry(args, cam, row, projected);
-  const uint32_t seen = __ballot_sync(~0u, alive);
-  int tiles = 0;
-  if (seen != 0) {
-    const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args);
-    float* rest = reinterpret_cast<float*>(shared) + warp * kWarpRows * width;
-    if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, rest);
-    if (alive) tiles = count_tiles(args, projected.splat);  // while the copy is under way
-    staged();
-    row.sh_rest = rest + lane * width;
-    if (tiles > 0 && !store_splat(args, cam, camera, n, row, projected)) tiles = 0;
-  }
-  if (n < args.count) args.tile_counts[static_cast<int64_t>(camera) * args.count + n] = tiles;
-
-  const long long sum = warp_sum(static_cast<long long>(tiles));
-  const int shown = __popc(__ballot_sync(~0u, tiles > 0));
-  __shared__ long long block_sum[kThreads / 32];
-  __shared__ int block_shown[kThreads / 32];
-  if (lane == 0) block_sum[warp] = sum, block_shown[warp] = shown;
-  __syncthreads();
-  if (threadIdx.x < 2) {
-    long long total = 0;
-    for (int w = 0; w < kThreads / 32; ++w) total += threadIdx.x == 0 ? block_shown[w] : block_sum[w];
-    if (total > 0) atomicAdd(reinterpret_cast<unsigned long long*>(args.totals) + threadIdx.x, static_cast<unsigned long long>(total));
-  }
+  project_forward(args);
 }
 
 }  // namespace
@@ -54,8 +21,6 @@ int luxel_project_gaussians_fwd(const luxel_project_gaussians_args* args) {
   if (args->dtype != 0) return luxel::fail("the GPU kernels take float32");
   if (!luxel::aligned(args->splats)) return luxel::fail("project_gaussians: splats must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const dim3 grid(luxel::blocks_for(args->count, luxel::kThreads), args->cameras);
-  const size_t shared = sizeof(float) * luxel::kThreads * 3 * args->sh_stride;
-  return luxel::launch("project_gaussians_fwd", luxel::project_gaussians_fwd_kernel, grid, luxel::kThreads, shared, args->stream, *args);
+  return luxel::launch_forward("project_gaussians_fwd", luxel::project_gaussians_fwd_kernel, *args);
 }
 }

@@ -18,10 +18,9 @@ __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaus
 }
 
 // Adds the warp's gradients of one camera to those of all.
-__device__ __forceinline__ void add_pose(const GaussianGradient<float>& g, float* g_world_to_cam) {
-  const float pose[12] = {g.camera_rotation.r0.x, g.camera_rotation.r0.y, g.camera_rotation.r0.z, g.camera_translation.x,
-                          g.camera_rotation.r1.x, g.camera_rotation.r1.y, g.camera_rotation.r1.z, g.camera_translation.y,
-                          g.camera_rotation.r2.x, g.camera_rotation.r2.y, g.camera_rotation.r2.z, g.camera_translation.z};
+__device__ __forceinline__ void add_pose(const PoseGradient<float>& g, float* g_world_to_cam) {
+  float pose[12];
+  flatten(g, pose);
 #pragma unroll
   for (int k = 0; k < 12; ++k) {
     const float sum = warp_sum(pose[k]);
@@ -94,8 +93,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
     if (kGeneral) {
       for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
       for (int camera = 0; camera < args.cameras; ++camera) {
-        g.camera_rotation = {};
-        g.camera_translation = {};
+        g.pose = {};
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
         const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here) {
@@ -104,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
           project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
                                 g_rest, statistics);
         }
-        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose(g, out<float>(args.g_world_to_cam) + 16 * camera);
+        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
       }
       if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
     } else {

@@ -1,5 +1,6 @@
 // A 3D Gaussian seen by a pinhole camera: EWA projection (Zwicker et al. 2002; Kerbl et al. 2023) with optional
-// opacity compensation (Yu et al. 2024, "Mip-Splatting"), and its vjp by hand.
+// opacity compensation (Yu et al. 2024, "Mip-Splatting"), and its vjp by hand. What does not depend on where the
+// ellipsoid comes from is apart, for other primitives that are ellipsoids.
 //
 // With M = R(q) diag(s), A = R_cam M and J the Jacobian of the projection, the 2D covariance is B B^T, B = J A:
 // two three-vectors carry everything that the general formula spreads over 3x3 products.
@@ -7,7 +8,6 @@
 
 #include "camera.h"
 #include "quat.h"
-#include "sh.h"
 
 namespace luxel {
 
@@ -20,19 +20,25 @@ template <typename T> struct Splat {
   T x, y, opacity, depth, a, b, c, radius;
 };
 
-// Everything between the parameters and the splat; the vjp recomputes it instead of storing it.
-template <typename T> struct GaussianProjection {
+// Everything between an ellipsoid and its splat; the vjp recomputes it instead of storing it. Its covariance in world
+// space is M M^T: rows of three numbers for a 3D Gaussian, of four for the slice of a 4D one.
+template <typename T, typename Row> struct EllipsoidProjection {
   Vec3<T> camera_mean;
+  T alpha;             // opacity before compensation
+  Rows3<Row> spread;   // A = R_cam M
+  T u, v;              // clamped x/z, y/z
+  bool u_free, v_free;
+  Row row_x, row_y;    // B
+  T cov_xx, cov_xy, cov_yy, det, det_raw;
+  T compensation;      // 1 unless antialiased
+};
+
+// The same from the parameters on: M = R(q) diag(s).
+template <typename T> struct GaussianProjection : EllipsoidProjection<T, Vec3<T>> {
   Quat<T> unit_quat;
   T inverse_norm;
   Mat3<T> axes;    // R(q)
   Vec3<T> scales;  // exp(log_scales)
-  Mat3<T> spread;  // A = R_cam R(q) diag(s)
-  T u, v;          // clamped x/z, y/z
-  bool u_free, v_free;
-  Vec3<T> row_x, row_y;  // B
-  T cov_xx, cov_xy, cov_yy, det, det_raw;
-  T alpha, compensation;  // sigmoid(logit); 1 unless antialiased
 };
 
 template <typename T> LUXEL_HD bool in_depth_range(const Pinhole<T>& cam, Vec3<T> mean) {
@@ -40,22 +46,12 @@ template <typename T> LUXEL_HD bool in_depth_range(const Pinhole<T>& cam, Vec3<T
   return z > cam.near_plane && z < cam.far_plane;
 }
 
-// False where the Gaussian cannot be seen; every comparison is phrased so that NaN fails it.
-template <typename T>
-LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean, const T* quat,
-                               Vec3<T> log_scales, T opacity_logit, GaussianProjection<T>& p, Splat<T>& splat) {
-  p.camera_mean = mul(cam.rotation, mean) + cam.translation;
+// From camera_mean, alpha and spread of `p` to the splat. False where it cannot be seen; every comparison is phrased so
+// that NaN fails it.
+template <typename T, typename Row>
+LUXEL_HD bool project_ellipsoid(const Pinhole<T>& cam, const ProjectionOptions<T>& options, EllipsoidProjection<T, Row>& p,
+                                Splat<T>& splat) {
   const T z = p.camera_mean.z;
-  if (!(z > cam.near_plane && z < cam.far_plane)) return false;
-  p.alpha = sigmoid(opacity_logit);
-  if (!(p.alpha >= T(1.0 / 255.0))) return false;
-  p.axes = quat_to_matrix(quat, p.unit_quat, p.inverse_norm);
-  p.scales = {exp_exact(log_scales.x), exp_exact(log_scales.y), exp_exact(log_scales.z)};
-  const Mat3<T> rotated = mul(cam.rotation, p.axes);
-  const Vec3<T> s = p.scales;
-  p.spread = {{rotated.r0.x * s.x, rotated.r0.y * s.y, rotated.r0.z * s.z},
-              {rotated.r1.x * s.x, rotated.r1.y * s.y, rotated.r1.z * s.z},
-              {rotated.r2.x * s.x, rotated.r2.y * s.y, rotated.r2.z * s.z}};
   const T inverse_z = inverse(z);
   const T u = p.camera_mean.x * inverse_z, v = p.camera_mean.y * inverse_z;
   p.u = clamp(u, cam.u_min, cam.u_max);
@@ -93,58 +89,108 @@ LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>
   return finite(splat.radius) && finite(splat.x) && finite(splat.y) && finite(splat.a + splat.b + splat.c);
 }
 
-template <typename T> struct GaussianGradient {
-  Vec3<T> mean;
-  Quat<T> quat;
-  Vec3<T> log_scales;
-  T opacity_logit;
-  Mat3<T> camera_rotation;
-  Vec3<T> camera_translation;
-};
-
-// g_axes: gradient that reaches R(q) from elsewhere (normals). Adds to mean and camera; sets the rest.
+// False where the Gaussian cannot be seen.
 template <typename T>
-LUXEL_HD void project_gaussian_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean,
-                                   const GaussianProjection<T>& p, const Splat<T>& splat, const Splat<T>& g,
-                                   T g_depth, Mat3<T> g_axes, GaussianGradient<T>& out) {
+LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean, const T* quat,
+                               Vec3<T> log_scales, T opacity_logit, GaussianProjection<T>& p, Splat<T>& splat) {
+  p.camera_mean = mul(cam.rotation, mean) + cam.translation;
+  const T z = p.camera_mean.z;
+  if (!(z > cam.near_plane && z < cam.far_plane)) return false;
+  p.alpha = sigmoid(opacity_logit);
+  if (!(p.alpha >= T(1.0 / 255.0))) return false;
+  p.axes = quat_to_matrix(quat, p.unit_quat, p.inverse_norm);
+  p.scales = {exp_exact(log_scales.x), exp_exact(log_scales.y), exp_exact(log_scales.z)};
+  const Mat3<T> rotated = mul(cam.rotation, p.axes);
+  const Vec3<T> s = p.scales;
+  p.spread = {{rotated.r0.x * s.x, rotated.r0.y * s.y, rotated.r0.z * s.z},
+              {rotated.r1.x * s.x, rotated.r1.y * s.y, rotated.r1.z * s.z},
+              {rotated.r2.x * s.x, rotated.r2.y * s.y, rotated.r2.z * s.z}};
+  return project_ellipsoid(cam, options, p, splat);
+}
+
+// Gradient of a splat by what project_ellipsoid starts from.
+template <typename T, typename Row> struct EllipsoidGradient {
+  Vec3<T> camera_mean;
+  T alpha;
+  Rows3<Row> spread;
+};
+template <typename T, typename Row>
+LUXEL_HD EllipsoidGradient<T, Row> project_ellipsoid_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options,
+                                                         const EllipsoidProjection<T, Row>& p, const Splat<T>& splat,
+                                                         const Splat<T>& g, T g_depth) {
+  EllipsoidGradient<T, Row> out;
   const T a = splat.a, b = splat.b, c = splat.c;
   T g_xx = -(a * a * g.a + a * b * g.b + b * b * g.c);
   T g_xy = -(2 * a * b * g.a + (a * c + b * b) * g.b + 2 * b * c * g.c);
   T g_yy = -(b * b * g.a + b * c * g.b + c * c * g.c);
 
-  T g_alpha = g.opacity;
+  out.alpha = g.opacity;
   if (options.antialiased) {
     const T g_compensation = g.opacity * p.alpha;
-    g_alpha = g.opacity * p.compensation;
+    out.alpha = g.opacity * p.compensation;
     const T g_raw = g_compensation * T(0.5) / (p.compensation * p.det);
     const T g_det = -g_compensation * T(0.5) * p.compensation / p.det;
     g_xx += g_raw * (p.cov_yy - options.dilation) + g_det * p.cov_yy;
     g_yy += g_raw * (p.cov_xx - options.dilation) + g_det * p.cov_xx;
     g_xy -= 2 * (g_raw + g_det) * p.cov_xy;
   }
-  out.opacity_logit = g_alpha * p.alpha * (T(1) - p.alpha);
 
-  const Vec3<T> g_row_x = (2 * g_xx) * p.row_x + g_xy * p.row_y;
-  const Vec3<T> g_row_y = (2 * g_yy) * p.row_y + g_xy * p.row_x;
+  const Row g_row_x = (2 * g_xx) * p.row_x + g_xy * p.row_y;
+  const Row g_row_y = (2 * g_yy) * p.row_y + g_xy * p.row_x;
   const T inverse_z = inverse(p.camera_mean.z);
   const T focal_x = cam.fx * inverse_z, focal_y = cam.fy * inverse_z;
-  Mat3<T> g_spread;
-  g_spread.r0 = focal_x * g_row_x;
-  g_spread.r1 = focal_y * g_row_y;
-  g_spread.r2 = (-p.u) * g_spread.r0 + (-p.v) * g_spread.r1;
+  out.spread.r0 = focal_x * g_row_x;
+  out.spread.r1 = focal_y * g_row_y;
+  out.spread.r2 = (-p.u) * out.spread.r0 + (-p.v) * out.spread.r1;
 
   const T x_over_z = p.camera_mean.x * inverse_z, y_over_z = p.camera_mean.y * inverse_z;
   T g_u = cam.fx * g.x, g_v = cam.fy * g.y;  // x/z and y/z through the mean, unclamped
-  if (p.u_free) g_u -= dot(p.spread.r2, g_spread.r0);
-  if (p.v_free) g_v -= dot(p.spread.r2, g_spread.r1);
-  Vec3<T> g_camera_mean;
-  g_camera_mean.x = g_u * inverse_z;
-  g_camera_mean.y = g_v * inverse_z;
-  g_camera_mean.z = g_depth + g.depth - inverse_z * (g_u * x_over_z + g_v * y_over_z) -
-                    inverse_z * (dot(p.row_x, g_row_x) + dot(p.row_y, g_row_y));
+  if (p.u_free) g_u -= dot(p.spread.r2, out.spread.r0);
+  if (p.v_free) g_v -= dot(p.spread.r2, out.spread.r1);
+  out.camera_mean.x = g_u * inverse_z;
+  out.camera_mean.y = g_v * inverse_z;
+  out.camera_mean.z = g_depth + g.depth - inverse_z * (g_u * x_over_z + g_v * y_over_z) -
+                      inverse_z * (dot(p.row_x, g_row_x) + dot(p.row_y, g_row_y));
+  return out;
+}
+
+// Gradient by a camera's pose. R_cam reaches the mean and A = R_cam M: g_R = g_mean_c mean^T + g_A M^T
+template <typename T> struct PoseGradient {
+  Mat3<T> rotation;
+  Vec3<T> translation;
+
+  template <typename Row> LUXEL_HD void add(const EllipsoidGradient<T, Row>& g, Vec3<T> mean, const Rows3<Row>& m) {
+    rotation.r0 = rotation.r0 + g.camera_mean.x * mean + mul(m, g.spread.r0);
+    rotation.r1 = rotation.r1 + g.camera_mean.y * mean + mul(m, g.spread.r1);
+    rotation.r2 = rotation.r2 + g.camera_mean.z * mean + mul(m, g.spread.r2);
+    translation = translation + g.camera_mean;
+  }
+  // What reaches `mean - position` through the direction in which a colour is seen: position = -R^T t moves against it.
+  LUXEL_HD void add_seen(const Pinhole<T>& cam, Vec3<T> g_seen) {
+    const Vec3<T> t = cam.translation;
+    rotation = {rotation.r0 + t.x * g_seen, rotation.r1 + t.y * g_seen, rotation.r2 + t.z * g_seen};
+    translation = translation + mul(cam.rotation, g_seen);
+  }
+};
+
+template <typename T> struct GaussianGradient {
+  Vec3<T> mean;
+  Quat<T> quat;
+  Vec3<T> log_scales;
+  T opacity_logit;
+  PoseGradient<T> pose;
+};
+
+// g_axes: gradient that reaches R(q) from elsewhere (normals). Adds to mean and pose; sets the rest.
+template <typename T>
+LUXEL_HD void project_gaussian_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean,
+                                   const GaussianProjection<T>& p, const Splat<T>& splat, const Splat<T>& g,
+                                   T g_depth, Mat3<T> g_axes, GaussianGradient<T>& out) {
+  const EllipsoidGradient<T, Vec3<T>> g_ellipsoid = project_ellipsoid_vjp(cam, options, p, splat, g, g_depth);
+  out.opacity_logit = g_ellipsoid.alpha * p.alpha * (T(1) - p.alpha);
 
   // A = R_cam M, M = R(q) diag(s)
-  const Mat3<T> g_m = mul_transposed(cam.rotation, g_spread);
+  const Mat3<T> g_m = mul_transposed(cam.rotation, g_ellipsoid.spread);
   const Vec3<T> s = p.scales;
   const Mat3<T>& q = p.axes;
   out.log_scales = {s.x * (q.r0.x * g_m.r0.x + q.r1.x * g_m.r1.x + q.r2.x * g_m.r2.x),
@@ -156,15 +202,11 @@ LUXEL_HD void project_gaussian_vjp(const Pinhole<T>& cam, const ProjectionOption
   g_axes = {g_axes.r0 + row0, g_axes.r1 + row1, g_axes.r2 + row2};
   out.quat = quat_to_matrix_vjp(p.unit_quat, p.inverse_norm, g_axes);
 
-  out.mean = out.mean + mul_transposed(cam.rotation, g_camera_mean);
-  // R_cam reaches the mean and A = R_cam M: g_R = g_mean_c mean^T + g_A M^T
+  out.mean = out.mean + mul_transposed(cam.rotation, g_ellipsoid.camera_mean);
   const Mat3<T> m = {{q.r0.x * s.x, q.r0.y * s.y, q.r0.z * s.z},
                      {q.r1.x * s.x, q.r1.y * s.y, q.r1.z * s.z},
                      {q.r2.x * s.x, q.r2.y * s.y, q.r2.z * s.z}};
-  out.camera_rotation.r0 = out.camera_rotation.r0 + g_camera_mean.x * mean + mul(m, g_spread.r0);
-  out.camera_rotation.r1 = out.camera_rotation.r1 + g_camera_mean.y * mean + mul(m, g_spread.r1);
-  out.camera_rotation.r2 = out.camera_rotation.r2 + g_camera_mean.z * mean + mul(m, g_spread.r2);
-  out.camera_translation = out.camera_translation + g_camera_mean;
+  out.pose.add(g_ellipsoid, mean, m);
 }
 
 // The normal of a Gaussian: its shortest axis in world space, turned towards the camera.

@@ -1,4 +1,4 @@
-// Quaternions wxyz, normalised on use: rotation matrix and its vjp.
+// Quaternions wxyz: as four-vectors, their product, and, normalised on use, the rotation matrix and its vjp.
 #pragma once
 
 #include "vec.h"
@@ -8,6 +8,27 @@ namespace luxel {
 template <typename T> struct Quat {
   T w, x, y, z;
 };
+
+template <typename T> LUXEL_HD Quat<T> operator+(Quat<T> a, Quat<T> b) { return {a.w + b.w, a.x + b.x, a.y + b.y, a.z + b.z}; }
+template <typename T> LUXEL_HD Quat<T> operator-(Quat<T> a, Quat<T> b) { return {a.w - b.w, a.x - b.x, a.y - b.y, a.z - b.z}; }
+template <typename T> LUXEL_HD Quat<T> operator*(T s, Quat<T> a) { return {s * a.w, s * a.x, s * a.y, s * a.z}; }
+template <typename T> LUXEL_HD T dot(Quat<T> a, Quat<T> b) { return a.w * b.w + a.x * b.x + a.y * b.y + a.z * b.z; }
+template <typename T> LUXEL_HD Quat<T> by_parts(Quat<T> a, Quat<T> b) { return {a.w * b.w, a.x * b.x, a.y * b.y, a.z * b.z}; }
+template <typename T> LUXEL_HD Quat<T> conjugate(Quat<T> a) { return {a.w, -a.x, -a.y, -a.z}; }
+// Hamilton's: the gradient of <g, a b> is g conj(b) by a, and conj(a) g by b.
+template <typename T> LUXEL_HD Quat<T> product(Quat<T> a, Quat<T> b) {
+  return {a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z, a.w * b.x + a.x * b.w + a.y * b.z - a.z * b.y,
+          a.w * b.y - a.x * b.z + a.y * b.w + a.z * b.x, a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w};
+}
+
+// q / |q| and its vjp; |q| = 0 gives what is not a number.
+template <typename T> LUXEL_HD Quat<T> normalized(Quat<T> q, T& inverse_norm) {
+  inverse_norm = inverse_root(dot(q, q));
+  return inverse_norm * q;
+}
+template <typename T> LUXEL_HD Quat<T> normalized_vjp(Quat<T> unit, T inverse_norm, Quat<T> g_unit) {
+  return inverse_norm * (g_unit - dot(g_unit, unit) * unit);
+}
 
 template <typename T> LUXEL_HD Mat3<T> quat_to_matrix(const T* raw, Quat<T>& unit, T& inverse_norm) {
   inverse_norm = inverse_root(raw[0] * raw[0] + raw[1] * raw[1] + raw[2] * raw[2] + raw[3] * raw[3]);

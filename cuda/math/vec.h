@@ -1,4 +1,4 @@
-// Three-vectors and 3x3 matrices (row major) in registers.
+// Three-vectors and matrices of three rows in registers.
 #pragma once
 
 #include "hd.h"
@@ -40,19 +40,23 @@ LUXEL_HD void store4(float* p, const float* four) {
 }
 #endif
 
-template <typename T> struct Mat3 {
-  Vec3<T> r0, r1, r2;  // rows
+// Three rows of whatever can be scaled, added and multiplied to a number.
+template <typename Row> struct Rows3 {
+  Row r0, r1, r2;
 };
+template <typename T> using Mat3 = Rows3<Vec3<T>>;
 
-template <typename T> LUXEL_HD Vec3<T> mul(const Mat3<T>& m, Vec3<T> v) { return {dot(m.r0, v), dot(m.r1, v), dot(m.r2, v)}; }
-template <typename T> LUXEL_HD Vec3<T> mul_transposed(const Mat3<T>& m, Vec3<T> v) {
+template <typename Row> LUXEL_HD Vec3<decltype(Row::x)> mul(const Rows3<Row>& m, Row v) {
+  return {dot(m.r0, v), dot(m.r1, v), dot(m.r2, v)};
+}
+template <typename T, typename Row> LUXEL_HD Row mul_transposed(const Rows3<Row>& m, Vec3<T> v) {
   return v.x * m.r0 + v.y * m.r1 + v.z * m.r2;
 }
-template <typename T> LUXEL_HD Mat3<T> mul(const Mat3<T>& a, const Mat3<T>& b) {
+template <typename T, typename Row> LUXEL_HD Rows3<Row> mul(const Mat3<T>& a, const Rows3<Row>& b) {
   return {mul_transposed(b, a.r0), mul_transposed(b, a.r1), mul_transposed(b, a.r2)};
 }
 // a^T b
-template <typename T> LUXEL_HD Mat3<T> mul_transposed(const Mat3<T>& a, const Mat3<T>& b) {
+template <typename T, typename Row> LUXEL_HD Rows3<Row> mul_transposed(const Mat3<T>& a, const Rows3<Row>& b) {
   return {a.r0.x * b.r0 + a.r1.x * b.r1 + a.r2.x * b.r2, a.r0.y * b.r0 + a.r1.y * b.r1 + a.r2.y * b.r2,
           a.r0.z * b.r0 + a.r1.z * b.r1 + a.r2.z * b.r2};
 }

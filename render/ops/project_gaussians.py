@@ -73,11 +73,17 @@ def shared_arguments(tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> d
     named = dict(
         zip((*PARAMETERS, "world_to_cam", "intrinsics"), (t.contiguous() for t in tensors), strict=True)
     )
-    width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals = options
-    stride = named["sh_rest"].shape[1]
     return named | {
         "count": named["means"].shape[0],
         "cameras": named["world_to_cam"].shape[0],
+        **option_arguments(options, named["sh_rest"].shape[1]),
+    }
+
+
+def option_arguments(options: tuple[Any, ...], stride: int) -> dict[str, Any]:
+    """The fields that say how to draw, from `OPTIONS` and the number of coefficients above degree 0."""
+    width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals = options
+    return {
         "sh_stride": stride,
         "sh_degree": min(sh_degree, {0: 0, 3: 1, 8: 2, 15: 3}[stride]),
         "width": width,

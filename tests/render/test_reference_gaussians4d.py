@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from gaussians4d_scenes import D, random_gaussians4d
 
 from luxel.render.camera import Camera, Points
 from luxel.render.primitives.gaussians import Gaussians
@@ -17,29 +18,6 @@ from luxel.render.reference.project_gaussians4d import project_gaussians4d_refer
 from luxel.render.reference.rasterize import rasterize_reference
 from luxel.render.reference.rasterize_gaussians4d import rasterize_gaussians4d_reference
 from luxel.render.reference.slice_gaussians4d import rotor_to_matrix
-
-D = torch.float64
-
-
-def random_gaussians4d(
-    n: int, seed: int = 0, *, sh_degree: int = 1, scale: float = 0.3, dtype=D
-) -> Gaussians4d:
-    """Gaussians around the origin and time 0.5 that live for about as long as a clip of length 1."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    return Gaussians4d(
-        means=normal(n, 3),
-        times=0.5 + 0.3 * normal(n),
-        log_scales=math.log(scale) + 0.4 * normal(n, 3),
-        log_scale_t=math.log(0.5) + 0.3 * normal(n),
-        rotors=normal(n, 8),
-        opacity_logits=1 + normal(n),
-        sh_dc=0.8 * normal(n, 3),
-        sh_rest=0.2 * normal(n, (sh_degree + 1) ** 2 - 1, 3),
-    ).to(dtype)
 
 
 def covariances(gaussians: Gaussians4d) -> torch.Tensor:
