@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
+from luxel.render.ops.project_gaussians4d import project_gaussians4d
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 from luxel.render.reference.slice_gaussians4d import Slice, slice_gaussians4d_reference
 
 
@@ -67,6 +68,14 @@ class Gaussians4d(Parameters):
     def centres(self) -> Tensor:
         """The means."""
         return self.means
+
+    def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
+        """See `luxel.render.ops.project_gaussians4d.project_gaussians4d`."""
+        options = view._asdict()
+        options["moments"] = options.pop("times")
+        return Projected(
+            *project_gaussians4d(tuple(self.tensors().values()), statistics=statistics, **options)
+        )
 
     def scaled(self, factor: float) -> Gaussians4d:
         """With ``factor`` times the standard deviations in space."""
