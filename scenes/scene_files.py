@@ -20,7 +20,15 @@ def load_scene(path: str | Path) -> Gaussians:
     Raises:
         CaptureError: the format is unknown, the file cannot be read, or it holds other primitives.
     """
-    scene = load_primitives(path)
+    return only_gaussians(path, load_primitives(path))
+
+
+def only_gaussians(path: str | Path, scene: Parameters) -> Gaussians:
+    """The scene, where it is of Gaussians.
+
+    Raises:
+        CaptureError: it is of other primitives; the message names ``path``, where it comes from.
+    """
     if not isinstance(scene, Gaussians):
         raise CaptureError(
             f"{path}: this scene is of {scene.noun}, and only Gaussians can be used here.",

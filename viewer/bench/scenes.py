@@ -25,6 +25,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
+from luxel.scenes.scene_files import only_gaussians
 from luxel.viewer.bench.terrain import terrain, terrain_cameras
 from luxel.viewer.runs import load_any_scene
 
@@ -68,7 +69,8 @@ def file_scene(path: Path) -> Scene:
     Raises:
         LuxelError: there is none, or it is of no kind that luxel reads.
     """
-    gaussians = load_any_scene(path)  # now, so that a wrong path ends the command before anything is measured
+    # Now, so that a wrong path ends the command before anything is measured.
+    gaussians = only_gaussians(path, load_any_scene(path))
     if gaussians.count == 0:
         raise LuxelError(f"{path}: the scene holds no Gaussians.", "Give another scene.")
     return Scene(path.resolve().stem, gaussians.to, ring)
@@ -195,7 +197,7 @@ def garden_camera(path: Path) -> Camera:
 
 def bonsai(path: Path, generator: torch.Generator) -> Gaussians:
     """The trained room."""
-    gaussians = load_any_scene(path).to(generator.device)
+    gaussians = only_gaussians(path, load_any_scene(path)).to(generator.device)
     noise = torch.randn(gaussians.count, 15, 3, generator=generator, device=generator.device)
     gaussians.sh_rest = SH_STD * noise
     return gaussians
