@@ -26,6 +26,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.render.primitives.parameters import Parameters
+from luxel.scenes.scene_files import only_gaussians
 from luxel.viewer.bench.conversions import as_primitive
 from luxel.viewer.bench.terrain import terrain, terrain_cameras
 from luxel.viewer.runs import load_any_scene
@@ -197,7 +198,7 @@ def garden_camera(path: Path) -> Camera:
 
 def bonsai(path: Path, generator: torch.Generator) -> Gaussians:
     """The trained room."""
-    gaussians = load_any_scene(path).to(generator.device)
+    gaussians = only_gaussians(path, load_any_scene(path)).to(generator.device)
     noise = torch.randn(gaussians.count, 15, 3, generator=generator, device=generator.device)
     gaussians.sh_rest = SH_STD * noise
     return gaussians
