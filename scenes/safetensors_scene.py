@@ -13,8 +13,9 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.ply import EXPORT_AGAIN, read_bytes, write_atomically
 
 # Stay float32 in files of half precision. Rounded to float16, means bring images of trained scenes down to 57..78 dB of
-# the exact ones, times in 30 s to 58 dB, sharpness and smoothness of convexes to 59 dB; all others together to 80.
-EXACT = {"means", "points", "times", "log_delta", "log_sigma"}
+# the exact ones, times and rotors those of a scene of 30 s to 58 dB, sharpness and smoothness of convexes theirs to 59
+# dB; all others together to no less than 78.
+EXACT = {"means", "points", "times", "rotors", "log_delta", "log_sigma"}
 LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
 
@@ -24,8 +25,8 @@ def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) ->
     Args:
         path: the file.
         scene: any primitive.
-        half: write float16, in about half the space: images agree to about 80 dB. Float32 stay places and times
-            (`EXACT`), and tensors with values that float16 cannot hold (beyond 65504).
+        half: write float16, in about half the space: images agree to about 80 dB. Float32 stay places, times
+            and what turns or sharpens (`EXACT`), and tensors with values that float16 cannot hold (beyond 65504).
 
     Raises:
         CaptureError: there is no permission or no room.
