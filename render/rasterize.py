@@ -15,7 +15,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import PIECE, bin_splats
-from luxel.render.ops.blend_gaussians import CHANNELS, blend_gaussians
+from luxel.render.ops.blend_splats import CHANNELS, blend_gaussians
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.primitives.gaussians import Gaussians
 
@@ -204,7 +204,13 @@ def rasterize(
 
     def draw(visible_capacity: int, capacity: int) -> Frame:
         instances, ranges, overflow, plan = bin_splats(
-            splats, tile_counts, totals, **size, visible_capacity=visible_capacity, capacity=capacity
+            splats,
+            tile_counts,
+            totals,
+            **size,
+            visible_capacity=visible_capacity,
+            capacity=capacity,
+            primitive="gaussians",
         )
 
         def blend(

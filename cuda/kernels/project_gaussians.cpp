@@ -2,7 +2,7 @@
 #include "project_gaussians.h"
 
 #include "../math/adam.h"
-#include "error.h"
+#include "project_pose.h"
 
 #include <cstring>
 #include <omp.h>
@@ -73,14 +73,10 @@ template <typename T> struct Sink {
 constexpr int kBlock = 1024;
 
 template <typename T> void backward(const luxel_project_gaussians_args& args) {
-  struct Pose {
-    Mat3<T> rotation;
-    Vec3<T> translation;
-  };
   const bool skipped = args.skip && *args.skip != 0;
   if (skipped && args.adam_schedule) return;
   const int blocks = (args.count + kBlock - 1) / kBlock;
-  std::vector<Pose> poses(static_cast<size_t>(blocks) * args.cameras);
+  std::vector<Pose<T>> poses(static_cast<size_t>(blocks) * args.cameras);
   std::vector<Pinhole<T>> cameras;
   for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
   const Sink<T> sink(args);
@@ -97,7 +93,7 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
         if (args.tile_counts[index] == 0) continue;
         seen = true;
-        Pose& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
+        Pose<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
         g.camera_rotation = pose.rotation;
         g.camera_translation = pose.translation;
         const T* g_splat = in<T>(args.g_splats) + LUXEL_SPLAT * index;
@@ -110,18 +106,7 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
       sink.take(n, gradient, g_rest, seen);
     }
   }
-  if (!args.g_world_to_cam) return;
-  for (size_t i = 0; i < poses.size(); ++i) {
-    T* g_camera = out<T>(args.g_world_to_cam) + 16 * (i % args.cameras);
-    const Vec3<T> rows[3] = {poses[i].rotation.r0, poses[i].rotation.r1, poses[i].rotation.r2};
-    const T translation[3] = {poses[i].translation.x, poses[i].translation.y, poses[i].translation.z};
-    for (int row = 0; row < 3; ++row) {
-      g_camera[4 * row] += rows[row].x;
-      g_camera[4 * row + 1] += rows[row].y;
-      g_camera[4 * row + 2] += rows[row].z;
-      g_camera[4 * row + 3] += translation[row];
-    }
-  }
+  if (args.g_world_to_cam) add_poses(poses, args.cameras, out<T>(args.g_world_to_cam));
 }
 
 }  // namespace

@@ -5,41 +5,14 @@
 #include "../abi.h"
 #include "../math/gaussian.h"
 #include "../math/splat.h"
+#include "sh_colour.h"
 
 namespace luxel {
 
-template <typename T> LUXEL_HD const T* in(const void* p) { return static_cast<const T*>(p); }
-template <typename T> LUXEL_HD T* out(void* p) { return static_cast<T*>(p); }
-
-LUXEL_HD int tiles_along(int pixels) { return (pixels + LUXEL_TILE - 1) / LUXEL_TILE; }
 LUXEL_HD int value_channels(const luxel_project_gaussians_args& args) {
   return 3 + (args.with_depth ? 1 : 0) + (args.with_normals ? 3 : 0);
 }
-// Coefficients above degree 0 that are evaluated.
-LUXEL_HD int sh_terms(const luxel_project_gaussians_args& args) {
-  return smaller((args.sh_degree + 1) * (args.sh_degree + 1) - 1, args.sh_stride);
-}
-
-// visit(0) .. visit(terms - 1) for the numbers of terms that there are, 0 3 8 15: a branch per degree, not per term.
-template <typename Visit> LUXEL_HD void for_terms(int terms, Visit visit) {
-  if (terms < 3) return;
-LUXEL_UNROLL
-  for (int k = 0; k < 3; ++k) visit(k);
-  if (terms < 8) return;
-LUXEL_UNROLL
-  for (int k = 3; k < 8; ++k) visit(k);
-  if (terms < 15) return;
-LUXEL_UNROLL
-  for (int k = 8; k < 15; ++k) visit(k);
-}
-
-template <typename T> LUXEL_HD Pinhole<T> load_camera(const luxel_project_gaussians_args& args, int camera) {
-  return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
-                      args.height, args.near_plane, args.far_plane);
-}
-template <typename T> LUXEL_HD Vec3<T> camera_position(const Pinhole<T>& cam) {
-  return T(-1) * mul_transposed(cam.rotation, cam.translation);
-}
+LUXEL_HD int sh_terms(const luxel_project_gaussians_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
 
 // The parameters of one Gaussian, wherever they are at hand.
 template <typename T> struct GaussianRow {
@@ -48,6 +21,10 @@ template <typename T> struct GaussianRow {
 template <typename T> LUXEL_HD GaussianRow<T> row_of(const luxel_project_gaussians_args& args, int64_t n) {
   return {in<T>(args.means) + 3 * n,          in<T>(args.quats) + 4 * n, in<T>(args.log_scales) + 3 * n,
           in<T>(args.opacity_logits) + n, in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.sh_stride};
+}
+
+template <typename T> LUXEL_HD ShRow<T> sh_of(const luxel_project_gaussians_args& args, const GaussianRow<T>& row) {
+  return {row.sh_dc, row.sh_rest, args.sh_degree, sh_terms(args)};
 }
 
 template <typename T>
@@ -83,28 +60,16 @@ template <typename T> LUXEL_HD int count_tiles(const luxel_project_gaussians_arg
   const T splat[LUXEL_SPLAT] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
   int tiles = 0;
   const int tiles_y = tiles_along(args.height);
-  for_tile_rows(splat, tiles_along(args.width), tiles_y, 0, tiles_y, [&](int, int first, int end) { tiles += end - first; });
+  for_tile_rows(SplatEllipse<T>::of(splat), tiles_along(args.width), tiles_y, 0, tiles_y,
+                [&](int, int first, int end) { tiles += end - first; });
   return tiles;
-}
-
-// Unclamped colour seen along the unit direction; basis is left filled for the vjp.
-template <typename T>
-LUXEL_HD Vec3<T> sh_colour(const luxel_project_gaussians_args& args, const GaussianRow<T>& row, Vec3<T> direction, T* basis) {
-  const int terms = sh_terms(args);
-  Vec3<T> rgb = sh_c0<T>() * load3(row.sh_dc) + Vec3<T>{T(0.5), T(0.5), T(0.5)};
-  if (terms == 0) return rgb;
-  sh_basis(args.sh_degree, direction, basis);
-  for_terms(terms, [&](int k) { rgb = rgb + basis[k] * load3(row.sh_rest + 3 * k); });
-  return rgb;
 }
 
 // Writes splat and values of a Gaussian that touches tiles; false, and nothing written, where its colour is not finite.
 template <typename T>
 LUXEL_HD bool store_splat(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, int camera, int64_t n,
                           const GaussianRow<T>& row, const Projected<T>& projected) {
-  T inverse_length, basis[15] = {};
-  const Vec3<T> direction = normalized(projected.mean - camera_position(cam), inverse_length);
-  const Vec3<T> rgb = sh_colour(args, row, direction, basis);
+  const Vec3<T> rgb = colour_seen(cam, sh_of(args, row), projected.mean);
   if (!finite(rgb.x + rgb.y + rgb.z)) return false;
 
   const int64_t index = static_cast<int64_t>(camera) * args.count + n;
@@ -113,43 +78,21 @@ LUXEL_HD bool store_splat(const luxel_project_gaussians_args& args, const Pinhol
   store4(out<T>(args.splats) + LUXEL_SPLAT * index, splat);
   store4(out<T>(args.splats) + LUXEL_SPLAT * index + 4, splat + 4);
   T* value = out<T>(args.values) + value_channels(args) * index;
-  store3(value, Vec3<T>{larger(rgb.x, T(0)), larger(rgb.y, T(0)), larger(rgb.z, T(0))});
+  store_colour(rgb, value);
   value += 3;
   if (args.with_depth) *value++ = s.depth;
   if (args.with_normals) store3(value, projected.normal);
   return true;
 }
 
-// The gradient of a mean through the direction in which its colour is seen. Adds to g_dc; g_rest, the gradient of
-// row.sh_rest, is added to or (kAdd false) overwritten up to the active terms, and may then be the same memory.
-template <bool kAdd, typename T>
-LUXEL_HD Vec3<T> colour_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
-                            Vec3<T> mean, const T* g_value, Vec3<T>& g_dc, T* g_rest) {
-  T inverse_length, basis[15] = {};
-  const Vec3<T> direction = normalized(mean - camera_position(cam), inverse_length);
-  const Vec3<T> rgb = sh_colour(args, row, direction, basis);
-  const Vec3<T> g_rgb = {rgb.x > T(0) ? g_value[0] : T(0), rgb.y > T(0) ? g_value[1] : T(0),
-                         rgb.z > T(0) ? g_value[2] : T(0)};
-  g_dc = g_dc + sh_c0<T>() * g_rgb;
-  const int terms = sh_terms(args);
-  if (terms == 0) return {T(0), T(0), T(0)};
-  T g_basis[15] = {};
-  for_terms(terms, [&](int k) {
-    g_basis[k] = dot(g_rgb, load3(row.sh_rest + 3 * k));
-    const Vec3<T> g = basis[k] * g_rgb;
-    store3(g_rest + 3 * k, kAdd ? load3(g_rest + 3 * k) + g : g);
-  });
-  return normalized_vjp(direction, inverse_length, sh_basis_vjp(args.sh_degree, direction, g_basis));
-}
-
 // Adds the gradients of a Gaussian through one camera that sees it, given those of its splat and values; g_rest and kAdd
-// as above.
+// as in colour_vjp.
 template <bool kAdd, typename T>
 LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
                               const T* g_splat, const T* g_value, GaussianGradient<T>& total, Vec3<T>& g_dc, T* g_rest,
                               T* statistics) {
   const Vec3<T> mean = load3(row.mean);
-  const Vec3<T> g_seen = colour_vjp<kAdd>(args, cam, row, mean, g_value, g_dc, g_rest);
+  const Vec3<T> g_seen = colour_vjp<kAdd>(cam, sh_of(args, row), mean, g_value, g_dc, g_rest);
   total.mean = total.mean + g_seen;
 
   GaussianProjection<T> p;
@@ -188,11 +131,9 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pi
   one.camera_translation = total.camera_translation;
   project_gaussian_vjp(cam, options, mean, p, s, g, g_depth, g_axes, one);
   total.mean = one.mean;
-  // position = -R^T t moves against the mean
-  const Vec3<T> t = cam.translation;
-  total.camera_rotation = {one.camera_rotation.r0 + t.x * g_seen, one.camera_rotation.r1 + t.y * g_seen,
-                           one.camera_rotation.r2 + t.z * g_seen};
-  total.camera_translation = one.camera_translation + mul(cam.rotation, g_seen);
+  total.camera_rotation = one.camera_rotation;
+  total.camera_translation = one.camera_translation;
+  seen_from_vjp(cam, g_seen, total.camera_rotation, total.camera_translation);
   total.quat = {total.quat.w + one.quat.w, total.quat.x + one.quat.x, total.quat.y + one.quat.y, total.quat.z + one.quat.z};
   total.log_scales = total.log_scales + one.log_scales;
   total.opacity_logit += one.opacity_logit;
