@@ -16,7 +16,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import PIECE, bin_splats
-from luxel.render.ops.blend_gaussians import CHANNELS, blend_gaussians
+from luxel.render.ops.blend_splats import BLENDS, CHANNELS
 from luxel.render.primitives.parameters import Parameters, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
@@ -208,13 +208,21 @@ def rasterize(
 
     def draw(visible_capacity: int, capacity: int) -> Frame:
         instances, ranges, overflow, plan = bin_splats(
-            splats, tile_counts, totals, **size, visible_capacity=visible_capacity, capacity=capacity
+            splats,
+            tile_counts,
+            totals,
+            **size,
+            visible_capacity=visible_capacity,
+            capacity=capacity,
+            primitive=scene.policy,
         )
+
+        blend_splats = BLENDS[scene.policy]
 
         def blend(
             part: Tensor, behind: Tensor | None, median: bool = False, tally: bool = False
         ) -> tuple[Tensor, ...]:
-            return blend_gaussians(
+            return blend_splats(
                 splats,
                 part,
                 behind,

@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeVar
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.convexes import FEWEST, MOST, STARTING_SIGMA
+from luxel.render.ops.project_convexes import FEWEST, MOST
+from luxel.render.primitives.convexes import STARTING_SIGMA
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
