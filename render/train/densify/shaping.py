@@ -1,4 +1,4 @@
-"""Adaptive convex shaping: convexes whose edges want to be sharper are replaced by smaller ones at their corners."""
+"""Adaptive convex shaping: convexes whose edges want to be softer are replaced by smaller ones at their corners."""
 
 from __future__ import annotations
 

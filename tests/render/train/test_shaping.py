@@ -44,7 +44,7 @@ def situation(step: int, scores: list[float], seen: list[float], **changes: Any)
     return Situation(**{**values, **changes})
 
 
-def test_those_pulled_to_be_sharper_become_one_at_each_point() -> None:
+def test_those_pulled_to_be_softer_become_one_at_each_point() -> None:
     optimiser, strategy = Optimiser(convexes([0.4] * 4)), ShapingStrategy()
     before = optimiser.gaussians.map(torch.clone)
     # Means: 3e-5, 2e-5, -3e-5, and one that no view saw.

@@ -50,7 +50,7 @@ class Moving:
     def config(self, primitive: str, **changes: Any) -> TrainConfig:
         config = preset("default", primitive)
         config.steps, config.lpips, config.save_renders, config.report_every = 60, False, 0, 10
-        config.init = Init(sh_degree=1, opacity=0.5)
+        config.init = Init(sh_degree=1, opacity=0.5, sigma=0.05)  # edges count in pixels, which are few here
         config.checkpoints = Checkpoints(every=0, minutes=0)
         for name, value in changes.items():
             setattr(config, name, value)
@@ -75,7 +75,7 @@ def moving() -> Moving:
 def brisk(config: TrainConfig) -> TrainConfig:
     """The same with density control that acts within a short run, whatever the gradients."""
     strategy = config.strategy
-    for name, value in (("grow_grad2d", 1e-6), ("grow_sigma", 1e-9), ("refine_every", 20)):
+    for name, value in (("grow_grad2d", 1e-6), ("grow_sigma", -1.0), ("refine_every", 20), ("refine_stop", 20_000)):
         if hasattr(strategy, name):
             setattr(strategy, name, value)
     config.max_gaussians = 600
