@@ -473,6 +473,26 @@ typedef struct luxel_count_step_args {
 } luxel_count_step_args;
 LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
 
+/* neighbours: the k nearest others of each point, nearest first; of equally near ones the lower index comes first.
+ *
+ * Points that do not count (mask 0, or not finite) are nobody's neighbours and get their own index k times; so are rows
+ * filled up that have fewer than k others. */
+typedef struct luxel_neighbours_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* points;         /* in  real [N,dimensions] */
+  const uint8_t* mask;        /* in  [N] optional: 1 for points that count */
+  int32_t count;              /* N */
+  int32_t dimensions;         /* 3 or 4 */
+  int32_t k;                  /* 1..16 */
+  int32_t* neighbours;        /* out [N,k] */
+  void* workspace;            /* luxel_neighbours_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_neighbours_args;
+LUXEL_API int64_t luxel_neighbours_workspace(const luxel_neighbours_args* args); /* pointers are not looked at */
+LUXEL_API int luxel_neighbours(const luxel_neighbours_args* args);
+
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
   X(luxel_project_gaussians4d_args) \
@@ -485,7 +505,8 @@ LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
   X(luxel_count_step_args)         \
   X(luxel_alpha_slope_args)        \
   X(luxel_langevin_noise_args)     \
-  X(luxel_relocate_args)
+  X(luxel_relocate_args)           \
+  X(luxel_neighbours_args)
 
 #ifdef __cplusplus
 }

@@ -24,8 +24,8 @@ template <typename T> void store_gradient(const luxel_project_gaussians4d_args& 
                                      out<T>(args.g_log_scale_t), out<T>(args.g_rotors), out<T>(args.g_opacity_logits),
                                      out<T>(args.g_sh_dc)};
   for (int i = 0; i < kParameters4d; ++i) {
-    std::memcpy(targets[i] + n * kWidths4d[i], numbers, sizeof(T) * kWidths4d[i]);
-    numbers += kWidths4d[i];
+    std::memcpy(targets[i] + n * width4d(i), numbers, sizeof(T) * width4d(i));
+    numbers += width4d(i);
   }
   if (args.sh_stride > 0)
     std::memcpy(out<T>(args.g_sh_rest) + n * 3 * args.sh_stride, g_rest, sizeof(T) * 3 * args.sh_stride);

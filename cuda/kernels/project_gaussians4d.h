@@ -87,7 +87,10 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const 
 
 // The parameters without sh_rest as rows of numbers, in the order of the arguments.
 constexpr int kParameters4d = 7;
-constexpr int kWidths4d[kParameters4d] = {3, 1, 3, 1, 8, 1, 3};
+LUXEL_HD int width4d(int parameter) {
+  const int widths[kParameters4d] = {3, 1, 3, 1, 8, 1, 3};
+  return widths[parameter];
+}
 constexpr int kSmall4d = 20;  // their sum
 
 // The gradient of a Gaussian that was seen, in this order.

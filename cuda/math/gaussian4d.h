@@ -177,8 +177,7 @@ template <typename T> LUXEL_HD bool part_rows(Quat<T>& a, Quat<T>& b, Vec3<T>& u
 // The unit vector along which an ellipsoid of covariance P P^T is thinnest, by Jacobi rotations of the rows of P: they
 // resolve thin directions that the products of P P^T would round away.
 template <typename T> LUXEL_HD Vec3<T> shortest_axis(Rows3<Quat<T>> p) {
-  T largest = T(0);
-  for (const Quat<T>& row : {p.r0, p.r1, p.r2}) largest = larger(largest, dot(row, row));
+  const T largest = larger(dot(p.r0, p.r0), larger(dot(p.r1, p.r1), dot(p.r2, p.r2)));
   if (!(largest > T(0))) return {T(1), T(0), T(0)};
   const T scale = inverse_root(largest);
   p = {scale * p.r0, scale * p.r1, scale * p.r2};
