@@ -17,18 +17,6 @@ __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaus
   return kWarpRows * (kSmall + 3 * args.sh_stride + (general ? 0 : LUXEL_SPLAT + value_channels(args)));
 }
 
-// Adds the warp's gradients of one camera to those of all.
-__device__ __forceinline__ void add_pose(const GaussianGradient<float>& g, float* g_world_to_cam) {
-  const float pose[12] = {g.camera_rotation.r0.x, g.camera_rotation.r0.y, g.camera_rotation.r0.z, g.camera_translation.x,
-                          g.camera_rotation.r1.x, g.camera_rotation.r1.y, g.camera_rotation.r1.z, g.camera_translation.y,
-                          g.camera_rotation.r2.x, g.camera_rotation.r2.y, g.camera_rotation.r2.z, g.camera_translation.z};
-#pragma unroll
-  for (int k = 0; k < 12; ++k) {
-    const float sum = warp_sum(pose[k]);
-    if ((threadIdx.x & 31) == 0) atomicAdd(g_world_to_cam + k, sum);
-  }
-}
-
 // Lays the numbers of a row, without sh_rest, where they belong among those of its warp.
 __device__ __forceinline__ void store_small(const GaussianGradient<float>& g, Vec3<float> g_dc, float* gradients, int row) {
   constexpr int kParameter[kSmall] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4};
@@ -104,7 +92,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
           project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
                                 g_rest, statistics);
         }
-        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose(g, out<float>(args.g_world_to_cam) + 16 * camera);
+        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose(g.camera_rotation, g.camera_translation, out<float>(args.g_world_to_cam) + 16 * camera);
       }
       if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
     } else {
