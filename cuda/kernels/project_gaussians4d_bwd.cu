@@ -4,7 +4,7 @@
 #include "project_gaussians4d.h"
 
 #include "launch.cuh"
-#include "project_gaussians.cuh"
+#include "warp_rows.cuh"
 
 namespace luxel {
 namespace {

@@ -17,17 +17,6 @@ __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaus
   return kWarpRows * (kSmall + 3 * args.sh_stride + (general ? 0 : LUXEL_SPLAT + value_channels(args)));
 }
 
-// Adds the warp's gradients of one camera to those of all.
-__device__ __forceinline__ void add_pose_of_warp(const PoseGradient<float>& g, float* g_world_to_cam) {
-  float pose[12];
-  flatten(g, pose);
-#pragma unroll
-  for (int k = 0; k < 12; ++k) {
-    const float sum = warp_sum(pose[k]);
-    if ((threadIdx.x & 31) == 0) atomicAdd(g_world_to_cam + k, sum);
-  }
-}
-
 // Lays the numbers of a row, without sh_rest, where they belong among those of its warp.
 __device__ __forceinline__ void store_small(const GaussianGradient<float>& g, Vec3<float> g_dc, float* gradients, int row) {
   constexpr int kParameter[kSmall] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4};

@@ -242,7 +242,7 @@ template <typename T> struct ConvexBounds {
     constexpr int kFirst = ConvexPolicy<T>::kFirst;
     // A hair wider than exact, so that rounding never drops a tile whose pixels pass the test on alpha.
     const T hair_x = T(1e-3) + T(1e-4) * (row[10] - row[8]), hair_y = T(1e-3) + T(1e-4) * (row[11] - row[9]);
-    const T reach = row[7] + T(1e-3) / (row[4] * row[5]);
+    const T reach = row[7] + T(1e-3) / (row[4] * row[5]), first_x = row[kFirst], first_y = row[kFirst + 1];
     ConvexBounds e = {row[0],           row[1],          row[8] - hair_x, row[9] - hair_y,
                       row[10] + hair_x, row[11] + hair_y, static_cast<int>(row[6]), {}, {}, {}};
 LUXEL_UNROLL
@@ -251,8 +251,9 @@ LUXEL_UNROLL
       const int next = j + 1 < LUXEL_CORNERS ? 2 * (j + 1) : 0;
       const bool closes = j + 1 >= e.edges;
       const T ax = row[kFirst + 2 * j], ay = row[kFirst + 2 * j + 1];
-      e.nx[j] = row[kFirst + (closes ? 0 : next) + 1] - ay;
-      e.ny[j] = ax - row[kFirst + (closes ? 0 : next)];
+      const T bx = row[kFirst + next], by = row[kFirst + next + 1];  // values, not places, are chosen: rows are in registers
+      e.nx[j] = (closes ? first_y : by) - ay;
+      e.ny[j] = ax - (closes ? first_x : bx);
       e.c[j] = e.nx[j] * ax + e.ny[j] * ay + reach;
     }
     return e;

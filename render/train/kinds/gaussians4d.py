@@ -12,6 +12,7 @@ from luxel.render.camera import Points, View
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.train.kinds.kind import Kind
 from luxel.render.train.rates import Rates4d
+from luxel.render.train.regularisers4d import consistency, entropy, velocities
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
@@ -41,7 +42,6 @@ def motion_terms(
 ) -> Tensor | float:
     """Weighted entropy of the opacities, and how much velocities differ from those of their neighbours."""
     loss = config.loss
-    return 0.0
     total: Tensor | float = 0.0
     if loss.entropy_weight > 0:
         total = total + loss.entropy_weight * entropy(scene.opacities, visible)

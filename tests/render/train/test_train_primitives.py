@@ -75,7 +75,12 @@ def moving() -> Moving:
 def brisk(config: TrainConfig) -> TrainConfig:
     """The same with density control that acts within a short run, whatever the gradients."""
     strategy = config.strategy
-    for name, value in (("grow_grad2d", 1e-6), ("grow_sigma", -1.0), ("refine_every", 20), ("refine_stop", 20_000)):
+    for name, value in (
+        ("grow_grad2d", 1e-6),
+        ("grow_sigma", -1.0),
+        ("refine_every", 20),
+        ("refine_stop", 20_000),
+    ):
         if hasattr(strategy, name):
             setattr(strategy, name, value)
     config.max_gaussians = 600
