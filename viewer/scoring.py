@@ -75,7 +75,7 @@ def score(
             advance()
 
         measured = evaluate(
-            scene,  # pyright: ignore[reportArgumentType]
+            scene,
             views,
             background=background,
             antialiased=antialiased,
