@@ -7,7 +7,8 @@ What it covers
     NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats, and
     of more tiles than 16 bits tell apart. Photometric loss with both
     paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
-    fused into the projection's backward, for one camera and several, whole warps and parts.
+    fused into the projection's backward, for one camera and several, whole warps and parts. Convexes likewise,
+    see `sanitize_convexes.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -39,6 +40,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from sanitize_convexes import convex_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -325,7 +327,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
                 out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
                     fused_adam_case(g, c, device, **o)
                 )
-    return out
+    return out | convex_cases(camera_at)
 
 
 def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
