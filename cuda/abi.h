@@ -8,7 +8,8 @@
  *
  * Every struct starts with: dtype (0 float32, 1 float64; the GPU has float32 only), device (CUDA ordinal),
  * stream (cudaStream_t). `real` below is float or double by dtype. Fields are one per line: the parser needs it.
- * Letters: N primitives, C cameras, H W image, T tiles of one image, K SH coefficients, D channels.
+ * Letters: N primitives, C cameras, H W image, T tiles of one image, K points of a convex, D channels, R numbers
+ * of a splat.
  */
 #ifndef LUXEL_ABI_H
 #define LUXEL_ABI_H
@@ -21,8 +22,11 @@ extern "C" {
 
 #define LUXEL_API __attribute__((visibility("default")))
 
-enum { LUXEL_TILE = 16, LUXEL_SPLAT = 8, LUXEL_PIECE = 256 }; /* pixels along a tile's side; numbers of a screen splat;
-                                                                   instances of a piece of a tile's list (GPU) */
+enum { LUXEL_TILE = 16, LUXEL_PIECE = 256 }; /* pixels along a tile's side; instances of a piece of a tile's list (GPU) */
+/* Primitives of the tile rasterizer, and R, how many numbers a splat of theirs has: the screen splat of a Gaussian, and
+ * of a convex of at most LUXEL_CORNERS corners. Every splat starts with x, y (px), opacity, depth. */
+enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1 };
+enum { LUXEL_SPLAT = 8, LUXEL_CONVEX = 28, LUXEL_CORNERS = 8 };
 
 LUXEL_API const char* luxel_last_error(void);
 LUXEL_API const char* luxel_abi_sha256(void);         /* of the header that the library was compiled from */
@@ -161,6 +165,58 @@ typedef struct luxel_project_gaussians4d_args {
 LUXEL_API int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_args* args);
 LUXEL_API int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args* args);
 
+/* project_convexes: world convexes to convex polygons on the screen, per camera (Held et al. 2025, "3D Convex Splatting").
+ *
+ * splats [C,N,28]: x, y (px, of the centroid), opacity (after the mask), depth (z of the centroid), delta z, sigma z,
+ * edges M, reach (alpha is below 1/255 wherever L_j is above it for some edge j), the box outside of which alpha is below
+ * 1/255 (px: least x, least y, greatest x, greatest y), then x, y of the M corners relative to the centroid, clockwise
+ * to the eye, and zeros. L_j(q) = (b_y - a_y) (q_x - a_x) - (b_x - a_x) (q_y - a_y) from corner a to the next, b.
+ * values [C,N,D]: rgb (3), then depth (1) if with_depth.
+ * Rows of culled convexes are left unwritten; tile_counts says 0 for them. */
+typedef struct luxel_project_convexes_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* points;         /* in  real [N,K,3] */
+  const void* log_delta;      /* in  real [N] smoothness */
+  const void* log_sigma;      /* in  real [N] sharpness */
+  const void* opacity_logits; /* in  real [N] */
+  const void* sh_dc;          /* in  real [N,3] */
+  const void* sh_rest;        /* in  real [N,sh_stride,3], null where sh_stride is 0 */
+  const void* mask_logits;    /* in  real [N]; drawn where the sigmoid is above 0.01, with the sigmoid's gradient */
+  const void* world_to_cam;   /* in  real [C,4,4] row major */
+  const void* intrinsics;     /* in  real [C,4] fx fy cx cy */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t points_each;        /* K, 3..LUXEL_CORNERS */
+  int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
+  int32_t sh_degree;          /* degree to evaluate, 0..3 */
+  int32_t width;
+  int32_t height;
+  int32_t with_depth;
+  float near_plane;
+  float far_plane;
+  void* splats;               /* fwd out  real [C,N,28]; on the GPU 16-byte aligned, as g_splats and statistics */
+  void* values;               /* fwd out  real [C,N,D] */
+  int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
+  int64_t* totals;            /* fwd out  [2] visible splats, tile instances; zeroed by the caller */
+  const void* g_splats;       /* bwd in   real [C,N,28]; opacity, delta z, sigma z and corners are looked at */
+  const void* g_values;       /* bwd in   real [C,N,D] */
+  void* g_points;             /* bwd out  real [N,K,3], every row written, as the next six */
+  void* g_log_delta;          /* bwd out  real [N] */
+  void* g_log_sigma;          /* bwd out  real [N] */
+  void* g_opacity_logits;     /* bwd out  real [N] */
+  void* g_sh_dc;              /* bwd out  real [N,3] */
+  void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
+  void* g_mask_logits;        /* bwd out  real [N] */
+  void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
+  void* statistics;           /* bwd inout real [N,4] optional: sum of the gradient by the activated sigma, with its sign;
+                                 nothing; times seen; largest distance of a point from the centroid (px) / max(W,H) */
+  const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are */
+} luxel_project_convexes_args;
+LUXEL_API int luxel_project_convexes_fwd(const luxel_project_convexes_args* args);
+LUXEL_API int luxel_project_convexes_bwd(const luxel_project_convexes_args* args);
+
 /* bin_splats: lists, per tile, the splats that touch it, nearest first.
  *
  * instances [capacity]: indices c*N+n. ranges [C*T,2]: first and one past the last instance of each tile.
@@ -169,11 +225,12 @@ typedef struct luxel_bin_splats_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,8] */
+  const void* splats;         /* in  real [C,N,R], R by the primitive */
   const int32_t* tile_counts; /* in  [C,N] */
   const int64_t* totals;      /* in  [2] */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
+  int32_t primitive;          /* LUXEL_GAUSSIANS or LUXEL_CONVEXES */
   int32_t width;
   int32_t height;
   int64_t visible_capacity;   /* room for splats that are seen, at least totals[0] */
@@ -181,7 +238,7 @@ typedef struct luxel_bin_splats_args {
   int32_t* instances;         /* out [capacity] */
   int32_t* ranges;            /* out [C*T,2] */
   int32_t* overflow;          /* out [1] */
-  int32_t* plan;              /* out [4*C*T + 2*(capacity/LUXEL_PIECE) + 1] optional, for blend_gaussians on the GPU: tiles by
+  int32_t* plan;              /* out [4*C*T + 2*(capacity/LUXEL_PIECE) + 1] optional, for blend_<primitive> on the GPU: tiles by
                                  length of list, longest first [C*T]; ends of pieces before each tile, not counting
                                  the last of a list [C*T]; of each piece its tile and its number within the tile's
                                  list, -1 where there are no more [rest,2]; how many of the first tiles have long lists [1] */
@@ -200,7 +257,7 @@ typedef struct luxel_blend_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const void* splats;         /* in  real [C,N,8] */
+  const void* splats;         /* in  real [C,N,R], R by the primitive; on the GPU 16-byte aligned */
   const void* values;         /* in  real [C,N,D] */
   const int32_t* instances;   /* in  [capacity] */
   const int32_t* ranges;      /* in  [C*T,2] */
@@ -212,7 +269,7 @@ typedef struct luxel_blend_args {
   int32_t width;
   int32_t height;
   int32_t channels;           /* D: one of 3 4 6 7 8 16 */
-  int32_t absolute;           /* bwd: 1 to add |d x|, |d y| of each pixel into slots 3, 7 of g_splats */
+  int32_t absolute;           /* bwd: 1 to add |d x|, |d y| of each pixel into slots 3, 7 of g_splats; for Gaussians only */
   int32_t deterministic;      /* bwd: 1 to sum gradients in a fixed order on the GPU too, as the CPU always does */
   float max_alpha;
   void* image;                /* fwd out  real [C,H,W,D] */
@@ -225,15 +282,18 @@ typedef struct luxel_blend_args {
   const void* final_image;    /* bwd in   real [C,H,W,D] GPU only: image of the forward pass */
   const void* g_image;        /* bwd in   real [C,H,W,D] */
   const void* g_transmittance; /* bwd in  real [C,H,W] optional */
-  void* g_splats;             /* bwd out  real [C,N,8]; added to, zeroed by the caller */
+  void* g_splats;             /* bwd out  real [C,N,R]; added to, zeroed by the caller */
   void* g_values;             /* bwd out  real [C,N,D]; added to, zeroed by the caller */
   void* g_background;         /* bwd out  real [C,D] optional; added to, zeroed by the caller */
-  void* workspace;            /* bwd  luxel_blend_gaussians_workspace() bytes, 256-byte aligned */
+  void* workspace;            /* bwd  luxel_blend_<primitive>_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_blend_args;
 LUXEL_API int64_t luxel_blend_gaussians_workspace(const luxel_blend_args* args); /* for bwd */
 LUXEL_API int luxel_blend_gaussians_fwd(const luxel_blend_args* args);
 LUXEL_API int luxel_blend_gaussians_bwd(const luxel_blend_args* args);
+LUXEL_API int64_t luxel_blend_convexes_workspace(const luxel_blend_args* args);
+LUXEL_API int luxel_blend_convexes_fwd(const luxel_blend_args* args);
+LUXEL_API int luxel_blend_convexes_bwd(const luxel_blend_args* args);
 
 /* photometric_loss: (1 - ssim_weight) L1 + ssim_weight (1 - SSIM) (Wang et al. 2004; 11 taps, sigma 1.5).
  *
@@ -267,16 +327,20 @@ LUXEL_API int luxel_photometric_loss_bwd(const luxel_photometric_loss_args* args
 
 /* adam: one step of Adam (Kingma & Ba 2015, algorithm 1) on all parameter groups, in place.
  *
- * With a visible mask, primitives whose byte is 0 are left as they are, moments included. */
+ * With a visible mask, primitives whose byte is 0 are left as they are, moments included. With a schedule the learning
+ * rates and the number of the step come from the device, so that a captured call can be replayed. */
 typedef struct luxel_adam_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const int64_t* table;       /* in  HOST [groups,6]: addresses of param, grad, exp_avg, exp_avg_sq (real [numel]),
-                                 then numel, then elements per primitive */
-  const double* lrs;          /* in  HOST [groups] learning rates */
+  const int64_t* table;       /* in  HOST [groups,7]: addresses of param, grad, exp_avg, exp_avg_sq (real [numel]),
+                                 then numel, then elements per primitive, then the place of its rate in the schedule */
+  const double* lrs;          /* in  HOST [groups] learning rates; not read with a schedule */
   const uint8_t* visible;     /* in  [N] optional, N = numel / elements per primitive, the same in all groups */
-  int64_t step;               /* 1 at the first call */
+  const void* schedule;       /* in  real [rates+2] optional: learning rates, then 1 - beta1^step and 1 - beta2^step */
+  const int32_t* skip;        /* in  [1] optional: nothing is moved where it is not 0 */
+  int32_t rates;              /* of the schedule */
+  int64_t step;               /* 1 at the first call; not read with a schedule */
   int32_t groups;
   double beta1;
   double beta2;
@@ -287,9 +351,9 @@ LUXEL_API int luxel_adam(const luxel_adam_args* args);
 /* gather_view: what the present training step needs, by a cursor that lives where the kernels run, so that a captured
  * step can be replayed for one view after another.
  *
- * table [1+table_rows,16] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
- * is the present one: photograph (int32), view (int32), eight floats that the optimiser reads, the background (3
- * floats), the number of the step (int32), two more. rgb = background + alpha (photograph - background), bytes divided by 255. */
+ * table [1+table_rows,24] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
+ * is the present one: photograph (int32), view (int32), ten floats that the optimiser reads, the background (3
+ * floats), the number of the step (int32), the time of the view (float), seven more. rgb = background + alpha (photograph - background), bytes divided by 255. */
 typedef struct luxel_gather_view_args {
   int32_t dtype;
   int32_t device;
@@ -299,7 +363,7 @@ typedef struct luxel_gather_view_args {
   const uint8_t* weights;     /* in  [P,H,W] optional */
   const float* poses;         /* in  [V,4,4] world_to_cam */
   const float* intrinsics;    /* in  [V,4] fx fy cx cy */
-  const int32_t* table;       /* in  [1+table_rows,16] */
+  const int32_t* table;       /* in  [1+table_rows,24] */
   int32_t table_rows;
   int32_t width;
   int32_t height;
@@ -308,7 +372,7 @@ typedef struct luxel_gather_view_args {
   float* weight;              /* out [H,W], with weights */
   float* world_to_cam;        /* out [4,4] */
   float* camera;              /* out [4] */
-  int32_t* row;               /* out [16] */
+  int32_t* row;               /* out [24] */
 } luxel_gather_view_args;
 LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);
 
@@ -432,6 +496,7 @@ LUXEL_API int luxel_neighbours(const luxel_neighbours_args* args);
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
   X(luxel_project_gaussians4d_args) \
+  X(luxel_project_convexes_args)   \
   X(luxel_bin_splats_args)         \
   X(luxel_blend_args)              \
   X(luxel_photometric_loss_args)   \

@@ -14,7 +14,7 @@ from torch import Tensor
 from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, psnr, ssim
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 
 METRICS = ("psnr", "ssim", "lpips")
@@ -89,7 +89,7 @@ class Evaluation:
 
 
 def evaluate(
-    gaussians: Gaussians,
+    scene: Parameters,
     views: Sequence[View],
     *,
     background: Sequence[float] | Tensor = (0.0, 0.0, 0.0),
@@ -106,10 +106,10 @@ def evaluate(
     photograph's pixels there).
 
     Args:
-        gaussians: the scene.
+        scene: any primitives.
         views: posed photographs.
         background: RGB in [0, 1] behind the scene and behind the photographs' alpha.
-        device: where to render and compare. None: where the Gaussians are.
+        device: where to render and compare. None: where the scene is.
         antialiased: as the scene was trained (Mip-Splatting's opacity compensation).
         lpips: False leaves LPIPS out (NaN); views under 31 pixels a side have none in any case.
         on_view: called after each view with (view, its score, render [H, W, 3], photograph [H, W, 3]).
@@ -122,15 +122,17 @@ def evaluate(
         raise EvaluationError(
             "There are no views to evaluate.", "Hold some views out, or name the training views."
         )
-    device = gaussians.device if device is None else torch.device(device)
-    gaussians = gaussians.detach().to(device)
+    device = scene.device if device is None else torch.device(device)
+    scene = scene.detach().to(device)
     behind = torch.as_tensor(background, dtype=torch.float32).to(device)
     perceptual = Lpips().to(device).eval() if lpips else None
     scores = []
     for view in views:
         photo, weight = photograph(view, behind)
         with torch.no_grad():
-            frame = render(gaussians, view.camera.to(device), background=behind, antialiased=antialiased)
+            frame = render(
+                scene, view.camera.to(device), time=view.time, background=behind, antialiased=antialiased
+            )
             image = frame.rgb.clamp(0, 1)
             compared = image if weight is None else torch.where(weight[..., None] > 0, image, photo)
             distance = math.nan

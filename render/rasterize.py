@@ -1,7 +1,8 @@
 """The tile rasterizer: project -> bin (sort) -> blend, differentiable end to end.
 
 Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering"; EWA splatting after Zwicker et
-al. 2002. The kernels are in cuda/kernels, the same stages in plain torch in render/reference.
+al. 2002. A primitive projects itself to rows on the screen; what follows sees only those. The kernels are in
+cuda/kernels, the same stages in plain torch in render/reference.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import PIECE, bin_splats
-from luxel.render.ops.blend_gaussians import CHANNELS, blend_gaussians
-from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.ops.blend_splats import BLENDS, CHANNELS
+from luxel.render.primitives.parameters import Parameters, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
 MAX_ALPHA = 0.99  # of one splat at a pixel
@@ -83,7 +83,9 @@ class DensifyStatistics:
     """What a densification strategy learns from backward passes; `rasterize` adds to it in place.
 
     Args:
-        data: [N, 4] float32: see the properties, in their order.
+        data: [N, 4] float32: see the properties, in their order. Of 4D Gaussians the second holds sums of
+            |d loss / d time|. Of convexes the first holds sums of the signed d loss / d sigma, the second nothing,
+            and the fourth the largest distance of a point from the centroid.
     """
 
     data: Tensor
@@ -125,9 +127,10 @@ class DensifyStatistics:
 
 
 def rasterize(
-    gaussians: Gaussians,
+    scene: Parameters,
     camera: Camera,
     *,
+    time: float | Tensor | None = None,
     background: Tensor | None = None,
     sh_degree: int | None = None,
     antialiased: bool = False,
@@ -144,19 +147,20 @@ def rasterize(
     max_visible: int | None = None,
     on_totals: Callable[[Tensor], None] | None = None,
 ) -> Frame:
-    """Draws Gaussians as a camera, or a batch of cameras, sees them.
+    """Draws Gaussians, 4D Gaussians or convexes as a camera, or a batch of cameras, sees them.
 
-    Differentiable by every field of ``gaussians``, by ``background``, ``features`` and ``camera.world_to_cam``.
+    Differentiable by every field of ``scene``, by ``time``, ``background``, ``features`` and ``camera.world_to_cam``.
 
     Args:
-        gaussians: N Gaussians, float32 or (CPU only) float64.
+        scene: N primitives, float32 or (CPU only) float64.
         camera: a camera or C of them, on the same device.
+        time: of scenes that move: when, for all cameras or [C]. Others look the same at all times.
         background: colour behind everything, [3] or [C, 3]; None is black.
         sh_degree: evaluate spherical harmonics up to this degree; None: all that are stored.
-        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024).
-        dilation: px^2 added to the diagonal of screen covariances.
+        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); of Gaussians.
+        dilation: px^2 added to the diagonal of screen covariances; of Gaussians.
         max_alpha: cap on the alpha of one splat at a pixel.
-        depth, normals, count: also give these (median_depth comes with depth).
+        depth, normals, count: also give these (median_depth comes with depth). Convexes have no normals.
         features: anything to blend like colours, [N, F], over a background of 0.
         statistics: filled in place by the backward pass.
         absolute_gradients: let the statistics hold absolute gradients too (costs a little).
@@ -173,44 +177,52 @@ def rasterize(
         Frame, with a leading C where ``camera`` is a batch.
 
     Raises:
-        ValueError: shapes, devices or float types that do not fit together.
+        ValueError: shapes, devices or float types that do not fit together, or a scene that moves and no time.
         NativeError: no kernels for this device.
     """
-    if features is not None and (features.dim() != 2 or features.shape[0] != gaussians.count):
-        raise ValueError(f"features must be [{gaussians.count}, F], got {list(features.shape)}")
+    if features is not None and (features.dim() != 2 or features.shape[0] != scene.count):
+        raise ValueError(f"features must be [{scene.count}, F], got {list(features.shape)}")
     single = not camera.batched
     world_to_cam = camera.world_to_cam[None] if single else camera.world_to_cam
     intrinsics = camera.intrinsics[None] if single else camera.intrinsics
     cameras, size = world_to_cam.shape[0], {"width": camera.width, "height": camera.height}
-    dtype, device = gaussians.means.dtype, gaussians.means.device
-
-    splats, values, tile_counts, totals = project_gaussians(
-        tuple(gaussians.tensors().values()),  # pyright: ignore[reportArgumentType]
-        world_to_cam.to(device=device, dtype=dtype),
-        intrinsics.to(device=device, dtype=dtype),
+    dtype, device = scene.opacity_logits.dtype, scene.opacity_logits.device
+    view = Viewing(
+        world_to_cam=world_to_cam.to(device=device, dtype=dtype),
+        intrinsics=intrinsics.to(device=device, dtype=dtype),
+        times=_times(time, scene, cameras, single) if scene.moves else None,
         **size,
-        sh_degree=gaussians.sh_degree if sh_degree is None else sh_degree,
         near=camera.near,
         far=camera.far,
+        sh_degree=scene.sh_degree if sh_degree is None else sh_degree,
         dilation=dilation,
         antialiased=antialiased,
         with_depth=depth,
         with_normals=normals,
-        statistics=None if statistics is None else statistics.data,
     )
+    told = None if statistics is None else statistics.data
+    splats, values, tile_counts, totals = scene.project(view, told)
 
     if on_totals is not None:
         on_totals(totals)
 
     def draw(visible_capacity: int, capacity: int) -> Frame:
         instances, ranges, overflow, plan = bin_splats(
-            splats, tile_counts, totals, **size, visible_capacity=visible_capacity, capacity=capacity
+            splats,
+            tile_counts,
+            totals,
+            **size,
+            visible_capacity=visible_capacity,
+            capacity=capacity,
+            primitive=scene.policy,
         )
+
+        blend_splats = BLENDS[scene.policy]
 
         def blend(
             part: Tensor, behind: Tensor | None, median: bool = False, tally: bool = False
         ) -> tuple[Tensor, ...]:
-            return blend_gaussians(
+            return blend_splats(
                 splats,
                 part,
                 behind,
@@ -249,6 +261,19 @@ def rasterize(
     else:
         frame = draw(min(max_visible or tile_counts.numel(), tile_counts.numel()), max_instances)
     return _first(frame) if single else frame
+
+
+def _times(time: float | Tensor | None, scene: Parameters, cameras: int, single: bool) -> Tensor:
+    """The time of each camera, [C]."""
+    if time is None:
+        raise ValueError(f"{scene.noun} move: they need a time to be drawn at")
+    held = scene.opacity_logits
+    if not isinstance(time, Tensor):
+        return held.new_full((cameras,), time)
+    if time.shape not in ((),) + (((cameras,),) if not single else ()):
+        wanted = "[]" if single else f"[] or [{cameras}]"
+        raise ValueError(f"time must be {wanted}, got {list(time.shape)}")
+    return time.to(held).expand(cameras)
 
 
 _ROOM: dict[tuple[Any, ...], tuple[int, int]] = {}  # visible splats, instances: by kind of frame

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import Frame, rasterize
 from luxel.render.replay import Replay
 
@@ -24,51 +24,66 @@ class Renderer:
     need more room than was captured is drawn again with more, so frames are always whole. On the CPU it is `rasterize`.
 
     Args:
-        gaussians: what is drawn; changes of their values in place show in the next frame. Tensors that are replaced
+        scene: what is drawn; changes of their values in place show in the next frame. Tensors that are replaced
             do not: make another Renderer.
         options: keywords of `rasterize`, the same for every frame (not ``max_instances``).
     """
 
-    def __init__(self, gaussians: Gaussians, **options: Any) -> None:
-        self.gaussians, self._options = gaussians.detach(), options
-        self._replay: Replay[tuple[Frame, tuple[Tensor, ...]]] = Replay(gaussians.device)
+    def __init__(self, scene: Parameters, **options: Any) -> None:
+        self.scene, self._options = scene.detach(), options
+        self._replay: Replay[tuple[Frame, tuple[Tensor, ...]]] = Replay(scene.device)
         self._room: tuple[int, int] | None = None  # visible splats, (tile, splat) pairs
         self._camera: Camera | None = None
         self._held: _View | None = None  # what `_camera` was last filled from
         self._g_rgb: Tensor | None = None
-        self._needed = _Needed(gaussians.device) if gaussians.device.type == "cuda" else None
+        self._needed = _Needed(scene.device) if scene.device.type == "cuda" else None
+        self._time = torch.zeros((), dtype=scene.opacity_logits.dtype, device=scene.device)
+        self._held_time: float | None = None  # what `_time` was last filled with
 
-    def draw(self, camera: Camera) -> Frame:
+    def draw(self, camera: Camera, time: float | None = None) -> Frame:
         """The frame of a camera; on a GPU its tensors are overwritten by the next call.
 
-        Raises:
-            ValueError: a batch of cameras.
-        """
-        return self._run(camera, None)[0]
+        Args:
+            time: of a scene that moves.
 
-    def draw_with_gradients(self, camera: Camera, g_rgb: Tensor) -> tuple[Frame, Gaussians]:
+        Raises:
+            ValueError: a batch of cameras, or a scene that moves and no time.
+        """
+        return self._run(camera, time, None)[0]
+
+    def draw_with_gradients(
+        self, camera: Camera, g_rgb: Tensor, time: float | None = None
+    ) -> tuple[Frame, Parameters]:
         """The frame of a camera, and the gradients of a loss by the parameters; overwritten by the next call.
 
         Args:
             g_rgb: gradient of the loss by the colours, [H, W, 3].
+            time: of a scene that moves.
 
         Raises:
-            ValueError: a batch of cameras, or a gradient of another shape.
+            ValueError: a batch of cameras, a gradient of another shape, or a scene that moves and no time.
         """
         if tuple(g_rgb.shape) != (camera.height, camera.width, 3):
             raise ValueError(f"g_rgb must be {[camera.height, camera.width, 3]}, got {list(g_rgb.shape)}")
-        frame, gradients = self._run(camera, g_rgb)
-        return frame, Gaussians(*gradients)
+        frame, gradients = self._run(camera, time, g_rgb)
+        return frame, type(self.scene)(*gradients)
 
-    def _run(self, camera: Camera, g_rgb: Tensor | None) -> tuple[Frame, tuple[Tensor, ...]]:
+    def _run(
+        self, camera: Camera, time: float | None, g_rgb: Tensor | None
+    ) -> tuple[Frame, tuple[Tensor, ...]]:
         if camera.batched:
             raise ValueError("Renderer draws one camera at a time")
+        if self.scene.moves and time is None:
+            raise ValueError(f"{self.scene.noun} move: they need a time to be drawn at")
+        if time is not None and time != self._held_time:
+            self._time.fill_(time)
+            self._held_time = time
         if self._needed is None:
             return self._draw(camera, g_rgb, None)
         held = self._hold(camera, g_rgb)
         if self._room is None:
             with torch.no_grad():
-                totals = rasterize(self.gaussians, held, max_instances=1).totals
+                totals = rasterize(self.scene, held, time=self._time, max_instances=1).totals
             assert totals is not None
             self._room = _with_margin(*totals.tolist())
         while True:
@@ -85,7 +100,7 @@ class Renderer:
 
     def _hold(self, camera: Camera, g_rgb: Tensor | None) -> Camera:
         """Puts what differs from frame to frame where the captured work reads it."""
-        device = self.gaussians.device
+        device = self.scene.device
         kept = self._camera
         shape = (camera.width, camera.height, camera.near, camera.far)
         if kept is None or shape != (kept.width, kept.height, kept.near, kept.far):
@@ -115,9 +130,9 @@ class Renderer:
             options |= {"max_visible": room[0], "max_instances": room[1]}
         if self._needed is not None:
             options["on_totals"] = self._needed.send
-        leaves = self.gaussians.detach().requires_grad_(g_rgb is not None)
+        leaves = self.scene.detach().requires_grad_(g_rgb is not None)
         with torch.set_grad_enabled(g_rgb is not None):
-            frame = rasterize(leaves, camera, **options)
+            frame = rasterize(leaves, camera, time=self._time, **options)
         if self._needed is not None:
             self._needed.join()
         if g_rgb is None:

@@ -5,19 +5,25 @@ from luxel.scenes.convex_ply import load_convexes, save_convexes
 from luxel.scenes.demo import demo_path
 from luxel.scenes.dnerf import save_dnerf
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.gaussians4d_ply import load_gaussians4d, save_gaussians4d
+from luxel.scenes.hull_mesh import convex_hulls
+from luxel.scenes.mesh import save_mesh
 from luxel.scenes.moments import save_moments
 from luxel.scenes.playground import dynamic_scene, static_scene
 from luxel.scenes.ply import load_gaussians, load_points, save_gaussians, save_points
 from luxel.scenes.safetensors_scene import load_safetensors, save_safetensors
-from luxel.scenes.scene_files import load_primitives, load_scene
+from luxel.scenes.scene_files import load_primitives, load_scene, save_scene
+from luxel.scenes.splat import save_splat
 
 __all__ = [
     "Capture",
     "CaptureError",
+    "convex_hulls",
     "demo_path",
     "dynamic_scene",
     "load_convexes",
     "load_gaussians",
+    "load_gaussians4d",
     "load_points",
     "load_primitives",
     "load_safetensors",
@@ -26,8 +32,12 @@ __all__ = [
     "save_convexes",
     "save_dnerf",
     "save_gaussians",
+    "save_gaussians4d",
+    "save_mesh",
     "save_moments",
     "save_points",
     "save_safetensors",
+    "save_scene",
+    "save_splat",
     "static_scene",
 ]

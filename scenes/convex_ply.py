@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from luxel.render.primitives.convexes import FEWEST, MOST, Convexes
+from luxel.render.ops.project_convexes import FEWEST, MOST
+from luxel.render.primitives.convexes import Convexes
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.ply import (
     EXPORT_AGAIN,

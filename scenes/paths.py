@@ -192,22 +192,48 @@ def interpolate(cameras: Sequence[Camera], frames: int, loop: bool = False) -> l
     return out
 
 
+def interpolate_times(times: Sequence[float], frames: int) -> list[float]:
+    """The time of each camera that `interpolate` gives without ``loop``: straight lines between those of the keyframes.
+
+    Args:
+        times: of the keyframes, at least one, in any order.
+        frames: how many times to give.
+
+    Raises:
+        ValueError: there are no keyframes, or frames < 1.
+    """
+    if not len(times) or frames < 1:
+        raise ValueError("a path needs at least one keyframe and one frame")
+    places = np.arange(frames) * (len(times) - 1) / max(frames - 1, 1)
+    return np.interp(places, np.arange(len(times)), np.asarray(times, float)).tolist()
+
+
 def _camera(cam_to_world: np.ndarray, lens: Sequence[float], width: int, height: int) -> Camera:
     world_to_cam = torch.tensor(invert_rigid(cam_to_world), dtype=torch.float32)
     return Camera(world_to_cam, torch.tensor(lens, dtype=torch.float32), width, height)
 
 
-def save_path(path: str | Path, cameras: Sequence[Camera], *, fps: float = 24.0) -> None:
+def save_path(
+    path: str | Path, cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[float] = ()
+) -> None:
     """Writes a camera path as JSON: OpenGL camera-to-world matrices by rows, vertical angles in degrees.
 
-    The intrinsics are added as fx, fy, cx, cy, which other programs ignore.
+    The intrinsics are added as fx, fy, cx, cy, which other programs ignore, and each camera's time as render_time.
+
+    Args:
+        path: of the file.
+        cameras: single cameras.
+        fps: frames per second of a film along the path.
+        times: what the scene shows at each camera; none for static scenes.
 
     Raises:
         CaptureError: the file cannot be written.
-        ValueError: there are no cameras.
+        ValueError: there are no cameras, or not as many times as cameras.
     """
     if not cameras:
         raise ValueError("a camera path needs at least one camera")
+    if len(times) not in (0, len(cameras)):
+        raise ValueError(f"{len(cameras)} cameras need as many times, got {len(times)}")
     entries = []
     for camera in cameras:
         pose = camera.cam_to_world.detach().cpu().double().numpy() @ OPENGL_TO_OPENCV
@@ -221,6 +247,8 @@ def save_path(path: str | Path, cameras: Sequence[Camera], *, fps: float = 24.0)
                 **dict(zip(("fx", "fy", "cx", "cy"), lens, strict=True)),
             }
         )
+    for entry, time in zip(entries, times, strict=False):
+        entry["render_time"] = float(time)
     document = {
         "camera_type": "perspective",
         "render_width": cameras[0].width,
@@ -264,6 +292,8 @@ def load_path(path: str | Path) -> CameraPath:
             cameras.append(_camera(pose, lens, width, height))
             if isinstance(entry.get("render_time"), int | float):
                 times.append(float(entry["render_time"]))
+                if not math.isfinite(times[-1]):
+                    raise CaptureError(f"{where}: the time {times[-1]} makes no sense.", remedy)
     except CaptureError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:

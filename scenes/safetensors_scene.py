@@ -1,4 +1,4 @@
-"""Scenes as safetensors: the raw parameters of any primitive by their names, in their float type."""
+"""Scenes as safetensors: the raw parameters of any primitive by their names, in their float type or in half of it."""
 
 from __future__ import annotations
 
@@ -6,34 +6,52 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
+from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.ply import EXPORT_AGAIN, read_bytes, write_atomically
 
-Scene = Gaussians | Gaussians4d | Convexes
-KINDS: dict[str, type[Scene]] = {"Gaussians": Gaussians, "4D Gaussians": Gaussians4d, "convexes": Convexes}
+# Stay float32 in files of half precision. Rounded to float16, means bring images of trained scenes down to 57..78 dB of
+# the exact ones, times and rotors those of a scene of 30 s to 58 dB, sharpness and smoothness of convexes theirs to 59
+# dB; all others together to no less than 78.
+EXACT = {"means", "points", "times", "rotors", "log_delta", "log_sigma"}
+LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
 
-def kind_of(scene: Scene) -> str:
-    """What people call this primitive."""
-    return next(name for name, kind in KINDS.items() if isinstance(scene, kind))
-
-
-def save_safetensors(path: str | Path, scene: Scene) -> None:
+def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) -> None:
     """Writes the parameters through a temporary file; the metadata say which primitive they are of.
+
+    Args:
+        path: the file.
+        scene: any primitive.
+        half: write float16, in about half the space: images agree to about 80 dB. Float32 stay places, times
+            and what turns or sharpens (`EXACT`), and tensors with values that float16 cannot hold (beyond 65504).
 
     Raises:
         CaptureError: there is no permission or no room.
     """
     from safetensors.numpy import save
 
-    arrays = {n: np.ascontiguousarray(t.detach().cpu().numpy()) for n, t in scene.tensors().items()}
-    write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": kind_of(scene)})])
+    tensors = {name: tensor.detach().cpu() for name, tensor in scene.tensors().items()}
+    if half:
+        tensors = {
+            name: tensor.float() if name in EXACT else halved(tensor) for name, tensor in tensors.items()
+        }
+    arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in tensors.items()}
+    write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": scene.noun})])
 
 
-def load_safetensors(path: str | Path) -> Scene:
+def halved(tensor: Tensor) -> Tensor:
+    """In float16; in float32 where a finite value would become infinite."""
+    single, small = tensor.float(), tensor.half()
+    return small if torch.equal(small.isfinite(), single.isfinite()) else single
+
+
+def load_safetensors(path: str | Path) -> Parameters:
     """The primitives of a file whose tensors have exactly the names and shapes of one kind.
+
+    Float16, bfloat16 and mixtures of these with float32 become float32; float64 stays.
 
     Raises:
         CaptureError: the file cannot be read, or holds something else.
@@ -47,17 +65,22 @@ def load_safetensors(path: str | Path) -> Scene:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise CaptureError(f"{path}: this is no safetensors file ({error}).", EXPORT_AGAIN) from None
-    kind = next((kind for kind in KINDS.values() if set(kind.names) == set(tensors)), None)
+    kind = next((kind for kind in PRIMITIVES.values() if set(kind.names) == set(tensors)), None)
     if kind is None:
-        wanted = "; ".join(f"{name} have {', '.join(kind.names)}" for name, kind in KINDS.items())
+        wanted = "; ".join(f"{kind.noun} have {', '.join(kind.names)}" for kind in PRIMITIVES.values())
         raise CaptureError(
             f"{path}: the tensors {', '.join(sorted(tensors)) or '(none)'} are of no primitive ({wanted}).",
             EXPORT_AGAIN,
         )
     types = {tensor.dtype for tensor in tensors.values()}
-    if types not in ({torch.float32}, {torch.float64}):
+    if types <= LESS:
+        tensors = {name: tensor.float() for name, tensor in tensors.items()}
+    elif types != {torch.float64}:
         found = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
-        raise CaptureError(f"{path}: all tensors must be float32, or all float64, not {found}.", EXPORT_AGAIN)
+        raise CaptureError(
+            f"{path}: tensors must be float32, float16 or bfloat16, or all float64, not {found}.",
+            EXPORT_AGAIN,
+        )
     try:
         return kind(**tensors)
     except (ValueError, IndexError) as error:

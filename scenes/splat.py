@@ -9,7 +9,7 @@ import torch
 
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.ply import read_bytes
+from luxel.scenes.ply import as_arrays, read_bytes, write_atomically
 
 LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
 
@@ -43,3 +43,29 @@ def load_splat(path: str | Path) -> Gaussians:
         sh_dc=torch.from_numpy((table["rgba"][:, :3].astype(np.float32) / 255 - 0.5) / SH_C0),
         sh_rest=torch.zeros(len(table), 0, 3),
     )
+
+
+def save_splat(path: str | Path, gaussians: Gaussians) -> None:
+    """Writes a .splat file, the largest and most opaque Gaussians first as viewers that stream it expect.
+
+    The format holds no view dependence and rounds colours, opacities and rotations to bytes.
+
+    Raises:
+        CaptureError: there is no permission or no room.
+    """
+    held = as_arrays(gaussians)
+    opacity = 1 / (1 + np.exp(-held["opacity_logits"].astype(np.float64)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = np.exp(held["log_scales"])
+        order = np.argsort(-opacity * scales.astype(np.float64).prod(axis=1), kind="stable")
+    length = np.maximum(np.linalg.norm(held["quats"], axis=1, keepdims=True), np.float32(1e-12))
+    table = np.empty(gaussians.count, LAYOUT)
+    table["mean"], table["scale"] = held["means"], scales
+    table["rgba"][:, :3] = _bytes(255 * (0.5 + SH_C0 * held["sh_dc"]))
+    table["rgba"][:, 3] = _bytes(255 * opacity)
+    table["quat"] = _bytes(128 + 128 * held["quats"] / length)
+    write_atomically(Path(path), [table[order].tobytes()])
+
+
+def _bytes(values: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(np.nan_to_num(values)), 0, 255).astype(np.uint8)

@@ -106,8 +106,8 @@ class ViewerApp:
             from luxel.render.rasterize import rasterize
 
             self._render = rasterize
-        with self.session.borrow() as gaussians:
-            self._around = survey(self.session.views, gaussians, self.session.up)
+        with self.session.borrow() as scene:
+            self._around = survey(self.session.views, scene, self.session.up)
         # A page may leave between the question whether it is there and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         sock = bind(self._host, self._port)

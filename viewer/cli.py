@@ -16,6 +16,7 @@ COMMANDS = {
     "view": ("ViewScene", "Shows a run or a scene file in the browser."),
     "eval": ("Eval", "Measures a run on its held-out views; table, JSON and a page of pictures."),
     "render": ("Render", "Renders a camera path to an MP4 or a folder of PNG files."),
+    "export": ("Export", "Writes a scene as another format, a mesh, or moment by moment."),
     "bench": ("Bench", "Measures the rasterizer or training on this machine, alone or against gsplat."),
     "demo": ("Demo", "Trains the packaged tankard in about a minute and shows it; needs nothing else."),
     "doctor": ("Doctor", "Says what is installed, which backend runs, and what is missing."),

@@ -13,7 +13,7 @@ import torch
 import viser.transforms as vtf
 
 from luxel.render.camera import Camera, View
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Parameters
 
 JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
@@ -90,8 +90,8 @@ class Surroundings:
     up: np.ndarray
 
 
-def survey(views: Sequence[View], gaussians: Gaussians, up: np.ndarray | None = None) -> Surroundings:
-    """Middle, size and up direction from the views, or from the Gaussians where there are no views.
+def survey(views: Sequence[View], scene: Parameters, up: np.ndarray | None = None) -> Surroundings:
+    """Middle, size and up direction from the views, or from the primitives where there are no views.
 
     The middle is the point nearest to all optical axes (least squares), up is the mean of the cameras' up.
     Without views up is -y, as structure from motion tends to have it.
@@ -106,11 +106,11 @@ def survey(views: Sequence[View], gaussians: Gaussians, up: np.ndarray | None = 
         radius = float(np.median(np.linalg.norm(centres - centre, axis=1)))
         upward = -poses[:, :3, 1].mean(0) if up is None else np.asarray(up, float)
     else:
-        means = gaussians.means.detach()[:: max(1, gaussians.count // 100_000)].cpu().double().numpy()
-        means = means[np.isfinite(means).all(axis=1)]
-        centre = np.median(means, axis=0) if len(means) else np.zeros(3)
-        distances = np.linalg.norm(means - centre, axis=1)
-        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(means) else 1.0
+        places = scene.centres.detach()[:: max(1, scene.count // 100_000)].cpu().double().numpy()
+        places = places[np.isfinite(places).all(axis=1)]
+        centre = np.median(places, axis=0) if len(places) else np.zeros(3)
+        distances = np.linalg.norm(places - centre, axis=1)
+        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(places) else 1.0
         upward = np.array([0.0, -1.0, 0.0]) if up is None else np.asarray(up, float)
     length = float(np.linalg.norm(upward))
     if not length > 1e-6:

@@ -1,4 +1,4 @@
-"""The controls of a page: numbers, training, what to show, where to look from."""
+"""The controls of a page: numbers, time, training, what to show, where to look from."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ import torch
 from luxel.render.camera import View
 from luxel.viewer.navigate import Pose, Surroundings, first_pose, jump
 from luxel.viewer.session import Session
-from luxel.viewer.shading import MODES
+from luxel.viewer.shading import can_be_antialiased, modes_of
 from luxel.viewer.stream import ClientStream, StreamReport
+from luxel.viewer.time_controls import TimeControls
 
 MAX_FRUSTUMS = 64
 THUMBNAIL = 96  # pixels along the longer side
 AXES = {sign + "xyz"[i]: float(sign + "1") * np.eye(3)[i] for i in range(3) for sign in "+-"}
 
 # Order of the groups in the panel; within a group viser keeps the order of creation.
-ORDER_FRAME, ORDER_TRAINING, ORDER_SHOW, ORDER_CAMERA = 0.0, 1.0, 2.0, 3.0
+ORDER_FRAME, ORDER_TIME, ORDER_TRAINING, ORDER_SHOW, ORDER_CAMERA = 0.0, 1.0, 2.0, 3.0, 4.0
 
 
 class TrainingPanel:
@@ -65,7 +66,7 @@ class TrainingPanel:
     def refresh(self) -> None:
         """Shows the numbers of now; sends only what changed."""
         status = self._session.status()
-        text = table(status_rows(status))
+        text = table(status_rows(status, self._session.kind.noun))
         if text != self._shown:
             self._shown = self._numbers.content = text
         if not self._session.trains:
@@ -83,7 +84,7 @@ class TrainingPanel:
 
 
 class ClientPanel:
-    """The controls that belong to one page: its image, its outputs, its camera. They act after ``attach``.
+    """The controls that belong to one page: its image, time, outputs and camera. They act after ``attach``.
 
     Args:
         client: viser ClientHandle.
@@ -110,6 +111,10 @@ class ClientPanel:
         self._frame = gui.add_html(table([("FPS", "…")]), order=ORDER_FRAME)
         # On a phone the panel lies on the scene: keep it short.
         roomy = client.camera.image_width > min(450, client.camera.image_height)
+        self._time: TimeControls | None = None
+        if session.times is not None:
+            with gui.add_folder("Time", order=ORDER_TIME):
+                self._time = TimeControls(gui, session.times)
         with gui.add_folder("Show", order=ORDER_SHOW, expand_by_default=roomy):
             self._add_look(gui)
         with gui.add_folder("Camera", order=ORDER_CAMERA, expand_by_default=roomy):
@@ -118,20 +123,28 @@ class ClientPanel:
     def attach(self, stream: ClientStream) -> None:
         """Connects the controls with the loop that obeys them."""
         self._stream = stream
+        if self._time is not None:
+            self._time.attach(stream)
 
     def _add_look(self, gui: Any) -> None:
         colour = tuple(round(255 * c) for c in self._session.background)
-        mode = gui.add_dropdown("Output", MODES, initial_value=MODES[0])
+        kind = self._session.kind
+        mode = gui.add_dropdown("Output", modes_of(kind), initial_value=modes_of(kind)[0])
         background = gui.add_rgb("Background", initial_value=colour)
         resolution = gui.add_slider(
             "Resolution", 10, 200, 10, 100, hint="Percent of the window's pixels while the camera rests"
         )
         quality = gui.add_slider("Quality", 30, 100, 5, 90, hint="JPEG quality; 100 sends lossless PNG")
         antialiased = gui.add_checkbox(
-            "Antialiased", self._session.antialiased, hint="For scenes that were trained so (Mip-Splatting)"
+            "Antialiased",
+            self._session.antialiased,
+            hint="For scenes that were trained so (Mip-Splatting)",
+            visible=can_be_antialiased(kind),
         )
         with gui.add_folder("More", expand_by_default=False):
-            size = gui.add_slider("Splat size", 0.05, 2.0, 0.05, 1.0, hint="Times the size of every Gaussian")
+            size = gui.add_slider(
+                "Splat size", 0.05, 2.0, 0.05, 1.0, hint=f"Times the size of all {kind.noun}"
+            )
             near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn (capture units)")
             far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")
         for control, change in (
@@ -180,14 +193,19 @@ class ClientPanel:
         camera.up_direction = direction
 
     def go_to(self, view: View) -> None:
-        """Flies to a photograph's pose and field of view."""
+        """Flies to a photograph's pose and field of view, and shows its time."""
+        if self._time is not None:
+            self._time.go_to(view.time)
+        self._fly_to(view)
+
+    def _fly_to(self, view: View) -> None:
         camera = self._client.camera
         self._fly(Pose.of_camera(view.camera, camera.image_width / max(1, camera.image_height)))
 
     def reset(self) -> None:
         """Flies to where the page began, the scene's up direction upright."""
         if self._session.views:
-            self.go_to(self._session.views[0])
+            self._fly_to(self._session.views[0])
         else:
             self._fly(first_pose((), self._around))
         self._client.camera.up_direction = self._around.up
@@ -227,7 +245,9 @@ class ClientPanel:
             self._frustums.append(frustum)
 
     def report(self, report: StreamReport) -> None:
-        """Shows the numbers of the images, and what went wrong with them."""
+        """Shows the numbers of the images and their time, and what went wrong with them."""
+        if self._time is not None:
+            self._time.follow(report)
         rows = [
             ("FPS", f"{report.fps:.0f}" if report.fps else "at rest"),
             ("Render", f"{report.render_ms:.1f} ms"),
@@ -245,8 +265,8 @@ class ClientPanel:
         self._shown = shown
 
 
-def status_rows(status: dict[str, Any]) -> list[tuple[str, str]]:
-    """Label and text of each number that the status has."""
+def status_rows(status: dict[str, Any], noun: str = "Gaussians") -> list[tuple[str, str]]:
+    """Label and text of each number that the status has; ``noun`` is what is counted where it does not say so."""
     rows: list[tuple[str, str]] = []
     step, steps = status.get("step"), status.get("steps")
     if step is not None:
@@ -258,7 +278,8 @@ def status_rows(status: dict[str, Any]) -> list[tuple[str, str]]:
     if (psnr := status.get("test_psnr")) is not None:
         rows.append(("PSNR, held out", f"{psnr:.2f} dB"))
     if (count := status.get("count")) is not None:
-        rows.append(("Gaussians", f"{count:,}"))
+        counted = str(status.get("noun", noun))
+        rows.append((counted[:1].upper() + counted[1:], f"{count:,}"))
     if (degree := status.get("sh_degree")) is not None:
         rows.append(("SH degree", str(degree)))
     if memory := status.get("memory"):

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.train.checkpoint import available, load_newest
 from luxel.render.train.run_folder import RunFolder
-from luxel.scenes import Capture, load_scene
+from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
 from luxel.scenes.scene_files import LOADERS
 
@@ -142,31 +142,41 @@ def discard_unstarted(folder: Path) -> None:
             empty.rmdir()
 
 
-def load_run_scene(folder: Path) -> Gaussians:
-    """The scene of a run: its scene.ply, or its newest whole checkpoint where it has not ended.
+def load_run_scene(folder: Path) -> Parameters:
+    """The scene of a run, of whatever primitive: its scene.ply, or its newest whole checkpoint where it has not ended.
 
     Raises:
-        RunError: it has neither.
+        RunError: it has neither, or the checkpoint is of something else.
     """
     if (folder / "scene.ply").is_file():
-        return load_scene(folder / "scene.ply")
+        return load_primitives(folder / "scene.ply")
     checkpoints = folder / "checkpoints"
     if not available(checkpoints):
         raise RunError(
             f"{folder}: this run has neither a scene.ply nor a checkpoint yet.",
             f"Let it train: luxel train --resume {folder}",
         )
-    tensors = load_newest(checkpoints, lambda message: None).tensors
-    try:
-        return Gaussians(**{name: tensors[f"gaussians.{name}"] for name in Gaussians.names})
+    found = load_newest(checkpoints, lambda message: None)
+    name = found.state.get("config", {}).get("primitive", Gaussians.primitive)
+    if name not in PRIMITIVES:
+        raise RunError(
+            f"{checkpoints}: the newest checkpoint is of {name!r}, which is no primitive that luxel knows "
+            f"({', '.join(PRIMITIVES)}).",
+            "It may come from a newer version of luxel.",
+        )
+    kind = PRIMITIVES[name]
+    try:  # whatever the primitive, the tensors have this prefix
+        return kind(**{field: found.tensors[f"gaussians.{field}"] for field in kind.names})
     except KeyError as error:
         raise RunError(
             f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."
         ) from error
+    except (ValueError, IndexError) as error:
+        raise RunError(f"{checkpoints}: the newest checkpoint: {error}.", "Train the run again.") from error
 
 
-def load_any_scene(path: Path) -> Gaussians:
-    """Gaussians of a run folder or of a scene file.
+def load_any_scene(path: Path) -> Parameters:
+    """The scene of a run folder or of a scene file, of whatever primitive.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
@@ -180,4 +190,4 @@ def load_any_scene(path: Path) -> Gaussians:
             f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
             f"Give a run folder or a file of one of these kinds: {', '.join(LOADERS)}.",
         )
-    return load_scene(path)
+    return load_primitives(path)

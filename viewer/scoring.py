@@ -12,7 +12,7 @@ from torch import Tensor
 
 from luxel.render.camera import View
 from luxel.render.evaluate import METRICS, Evaluation, ViewScore, evaluate
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.scenes import Capture
 from luxel.viewer.progress import counting
@@ -29,7 +29,7 @@ def background_of(name: str, capture: Capture) -> tuple[float, float, float]:
 
 
 def score(
-    gaussians: Gaussians,
+    scene: Parameters,
     views: Sequence[View],
     folder: Path,
     *,
@@ -45,7 +45,7 @@ def score(
     """Renders the views, compares them, and writes report.json, index.html and its images.
 
     Args:
-        gaussians: the scene, on the device to use.
+        scene: of any primitive, on the device to use.
         views: held-out views.
         folder: of the report.
         title: of the page.
@@ -75,7 +75,7 @@ def score(
             advance()
 
         measured = evaluate(
-            gaussians,
+            scene,
             views,
             background=background,
             antialiased=antialiased,

@@ -12,7 +12,8 @@ import numpy as np
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Parameters
+from luxel.viewer.playback import time_range
 
 STATUS_LIFETIME = 0.2  # seconds for which one answer of the trainer serves everybody
 LOCK_PATIENCE = 20.0  # seconds a render waits for a training step to end
@@ -23,7 +24,9 @@ class Session(Protocol):
 
     Attributes:
         name: shown as the title of the page.
+        kind: the primitive, which a scene keeps.
         views: posed photographs, for jumps and frustums; may be empty.
+        times: first and last time of a scene that moves, in the unit of the views' times; None: nothing moves.
         up: world direction that points up, [3], or None to take it from the views.
         background: colour in [0, 1] that a page starts with.
         antialiased: whether a page starts with Mip-Splatting's opacity compensation.
@@ -31,7 +34,9 @@ class Session(Protocol):
     """
 
     name: str
+    kind: type[Parameters]
     views: Sequence[View]
+    times: tuple[float, float] | None
     up: np.ndarray | None
     background: tuple[float, float, float]
     antialiased: bool
@@ -49,11 +54,11 @@ class Session(Protocol):
 
     @property
     def version(self) -> int:
-        """Changes whenever the Gaussians did."""
+        """Changes whenever the scene did."""
         ...
 
-    def borrow(self) -> AbstractContextManager[Gaussians]:
-        """The Gaussians, unchanging until the context ends; waits for its turn."""
+    def borrow(self) -> AbstractContextManager[Parameters]:
+        """The scene, unchanging until the context ends; waits for its turn."""
         ...
 
     def status(self) -> dict[str, Any]:
@@ -73,9 +78,10 @@ class StaticSession:
     """A finished scene.
 
     Args:
-        gaussians: what is drawn, on the device that draws it.
+        scene: what is drawn, on the device that draws it.
         views: posed photographs of it, if there are any.
         name: title of the page.
+        times: see Session; by default those of the views where they differ, else of the scene itself.
         up, background, antialiased: see Session.
     """
 
@@ -84,10 +90,11 @@ class StaticSession:
 
     def __init__(
         self,
-        gaussians: Gaussians,
+        scene: Parameters,
         views: Sequence[View] = (),
         name: str = "scene",
         *,
+        times: tuple[float, float] | None = None,
         up: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
         antialiased: bool = False,
@@ -97,24 +104,32 @@ class StaticSession:
         self.antialiased = antialiased
         self.share_of_time = 1.0
         self.version = 0
-        self._gaussians = gaussians.detach()
+        self.kind: type[Parameters] = type(scene)
+        self.times = (times or time_range(scene, self.views)) if scene.moves else None
+        self._scene = scene.detach()
         self._turn = threading.Lock()
 
     @contextmanager
-    def borrow(self) -> Iterator[Gaussians]:
-        """The Gaussians; pages take turns, so that two of them never share a workspace."""
+    def borrow(self) -> Iterator[Parameters]:
+        """The scene; pages take turns, so that two of them never share a workspace."""
         with self._turn:
-            yield self._gaussians
+            yield self._scene
 
-    def show(self, gaussians: Gaussians) -> None:
-        """Replaces the scene; every page redraws."""
+    def show(self, scene: Parameters) -> None:
+        """Replaces the scene; every page redraws.
+
+        Raises:
+            ValueError: it is of another primitive, whose controls the pages do not have.
+        """
+        if type(scene) is not self.kind:
+            raise ValueError(f"this session shows {self.kind.noun}, not {scene.noun}")
         with self._turn:
-            self._gaussians = gaussians.detach()
+            self._scene = scene.detach()
             self.version += 1
 
     def status(self) -> dict[str, Any]:
-        """The number of Gaussians and their highest SH degree."""
-        return {"count": self._gaussians.count, "sh_degree": self._gaussians.sh_degree}
+        """The number of primitives and their highest SH degree."""
+        return {"count": self._scene.count, "sh_degree": self._scene.sh_degree}
 
     def pause(self) -> None:
         """Nothing to pause."""
@@ -134,6 +149,7 @@ class TrainingSession:
             Its lock must be fair (render/train/fair_lock.py): training would keep an ordinary one to itself.
         views: photographs shown as frustums and offered for jumps.
         name, up, background: see Session; ``antialiased`` is what the trainer's configuration says.
+        times: see Session; by default those of the views where they differ, else of the scene as it is now.
     """
 
     trains = True
@@ -144,6 +160,7 @@ class TrainingSession:
         views: Sequence[View] = (),
         name: str = "training",
         *,
+        times: tuple[float, float] | None = None,
         up: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
@@ -152,6 +169,11 @@ class TrainingSession:
         self.views: Sequence[View] = list(views)
         self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
         self.share_of_time = 0.3
+        self.kind: type[Parameters] = type(trainer.gaussians)
+        self.times = times if self.kind.moves else None
+        if self.kind.moves and times is None:
+            with trainer.lock:
+                self.times = time_range(trainer.gaussians, self.views)
         self._turn = threading.Lock()
         self._not_before = 0.0
         self._status: dict[str, Any] = {}
@@ -169,8 +191,8 @@ class TrainingSession:
         return int(self.status().get("step", 0))
 
     @contextmanager
-    def borrow(self) -> Iterator[Gaussians]:
-        """The Gaussians of the present step; training waits until the context ends.
+    def borrow(self) -> Iterator[Parameters]:
+        """The scene of the present step; training waits until the context ends.
 
         Raises:
             LuxelError: the trainer did not finish a step in time.

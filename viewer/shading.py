@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import Convexes, Parameters
 
 MODES = ("colour", "alpha", "depth", "normals", "count")
-Render = Callable[..., Any]  # (gaussians, camera, **options) -> Frame, as luxel.render.rasterize
+Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
 
 # Dark to bright with rising lightness, so that order is seen without reading a legend.
 EMBER = np.array(
@@ -28,12 +29,13 @@ class Look:
 
     Args:
         mode: one of MODES.
-        background: colour in [0, 1] behind the Gaussians.
+        background: colour in [0, 1] behind the scene.
         near, far: clipping distances, capture units.
-        splat_scale: multiplies the size of every Gaussian.
-        antialiased: compensate opacity for the screen-space dilation (Mip-Splatting).
+        splat_scale: multiplies the size of every primitive.
+        antialiased: compensate opacity for the screen-space dilation (Mip-Splatting); not for convexes.
         resolution: rendered pixels per pixel of the window, along one side.
         quality: JPEG quality 1..99, or 100 for PNG (lossless).
+        time: what is shown of a scene that moves, in the unit of the capture's times.
     """
 
     mode: str = "colour"
@@ -44,29 +46,49 @@ class Look:
     antialiased: bool = False
     resolution: float = 1.0
     quality: int = 90
+    time: float = 0.0
 
 
-def draw(render: Render, gaussians: Gaussians, camera: Camera, look: Look) -> tuple[np.ndarray, str]:
+def modes_of(kind: type[Parameters]) -> tuple[str, ...]:
+    """Those of MODES that a primitive gives: convexes have no normals."""
+    return tuple(mode for mode in MODES if mode != "normals" or kind is not Convexes)
+
+
+def drawing_options(scene: Parameters, *, antialiased: bool, time: float) -> dict[str, Any]:
+    """What a drawing function must be told of a scene beside the camera: only what its primitive heeds."""
+    options: dict[str, Any] = {"antialiased": antialiased} if can_be_antialiased(type(scene)) else {}
+    return options | {"time": time} if scene.moves else options
+
+
+def can_be_antialiased(kind: type[Parameters]) -> bool:
+    """Whether Mip-Splatting's opacity compensation means anything for a primitive."""
+    return kind is not Convexes
+
+
+def draw(render: Render, scene: Parameters, camera: Camera, look: Look) -> tuple[np.ndarray, str]:
     """Renders and shades one image.
 
     Args:
-        render: luxel.render.rasterize or a function like it.
-        gaussians, camera: on one device.
+        render: luxel.render.rasterize or a function like it; told the time of scenes that move.
+        scene, camera: on one device.
         look: what to show.
 
     Returns:
         uint8 [H, W, 3], and a caption (the range of a false-colour image; empty for colours).
+
+    Raises:
+        LuxelError: the scene's primitive has no such output.
     """
+    if look.mode not in modes_of(type(scene)):
+        raise LuxelError(f"there are no {look.mode} of {scene.noun}.", "Choose another output.")
     if look.splat_scale != 1:
-        tensors = gaussians.tensors()
-        tensors["log_scales"] = tensors["log_scales"] + float(np.log(look.splat_scale))
-        gaussians = Gaussians(**tensors)
-    options: dict[str, Any] = {"antialiased": look.antialiased}
+        scene = scene.scaled(look.splat_scale)
+    options = drawing_options(scene, antialiased=look.antialiased, time=look.time)
     if look.mode in ("depth", "normals", "count"):
         options[look.mode] = True
-    background = gaussians.means.new_tensor(look.background)
+    background = scene.opacity_logits.new_tensor(look.background)
     with torch.no_grad():
-        frame = render(gaussians, camera, background=background, **options)
+        frame = render(scene, camera, background=background, **options)
         rgb, caption = shade(frame, look.mode, background)
         return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy(), caption
 

@@ -16,18 +16,23 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.navigate import Pose
+from luxel.viewer.playback import Playback
 from luxel.viewer.session import Session
 from luxel.viewer.shading import Look, Render, draw
 
 log = logging.getLogger("luxel.viewer")
 
 REST_AFTER = 0.25  # seconds without a new pose after which the camera rests
-MOVING_RENDER = 0.04  # seconds that one image of a moving camera may take to render
+MOVING_RENDER = (
+    0.04  # seconds that one image of a moving camera, or of a scene that plays, may take to render
+)
 REFRESH = 0.5  # seconds between images of a resting camera while the scene trains
 FRAME_GAP = 1 / 60  # seconds, at least, between two images
 ERROR_PAUSE = 1.0  # seconds before a failed render is tried again
 MOVING_QUALITY = 70  # JPEG quality while moving, at most
 MAX_SIDE = 4096  # pixels
+REPORT_GAP = 0.25  # seconds between reports
+PLAYING_REPORT_GAP = 0.125  # the same while the scene plays: how smoothly a slider follows
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class StreamReport:
         width, height: size of the last image.
         caption: range of a false-colour image.
         error: message of the last failure, or empty.
+        time: what the page shows now of a scene that moves; None where nothing moves.
+        playing: whether that time goes on.
     """
 
     fps: float = 0.0
@@ -48,6 +55,8 @@ class StreamReport:
     height: int = 0
     caption: str = ""
     error: str = ""
+    time: float | None = None
+    playing: bool = False
 
 
 class Sink(Protocol):
@@ -68,12 +77,16 @@ class ClientStream:
     Only the newest pose counts: while one image is being made any number may arrive, and all but the last
     are dropped. The next image waits until the page has taken the one before.
 
+    While the scene plays, each image shows the time of the moment at which its rendering begins: where rendering,
+    the page or the training's share are slow, moments between are left out, and nothing is late.
+
     Args:
         session: what to draw.
         render: luxel.render.rasterize or a function like it.
         sink: takes the images; a ViserSink outside of tests.
-        report: called about four times a second, and at once with an error.
+        report: called about four times a second, twice as often while the scene plays, and at once with an error.
         logged: messages of failures already logged, shared by the pages.
+        clock: what the time of a playing scene goes by, seconds.
     """
 
     def __init__(
@@ -83,12 +96,18 @@ class ClientStream:
         sink: Sink,
         report: Callable[[StreamReport], None],
         logged: set[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session, self._render, self._sink, self._report = session, render, sink, report
         self._logged: set[str] = set() if logged is None else logged
         self._wake = threading.Condition()
         self._pose: Pose | None = None
         self._look = Look(background=session.background, antialiased=session.antialiased)
+        self._clock = clock
+        self._playback: Playback | None = None
+        if session.times is not None:
+            first = session.views[0].time if session.views else None
+            self._playback = Playback.over(session.times, first)
         self._dirty = False
         self._moved_at = 0.0
         self._stopped = False
@@ -142,6 +161,46 @@ class ClientStream:
             self._retry_at = 0.0
             self._wake.notify_all()
 
+    @property
+    def playback(self) -> Playback | None:
+        """The time of this page and how it runs; None where nothing moves."""
+        return self._playback
+
+    @property
+    def playing(self) -> bool:
+        """Whether the scene plays."""
+        return self._playback is not None and self._playback.runs(self._clock())
+
+    def play(self) -> None:
+        """Lets the time run, from the start where it is at the end."""
+        self._steer(lambda playback, now: playback.play(now))
+
+    def pause(self) -> None:
+        """Stops the time where it is; the image of that moment is drawn whole."""
+        self._steer(lambda playback, now: playback.pause(now))
+
+    def seek(self, moment: float) -> None:
+        """Stops at a moment (the nearest that the scene has); drawn like a camera's movement, and whole at rest."""
+        self._steer(lambda playback, _: playback.seek(moment), moved=True)
+
+    def set_speed(self, speed: float) -> None:
+        """Lets the time run at so many times its usual speed."""
+        self._steer(lambda playback, now: playback.paced(speed, now))
+
+    def set_loop(self, loop: bool) -> None:
+        """Lets the time begin anew at its end, or rest there."""
+        self._steer(lambda playback, now: playback.repeated(loop, now))
+
+    def _steer(self, change: Callable[[Playback, float], Playback], moved: bool = False) -> None:
+        with self._wake:
+            if self._playback is None:
+                return
+            self._playback = change(self._playback, self._clock())
+            self._dirty = True
+            if moved:
+                self._moved_at = time.monotonic()
+            self._wake.notify_all()
+
     def _run(self) -> None:
         while not self._stopped:
             try:
@@ -170,6 +229,10 @@ class ClientStream:
         if self._pose is None:
             return 1.0
         earliest = max(self._retry_at, self._drawn_at + FRAME_GAP) - now
+        if self._playback is not None and self._playback.since is not None:
+            if not self.playing:  # the end: the last moment is drawn whole
+                self._playback = self._playback.pause(self._clock())
+            self._dirty = True
         if self._dirty:
             return earliest
         if not self._drawn_whole:
@@ -179,17 +242,19 @@ class ClientStream:
         return 1.0
 
     def _turn(self) -> None:
-        with self._session.borrow() as gaussians:  # may wait long: read the newest pose only inside
+        with self._session.borrow() as scene:  # may wait long: read the newest pose and the time only inside
             with self._wake:
                 if self._stopped or self._pose is None:
                     return
                 pose, look, self._dirty = self._pose, self._look, False
-                moving = time.monotonic() - self._moved_at < REST_AFTER
+                moving = self.playing or time.monotonic() - self._moved_at < REST_AFTER
+                if self._playback is not None:
+                    look = replace(look, time=self._playback.at(self._clock()))
             version = self._session.version
             width, height, whole = self._size(pose, look, moving)
-            camera = pose.camera(width, height, look.near, look.far).to(gaussians.device)
+            camera = pose.camera(width, height, look.near, look.far).to(scene.device)
             start = time.monotonic()
-            image, caption = draw(self._render, gaussians, camera, look)
+            image, caption = draw(self._render, scene, camera, look)
             seconds = time.monotonic() - start
         rate = seconds / (width * height)
         self._seconds_per_pixel = (self._seconds_per_pixel + rate) / 2 if self._seconds_per_pixel else rate
@@ -232,13 +297,16 @@ class ClientStream:
 
     def _tell(self, at_once: bool = False) -> None:
         now = time.monotonic()
-        if self._stopped or (now - self._reported_at < 0.25 and not at_once):
+        playing = self.playing
+        gap = PLAYING_REPORT_GAP if playing else REPORT_GAP
+        if self._stopped or (now - self._reported_at < gap and not at_once):
             return
         self._reported_at = now
         recent = [t for t in self._sent if now - t < 1.0]
         fps = (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 2 else 0.0
         try:
-            self._report(replace(self._state, fps=fps))
+            shown = None if self._playback is None else self._playback.at(self._clock())
+            self._report(replace(self._state, fps=fps, time=shown, playing=playing))
         except Exception:  # a page that is gone; its images end with stop()
             log.debug("a page did not take its report", exc_info=True)
 

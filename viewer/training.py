@@ -10,7 +10,7 @@ import torch
 
 from luxel.render.backends import rasterizer
 from luxel.render.train import TrainConfig, Trainer, TrainResult
-from luxel.scenes import Capture, save_gaussians
+from luxel.scenes import Capture, save_scene
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.runs import Origin
 from luxel.viewer.scoring import background_of, score
@@ -113,7 +113,7 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
         "capture": f"{capture.name} ({capture.kind})",
         "held out": f"{len(capture.test)} of {len(capture.train) + len(capture.test)} views: {capture.holdout}",
         "training": f"{result.step} steps in {seconds:.1f} s ({speed}), ended because {ENDS[result.reason]}",
-        "Gaussians": f"{result.count:,}",
+        trainer.gaussians.noun[:1].upper() + trainer.gaussians.noun[1:]: f"{result.count:,}",
         "background": trainer.background,
         **machine_facts(),
     }
@@ -139,5 +139,5 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
         print(f"report: {page}", flush=True)
 
 
-def _export(gaussians: Any, path: Path) -> None:
-    save_gaussians(path, gaussians)
+def _export(scene: Any, path: Path) -> None:
+    save_scene(path, scene)

@@ -37,9 +37,15 @@ void update_group(const AdamConstants<T>& constants, const int64_t* entry, const
 }
 
 template <typename T> int update(const luxel_adam_args& args) {
+  if (args.skip && *args.skip != 0) return 0;
+  const T* schedule = static_cast<const T*>(args.schedule);
   for (int group = 0; group < args.groups; ++group) {
-    const AdamConstants<T> constants(args.lrs[group], args.beta1, args.beta2, args.eps, args.step);
-    update_group<T>(constants, args.table + 6 * group, args.visible);
+    const int64_t* entry = args.table + 7 * group;
+    const AdamConstants<T> constants =
+        schedule ? AdamConstants<T>::decays(args.beta1, args.beta2, args.eps)
+                       .at(schedule[entry[6]], schedule[args.rates], schedule[args.rates + 1])
+                 : AdamConstants<T>(args.lrs[group], args.beta1, args.beta2, args.eps, args.step);
+    update_group<T>(constants, entry, args.visible);
   }
   return 0;
 }
@@ -48,6 +54,6 @@ template <typename T> int update(const luxel_adam_args& args) {
 }  // namespace luxel
 
 extern "C" int luxel_adam(const luxel_adam_args* args) {
-  if (args->step < 1) return luxel::fail("adam: step %lld is below 1", static_cast<long long>(args->step));
+  if (!args->schedule && args->step < 1) return luxel::fail("adam: step %lld is below 1", static_cast<long long>(args->step));
   return args->dtype ? luxel::update<double>(*args) : luxel::update<float>(*args);
 }

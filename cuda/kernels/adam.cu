@@ -16,6 +16,7 @@ struct Group {
   int64_t numel;
   int64_t last_block;  // one past the group's last block
   uint32_t stride;
+  int32_t rate;        // its place in the schedule
   bool aligned;        // all four addresses to 16 bytes
   AdamConstants<float> constants;
 };
@@ -23,9 +24,13 @@ struct Group {
 struct Groups {
   Group group[kMostGroups];
   const uint8_t* visible;
+  const float* schedule;
+  const int32_t* skip;
+  int32_t rates;
 };
 
 __global__ void __launch_bounds__(kThreads) adam_kernel(const __grid_constant__ Groups groups) {
+  if (groups.skip != nullptr && *groups.skip != 0) return;
   int g = 0;
   while (blockIdx.x >= groups.group[g].last_block) ++g;
   const Group& group = groups.group[g];
@@ -45,6 +50,9 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(const __grid_constant__ 
     if (!any) return;
   }
 
+  const float* schedule = groups.schedule;
+  const AdamConstants<float> constants =
+      schedule ? group.constants.at(schedule[group.rate], schedule[groups.rates], schedule[groups.rates + 1]) : group.constants;
   float* param = group.param + start;
   float* exp_avg = group.exp_avg + start;
   float* exp_avg_sq = group.exp_avg_sq + start;
@@ -52,10 +60,10 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(const __grid_constant__ 
     const float4 grad4 = *reinterpret_cast<const float4*>(group.grad + start);
     float4 p = *reinterpret_cast<float4*>(param), m = *reinterpret_cast<float4*>(exp_avg);
     float4 s = *reinterpret_cast<float4*>(exp_avg_sq);
-    if (moves[0]) adam_update(group.constants, grad4.x, p.x, m.x, s.x);
-    if (moves[1]) adam_update(group.constants, grad4.y, p.y, m.y, s.y);
-    if (moves[2]) adam_update(group.constants, grad4.z, p.z, m.z, s.z);
-    if (moves[3]) adam_update(group.constants, grad4.w, p.w, m.w, s.w);
+    if (moves[0]) adam_update(constants, grad4.x, p.x, m.x, s.x);
+    if (moves[1]) adam_update(constants, grad4.y, p.y, m.y, s.y);
+    if (moves[2]) adam_update(constants, grad4.z, p.z, m.z, s.z);
+    if (moves[3]) adam_update(constants, grad4.w, p.w, m.w, s.w);
     *reinterpret_cast<float4*>(param) = p;
     *reinterpret_cast<float4*>(exp_avg) = m;
     *reinterpret_cast<float4*>(exp_avg_sq) = s;
@@ -63,15 +71,18 @@ __global__ void __launch_bounds__(kThreads) adam_kernel(const __grid_constant__ 
   }
 #pragma unroll
   for (int i = 0; i < kWide; ++i)
-    if (i < count && moves[i]) adam_update(group.constants, group.grad[start + i], param[i], exp_avg[i], exp_avg_sq[i]);
+    if (i < count && moves[i]) adam_update(constants, group.grad[start + i], param[i], exp_avg[i], exp_avg_sq[i]);
 }
 
 int run(const luxel_adam_args& args, int first, int count) {
   Groups groups = {};
   groups.visible = args.visible;
+  groups.schedule = static_cast<const float*>(args.schedule);
+  groups.skip = args.skip;
+  groups.rates = args.rates;
   int64_t blocks = 0;
   for (int g = 0; g < count; ++g) {
-    const int64_t* entry = args.table + 6 * (first + g);
+    const int64_t* entry = args.table + 7 * (first + g);
     Group& group = groups.group[g];
     group.param = reinterpret_cast<float*>(entry[0]);
     group.grad = reinterpret_cast<const float*>(entry[1]);
@@ -80,7 +91,9 @@ int run(const luxel_adam_args& args, int first, int count) {
     group.numel = entry[4];
     group.stride = static_cast<uint32_t>(entry[5]);
     group.aligned = ((entry[0] | entry[1] | entry[2] | entry[3]) & 15) == 0;
-    group.constants = AdamConstants<float>(args.lrs[first + g], args.beta1, args.beta2, args.eps, args.step);
+    group.rate = static_cast<int32_t>(entry[6]);
+    group.constants = args.schedule ? AdamConstants<float>::decays(args.beta1, args.beta2, args.eps)
+                                    : AdamConstants<float>(args.lrs[first + g], args.beta1, args.beta2, args.eps, args.step);
     blocks += (group.numel + kThreads * kWide - 1) / (kThreads * kWide);
     group.last_block = blocks;
   }
@@ -95,7 +108,7 @@ int run(const luxel_adam_args& args, int first, int count) {
 extern "C" int luxel_adam(const luxel_adam_args* args) {
   using namespace luxel;
   if (args->dtype) return fail("adam: the GPU has float32 only");
-  if (args->step < 1) return fail("adam: step %lld is below 1", static_cast<long long>(args->step));
+  if (!args->schedule && args->step < 1) return fail("adam: step %lld is below 1", static_cast<long long>(args->step));
   LUXEL_CUDA(cudaSetDevice(args->device));
   for (int first = 0; first < args->groups; first += kMostGroups) {
     const int left = args->groups - first;

@@ -1,8 +1,9 @@
 // CPU twin of bin_splats.cu: a radix sort by depth, then a stable counting sort by tile.
 #include "../abi.h"
+#include "../math/convex_policy.h"
 #include "../math/splat.h"
 #include "error.h"
-#include "project_gaussians.h"
+#include "stage.h"
 
 #include <cstring>
 #include <omp.h>
@@ -46,13 +47,15 @@ Entry* radix_sort(Entry* a, Entry* b, int64_t count) {
 
 int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-template <typename T> void bin(const luxel_bin_splats_args& args) {
+// Policy<T> is the primitive's.
+template <template <typename> class Policy, typename T> void bin(const luxel_bin_splats_args& args) {
   Entry* a = static_cast<Entry*>(args.workspace);
   Entry* b = a + args.visible_capacity;
+  constexpr int kRow = Policy<T>::kRow;
   const T* splats = in<T>(args.splats);
   int64_t seen = 0;
   for (int64_t index = 0; index < static_cast<int64_t>(args.count) * args.cameras && seen < args.visible_capacity; ++index)
-    if (args.tile_counts[index] > 0) a[seen++] = {depth_key(splats[LUXEL_SPLAT * index + 3]), static_cast<int32_t>(index)};
+    if (args.tile_counts[index] > 0) a[seen++] = {depth_key(splats[kRow * index + 3]), static_cast<int32_t>(index)};
   const Entry* sorted = radix_sort(a, b, seen);
 
   const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
@@ -68,8 +71,10 @@ template <typename T> void bin(const luxel_bin_splats_args& args) {
       for (int64_t i = 0; i < seen; ++i) {
         const int32_t index = sorted[i].index;
         const int64_t base = index / args.count * tiles;
-        for_tile_rows(splats + LUXEL_SPLAT * static_cast<int64_t>(index), tiles_x, tiles_y, first, end,
-                      [&](int row, int column, int last) { visit(index, base + static_cast<int64_t>(row) * tiles_x, column, last); });
+        const auto bounds = Policy<T>::Bounds::of(splats + kRow * static_cast<int64_t>(index));
+        for_tile_rows(bounds, tiles_x, tiles_y, first, end, [&](int row, int column, int last) {
+          visit(index, base + static_cast<int64_t>(row) * tiles_x, column, last);
+        });
       }
     }
   };
@@ -93,6 +98,10 @@ template <typename T> void bin(const luxel_bin_splats_args& args) {
   });
 }
 
+template <template <typename> class Policy> void bin(const luxel_bin_splats_args& args) {
+  args.dtype ? bin<Policy, double>(args) : bin<Policy, float>(args);
+}
+
 }  // namespace
 }  // namespace luxel
 
@@ -106,7 +115,10 @@ int luxel_bin_splats(const luxel_bin_splats_args* args) {
   if (args->workspace_bytes < luxel_bin_splats_workspace(args)) return luxel::fail("workspace too small");
   if (args->capacity > INT32_MAX) return luxel::fail("more than 2^31 tile instances");
   args->overflow[0] = 0;
-  args->dtype ? luxel::bin<double>(*args) : luxel::bin<float>(*args);
-  return 0;
+  switch (args->primitive) {
+    case LUXEL_GAUSSIANS: luxel::bin<luxel::GaussianPolicy>(*args); return 0;
+    case LUXEL_CONVEXES: luxel::bin<luxel::ConvexPolicy>(*args); return 0;
+    default: return luxel::fail("%d is no primitive", args->primitive);
+  }
 }
 }

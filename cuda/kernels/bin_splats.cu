@@ -1,5 +1,7 @@
 // bin_splats on the GPU: gather what is seen, sort it by depth, write its tile instances in that order, then sort the
 // instances by tile only. Splats are few and instances many, so the many are sorted by a short key.
+#include "../math/convex_policy.h"
+#include "../math/splat.h"
 #include "launch.cuh"
 #include "workspace.h"
 #include "write_instances.cuh"
@@ -65,7 +67,9 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   // The last pass ends in args.instances.
   int32_t* instances[2] = {passes & 1 ? other_instances : args.instances, passes & 1 ? args.instances : other_instances};
   const Written<Key> written = {tile_keys[0], instances[0], tile_words[0], instance_tile, passes, digit_bits};
-  if (launch("write_instances", write_instances_kernel<Key>, blocks_for(capacity, kWindow), kThreads, 0, args.stream, args, sorted,
+  const auto write = args.primitive == LUXEL_CONVEXES ? write_instances_kernel<ConvexPolicy<float>, Key>
+                                                      : write_instances_kernel<GaussianPolicy<float>, Key>;
+  if (launch("write_instances", write, blocks_for(capacity, kWindow), kThreads, 0, args.stream, args, sorted,
              ends, counters, written) < 0)
     return -1;
   for (int k = 0; k < passes; ++k) {
@@ -85,6 +89,7 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
 }
 
 int dispatch(const luxel_bin_splats_args& args, int64_t* bytes_needed) {
+  if (args.primitive != LUXEL_GAUSSIANS && args.primitive != LUXEL_CONVEXES) return fail("%d is no primitive", args.primitive);
   if (larger(args.capacity, static_cast<int64_t>(args.count) * args.cameras) >= kMost)
     return fail("%lld tile instances of %lld splats: 2^30 are too many", static_cast<long long>(args.capacity),
                 static_cast<long long>(args.count) * args.cameras);

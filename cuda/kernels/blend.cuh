@@ -1,4 +1,4 @@
-// The tile rasterizer on the GPU, for any primitive (Policy, see math/splat.h). Twin of blend.h.
+// The tile rasterizer on the GPU, for any primitive (Policy, see math/policy.h). Twin of blend.h.
 #pragma once
 
 #include "blend_bwd.cuh"
@@ -42,29 +42,31 @@ template <typename Policy, int D, int R> int forward(const luxel_blend_args& arg
 template <typename Policy, int D> int forward(const luxel_blend_args& args) {
   const int64_t tiles = tiles_of(args);
   // The room only hints at the mean length of the lists; where bits must repeat, it must not decide.
-  if (!args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles)
-    return forward<Policy, D, 1>(args);
+  if constexpr (!Policy::kHeavy)
+    if (!args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles) return forward<Policy, D, 1>(args);
   return forward<Policy, D, 2>(args);
 }
 
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   constexpr int R = kBackwardPixels;
-  const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / kBatch);
+  const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / LUXEL_PIECE);
   Ordered o = {};
   const bool ordered = args.deterministic && args.capacity > 0;
   if (ordered) {
-    LUXEL_CUDA(lay_out(args, o));
+    LUXEL_CUDA(lay_out(args, Policy::kRow, o));
     if (args.workspace_bytes < o.bytes) return fail("workspace too small");
     LUXEL_CUDA(cudaMemsetAsync(o.rows, 0, o.rows_bytes, stream));
   }
-  const auto kernel = args.absolute ? blend_bwd_kernel<Policy, D, true, R> : blend_bwd_kernel<Policy, D, false, R>;
+  const bool absolute = Policy::kHasAbsolute && args.absolute;
+  const auto kernel = absolute ? blend_bwd_kernel<Policy, D, Policy::kHasAbsolute, R> : blend_bwd_kernel<Policy, D, false, R>;
   if (launch("blend_bwd", kernel, pieces, Shape<R>::kThreads, 0, stream, args) < 0) return -1;
   if (ordered) {
     if (launch("number", number_kernel, blocks_for(args.capacity, 256), 256, 0, stream, o.positions, args.capacity) < 0) return -1;
     LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(o.sorting, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
                                                o.positions_sorted, args.capacity, 0, index_bits(args), stream));
-    if (launch("sum_rows", sum_rows_kernel<D>, blocks_for(args.capacity, 8), 256, 0, stream, args, o) < 0) return -1;
+    const dim3 grid(blocks_for(args.capacity, 8), numbers_per_lane(Policy::kRow + D));
+    if (launch("sum_rows", sum_rows_kernel<Policy::kRow, D>, grid, 256, 0, stream, args, o) < 0) return -1;
   }
   // One warp where the order must be fixed.
   if (args.g_background == nullptr) return 0;
@@ -72,16 +74,17 @@ template <typename Policy, int D> int backward(const luxel_blend_args& args) {
                 args.deterministic ? 32 : 256, 0, stream, args);
 }
 
-// Bytes that a backward pass needs; pointers are not looked at.
-inline int64_t blend_workspace(const luxel_blend_args& args) {
+// Bytes that a backward pass needs, `row` numbers a splat; pointers are not looked at.
+inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
   if (!args.deterministic || args.capacity == 0) return 0;
   Ordered o = {};
-  LUXEL_CUDA(lay_out(args, o));
+  LUXEL_CUDA(lay_out(args, row, o));
   return o.bytes;
 }
 
 template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
+  if (!Policy::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
   LUXEL_CUDA(cudaSetDevice(args.device));
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \

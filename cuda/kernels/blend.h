@@ -1,4 +1,4 @@
-// The tile rasterizer on the CPU, for any primitive (Policy, see math/splat.h): one task per tile, vectors of pixels of a
+// The tile rasterizer on the CPU, for any primitive (Policy, see math/policy.h): one task per tile, vectors of pixels of a
 // row at a time. Twin of blend.cuh.
 //
 // Branches on alpha are masks. Gradients of one (tile, splat) pair are summed within the task and stored per instance; a
@@ -7,10 +7,9 @@
 #pragma once
 
 #include "../abi.h"
-#include "../math/simd.h"
-#include "../math/splat.h"
+#include "../math/policy.h"
 #include "error.h"
-#include "project_gaussians.h"
+#include "stage.h"
 
 #include <cstring>
 #include <omp.h>
@@ -51,11 +50,11 @@ template <typename Policy, typename T> struct Reach {
 
   Reach(const T* splat, const Tile<T>& tile) {
     const typename Policy::Bounds e = Policy::Bounds::of(splat);
-    const T x = e.x - T(0.5) - T(tile.x0), y = e.y - T(0.5) - T(tile.y0);
-    row = static_cast<int>(clamp(ceil_of(y - e.extent_y), T(0), T(kSide)));
-    last_row = static_cast<int>(clamp(floor_of(y + e.extent_y), T(-1), T(tile.rows - 1)));
-    column = static_cast<int>(clamp(ceil_of(x - e.extent_x), T(0), T(kSide))) / kLanes<T> * kLanes<T>;
-    last_column = static_cast<int>(clamp(floor_of(x + e.extent_x), T(-1), T(tile.columns - 1)));
+    const T x = T(0.5) + T(tile.x0), y = T(0.5) + T(tile.y0);
+    row = static_cast<int>(clamp(ceil_of(e.top() - y), T(0), T(kSide)));
+    last_row = static_cast<int>(clamp(floor_of(e.bottom() - y), T(-1), T(tile.rows - 1)));
+    column = static_cast<int>(clamp(ceil_of(e.left() - x), T(0), T(kSide))) / kLanes<T> * kLanes<T>;
+    last_column = static_cast<int>(clamp(floor_of(e.right() - x), T(-1), T(tile.columns - 1)));
   }
 };
 
@@ -84,20 +83,20 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
       if (living == T(0)) break;
     }
     const int64_t id = args.instances[i];
-    const Policy g = Policy::load(splats + LUXEL_SPLAT * id);
+    const Policy g = Policy::load(splats + Policy::kRow * id);
     const T number = T(i - tile.begin + 1);
     const T* value = values + D * id;
     const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>();
-    const Reach<Policy, T> reach(splats + LUXEL_SPLAT * id, tile);
+    const Reach<Policy, T> reach(splats + Policy::kRow * id, tile);
     for (int row = reach.row; row <= reach.last_row; ++row) {
       const T dy = T(tile.y0 + row) + T(0.5) - g.y;
       for (int column = reach.column; column <= reach.last_column; column += W) {
         const int p = row * kSide + column;
-        Mask<T> valid;
-        V alpha = g.opacity * g.falloff(first_dx + T(column), dy, valid);
+        const auto at = g.at(first_dx + T(column), dy);
+        V alpha = g.opacity * at.falloff;
         alpha = alpha > max_alpha ? broadcast(max_alpha) : alpha;
         const V living = load_vector(alive + p), before = load_vector(transmittance + p);
-        const Mask<T> hit = valid & (alpha >= T(kMinAlpha)) & (living > T(0));
+        const Mask<T> hit = at.valid & (alpha >= T(kMinAlpha)) & (living > T(0));
         if (!any_lane<T>(hit)) continue;
         const V after = before * (T(1) - alpha);
         const Mask<T> stop = hit & (after <= T(kMinTransmittance)), counts = hit & ~stop;
@@ -129,7 +128,7 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
   }
 }
 
-// Per instance: gradients of x, y, opacity, |x|, a, b, c, |y| as in g_splats, then of the D values.
+// Per instance: the gradient by the row as in g_splats, then by the D values.
 template <typename Policy, typename T, int D, bool kAbsolute>
 void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_background) {
   using V = Vector<T>;
@@ -167,26 +166,25 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
       behind[p] = slope * transmittance[p];
     }
   }
-  constexpr int kWidth = LUXEL_SPLAT + D;
+  constexpr int kWidth = Policy::kRow + D;
   std::memset(rows + static_cast<int64_t>(kWidth) * end, 0, sizeof(T) * kWidth * (tile.end - end));
   for (int32_t i = end - 1; i >= tile.begin; --i) {
     const int64_t id = args.instances[i];
-    const Policy g = Policy::load(splats + LUXEL_SPLAT * id);
+    const Policy g = Policy::load(splats + Policy::kRow * id);
     const T number = T(i - tile.begin);
     const T* value = values + D * id;
     const V first_dx = T(tile.x0) + T(0.5) - g.x + lane_numbers<T>(), zero = {};
-    V g_splat[6] = {}, g_absolute[2] = {}, g_value[D] = {};
-    const Reach<Policy, T> reach(splats + LUXEL_SPLAT * id, tile);
+    typename Policy::template Gradient<V, kAbsolute> g_splat = {};
+    V g_value[D] = {};
+    const Reach<Policy, T> reach(splats + Policy::kRow * id, tile);
     for (int row = reach.row; row <= reach.last_row; ++row) {
       const T dy = T(tile.y0 + row) + T(0.5) - g.y;
       for (int column = reach.column; column <= reach.last_column; column += W) {
         const int p = row * kSide + column;
-        const V dx = first_dx + T(column);
-        Mask<T> valid;
-        const V falloff = g.falloff(dx, dy, valid);
-        const V raw = g.opacity * falloff;
+        const auto at = g.at(first_dx + T(column), dy);
+        const V raw = g.opacity * at.falloff;
         V alpha = raw > max_alpha ? broadcast(max_alpha) : raw;
-        const Mask<T> counts = valid & (alpha >= T(kMinAlpha)) & (load_vector(last + p) > number);
+        const Mask<T> counts = at.valid & (alpha >= T(kMinAlpha)) & (load_vector(last + p) > number);
         if (!any_lane<T>(counts)) continue;
         alpha = counts ? alpha : zero;
         const V inverse = T(1) / (T(1) - alpha);
@@ -201,17 +199,12 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
         const V g_alpha = counts & (raw <= max_alpha) ? before * slope - further * inverse : zero;
         store_vector(behind + p, further + weight * slope);
         store_vector(transmittance + p, before);
-        const auto one = g.alpha_vjp(dx, dy, falloff, g_alpha);
-        const V grad[6] = {one.x, one.y, one.opacity, one.a, one.b, one.c};
-        for (int k = 0; k < 6; ++k) g_splat[k] += grad[k];
-        if (kAbsolute)
-          for (int k = 0; k < 2; ++k) g_absolute[k] += grad[k] < T(0) ? -grad[k] : grad[k];
+        g_splat.add(g, at, g_alpha);
       }
     }
     T* target = rows + static_cast<int64_t>(kWidth) * i;
-    for (int k = 0; k < 6; ++k) target[k < 3 ? k : k + 1] = sum_lanes<T>(g_splat[k]);
-    for (int k = 0; k < 2; ++k) target[4 * k + 3] = kAbsolute ? sum_lanes<T>(g_absolute[k]) : T(0);
-    for (int d = 0; d < D; ++d) target[LUXEL_SPLAT + d] = sum_lanes<T>(g_value[d]);
+    g_splat.store(g, [](V v) { return sum_lanes<T>(v); }, target);
+    for (int d = 0; d < D; ++d) target[Policy::kRow + d] = sum_lanes<T>(g_value[d]);
   }
 }
 
@@ -222,15 +215,16 @@ template <typename Policy, typename T, int D> void forward(const luxel_blend_arg
 }
 
 template <typename Policy, typename T, int D> void backward(const luxel_blend_args& args) {
-  constexpr int kWidth = LUXEL_SPLAT + D;
+  constexpr int kWidth = Policy::kRow + D;
   const int64_t tiles = tile_count(args);
+  const bool absolute = Policy::kHasAbsolute && args.absolute;
   T* rows = static_cast<T*>(args.workspace);
   T* g_backgrounds = rows + kWidth * args.capacity;
   std::memset(g_backgrounds, 0, sizeof(T) * D * tiles);
 #pragma omp parallel for schedule(dynamic, 4)
   for (int64_t tile = 0; tile < tiles; ++tile)
-    args.absolute ? backward_tile<Policy, T, D, true>(args, tile, rows, g_backgrounds + D * tile)
-                  : backward_tile<Policy, T, D, false>(args, tile, rows, g_backgrounds + D * tile);
+    absolute ? backward_tile<Policy, T, D, Policy::kHasAbsolute>(args, tile, rows, g_backgrounds + D * tile)
+             : backward_tile<Policy, T, D, false>(args, tile, rows, g_backgrounds + D * tile);
   int64_t instances = 0;
   for (int64_t tile = 0; tile < tiles; ++tile) instances = larger<int64_t>(instances, args.ranges[2 * tile + 1]);
   const int64_t splats = static_cast<int64_t>(args.count) * args.cameras;
@@ -242,10 +236,10 @@ template <typename Policy, typename T, int D> void backward(const luxel_blend_ar
       const int64_t id = args.instances[i];
       if (id < first || id >= end) continue;
       const T* row = rows + kWidth * i;
-      T* g_splat = out<T>(args.g_splats) + LUXEL_SPLAT * id;
+      T* g_splat = out<T>(args.g_splats) + Policy::kRow * id;
       T* g_value = out<T>(args.g_values) + D * id;
-      for (int k = 0; k < LUXEL_SPLAT; ++k) g_splat[k] += row[k];
-      for (int d = 0; d < D; ++d) g_value[d] += row[LUXEL_SPLAT + d];
+      for (int k = 0; k < Policy::kRow; ++k) g_splat[k] += row[k];
+      for (int d = 0; d < D; ++d) g_value[d] += row[Policy::kRow + d];
     }
   }
   if (args.g_background)
@@ -254,11 +248,10 @@ template <typename Policy, typename T, int D> void backward(const luxel_blend_ar
         out<T>(args.g_background)[tile / (tiles / args.cameras) * D + d] += g_backgrounds[D * tile + d];
 }
 
-// Policy<T> is the primitive's.
-template <template <typename> class Policy, typename T> int blend(const luxel_blend_args& args, bool back) {
+template <typename Policy, typename T> int blend_channels(const luxel_blend_args& args, bool back) {
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \
-  case D: back ? backward<Policy<T>, T, D>(args) : forward<Policy<T>, T, D>(args); return 0;
+  case D: back ? backward<Policy, T, D>(args) : forward<Policy, T, D>(args); return 0;
     LUXEL_CHANNELS(3)
     LUXEL_CHANNELS(4)
     LUXEL_CHANNELS(6)
@@ -270,10 +263,17 @@ template <template <typename> class Policy, typename T> int blend(const luxel_bl
   return fail("%d channels are not one of 3, 4, 6, 7, 8, 16", args.channels);
 }
 
-// Bytes that `blend` needs for a backward pass.
-inline int64_t blend_workspace(const luxel_blend_args& args) {
-  const int64_t numbers = (LUXEL_SPLAT + args.channels) * args.capacity + args.channels * tile_count(args);
+// Bytes that `blend` needs for a backward pass; `row`: numbers of a primitive's row.
+inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
+  const int64_t numbers = (row + args.channels) * args.capacity + args.channels * tile_count(args);
   return numbers * static_cast<int64_t>(args.dtype ? sizeof(double) : sizeof(float)) + 256;
+}
+
+// Policy<T> is the primitive's.
+template <template <typename> class Policy> int blend(const luxel_blend_args& args, bool back) {
+  if (back && args.workspace_bytes < blend_workspace(args, Policy<float>::kRow)) return fail("workspace too small");
+  if (!Policy<float>::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
+  return args.dtype ? blend_channels<Policy<double>, double>(args, back) : blend_channels<Policy<float>, float>(args, back);
 }
 
 }  // namespace luxel

@@ -53,19 +53,50 @@ __device__ __forceinline__ float reciprocal(float x) {
   return y;
 }
 
+// Where one lane's sums go, of the numbers kFirst .. kFirst + 31 that are reduced together: into the row of the splat, or of
+// the instance and this warp (see blend_ordered.cuh).
+template <typename Policy, typename Sums, int D, int kFirst> struct LaneTarget {
+  static constexpr int kRest = Sums::kCount + D - kFirst, kCount = kRest < 32 ? kRest : 32;
+  int number;
+  float scale;
+  float* target;
+  uint32_t stride;  // bytes
+
+  __device__ __forceinline__ LaneTarget(const luxel_blend_args& args, int warp, int lane) : number(number_of_lane<kCount>(lane)) {
+    constexpr int kRow = Policy::kRow;
+    const int which = kFirst + number;
+    const bool of_splat = which < Sums::kCount;
+    scale = of_splat ? Sums::scale(which) : 1.0f;
+    const int column = of_splat ? Sums::slot(which) : which - Sums::kCount;
+    if (args.deterministic) {
+      stride = sizeof(float) * kBackwardWarps * (kRow + D);
+      target = out<float>(args.workspace) + warp * (kRow + D) + (of_splat ? column : kRow + column);
+    } else {
+      stride = sizeof(float) * (of_splat ? kRow : D);
+      target = out<float>(of_splat ? args.g_splats : args.g_values) + column;
+    }
+  }
+  // Adds what the warp has; row: of the splat, or the instance.
+  __device__ __forceinline__ void add(float* numbers, uint32_t row, int lane) const {
+    transpose_sum<kCount>(numbers + kFirst, lane);
+    char* place = reinterpret_cast<char*>(target) + static_cast<uint64_t>(stride) * row;
+    if (number >= 0) atomicAdd(reinterpret_cast<float*>(place), scale * numbers[kFirst]);
+  }
+};
+
 template <typename Policy, int D, bool kAbsolute, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks(D)) blend_bwd_kernel(const luxel_blend_args args) {
+__global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)) blend_bwd_kernel(const luxel_blend_args args) {
   using Sums = typename Policy::template Sums<kAbsolute>;
-  constexpr int kNumbers = Sums::kCount + D;
-  __shared__ struct : Batch<Policy, D, kBatch> {
-    uint32_t row[kBatch];  // of the gradient: the splat, or the instance where sums wait for their order
+  constexpr int kNumbers = Sums::kCount + D, kCount = kBatch<Policy>;
+  __shared__ struct : Batch<Policy, D, kCount> {
+    uint32_t row[kCount];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
   const int2 piece = reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x];
   const int tile = piece.x;
   if (tile < 0) return;
   const Place<R> at(args, tile);
-  const int32_t start = args.ranges[2 * tile] + piece.y * kBatch;
-  const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + kBatch, list_end);
+  const int32_t start = args.ranges[2 * tile] + piece.y * LUXEL_PIECE;
+  const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + LUXEL_PIECE, list_end);
   const bool whole = end == list_end;  // the last piece ends where the pixels did
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
   float transmittance[R], behind[R], g_image[R][D] = {};
@@ -80,15 +111,19 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks(D)) blend_
     thread_last = max(thread_last, last[r]);
   }
   if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
+  const auto fetch_batch = [&](int32_t first) {  // of the piece
 #pragma unroll
-  for (int r = 0; r < R; ++r) {
-    const int slot = threadIdx.x + r * Shape<R>::kThreads;
-    const int32_t instance = start + slot, id = instance < end ? args.instances[instance] : -1;
-    Fetched<D> splat;
-    fetch_splat(args, splat, id);
-    store_splat<R, Policy, D, kBatch>(batch, slot, splat, id, at.x0, at.y0);
-    batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
-  }
+    for (int k = 0; k < kCount / Shape<R>::kThreads; ++k) {
+      const int slot = threadIdx.x + k * Shape<R>::kThreads;
+      const int32_t instance = start + first + slot, id = instance < end ? args.instances[instance] : -1;
+      Fetched<Policy, D> splat;
+      fetch_splat(args, splat, id);
+      store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
+      batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
+    }
+  };
+  int32_t first = kCount == LUXEL_PIECE ? 0 : (end - start - 1) / kCount * kCount;
+  fetch_batch(first);
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     if (!at.inside(r)) continue;
@@ -110,64 +145,79 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks(D)) blend_
     behind[r] = slope;
   }
   const int32_t warp_last = max_over_warp(thread_last);
+  const LaneTarget<Policy, Sums, D, 0> lane_target(args, at.warp, at.lane);
 
-  // Where this lane's sum goes: into the row of the splat, or of the instance and this warp (see blend_ordered.cuh).
-  const int number = number_of_lane<kNumbers>(at.lane);
-  const bool of_splat = number < Sums::kCount;
-  const float scale = of_splat ? Sums::scale(number) : 1.0f;
-  const int column = of_splat ? Sums::slot(number) : number - Sums::kCount;
-  float* target;
-  uint32_t stride;  // bytes
-  if (args.deterministic) {
-    stride = sizeof(float) * kBackwardWarps * (LUXEL_SPLAT + D);
-    target = out<float>(args.workspace) + at.warp * (LUXEL_SPLAT + D) + (of_splat ? column : LUXEL_SPLAT + column);
-  } else {
-    stride = sizeof(float) * (of_splat ? LUXEL_SPLAT : D);
-    target = out<float>(of_splat ? args.g_splats : args.g_values) + column;
-  }
-  __syncthreads();
-  for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {
-    if (group >= warp_last) continue;
-    unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
-    while (bits != 0) {
-      const int top = 31 - __clz(bits), slot = group + top;
-      bits ^= 1u << top;
-      const Entry<Policy, D>& entry = batch.entries[slot];
-      const typename Policy::Packed splat = entry.splat;
-      const typename Policy::Column along(splat, px);
-      float exponent[R];
-      bool counts[R], any = false;
+  // Gathers what pixel r learns of a splat that it has seen.
+  const auto gather = [&](int r, const Entry<Policy, D>& entry, const typename Policy::Packed& splat,
+                          const typename Policy::Column& along, const typename Policy::Seen& seen, Sums& sums, float* g_value) {
+    const float raw = seen.alpha(), alpha = fminf(args.max_alpha, raw);
+    const float inverse = reciprocal(1.0f - alpha);
+    transmittance[r] *= inverse;
+    const float weight = alpha * transmittance[r];
+    float slope = 0.0f;
 #pragma unroll
-      for (int r = 0; r < R; ++r) {
-        exponent[r] = along.exponent(splat, py + static_cast<float>(4 * r) - splat.y);
-        counts[r] = exponent[r] >= kMinExponent && exponent[r] <= splat.highest() && slot < last[r];
-        any |= counts[r];
-      }
-      if (!__any_sync(kAll, any)) continue;
-      Sums sums;
-      float numbers[kNumbers] = {};
-      float* g_value = numbers + Sums::kCount;
+    for (int d = 0; d < D; ++d) {
+      slope = fmaf(g_image[r][d], entry.value[d], slope);
+      g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
+    }
+    const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
+    sums.add(splat, along, seen, py + static_cast<float>(4 * r) - splat.y, raw <= args.max_alpha ? g_log_alpha : 0.0f);
+    behind[r] = fmaf(weight, slope, behind[r]);
+  };
+  // Walks the batch in shared memory from the back.
+  const auto walk = [&] {
+    const int32_t filled = kCount == LUXEL_PIECE ? end - start : min(end - start - first, kCount);
+    for (int group = (filled - 1) / 32 * 32; group >= 0; group -= 32) {
+      if (first + group >= warp_last) continue;
+      unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
+      while (bits != 0) {
+        const int top = 31 - __clz(bits), slot = group + top;
+        bits ^= 1u << top;
+        const Entry<Policy, D>& entry = batch.entries[slot];
+        const typename Policy::Packed splat = entry.splat;
+        const typename Policy::Column along(splat, px);
+        Sums sums;
+        float numbers[kNumbers] = {};
+        float* g_value = numbers + Sums::kCount;
+        bool any = false;
+        if constexpr (Policy::kHeavy) {  // one after the other: what is kept of a pixel fills many registers
 #pragma unroll
-      for (int r = 0; r < R; ++r) {
-        if (!counts[r]) continue;
-        const float raw = exp2_of(exponent[r]), alpha = fminf(args.max_alpha, raw);
-        const float inverse = reciprocal(1.0f - alpha);
-        transmittance[r] *= inverse;
-        const float weight = alpha * transmittance[r];
-        float slope = 0.0f;
+          for (int r = 0; r < R; ++r) {
+            const typename Policy::Seen seen = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
+            const bool counts = seen.hits(splat.highest()) && first + slot < last[r];
+            any |= counts;
+            if (counts) gather(r, entry, splat, along, seen, sums, g_value);
+          }
+          if (!__any_sync(kAll, any)) continue;
+        } else {
+          typename Policy::Seen seen[R];
+          bool counts[R];
 #pragma unroll
-        for (int d = 0; d < D; ++d) {
-          slope = fmaf(g_image[r][d], entry.value[d], slope);
-          g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
+          for (int r = 0; r < R; ++r) {
+            seen[r] = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
+            counts[r] = seen[r].hits(splat.highest()) && first + slot < last[r];
+            any |= counts[r];
+          }
+          if (!__any_sync(kAll, any)) continue;
+#pragma unroll
+          for (int r = 0; r < R; ++r)
+            if (counts[r]) gather(r, entry, splat, along, seen[r], sums, g_value);
         }
-        const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
-        sums.add(splat, along, py + static_cast<float>(4 * r) - splat.y, raw <= args.max_alpha ? g_log_alpha : 0.0f);
-        behind[r] = fmaf(weight, slope, behind[r]);
+        sums.store(splat, along, numbers);
+        lane_target.add(numbers, batch.row[slot], at.lane);
+        if constexpr (kNumbers > 32) LaneTarget<Policy, Sums, D, 32>(args, at.warp, at.lane).add(numbers, batch.row[slot], at.lane);
       }
-      sums.store(splat, along, numbers);
-      transpose_sum<kNumbers>(numbers, at.lane);
-      char* place = reinterpret_cast<char*>(target) + static_cast<uint64_t>(stride) * batch.row[slot];
-      if (number >= 0) atomicAdd(reinterpret_cast<float*>(place), scale * numbers[0]);
+    }
+  };
+  __syncthreads();
+  walk();
+  if constexpr (kCount < LUXEL_PIECE) {
+    while (first > 0) {
+      first -= kCount;
+      __syncthreads();
+      fetch_batch(first);
+      __syncthreads();
+      walk();
     }
   }
 }

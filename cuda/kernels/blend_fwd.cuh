@@ -11,31 +11,32 @@ namespace {
 // The places in shared memory of the splats of the batch that can reach the pixels of this warp, in order; filled up to a
 // multiple of kMostAhead with one that reaches none.
 template <typename Policy, int D>
-__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch + 1>& batch, int warp, int lane, uint32_t* list) {
+__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch<Policy> + 1>& batch, int warp, int lane, uint32_t* list) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
+  constexpr int kCount = kBatch<Policy>;
   const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
   int count = 0;
 #pragma unroll
-  for (int group = 0; group < kBatch; group += 32) {
+  for (int group = 0; group < kCount; group += 32) {
     const bool mine = batch.subtiles[group + lane] >> warp & 1;
     const unsigned bits = __ballot_sync(kAll, mine);
     if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = entries + (group + lane) * kBytes;
     count += __popc(bits);
   }
-  if (lane < kMostAhead) list[count + lane] = entries + kBatch * kBytes;
+  if (lane < kMostAhead) list[count + lane] = entries + kCount * kBytes;
   __syncwarp();
   return count;
 }
 
 template <typename Policy, int D, int R> struct ForwardShared {
-  Batch<Policy, D, kBatch + 1> batch;
-  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch + kMostAhead];
+  Batch<Policy, D, kBatch<Policy> + 1> batch;
+  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch<Policy> + kMostAhead];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
   constexpr uint32_t kNone = ~0u;
-  constexpr int kAhead = ahead(R);
+  constexpr int kAhead = ahead<Policy>(R), kCount = kBatch<Policy>, kLoads = kCount / Shape<R>::kThreads;
   auto& batch = shared.batch;
   const Place<R> at(args, tile);
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
@@ -51,27 +52,27 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     return any;
   };
   uint32_t* list = shared.lists[at.warp];
-  if (threadIdx.x == 0) batch.entries[kBatch] = nowhere<Policy, D>();
-  int32_t next[R];
-  Fetched<D> splat[R];
+  if (threadIdx.x == 0) batch.entries[kCount] = nowhere<Policy, D>();
+  int32_t next[kLoads];
+  Fetched<Policy, D> splat[kLoads];
   const auto fetch_batch = [&](int32_t start) {
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < kLoads; ++r) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Shape<R>::kThreads;
       next[r] = instance < end ? args.instances[instance] : -1;
-      if (fetches_early(R)) fetch_splat(args, splat[r], next[r]);
+      if (fetches_early<Policy>(R)) fetch_splat(args, splat[r], next[r]);
     }
   };
   fetch_batch(begin);
-  for (int32_t start = begin; start < end; start += kBatch) {
+  for (int32_t start = begin; start < end; start += kCount) {
     if (!__syncthreads_or(alive())) break;
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (!fetches_early(R)) fetch_splat(args, splat[r], next[r]);
+    for (int r = 0; r < kLoads; ++r) {
+      if (!fetches_early<Policy>(R)) fetch_splat(args, splat[r], next[r]);
       store_splat<R>(batch, threadIdx.x + r * Shape<R>::kThreads, splat[r], next[r], at.x0, at.y0);
     }
     __syncthreads();
-    fetch_batch(start + kBatch);  // arrives while this batch is blended
+    fetch_batch(start + kCount);  // arrives while this batch is blended
     const int count = list_splats<Policy, D>(batch, at.warp, at.lane, list);
     uint32_t last_place[R];
 #pragma unroll
@@ -81,7 +82,8 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
       const int chunk_end = min(chunk + 32, count);
       for (int k = chunk; k < chunk_end; k += kAhead) {
         const Entry<Policy, D>* entry[kAhead];
-        float exponent[kAhead][R], highest[kAhead], alpha[kAhead][R];
+        typename Policy::Seen seen[kAhead][R];
+        float highest[kAhead], alpha[kAhead][R];
         uint32_t place[kAhead];
 #pragma unroll
         for (int u = 0; u < kAhead; ++u) {
@@ -92,15 +94,15 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
           highest[u] = splat.highest();
 #pragma unroll
           for (int r = 0; r < R; ++r) {
-            exponent[u][r] = column.exponent(splat, py + static_cast<float>(4 * r) - splat.y);
-            alpha[u][r] = fminf(args.max_alpha, exp2_of(exponent[u][r]));
+            seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
+            alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
           }
         }
 #pragma unroll
         for (int u = 0; u < kAhead; ++u) {
 #pragma unroll
           for (int r = 0; r < R; ++r) {
-            const bool hit = exponent[u][r] >= kMinExponent && exponent[u][r] <= highest[u];
+            const bool hit = seen[u][r].hits(highest[u]);
             const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
             last_place[r] = counts ? place[u] : last_place[r];
           }
@@ -111,9 +113,9 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     for (int r = 0; r < R; ++r) {
       const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
       if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
-      if (args.states && start + kBatch < end) {
+      if (args.states && start + kCount < end && ends_piece<Policy>(start + kCount - begin)) {
         const int local = (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0;
-        pixels[r].store_state(state_of<D>(args, tile, (start - begin) / kBatch) + local);
+        pixels[r].store_state(state_of<D>(args, tile, (start - begin) / LUXEL_PIECE) + local);
       }
     }
   }
@@ -129,7 +131,7 @@ LUXEL_HD int32_t most_long_tiles(const luxel_blend_args& args) {
 
 // The first blocks take the long lists, the others a tile each.
 template <typename Policy, int D, bool kMedian, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks(R, D)) blend_fwd_kernel(const luxel_blend_args args) {
+__global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks<Policy>(R, D)) blend_fwd_kernel(const luxel_blend_args args) {
   union Shared {
     ForwardShared<Policy, D, R> usual;
     LongShared<Policy, D> lengthy;

@@ -74,14 +74,15 @@ template <int R> struct LongShape {
 };
 
 template <typename Policy, int D> struct LongShared {
-  Entry<Policy, D> entries[kBatch + kLongLanes];  // those that can reach the block's pixels
-  uint8_t slots[kBatch + kLongLanes];             // where they were in the batch
-  unsigned reaching[kBatch / 32];
+  Entry<Policy, D> entries[kBatch<Policy> + kLongLanes];  // those that can reach the block's pixels
+  uint8_t slots[kBatch<Policy> + kLongLanes];             // where they were in the batch
+  unsigned reaching[kBatch<Policy> / 32];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongShared<Policy, D>& shared, int tile, int part) {
-  constexpr int kThreads = LongShape<R>::kThreads, kW = LongShape<R>::kW, kH = LongShape<R>::kH, kLoads = kBatch / kThreads;
+  constexpr int kThreads = LongShape<R>::kThreads, kW = LongShape<R>::kW, kH = LongShape<R>::kH;
+  constexpr int kCount = kBatch<Policy>, kLoads = kCount / kThreads;
   const Place<1> of_tile(args, tile);
   const int lane = threadIdx.x & 31, sub = threadIdx.x % kLongLanes, mine = threadIdx.x / kLongLanes;
   const int x0 = of_tile.x0 + part % (LUXEL_TILE / kW) * kW, y0 = of_tile.y0 + part / (LUXEL_TILE / kW) * kH;
@@ -97,21 +98,22 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     return v;
   };
   int32_t id[kLoads];
-  Fetched<D> splat[kLoads];
+  Fetched<Policy, D> splat[kLoads];
   const auto fetch = [&](int32_t start) {
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + k * kThreads;
       id[k] = instance < end ? args.instances[instance] : -1;
-      fetch_splat(args, splat[k], id[k]);
+      if (!Policy::kHeavy) fetch_splat(args, splat[k], id[k]);
     }
   };
   fetch(begin);
-  for (int32_t start = begin; start < end; start += kBatch) {
+  for (int32_t start = begin; start < end; start += kCount) {
     if (!__syncthreads_or(pixel.transmittance > 0.0f)) break;
     bool reaches[kLoads];
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
+      if (Policy::kHeavy) fetch_splat(args, splat[k], id[k]);
       float left, right;
       const float top = static_cast<float>(y0) + 0.5f, first = static_cast<float>(x0) + 0.5f;
       reaches[k] = id[k] >= 0 && Policy::Bounds::of(splat[k].row).band(top, top + (kH - 1), left, right) && right >= first &&
@@ -122,27 +124,27 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     __syncthreads();
     int count = 0;
 #pragma unroll
-    for (int word = 0; word < kBatch / 32; ++word) {
+    for (int word = 0; word < kCount / 32; ++word) {
       const unsigned bits = shared.reaching[word];
 #pragma unroll
       for (int k = 0; k < kLoads; ++k) {
         const int slot = threadIdx.x + k * kThreads;
         if (slot / 32 != word || !reaches[k]) continue;
         const int place = count + __popc(bits & ((1u << lane) - 1));
-        shared.entries[place] = entry_of<Policy>(splat[k]);
+        shared.entries[place] = entry_of(splat[k]);
         shared.slots[place] = static_cast<uint8_t>(slot);
       }
       count += __popc(bits);
     }
     if (threadIdx.x < kLongLanes) shared.entries[count + threadIdx.x] = nowhere<Policy, D>();
     __syncthreads();
-    fetch(start + kBatch);  // arrives while this batch is blended
+    fetch(start + kCount);  // arrives while this batch is blended
     int last_place = -1;
     for (int k = sub; k < count + sub; k += kLongLanes) {
       const Entry<Policy, D>& entry = shared.entries[k];
-      const float exponent = typename Policy::Column(entry.splat, px).exponent(entry.splat, py - entry.splat.y);
-      const bool hit = exponent >= kMinExponent && exponent <= entry.splat.highest();
-      const float alpha = hit ? fminf(args.max_alpha, exp2_of(exponent)) : 0.0f;
+      const typename Policy::Seen seen = typename Policy::Column(entry.splat, px).at(entry.splat, py - entry.splat.y);
+      const bool hit = seen.hits(entry.splat.highest());
+      const float alpha = hit ? fminf(args.max_alpha, seen.alpha()) : 0.0f;
       float kept = 1.0f - alpha;  // of this splat and those before it in the group
 #pragma unroll
       for (int step = 1; step < kLongLanes; step *= 2) {
@@ -166,12 +168,12 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       }
     }
     if (last_place >= 0) pixel.last = start + shared.slots[last_place] + 1;
-    if (args.states && start + kBatch < end) {
+    if (args.states && start + kCount < end && ends_piece<Policy>(start + kCount - begin)) {
       Gathered<D, kMedian> state = pixel;
 #pragma unroll
       for (int d = 0; d < D; ++d) state.sums[d] = sum_over_pixel(pixel.sums[d]);
       const int local = (y - of_tile.y0) * LUXEL_TILE + x - of_tile.x0;
-      if (sub == 0) state.store_state(state_of<D>(args, tile, (start - begin) / kBatch) + local);
+      if (sub == 0) state.store_state(state_of<D>(args, tile, (start - begin) / LUXEL_PIECE) + local);
     }
   }
 #pragma unroll

@@ -26,9 +26,10 @@ inline int index_bits(const luxel_blend_args& args) {
   return bits;
 }
 
-inline cudaError_t lay_out(const luxel_blend_args& args, Ordered& o) {
+// `row`: numbers of a splat.
+inline cudaError_t lay_out(const luxel_blend_args& args, int row, Ordered& o) {
   Layout layout;
-  const int64_t numbers = args.capacity * kBackwardWarps * (LUXEL_SPLAT + args.channels);
+  const int64_t numbers = args.capacity * kBackwardWarps * (row + args.channels);
   o.rows_bytes = sizeof(float) * numbers;
   o.rows = layout.take<float>(args.workspace, numbers);
   o.positions = layout.take<int32_t>(args.workspace, args.capacity);
@@ -46,24 +47,29 @@ __global__ void number_kernel(int32_t* positions, int64_t count) {
   if (i < count) positions[i] = static_cast<int32_t>(i);
 }
 
-template <int D> __global__ void __launch_bounds__(256) sum_rows_kernel(const luxel_blend_args args, const Ordered o) {
+// A lane takes one number of a row; where there are more than lanes, blocks of another y take the rest.
+constexpr int numbers_per_lane(int numbers) { return (numbers + 31) / 32; }
+
+template <int kRow, int D>
+__global__ void __launch_bounds__(256) sum_rows_kernel(const luxel_blend_args args, const Ordered o) {
+  constexpr int kNumbers = kRow + D;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
-  const int lane = threadIdx.x & 31;
-  if (first >= args.capacity || lane >= LUXEL_SPLAT + D) return;
+  const int number = (threadIdx.x & 31) + (numbers_per_lane(kNumbers) > 1 ? 32 * static_cast<int>(blockIdx.y) : 0);
+  if (first >= args.capacity || number >= kNumbers) return;
   // Slots past the last instance hold anything, also what looks like a splat; the sort, which is stable and by the low
   // bits, puts them behind the instances that it mixes them with.
   const int32_t id = o.ids_sorted[first], instances = args.ranges[2 * tiles_of(args) - 1];
   if (o.positions_sorted[first] >= instances || (first > 0 && o.ids_sorted[first - 1] == id)) return;
   float sum = 0.0f;
   for (int64_t i = first; i < args.capacity && o.ids_sorted[i] == id && o.positions_sorted[i] < instances; ++i) {
-    const float* row = o.rows + static_cast<int64_t>(o.positions_sorted[i]) * kBackwardWarps * (LUXEL_SPLAT + D) + lane;
+    const float* row = o.rows + static_cast<int64_t>(o.positions_sorted[i]) * kBackwardWarps * kNumbers + number;
 #pragma unroll
-    for (int warp = 0; warp < kBackwardWarps; ++warp) sum += row[warp * (LUXEL_SPLAT + D)];
+    for (int warp = 0; warp < kBackwardWarps; ++warp) sum += row[warp * kNumbers];
   }
-  if (lane < LUXEL_SPLAT)
-    out<float>(args.g_splats)[LUXEL_SPLAT * static_cast<int64_t>(id) + lane] += sum;
+  if (number < kRow)
+    out<float>(args.g_splats)[kRow * static_cast<int64_t>(id) + number] += sum;
   else
-    out<float>(args.g_values)[D * static_cast<int64_t>(id) + lane - LUXEL_SPLAT] += sum;
+    out<float>(args.g_values)[D * static_cast<int64_t>(id) + number - kRow] += sum;
 }
 
 }  // namespace

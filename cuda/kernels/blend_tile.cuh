@@ -3,9 +3,9 @@
 #pragma once
 
 #include "../abi.h"
-#include "../math/splat.h"
+#include "../math/policy.h"
 #include "error.h"
-#include "project_gaussians.h"
+#include "stage.h"
 #include "tile_plan.cuh"
 
 namespace luxel {
@@ -18,21 +18,25 @@ namespace {
 // for; among very many tiles no chain stands out.
 constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
-// at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended.
-constexpr int forward_blocks(int pixels, int channels) { return channels > 4 ? 1 : 4 * pixels; }
-constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
-constexpr bool fetches_early(int pixels) { return pixels == 1; }
+// at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Heavy
+// policies have work enough in one splat and two pixels, and long rows: they look at one splat at a time, and fetch late.
+template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
+  return channels > 4 ? 1 : (Policy::kHeavy ? 4 : 4 * pixels);
+}
+template <typename Policy> constexpr int ahead(int pixels) { return Policy::kHeavy ? 1 : (pixels == 1 ? 8 : 4); }
+template <typename Policy> constexpr bool fetches_early(int pixels) { return !Policy::kHeavy && pixels == 1; }
 constexpr int kMostAhead = 8;
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
 constexpr int kBackwardPixels = 4;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
+template <typename Policy> constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
 #else
-constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : 18; }
+template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 8 : 18); }
 #endif
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
-constexpr int kBatch = LUXEL_PIECE;
+// Splats in shared memory at a time: a piece of the list, or a part of one where the splats are large.
+template <typename Policy> constexpr int kBatch = Policy::kHeavy ? LUXEL_PIECE / 2 : LUXEL_PIECE;
 
 constexpr unsigned kAll = ~0u;
 constexpr int kPixels = LUXEL_TILE * LUXEL_TILE;
@@ -70,6 +74,11 @@ LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
   return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
 }
 
+// Whether the batch that ends after `done` splats of a list is the last of a piece.
+template <typename Policy> __device__ __forceinline__ bool ends_piece(int32_t done) {
+  return kBatch<Policy> == LUXEL_PIECE || done % LUXEL_PIECE == 0;
+}
+
 // Where piece k of a tile left its states: channel c of pixel p of the tile is at [c * 256 + p].
 template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_args& args, int tile, int k) {
   const int64_t slot = args.plan[tiles_of(args) + tile] + k;
@@ -86,7 +95,7 @@ template <typename Policy, int D> struct alignas(16) Entry {
 
 template <typename Policy, int D, int kEntries> struct Batch {
   Entry<Policy, D> entries[kEntries];
-  uint8_t subtiles[kBatch];  // bit w: may reach the pixels of warp w
+  uint8_t subtiles[kBatch<Policy>];  // bit w: may reach the pixels of warp w
 };
 
 // Which subtiles of the tile at (x0, y0) the primitive can reach.
@@ -109,15 +118,16 @@ template <int R, typename Bounds> __device__ __forceinline__ unsigned reachable_
 }
 
 // A primitive on its way from memory into a batch; id < 0 is none.
-template <int D> struct Fetched {
-  float row[LUXEL_SPLAT], value[D];
+template <typename Policy, int D> struct Fetched {
+  float row[Policy::kRow], value[D];
 };
 
-template <int D> __device__ __forceinline__ void fetch_splat(const luxel_blend_args& args, Fetched<D>& splat, int32_t id) {
+template <typename Policy, int D>
+__device__ __forceinline__ void fetch_splat(const luxel_blend_args& args, Fetched<Policy, D>& splat, int32_t id) {
   if (id < 0) return;
-  const float4* row = reinterpret_cast<const float4*>(in<float>(args.splats) + LUXEL_SPLAT * static_cast<int64_t>(id));
+  const float4* row = reinterpret_cast<const float4*>(in<float>(args.splats) + Policy::kRow * static_cast<int64_t>(id));
 #pragma unroll
-  for (int i = 0; i < LUXEL_SPLAT / 4; ++i) {
+  for (int i = 0; i < Policy::kRow / 4; ++i) {
     const float4 four = row[i];
     splat.row[4 * i] = four.x;
     splat.row[4 * i + 1] = four.y;
@@ -129,7 +139,7 @@ template <int D> __device__ __forceinline__ void fetch_splat(const luxel_blend_a
   for (int d = 0; d < D; ++d) splat.value[d] = value[d];
 }
 
-template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> entry_of(const Fetched<D>& splat) {
+template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> entry_of(const Fetched<Policy, D>& splat) {
   Entry<Policy, D> entry = {};
   entry.splat = Policy::pack(splat.row);
 #pragma unroll
@@ -139,12 +149,12 @@ template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> en
 }
 
 template <int R, typename Policy, int D, int kEntries>
-__device__ __forceinline__ void store_splat(Batch<Policy, D, kEntries>& batch, int slot, const Fetched<D>& splat, int32_t id,
-                                            int x0, int y0) {
+__device__ __forceinline__ void store_splat(Batch<Policy, D, kEntries>& batch, int slot, const Fetched<Policy, D>& splat,
+                                            int32_t id, int x0, int y0) {
   unsigned mask = 0;
   if (id >= 0) {
     mask = reachable_subtiles<R>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
-    batch.entries[slot] = entry_of<Policy>(splat);
+    batch.entries[slot] = entry_of(splat);
   }
   batch.subtiles[slot] = static_cast<uint8_t>(mask);
 }

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "launch.cuh"
-#include "project_gaussians.cuh"
+#include "project_gaussians.h"
+#include "warp_rows.cuh"
 
 namespace luxel {
 
@@ -30,18 +31,7 @@ template <typename Args> __device__ __forceinline__ void project_forward(const A
     if (tiles > 0 && !store_splat(args, cam, camera, n, row, projected)) tiles = 0;
   }
   if (n < args.count) args.tile_counts[static_cast<int64_t>(camera) * args.count + n] = tiles;
-
-  const long long sum = warp_sum(static_cast<long long>(tiles));
-  const int shown = __popc(__ballot_sync(~0u, tiles > 0));
-  __shared__ long long block_sum[kForwardThreads / 32];
-  __shared__ int block_shown[kForwardThreads / 32];
-  if (lane == 0) block_sum[warp] = sum, block_shown[warp] = shown;
-  __syncthreads();
-  if (threadIdx.x < 2) {
-    long long total = 0;
-    for (int w = 0; w < kForwardThreads / 32; ++w) total += threadIdx.x == 0 ? block_shown[w] : block_sum[w];
-    if (total > 0) atomicAdd(reinterpret_cast<unsigned long long*>(args.totals) + threadIdx.x, static_cast<unsigned long long>(total));
-  }
+  add_totals<kForwardThreads / 32>(tiles, args.totals);
 }
 
 template <typename Args> int launch_forward(const char* stage, void (*kernel)(Args), const Args& args) {

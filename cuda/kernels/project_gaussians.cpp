@@ -80,12 +80,7 @@ template <typename T> void backward(const luxel_project_gaussians_args& args) {
     }
   }
   if (!args.g_world_to_cam) return;
-  for (size_t i = 0; i < poses.size(); ++i) {
-    T pose[12];
-    flatten(poses[i], pose);
-    T* g_camera = out<T>(args.g_world_to_cam) + 16 * (i % args.cameras);
-    for (int k = 0; k < 12; ++k) g_camera[k] += pose[k];
-  }
+  for (size_t i = 0; i < poses.size(); ++i) add_pose(poses[i], out<T>(args.g_world_to_cam) + 16 * (i % args.cameras));
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 // project_gaussians on the GPU, forward: a thread per (camera, Gaussian). The backward pass is in project_gaussians_bwd.cu.
 #include "project_forward.cuh"
 
-#include "error.h"
-#include "launch.cuh"
-
 namespace luxel {
 namespace {
 

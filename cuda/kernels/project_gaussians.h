@@ -9,20 +9,10 @@
 
 namespace luxel {
 
-template <typename T> LUXEL_HD const T* in(const void* p) { return static_cast<const T*>(p); }
-template <typename T> LUXEL_HD T* out(void* p) { return static_cast<T*>(p); }
-
-LUXEL_HD int tiles_along(int pixels) { return (pixels + LUXEL_TILE - 1) / LUXEL_TILE; }
 LUXEL_HD int value_channels(const luxel_project_gaussians_args& args) {
   return value_channels(args.with_depth, args.with_normals);
 }
 LUXEL_HD int sh_terms(const luxel_project_gaussians_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
-
-// Args: of project_gaussians or another stage whose cameras are given likewise.
-template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera) {
-  return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
-                      args.height, args.near_plane, args.far_plane);
-}
 
 // The parameters of one Gaussian, wherever they are at hand.
 template <typename T> struct GaussianRow {
@@ -70,7 +60,8 @@ template <typename T> LUXEL_HD int count_tiles(int width, int height, const Spla
   const T splat[LUXEL_SPLAT] = {s.x, s.y, s.opacity, s.depth, s.a, s.b, s.c, s.radius};
   int tiles = 0;
   const int tiles_y = tiles_along(height);
-  for_tile_rows(splat, tiles_along(width), tiles_y, 0, tiles_y, [&](int, int first, int end) { tiles += end - first; });
+  for_tile_rows(SplatEllipse<T>::of(splat), tiles_along(width), tiles_y, 0, tiles_y,
+                [&](int, int first, int end) { tiles += end - first; });
   return tiles;
 }
 
@@ -111,7 +102,7 @@ template <typename T> LUXEL_HD void add_statistics(const Pinhole<T>& cam, const 
 }
 
 // Adds the gradients of a Gaussian through one camera that sees it, given those of its splat and values; g_rest and kAdd
-// as above.
+// as in colour_vjp.
 template <bool kAdd, typename T>
 LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
                               const T* g_splat, const T* g_value, GaussianGradient<T>& total, Vec3<T>& g_dc, T* g_rest,
@@ -154,16 +145,6 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pi
   total.quat = total.quat + one.quat;
   total.log_scales = total.log_scales + one.log_scales;
   total.opacity_logit += one.opacity_logit;
-}
-
-// The gradient by a pose in the order of the first three rows of world_to_cam.
-template <typename T> LUXEL_HD void flatten(const PoseGradient<T>& g, T* twelve) {
-  store3(twelve, g.rotation.r0);
-  store3(twelve + 4, g.rotation.r1);
-  store3(twelve + 8, g.rotation.r2);
-  twelve[3] = g.translation.x;
-  twelve[7] = g.translation.y;
-  twelve[11] = g.translation.z;
 }
 
 // Adds the gradient of opacity_penalty * opacity + scale_penalty * (sum of scales), times the factor.

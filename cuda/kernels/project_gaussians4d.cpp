@@ -64,9 +64,7 @@ template <typename T> void backward(const luxel_project_gaussians4d_args& args) 
   }
   for (size_t i = 0; i < views.size(); ++i) {
     const size_t camera = i % args.cameras;
-    T pose[12];
-    flatten(views[i].pose, pose);
-    for (int k = 0; k < 12 && args.g_world_to_cam; ++k) out<T>(args.g_world_to_cam)[16 * camera + k] += pose[k];
+    if (args.g_world_to_cam) add_pose(views[i].pose, out<T>(args.g_world_to_cam) + 16 * camera);
     if (args.g_moments) out<T>(args.g_moments)[camera] += views[i].moment;
   }
 }

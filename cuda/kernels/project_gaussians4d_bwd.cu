@@ -4,7 +4,7 @@
 #include "project_gaussians4d.h"
 
 #include "launch.cuh"
-#include "project_gaussians.cuh"
+#include "warp_rows.cuh"
 
 namespace luxel {
 namespace {
@@ -62,19 +62,10 @@ __device__ __forceinline__ void stage_inputs(const luxel_project_gaussians4d_arg
 // Adds the warp's gradients of one camera and its time to those of all.
 __device__ __forceinline__ void add_view(const luxel_project_gaussians4d_args& args, int camera,
                                          const Gaussian4dTotal<float>& total) {
-  const bool first = (threadIdx.x & 31) == 0;
-  if (args.g_world_to_cam) {
-    float pose[12];
-    flatten(total.pose, pose);
-#pragma unroll
-    for (int k = 0; k < 12; ++k) {
-      const float sum = warp_sum(pose[k]);
-      if (first) atomicAdd(out<float>(args.g_world_to_cam) + 16 * camera + k, sum);
-    }
-  }
+  if (args.g_world_to_cam) add_pose_of_warp(total.pose, out<float>(args.g_world_to_cam) + 16 * camera);
   if (args.g_moments) {
     const float sum = warp_sum(total.moment);
-    if (first) atomicAdd(out<float>(args.g_moments) + camera, sum);
+    if ((threadIdx.x & 31) == 0) atomicAdd(out<float>(args.g_moments) + camera, sum);
   }
 }
 

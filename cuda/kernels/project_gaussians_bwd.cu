@@ -17,17 +17,6 @@ __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaus
   return kWarpRows * (kSmall + 3 * args.sh_stride + (general ? 0 : LUXEL_SPLAT + value_channels(args)));
 }
 
-// Adds the warp's gradients of one camera to those of all.
-__device__ __forceinline__ void add_pose(const PoseGradient<float>& g, float* g_world_to_cam) {
-  float pose[12];
-  flatten(g, pose);
-#pragma unroll
-  for (int k = 0; k < 12; ++k) {
-    const float sum = warp_sum(pose[k]);
-    if ((threadIdx.x & 31) == 0) atomicAdd(g_world_to_cam + k, sum);
-  }
-}
-
 // Lays the numbers of a row, without sh_rest, where they belong among those of its warp.
 __device__ __forceinline__ void store_small(const GaussianGradient<float>& g, Vec3<float> g_dc, float* gradients, int row) {
   constexpr int kParameter[kSmall] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4};
@@ -102,7 +91,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
           project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
                                 g_rest, statistics);
         }
-        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
+        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
       }
       if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
     } else {

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "../math/adam.h"
-#include "project_gaussians.cuh"
+#include "project_gaussians.h"
+#include "warp_rows.cuh"
 
 namespace luxel {
 

@@ -4,8 +4,8 @@
 
 #include "../abi.h"
 #include "look_back.cuh"
-#include "project_gaussians.h"
 #include "radix_sort.cuh"
+#include "stage.h"
 #include "tile_plan.cuh"
 
 namespace luxel {
@@ -62,6 +62,7 @@ __global__ void __launch_bounds__(kThreads, kGatherBound)
   __shared__ uint32_t histogram[kDepthPasses][kDigits];
   __shared__ int64_t before[kWarps];  // seen before each warp's rows
   const int64_t rows = static_cast<int64_t>(args.count) * args.cameras;
+  const int row_of_primitive = args.primitive == LUXEL_CONVEXES ? LUXEL_CONVEX : LUXEL_SPLAT;
   const int tiles = static_cast<int>((rows + kTile - 1) / kTile), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int64_t kept_splats = smaller(args.totals[0], args.visible_capacity);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, kGatherBound)
       uint32_t key = 0;
       if (kept) {
         const int64_t index = first + 32 * i;
-        key = depth_key(in<float>(args.splats)[LUXEL_SPLAT * index + 3]);
+        key = depth_key(in<float>(args.splats)[row_of_primitive * index + 3]);
         keys[place] = key;
         indices[place] = static_cast<int32_t>(index);
       }

@@ -2,8 +2,8 @@
 // vjp of the colour.
 #pragma once
 
-#include "../math/camera.h"
 #include "../math/sh.h"
+#include "stage.h"
 
 namespace luxel {
 
@@ -23,10 +23,6 @@ LUXEL_UNROLL
   if (terms < 15) return;
 LUXEL_UNROLL
   for (int k = 8; k < 15; ++k) visit(k);
-}
-
-template <typename T> LUXEL_HD Vec3<T> camera_position(const Pinhole<T>& cam) {
-  return T(-1) * mul_transposed(cam.rotation, cam.translation);
 }
 
 // The coefficients of one primitive, wherever they are at hand.

@@ -1,7 +1,7 @@
 // The second half of bin_splats on the GPU: the tile instances of the splats, in the order of their depth.
 #pragma once
 
-#include "../math/splat.h"
+#include "../math/policy.h"
 #include "seen_splats.cuh"
 
 #include <cub/block/block_scan.cuh>
@@ -33,9 +33,24 @@ template <typename Key> struct Written {
   int passes, digit_bits;
 };
 
+// Bounds of the splats that a block has before it: in shared memory where they are small, else computed again for each row.
+template <typename Policy> struct KeptBounds {
+  using Bounds = typename Policy::Bounds;
+  static constexpr bool kKept = sizeof(Bounds) <= 48;
+  Bounds bounds[kKept ? kThreads : 1];
+
+  __device__ __forceinline__ void keep(int k, const Bounds& e) {
+    if (kKept) bounds[k] = e;
+  }
+  __device__ __forceinline__ void columns(int k, const float* splat, int row, int tiles_x, int& first, int& end) const {
+    if constexpr (kKept) tile_columns(bounds[k], row, tiles_x, first, end);
+    else tile_columns(Bounds::of(splat), row, tiles_x, first, end);
+  }
+};
+
 // A block owns a window of instances, whoever they belong to, so that a splat on thousands of tiles keeps no thread busy
 // for long. It takes the splats of its window 256 at a time, then their rows of tiles 256 at a time, a thread each.
-template <typename Key>
+template <typename Policy, typename Key>
 __global__ void __launch_bounds__(kThreads)
     write_instances_kernel(const luxel_bin_splats_args args, const int32_t* sorted, const int64_t* ends, Counters* counters,
                            const Written<Key> written) {
@@ -43,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ typename Scan::TempStorage storage;
   __shared__ __align__(16) Key window_keys[kWindow];
   __shared__ __align__(16) int32_t window_values[kWindow];
-  __shared__ SplatEllipse<float> ellipses[kThreads];
+  __shared__ KeptBounds<Policy> kept;
   __shared__ int32_t ids[kThreads], slots[kThreads], slot_ends[kThreads];     // slots: of the window, may lie before it
   __shared__ int row_ends[kThreads], first_rows[kThreads], before[kThreads];  // before: instances of earlier splats
   __shared__ uint32_t histogram[sizeof(Key)][1 << kTileDigit];
@@ -69,10 +84,10 @@ __global__ void __launch_bounds__(kThreads)
       mine = start < window_end;
       if (mine) {
         int end_row;
-        const SplatEllipse<float> e = SplatEllipse<float>::of(in<float>(args.splats) + LUXEL_SPLAT * static_cast<int64_t>(id));
+        const typename Policy::Bounds e = Policy::Bounds::of(in<float>(args.splats) + Policy::kRow * static_cast<int64_t>(id));
         tile_rows(e, tiles_y, first_row, end_row);
         rows = larger(end_row - first_row, 0);
-        ellipses[threadIdx.x] = e;
+        kept.keep(threadIdx.x, e);
         ids[threadIdx.x] = id;
         slots[threadIdx.x] = static_cast<int32_t>(start - window);
         slot_ends[threadIdx.x] = static_cast<int32_t>(smaller(end, window_end) - window);
@@ -91,7 +106,8 @@ __global__ void __launch_bounds__(kThreads)
         for (int step = kThreads / 2; step >= 1; step /= 2)
           if (row_ends[owner + step - 1] <= row) owner += step;
         tile_row = first_rows[owner] + row;
-        tile_columns(ellipses[owner], tile_row, tiles_x, column, column_end);
+        const float* splat = in<float>(args.splats) + Policy::kRow * static_cast<int64_t>(ids[owner]);
+        kept.columns(owner, splat, tile_row, tiles_x, column, column_end);
         column_end = larger(column, column_end);
       }
       Scan(storage).ExclusiveSum(column_end - column, offset, total);

@@ -37,4 +37,22 @@ LUXEL_HD Pinhole<T> load_pinhole(const T* world_to_cam, const T* intrinsics, int
   return cam;
 }
 
+// Gradient by a camera's pose, that is by rotation and translation of world to camera.
+template <typename T> struct PoseGradient {
+  Mat3<T> rotation;
+  Vec3<T> translation;
+
+  // What reaches a point in the camera's axes.
+  LUXEL_HD void add_point(Vec3<T> g, Vec3<T> point) {
+    rotation = {rotation.r0 + g.x * point, rotation.r1 + g.y * point, rotation.r2 + g.z * point};
+    translation = translation + g;
+  }
+  // What reaches `point - position` through the direction in which a colour is seen: position = -R^T t moves against it.
+  LUXEL_HD void add_seen(const Pinhole<T>& cam, Vec3<T> g_seen) {
+    const Vec3<T> t = cam.translation;
+    rotation = {rotation.r0 + t.x * g_seen, rotation.r1 + t.y * g_seen, rotation.r2 + t.z * g_seen};
+    translation = translation + mul(cam.rotation, g_seen);
+  }
+};
+
 }  // namespace luxel

@@ -154,24 +154,13 @@ LUXEL_HD EllipsoidGradient<T, Row> project_ellipsoid_vjp(const Pinhole<T>& cam, 
   return out;
 }
 
-// Gradient by a camera's pose. R_cam reaches the mean and A = R_cam M: g_R = g_mean_c mean^T + g_A M^T
-template <typename T> struct PoseGradient {
-  Mat3<T> rotation;
-  Vec3<T> translation;
-
-  template <typename Row> LUXEL_HD void add(const EllipsoidGradient<T, Row>& g, Vec3<T> mean, const Rows3<Row>& m) {
-    rotation.r0 = rotation.r0 + g.camera_mean.x * mean + mul(m, g.spread.r0);
-    rotation.r1 = rotation.r1 + g.camera_mean.y * mean + mul(m, g.spread.r1);
-    rotation.r2 = rotation.r2 + g.camera_mean.z * mean + mul(m, g.spread.r2);
-    translation = translation + g.camera_mean;
-  }
-  // What reaches `mean - position` through the direction in which a colour is seen: position = -R^T t moves against it.
-  LUXEL_HD void add_seen(const Pinhole<T>& cam, Vec3<T> g_seen) {
-    const Vec3<T> t = cam.translation;
-    rotation = {rotation.r0 + t.x * g_seen, rotation.r1 + t.y * g_seen, rotation.r2 + t.z * g_seen};
-    translation = translation + mul(cam.rotation, g_seen);
-  }
-};
+// R_cam reaches the mean and A = R_cam M: g_R = g_mean_c mean^T + g_A M^T
+template <typename T, typename Row>
+LUXEL_HD void add_ellipsoid(PoseGradient<T>& pose, const EllipsoidGradient<T, Row>& g, Vec3<T> mean, const Rows3<Row>& m) {
+  pose.add_point(g.camera_mean, mean);
+  pose.rotation = {pose.rotation.r0 + mul(m, g.spread.r0), pose.rotation.r1 + mul(m, g.spread.r1),
+                   pose.rotation.r2 + mul(m, g.spread.r2)};
+}
 
 template <typename T> struct GaussianGradient {
   Vec3<T> mean;
@@ -206,7 +195,7 @@ LUXEL_HD void project_gaussian_vjp(const Pinhole<T>& cam, const ProjectionOption
   const Mat3<T> m = {{q.r0.x * s.x, q.r0.y * s.y, q.r0.z * s.z},
                      {q.r1.x * s.x, q.r1.y * s.y, q.r1.z * s.z},
                      {q.r2.x * s.x, q.r2.y * s.y, q.r2.z * s.z}};
-  out.pose.add(g_ellipsoid, mean, m);
+  add_ellipsoid(out.pose, g_ellipsoid, mean, m);
 }
 
 // The normal of a Gaussian: its shortest axis in world space, turned towards the camera.

@@ -121,7 +121,7 @@ LUXEL_HD T project_gaussian4d_vjp(const Pinhole<T>& cam, const ProjectionOptions
                                   const Splat<T>& splat, const Splat<T>& g, T g_depth, Vec3<T> g_mean,
                                   Gaussian4dGradient<T>& out, PoseGradient<T>& pose) {
   const EllipsoidGradient<T, Quat<T>> g_ellipsoid = project_ellipsoid_vjp(cam, options, p, splat, g, g_depth);
-  pose.add(g_ellipsoid, p.mean, p.root);
+  add_ellipsoid(pose, g_ellipsoid, p.mean, p.root);
   g_mean = g_mean + mul_transposed(cam.rotation, g_ellipsoid.camera_mean);
   const Rows3<Quat<T>> g_root = mul_transposed(cam.rotation, g_ellipsoid.spread);
 

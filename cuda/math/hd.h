@@ -51,7 +51,8 @@ LUXEL_HD float exp2_of(float x) {
 #endif
 }
 
-// log2 x, once per primitive and tile; on the GPU the hardware's.
+// log2 x, once per primitive and tile or, for policies that need it, pixel; on the GPU the hardware's.
+LUXEL_HD double log2_of(double x) { return log2(x); }
 LUXEL_HD float log2_of(float x) {
 #if defined(__CUDA_ARCH__)
   float y;

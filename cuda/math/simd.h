@@ -53,8 +53,8 @@ template <typename T> LUXEL_HD bool any_lane(Mask<T> mask) {
   return seen != 0;
 }
 
-// The pixel-wise functions that policies use (hd.h), for vectors: a b + c, and 2^x with a relative error of 2e-7 over
-// [-125, 126], beyond which x is clamped.
+// The pixel-wise functions that policies use (hd.h), for vectors: a b + c; 2^x with a relative error of 2e-7 over
+// [-125, 126], beyond which x is clamped; and log2 x with an error of 1e-7, for normal x > 0.
 LUXEL_HD Vector<double> fused(Vector<double> a, Vector<double> b, Vector<double> c) { return a * b + c; }
 LUXEL_HD Vector<float> fused(Vector<float> a, Vector<float> b, Vector<float> c) { return a * b + c; }
 LUXEL_HD Vector<double> exp2_of(Vector<double> x) {
@@ -78,6 +78,32 @@ LUXEL_HD Vector<float> exp2_of(Vector<float> x) {
   Vector<float> scale;
   std::memcpy(&scale, &bits, sizeof scale);
   return p * scale;
+}
+
+LUXEL_HD Vector<double> log2_of(Vector<double> x) {
+  for (int i = 0; i < kLanes<double>; ++i) x[i] = log2(x[i]);
+  return x;
+}
+LUXEL_HD Vector<float> log2_of(Vector<float> x) {
+  Mask<float> bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  const Mask<float> exponent = (bits - 0x3F3504F3) >> 23;  // so that 2^-exponent x lies about 1, from sqrt(1/2)
+  bits -= exponent << 23;
+  Vector<float> m;
+  std::memcpy(&m, &bits, sizeof m);
+  m -= 1.0f;
+  Vector<float> p = m * 7.0376836292e-2f - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  const Vector<float> square = m * m;
+  p = p * m * square - 0.5f * square;  // ln(1 + m) - m
+  const float log2e = 1.44269504f;
+  return p * log2e + m * log2e + __builtin_convertvector(exponent, Vector<float>);
 }
 
 }  // namespace luxel

@@ -1,25 +1,18 @@
-// The policy of the Gaussian: what the tile rasterizer (cuda/kernels/blend.h, blend.cuh) needs of a primitive.
-//
-// A policy gives, from a primitive's row of numbers on the screen: Bounds, which say what part of a band of pixel rows
-// it can reach; its alpha at a pixel; and the gradient of that by the row. It knows neither tiles nor colours.
-//
-// The CPU blends policies as they are. On the GPU every instruction of the inner loop counts: a tile's splats are Packed
-// once, pixels of one column share a Column, and gradients by the row are gathered as Sums of few numbers per pixel.
+// The policy of the Gaussian.
 #pragma once
 
-#include "vec.h"
+#include "../abi.h"
+#include "policy.h"
 
 namespace luxel {
 
-constexpr float kMinAlpha = 1.0f / 255.0f;       // contributions below are skipped
-constexpr float kMinExponent = -7.9943534f;      // log2 of that
-constexpr float kMinTransmittance = 1e-4f;       // a pixel ends before T would fall to this
-
 template <typename T> struct SplatEllipse;
 
-// V below: T, or a vector of T that holds several pixels of one row.
+// V below: a vector of T that holds several pixels of one row.
 template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   using Bounds = SplatEllipse<T>;
+  static constexpr int kRow = LUXEL_SPLAT;
+  static constexpr bool kHeavy = false, kHasAbsolute = true;
 
   T x, y, opacity, depth;
   T a, b, c;  // conic a/2, b, c/2, each times log2(e): alpha = opacity * 2^-power
@@ -30,31 +23,52 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     return {row[0], row[1], row[2], row[3], T(0.5) * log2e * row[4], log2e * row[5], T(0.5) * log2e * row[6], T(0)};
   }
 
-  // exp(-power) at a pixel (dx, dy) from the centre; valid is false where rounding made power negative.
-  template <typename V, typename Valid> LUXEL_HD V falloff(V dx, T dy, Valid& valid) const {
+  // Pixels of a row, dx and dy from the centre: exp(-power), and false where rounding made power negative.
+  template <typename V> struct At {
+    V dx;
+    T dy;
+    V falloff;
+    decltype(V() >= V()) valid;
+  };
+  template <typename V> LUXEL_HD At<V> at(V dx, T dy) const {
     const V zero = dx - dx;
     const V power = fused(fused(zero + a, dx, zero + b * dy), dx, zero + c * dy * dy);
-    valid = power >= zero;
-    return exp2_of(-power);
+    return {dx, dy, exp2_of(-power), power >= zero};
   }
 
-  // Gradient by the row where g_alpha reaches the uncapped alpha = opacity * falloff: x, y, opacity, (depth), a, b, c.
-  // By value: an array behind a pointer would keep the CPU's inner loop out of registers.
-  template <typename V> struct Gradient {
-    V x, y, opacity, a, b, c;
+  // Gradient by the row, gathered over pixels, where g_alpha reaches the uncapped alpha = opacity * falloff. A variable for
+  // each number: an array behind a pointer would keep the CPU's inner loop out of registers.
+  template <typename V, bool kAbsolute> struct Gradient {
+    V x, y, opacity, a, b, c, absolute_x, absolute_y;
+
+    LUXEL_HD void add(const GaussianPolicy& g, const At<V>& at, V g_alpha) {
+      const T ln2 = T(0.6931471805599453), dy = at.dy;
+      const V g_opacity = at.falloff * g_alpha;
+      const V g_power = -g.opacity * g_opacity;  // by the natural exponent
+      const V g_dx = g_power * at.dx;            // dx = pixel - x
+      const V g_x = -ln2 * (2 * g.a * g_dx + g.b * dy * g_power), g_y = -ln2 * (2 * g.c * dy * g_power + g.b * g_dx);
+      x += g_x;
+      y += g_y;
+      opacity += g_opacity;
+      a += T(0.5) * g_dx * at.dx;
+      b += dy * g_dx;
+      c += T(0.5) * dy * dy * g_power;
+      if (kAbsolute) {
+        absolute_x += g_x < T(0) ? -g_x : g_x;
+        absolute_y += g_y < T(0) ? -g_y : g_y;
+      }
+    }
+    template <typename Sum> LUXEL_HD void store(const GaussianPolicy&, Sum sum, T* row) const {
+      row[0] = sum(x);
+      row[1] = sum(y);
+      row[2] = sum(opacity);
+      row[3] = kAbsolute ? sum(absolute_x) : T(0);
+      row[4] = sum(a);
+      row[5] = sum(b);
+      row[6] = sum(c);
+      row[7] = kAbsolute ? sum(absolute_y) : T(0);
+    }
   };
-  template <typename V> LUXEL_HD Gradient<V> alpha_vjp(V dx, T dy, V falloff, V g_alpha) const {
-    const T ln2 = T(0.6931471805599453);
-    const V g_opacity = falloff * g_alpha;
-    const V g_power = -opacity * g_opacity;  // by the natural exponent
-    const V g_dx = g_power * dx;             // dx = pixel - x
-    return {-ln2 * (2 * a * g_dx + b * dy * g_power),
-            -ln2 * (2 * c * dy * g_power + b * g_dx),
-            g_opacity,
-            T(0.5) * g_dx * dx,
-            dy * g_dx,
-            T(0.5) * dy * dy * g_power};
-  }
 
   // The form in a tile's shared memory: conic -a/2, -b, -c/2 times log2(e), so that log2(alpha) is
   // log2_opacity + a dx^2 + b dx dy + c dy^2.
@@ -72,13 +86,20 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   static LUXEL_HD Packed nowhere() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -INFINITY}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
+  // log2 of the uncapped alpha at a pixel.
+  struct Seen {
+    float exponent;
+    LUXEL_HD bool hits(float highest) const { return exponent >= kMinExponent && exponent <= highest; }
+    LUXEL_HD float alpha() const { return exp2_of(exponent); }
+  };
+
   // What the pixels at px have in common. Forward and backward pass go through here, and so agree to the bit.
   struct Column {
     float dx, constant, slope;
     LUXEL_HD Column(const Packed& splat, float px)
         : dx(px - splat.x), constant(fused(splat.a * dx, dx, splat.log2_opacity)), slope(splat.b * dx) {}
-    // log2 of the uncapped alpha at the pixel dy below the centre.
-    LUXEL_HD float exponent(const Packed& splat, float dy) const { return fused(fused(splat.c, dy, slope), dy, constant); }
+    // The pixel dy below the centre.
+    LUXEL_HD Seen at(const Packed& splat, float dy) const { return {fused(fused(splat.c, dy, slope), dy, constant)}; }
   };
 
   // Gradient by the row, gathered over pixels of one column: moments of g_log_alpha = alpha d loss / d alpha.
@@ -86,7 +107,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     static constexpr int kCount = kAbsolute ? 8 : 6;
     float zeroth = 0.0f, first = 0.0f, second = 0.0f, absolute_x = 0.0f, absolute_y = 0.0f;
 
-    LUXEL_HD void add(const Packed& splat, const Column& column, float dy, float g_log_alpha) {
+    LUXEL_HD void add(const Packed& splat, const Column& column, const Seen&, float dy, float g_log_alpha) {
       const float g_dy = g_log_alpha * dy;
       zeroth += g_log_alpha;
       first += g_dy;
@@ -118,6 +139,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
 
 // The ellipse power <= ln(255 opacity), inside which alpha can reach 1/255.
 template <typename T> struct SplatEllipse {
+  using Number = T;
   // reach: largest value of a dx^2 + 2 b dx dy + c dy^2; dy_extreme: dy of the leftmost point, the rightmost has its
   // negative
   T x, y, b, det, reach_a, inverse_a, extent_x, extent_y, dy_extreme;
@@ -139,6 +161,12 @@ template <typename T> struct SplatEllipse {
     e.inverse_a = inverse(a);
     return e;
   }
+
+  // The box around it.
+  LUXEL_HD T left() const { return x - extent_x; }
+  LUXEL_HD T right() const { return x + extent_x; }
+  LUXEL_HD T top() const { return y - extent_y; }
+  LUXEL_HD T bottom() const { return y + extent_y; }
 
   // Leftmost and rightmost point of the ellipse within the band y0 <= pixel y <= y1; false where they do not meet.
   LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
@@ -171,36 +199,5 @@ template <typename T> struct SplatEllipse {
   static LUXEL_HD float near_log(float v) { return log_of(v); }
 #endif
 };
-
-// Rows [first, end) of 16-pixel tiles that the ellipse can reach.
-template <typename T> LUXEL_HD void tile_rows(const SplatEllipse<T>& e, int tiles_y, int& first, int& end) {
-  const T side = T(16), half = T(0.5);
-  // Bounds are clamped while still floating point: a huge splat must not overflow the conversion.
-  first = larger(static_cast<int>(clamp(ceil_of((e.y - e.extent_y - side + half) / side), T(-1), T(tiles_y))), 0);
-  end = static_cast<int>(clamp(floor_of((e.y + e.extent_y - half) / side), T(-1), T(tiles_y - 1))) + 1;
-}
-
-// Columns [first, end) of tiles in a row whose pixel centres it can reach: the exact horizontal extent of the ellipse over
-// the row's band of pixel centres.
-template <typename T> LUXEL_HD void tile_columns(const SplatEllipse<T>& e, int row, int tiles_x, int& first, int& end) {
-  const T side = T(16), half = T(0.5);
-  T left, right;
-  first = end = 0;
-  if (!e.band(T(row) * side + half, T(row) * side + side - half, left, right)) return;
-  first = static_cast<int>(clamp(ceil_of((left - side + half) / side), T(0), T(tiles_x)));
-  end = static_cast<int>(clamp(floor_of((right - half) / side), T(-1), T(tiles_x - 1))) + 1;
-}
-
-// Calls visit(tile_y, first_tile_x, end_tile_x) for every row of tiles in [first_row, end_row) that the splat can reach.
-template <typename T, typename Visit>
-LUXEL_HD void for_tile_rows(const T* splat, int tiles_x, int tiles_y, int first_row, int end_row, Visit visit) {
-  const SplatEllipse<T> e = SplatEllipse<T>::of(splat);
-  int row0, row1, column0, column1;
-  tile_rows(e, tiles_y, row0, row1);
-  for (int row = larger(row0, first_row); row < smaller(row1, end_row); ++row) {
-    tile_columns(e, row, tiles_x, column0, column1);
-    if (column0 < column1) visit(row, column0, column1);
-  }
-}
 
 }  // namespace luxel

@@ -71,8 +71,11 @@ template <typename T> LUXEL_HD Vec3<T> normalized_vjp(Vec3<T> unit, T inverse_le
   return inverse_length * (g_unit - dot(g_unit, unit) * unit);
 }
 
-// a b - c d without the cancellation that rounding each product would bring.
-LUXEL_HD double difference_of_products(double a, double b, double c, double d) { return a * b - c * d; }
+// a b - c d without the cancellation that rounding each product would bring: its sign is right, 0 included.
+LUXEL_HD double difference_of_products(double a, double b, double c, double d) {
+  const double cd = c * d;
+  return fma(a, b, -cd) + fma(-c, d, cd);
+}
 LUXEL_HD float difference_of_products(float a, float b, float c, float d) {
 #if defined(__CUDA_ARCH__)
   const float cd = c * d;

@@ -80,6 +80,7 @@ def rasterize(
     gaussians: Gaussians,
     camera: Camera,
     *,
+    time: float | Tensor | None = None,
     background: Tensor | None = None,
     sh_degree: int | None = None,
     antialiased: bool = False,
@@ -99,7 +100,7 @@ def rasterize(
     Args:
         gaussians, camera, background, sh_degree, antialiased, dilation, depth, statistics, absolute_gradients: as
             there. Statistics have its units; with ``retain_graph`` absolute gradients are counted once.
-        max_alpha, max_instances: ignored (see the top of this file).
+        time, max_alpha, max_instances: ignored (see the top of this file).
         normals, count, features, deterministic: must be left out.
 
     Returns:
@@ -118,6 +119,8 @@ def rasterize(
     if any(refused.values()):
         wanted = " and ".join(name for name, asked in refused.items() if asked)
         raise LuxelError(f"The gsplat backend has no {wanted}.", "Draw with luxel's own backend.")
+    if not isinstance(gaussians, Gaussians):
+        raise LuxelError(f"The gsplat backend draws no {gaussians.noun}.", "Draw with luxel's own backend.")
     if gaussians.means.dtype != torch.float32:
         raise ValueError(f"the gsplat backend needs float32, got {gaussians.means.dtype}")
     require(gaussians.device)

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation
+from luxel.render.ops.registry import define, register_implementation, require
 
-define(
-    "adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, float[] lrs,"
-    " int step, float beta1, float beta2, float eps, Tensor? visible) -> ()"
-)
+_GROUPS = "Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs"
+_OPTIONS = "float beta1, float beta2, float eps, Tensor? visible"
+define(f"adam_({_GROUPS}, float[] lrs, int step, {_OPTIONS}) -> ()")
+define(f"scheduled_adam_({_GROUPS}, int[] places, Tensor schedule, {_OPTIONS}, Tensor? skip) -> ()")
+
+
+def adam_schedule(lrs: Sequence[float], step: int, betas: tuple[float, float] = (0.9, 0.999)) -> list[float]:
+    """The numbers of a step that a captured Adam reads from the device.
+
+    Args:
+        lrs: learning rates.
+        step: t, 1 at the first step.
+        betas: decay of the two moments, each in [0, 1).
+
+    Returns:
+        the learning rates, 1 - beta1^t, 1 - beta2^t.
+
+    Raises:
+        ValueError: step < 1.
+    """
+    if step < 1:
+        raise ValueError(f"adam_schedule needs a step of at least 1, got {step}")
+    return [*lrs, 1 - betas[0] ** step, 1 - betas[1] ** step]
 
 
 def fused_adam_(
@@ -45,7 +65,7 @@ def fused_adam_(
         ValueError: shapes, types or devices do not fit, or step < 1.
     """
     if not params:  # no tensor, no backend to dispatch to
-        _check(params, grads, exp_avgs, exp_avg_sqs, lrs, step, visible)
+        _check((params, grads, exp_avgs, exp_avg_sqs), lrs, step, visible)
         return
     with torch.no_grad():
         torch.ops.luxel.adam_(
@@ -61,18 +81,52 @@ def fused_adam_(
         )
 
 
-def _check(
+def scheduled_adam_(
     params: Sequence[Tensor],
     grads: Sequence[Tensor],
     exp_avgs: Sequence[Tensor],
     exp_avg_sqs: Sequence[Tensor],
-    lrs: Sequence[float],
-    step: int,
-    visible: Tensor | None,
+    places: Sequence[int],
+    schedule: Tensor,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-15,
+    visible: Tensor | None = None,
+    skip: Tensor | None = None,
 ) -> None:
-    counts = [len(params), len(grads), len(exp_avgs), len(exp_avg_sqs), len(lrs)]
+    """`fused_adam_` with learning rates and step that lie on the device, so that a captured call can be replayed.
+
+    Args:
+        params, grads, exp_avgs, exp_avg_sqs, betas, eps, visible: as in `fused_adam_`; at least one group.
+        places: where each group's learning rate stands in the schedule.
+        schedule: [R + 2], see `adam_schedule`, of the type and on the device of the parameters.
+        skip: int32 [1]; where it is not 0 nothing is changed.
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    with torch.no_grad():
+        torch.ops.luxel.scheduled_adam_(
+            list(params),
+            list(grads),
+            list(exp_avgs),
+            list(exp_avg_sqs),
+            list(places),
+            schedule,
+            *betas,
+            eps,
+            visible,
+            skip,
+        )
+
+
+Groups = tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]]
+
+
+def _check(groups: Groups, rates: Sequence[float], step: int, visible: Tensor | None) -> None:
+    params, grads, exp_avgs, exp_avg_sqs = groups
+    counts = [len(params), len(grads), len(exp_avgs), len(exp_avg_sqs), len(rates)]
     if len(set(counts)) > 1:
-        raise ValueError(f"adam: params, grads, exp_avgs, exp_avg_sqs and lrs differ in length: {counts}")
+        raise ValueError(f"adam: params, grads, exp_avgs, exp_avg_sqs and rates differ in length: {counts}")
     if step < 1:
         raise ValueError(f"adam: step must be at least 1, got {step}")
     if not params:
@@ -105,60 +159,75 @@ def _check(
         )
 
 
-def _update(
-    params: Sequence[Tensor],
-    grads: Sequence[Tensor],
-    exp_avgs: Sequence[Tensor],
-    exp_avg_sqs: Sequence[Tensor],
+def _run(
+    groups: Groups,
     lrs: Sequence[float],
-    step: int,
     beta1: float,
     beta2: float,
     eps: float,
     visible: Tensor | None,
+    **more: Any,
 ) -> None:
-    _check(params, grads, exp_avgs, exp_avg_sqs, lrs, step, visible)
+    """Calls the stage; ``lrs``: of each group the learning rate, or its place in the schedule."""
     rows, rates, kept = [], [], []
-    for param, grad, mean, square, lr in zip(params, grads, exp_avgs, exp_avg_sqs, lrs, strict=True):
+    for param, grad, mean, square, rate in zip(*groups, lrs, strict=True):
         if param.numel() == 0:
             continue
         dense = grad.contiguous()
         kept.append(dense)  # the table holds bare addresses: what they point to must outlive the call
         stride = param.numel() // param.shape[0] if param.dim() else 1
-        rows.append(
-            [param.data_ptr(), dense.data_ptr(), mean.data_ptr(), square.data_ptr(), param.numel(), stride]
-        )
-        rates.append(lr)
+        addresses = [t.data_ptr() for t in (param, dense, mean, square)]
+        rows.append([*addresses, param.numel(), stride, int(rate) if "schedule" in more else 0])
+        rates.append(float(rate))
     if not rows:
         return
-    library_for(params[0].device).call(
+    first = groups[0][0]
+    library_for(first.device).call(
         "adam",
-        params[0].device,
-        params[0].dtype,
+        first.device,
+        first.dtype,
         table=torch.tensor(rows, dtype=torch.int64),
         lrs=torch.tensor(rates, dtype=torch.float64),
         visible=None if visible is None else visible.contiguous(),
-        step=step,
         groups=len(rows),
         beta1=beta1,
         beta2=beta2,
         eps=eps,
+        **more,
     )
 
 
-def _fake_update(
-    params: Sequence[Tensor],
-    grads: Sequence[Tensor],
-    exp_avgs: Sequence[Tensor],
-    exp_avg_sqs: Sequence[Tensor],
-    lrs: Sequence[float],
-    step: int,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    visible: Tensor | None,
-) -> None:
-    _check(params, grads, exp_avgs, exp_avg_sqs, lrs, step, visible)
+def _update(*args: Any) -> None:
+    groups, (lrs, step, beta1, beta2, eps, visible) = args[:4], args[4:]
+    _check(groups, lrs, step, visible)
+    _run(groups, lrs, beta1, beta2, eps, visible, step=step)
 
 
-register_implementation("adam_", _update, _fake_update)
+def _update_fake(*args: Any) -> None:
+    _check(args[:4], args[4], args[5], args[9])
+
+
+def _check_schedule(*args: Any) -> None:
+    groups, (places, schedule, _, _, _, visible, skip) = args[:4], args[4:]
+    _check(groups, places, 1, visible)
+    first = groups[0][0]
+    wanted = {
+        "schedule": (schedule, first.dtype, (schedule.numel(),)),
+        "skip": (skip, torch.int32, (1,)),
+    }
+    require("scheduled_adam_", first.device, wanted)
+    if places and not (min(places) >= 0 and max(places) < schedule.numel() - 2):
+        raise ValueError(
+            f"scheduled_adam_: a schedule of {schedule.numel()} numbers has no rates {list(places)}"
+        )
+
+
+def _scheduled(*args: Any) -> None:
+    _check_schedule(*args)
+    groups, (places, schedule, beta1, beta2, eps, visible, skip) = args[:4], args[4:]
+    more = {"schedule": schedule.contiguous(), "skip": skip, "rates": schedule.numel() - 2}
+    _run(groups, places, beta1, beta2, eps, visible, **more)
+
+
+register_implementation("adam_", _update, _update_fake)
+register_implementation("scheduled_adam_", _scheduled, _check_schedule)

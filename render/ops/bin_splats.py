@@ -10,10 +10,11 @@ from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see abi.h
 PIECE = 256  # instances of a piece of a tile's list on the GPU, see abi.h
+PRIMITIVES = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of their numbers in abi.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "
-    "SymInt visible_capacity, SymInt capacity) -> (Tensor, Tensor, Tensor, Tensor)"
+    'SymInt visible_capacity, SymInt capacity, str primitive="gaussians") -> (Tensor, Tensor, Tensor, Tensor)'
 )
 
 
@@ -29,15 +30,22 @@ def _plan(splats: Tensor, tiles: int, capacity: int) -> Tensor:
 
 
 def _run(
-    splats: Tensor,  # [C, N, 8]
+    splats: Tensor,  # [C, N, R]
     tile_counts: Tensor,  # [C, N] int32
     totals: Tensor,  # [2] int64
     width: int,
     height: int,
     visible_capacity: int,
     capacity: int,
+    primitive: str = "gaussians",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     c, n = tile_counts.shape
+    if primitive not in PRIMITIVES:
+        raise ValueError(f"bin_splats: {primitive} is not one of {', '.join(PRIMITIVES)}")
+    if splats.shape != (c, n, PRIMITIVES[primitive]):
+        raise ValueError(
+            f"bin_splats: splats of {primitive} must be {[c, n, PRIMITIVES[primitive]]}, got {list(splats.shape)}"
+        )
     columns, rows = tile_grid(width, height)
     device = splats.device
     instances = torch.empty(capacity, dtype=torch.int32, device=device)
@@ -54,6 +62,7 @@ def _run(
     sizes = {
         "count": n,
         "cameras": c,
+        "primitive": list(PRIMITIVES).index(primitive),
         "width": width,
         "height": height,
         "visible_capacity": visible_capacity,
@@ -86,6 +95,7 @@ def _fake(
     height: int,
     visible_capacity: int,
     capacity: int,
+    primitive: str = "gaussians",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     columns, rows = tile_grid(width, height)
     return (
@@ -108,14 +118,16 @@ def bin_splats(
     height: int,
     visible_capacity: int,
     capacity: int,
+    primitive: str = "gaussians",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sorts splats by depth and lists them per 16x16 tile, by an exact ellipse-rectangle test.
+    """Sorts splats by depth and lists them per 16x16 tile, by an exact test of their outline against the rectangle.
 
     Args:
-        splats [C, N, 8], tile_counts [C, N], totals [2]: from `project_gaussians`.
+        splats [C, N, R], tile_counts [C, N], totals [2]: from `project_gaussians` or `project_convexes`.
         width, height: image size in pixels.
         visible_capacity: room for splats that are seen; totals[0] of them are.
         capacity: room for tile instances; totals[1] of them are needed.
+        primitive: "gaussians" (outlined by an ellipse) or "convexes" (by a polygon).
 
     Returns:
         instances [capacity] int32 (indices c * N + n), ranges [C * T, 2] int32 (first and one past the last
@@ -124,8 +136,8 @@ def bin_splats(
         CPU). Nothing has a gradient.
     """
     return torch.ops.luxel.bin_splats(
-        splats.detach(), tile_counts, totals, width, height, visible_capacity, capacity
+        splats.detach(), tile_counts, totals, width, height, visible_capacity, capacity, primitive
     )
 
 
-__all__ = ["PIECE", "TILE", "bin_splats", "tile_grid"]
+__all__ = ["PIECE", "PRIMITIVES", "TILE", "bin_splats", "tile_grid"]

@@ -10,8 +10,9 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
-ROW = 16  # 32-bit numbers of a table row, see abi.h
-PHOTO, VIEW, ADAM, BACKGROUND, STEP = 0, 1, slice(2, 10), slice(10, 13), 13  # where they stand in it
+ROW = 24  # 32-bit numbers of a table row, see abi.h
+# Where they stand in it; of ADAM as many as `adam_schedule` gives.
+PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
 
 define(
     "gather_view(Tensor photos, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table)"
@@ -33,12 +34,12 @@ def gather_view(
     Args:
         photos: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
         poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels.
-        table: int32 [1 + R, 16]; the first number is the cursor, row 1 + cursor is read: photograph, view, eight
-            floats (as their bits), the background (three floats), three more.
+        table: int32 [1 + R, 24]; the first number is the cursor, row 1 + cursor is read: photograph, view, ten floats
+            (as their bits), the background (three floats), the step, the time of the view (a float), seven more.
 
     Returns:
         rgb [H, W, 3] in [0, 1], composited onto the background where there is alpha; alpha [H, W] or None;
-        weight [H, W] or None; world_to_cam [4, 4]; intrinsics [4]; the row, float32 [16].
+        weight [H, W] or None; world_to_cam [4, 4]; intrinsics [4]; the row, float32 [24].
 
     Raises:
         ValueError: shapes, types or devices do not fit.

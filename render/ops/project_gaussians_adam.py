@@ -33,27 +33,6 @@ define(
 )
 
 
-def adam_schedule(lrs: Sequence[float], step: int, betas: tuple[float, float] = (0.9, 0.999)) -> list[float]:
-    """The eight numbers of a step that `project_gaussians_adam_` reads from the device.
-
-    Args:
-        lrs: learning rates of means, quats, log_scales, opacity_logits, sh_dc, sh_rest.
-        step: t, 1 at the first step.
-        betas: decay of the two moments, each in [0, 1).
-
-    Returns:
-        the learning rates, 1 - beta1^t, 1 - beta2^t.
-
-    Raises:
-        ValueError: not six learning rates, or step < 1.
-    """
-    if len(lrs) != len(PARAMETERS) or step < 1:
-        raise ValueError(
-            f"adam_schedule needs 6 learning rates and a step of at least 1, got {list(lrs)}, {step}"
-        )
-    return [*lrs, 1 - betas[0] ** step, 1 - betas[1] ** step]
-
-
 def project_gaussians_adam_(
     parameters: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor],
     exp_avgs: Sequence[Tensor],
@@ -102,7 +81,8 @@ def project_gaussians_adam_(
         tile_counts: [C, N] int32, as that returned it.
         g_splats, g_values: gradients of its first two outputs, [C, N, 8] and [C, N, D]. Rows of culled Gaussians are
             not looked at.
-        schedule: [8], see `adam_schedule`, of the type and on the device of the parameters.
+        schedule: [8], see `luxel.render.ops.adam.adam_schedule`: rates in the order of the parameters; of their type
+            and on their device.
         statistics: [N, 4] as of `project_gaussians`; filled here.
         betas: decay of the two moments, each in [0, 1). eps: added to the root of the second moment.
         visible_only: Gaussians that no camera saw keep parameters and moments, as a sparse Adam does. Otherwise their

@@ -3,5 +3,10 @@
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
+from luxel.render.primitives.parameters import Parameters
 
-__all__ = ["Convexes", "Gaussians", "Gaussians4d"]
+PRIMITIVES: dict[str, type[Parameters]] = {
+    kind.primitive: kind for kind in (Gaussians, Gaussians4d, Convexes)
+}
+
+__all__ = ["PRIMITIVES", "Convexes", "Gaussians", "Gaussians4d", "Parameters"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, pi, sqrt
 
 import numpy as np
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
+from luxel.render.ops.project_convexes import FEWEST, MOST, project_convexes
 from luxel.render.primitives.gaussians import SH_C0, neighbour_distance
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
-FEWEST, MOST = 3, 8  # points of a convex
 MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not drawn
 STARTING_SIGMA = {"light": 9.5e-4, "outdoor": 1e-3, "indoor": 9e-4}  # by the authors' presets
 
@@ -39,6 +39,8 @@ class Convexes(Parameters):
     sh_dc: Tensor
     sh_rest: Tensor
     mask_logits: Tensor
+
+    primitive, noun, policy = "convexes", "convexes", "convexes"
 
     def __post_init__(self) -> None:
         shape = tuple(self.points.shape)
@@ -80,6 +82,34 @@ class Convexes(Parameters):
     def centroids(self) -> Tensor:
         """Means of the points, world coordinates, [N, 3]."""
         return self.points.mean(1)
+
+    @property
+    def centres(self) -> Tensor:
+        """The centroids."""
+        return self.centroids
+
+    def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
+        """See `luxel.render.ops.project_convexes.project_convexes`.
+
+        Raises:
+            ValueError: normals were asked for.
+        """
+        if view.with_normals:
+            raise ValueError("convexes have no normals")
+        options = view._asdict()
+        for name in ("times", "dilation", "antialiased", "with_normals"):
+            del options[name]
+        return Projected(*project_convexes(tuple(self.tensors().values()), statistics=statistics, **options))
+
+    def scaled(self, factor: float) -> Convexes:
+        """With the points ``factor`` times as far from their centroid, and edges as soft as they were for that size."""
+        middle = self.centroids[:, None]
+        points = middle + factor * (self.points - middle)
+        return replace(
+            self,
+            points=points,
+            log_delta=self.log_delta - 2 * log(factor),  # L_j is a length squared
+        )
 
     @property
     def world_scale(self) -> Tensor:

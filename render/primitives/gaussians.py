@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 SH_C0 = 0.28209479177387814  # Y_0^0
 
@@ -34,6 +36,8 @@ class Gaussians(Parameters):
     sh_dc: Tensor
     sh_rest: Tensor
 
+    primitive, noun = "gaussians", "Gaussians"
+
     def __post_init__(self) -> None:
         n = self.means.shape[0]
         self.check(
@@ -50,6 +54,22 @@ class Gaussians(Parameters):
     def scales(self) -> Tensor:
         """Standard deviations, [N, 3], capture units."""
         return self.log_scales.exp()
+
+    @property
+    def centres(self) -> Tensor:
+        """The means."""
+        return self.means
+
+    def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
+        """See `luxel.render.ops.project_gaussians.project_gaussians`."""
+        options = view._asdict()
+        del options["times"]
+        tensors = tuple(self.tensors().values())
+        return Projected(*project_gaussians(tensors, statistics=statistics, **options))  # pyright: ignore[reportArgumentType]
+
+    def scaled(self, factor: float) -> Gaussians:
+        """With ``factor`` times the standard deviations."""
+        return replace(self, log_scales=self.log_scales + log(factor))
 
     @staticmethod
     def from_points(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
+from luxel.render.ops.project_gaussians4d import project_gaussians4d
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 from luxel.render.reference.slice_gaussians4d import Slice, slice_gaussians4d_reference
 
 
@@ -42,6 +43,8 @@ class Gaussians4d(Parameters):
     sh_dc: Tensor
     sh_rest: Tensor
 
+    primitive, noun, moves = "gaussians4d", "4D Gaussians", True
+
     def __post_init__(self) -> None:
         n = self.means.shape[0]
         self.check(
@@ -60,6 +63,23 @@ class Gaussians4d(Parameters):
     def scales(self) -> Tensor:
         """Standard deviations along the rotated axes, x, y, z, t, [N, 4]."""
         return torch.cat([self.log_scales, self.log_scale_t[:, None]], -1).exp()
+
+    @property
+    def centres(self) -> Tensor:
+        """The means."""
+        return self.means
+
+    def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
+        """See `luxel.render.ops.project_gaussians4d.project_gaussians4d`."""
+        options = view._asdict()
+        options["moments"] = options.pop("times")
+        return Projected(
+            *project_gaussians4d(tuple(self.tensors().values()), statistics=statistics, **options)
+        )
+
+    def scaled(self, factor: float) -> Gaussians4d:
+        """With ``factor`` times the standard deviations in space."""
+        return replace(self, log_scales=self.log_scales + log(factor))
 
     def slice(self, time: float | Tensor) -> Slice:
         """The Gaussians at ``time`` (a number, or a tensor without dimensions); differentiable.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -11,14 +11,48 @@ from torch import Tensor
 REST = (0, 3, 8, 15)  # coefficients above degree 0, by SH degree
 
 
+class Viewing(NamedTuple):
+    """From where and how primitives are projected."""
+
+    world_to_cam: Tensor  # [C, 4, 4]
+    intrinsics: Tensor  # [C, 4] fx, fy, cx, cy, px
+    times: Tensor | None  # [C], of primitives that move
+    width: int
+    height: int
+    near: float
+    far: float
+    sh_degree: int
+    dilation: float  # px^2 on the diagonal of screen covariances
+    antialiased: bool
+    with_depth: bool
+    with_normals: bool
+
+
+class Projected(NamedTuple):
+    """Primitives on the screens of C cameras, for the stages that bin and blend them."""
+
+    splats: Tensor  # [C, N, W], a row as the policy has it: x, y, opacity and depth first
+    values: Tensor  # [C, N, D]: rgb, then depth (1) and normal (3) where asked for
+    tile_counts: Tensor  # int32 [C, N], 0 where culled
+    totals: Tensor  # int64 [2]: splats that touch a tile, (tile, splat) pairs
+
+
 class Parameters:
     """Base of dataclasses whose fields are all tensors with one row per primitive.
 
     Attributes:
         names: the fields, in order.
+        primitive: its name on the command line and in files of runs.
+        noun: what people call many of them.
+        moves: whether a picture of them depends on the time.
+        policy: what the tile rasterizer sees on the screen, "gaussians" or "convexes".
     """
 
     names: ClassVar[tuple[str, ...]]
+    primitive: ClassVar[str]
+    noun: ClassVar[str]
+    moves: ClassVar[bool] = False
+    policy: ClassVar[str] = "gaussians"
     opacity_logits: Tensor
     sh_rest: Tensor
 
@@ -51,6 +85,27 @@ class Parameters:
     def opacities(self) -> Tensor:
         """Opacities in (0, 1), [N]."""
         return self.opacity_logits.sigmoid()
+
+    @property
+    def centres(self) -> Tensor:
+        """Where each is, world coordinates, [N, 3]; of what moves, at its own time."""
+        raise NotImplementedError
+
+    def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
+        """Rows on the screens of C cameras, differentiable.
+
+        Args:
+            view: cameras and options.
+            statistics: [N, 4], added to by the backward pass, see `luxel.render.rasterize.DensifyStatistics`.
+
+        Raises:
+            ValueError: the primitive cannot give what the options ask for.
+        """
+        raise NotImplementedError
+
+    def scaled(self, factor: float) -> Self:
+        """The same primitives where they are, ``factor`` times as large."""
+        raise NotImplementedError
 
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name, in the order of ``names``."""

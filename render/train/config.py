@@ -11,38 +11,27 @@ from typing import Any, Literal, TypeVar
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
+from luxel.render.ops.project_convexes import FEWEST, MOST
+from luxel.render.primitives.convexes import STARTING_SIGMA
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.densify.pruning import Pruning
+from luxel.render.train.densify.shaping import ShapingStrategy
+from luxel.render.train.densify.spacetime import SpacetimeStrategy
+from luxel.render.train.kinds import KINDS
+from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
 
-Strategy = AdaptiveStrategy | McmcStrategy | FixedCount
-_KINDS: dict[str, type] = {"mcmc": McmcStrategy, "adaptive": AdaptiveStrategy, "fixed": FixedCount}
+Strategy = AdaptiveStrategy | McmcStrategy | FixedCount | ShapingStrategy | SpacetimeStrategy
+AnyRates = LearningRates | Rates4d | ConvexRates
+STRATEGIES: dict[str, type] = {
+    "mcmc": McmcStrategy,
+    "adaptive": AdaptiveStrategy,
+    "fixed": FixedCount,
+    "shaping": ShapingStrategy,
+    "spacetime": SpacetimeStrategy,
+}
 _T = TypeVar("_T")
-
-
-@dataclass
-class LearningRates:
-    """Adam's rates by parameter (Kerbl et al. 2023); those of the means are per unit of scene extent."""
-
-    means: float = 1.6e-4
-    """Centres at the start, times the scene extent."""
-    means_final: float = 1.6e-6
-    """Centres at the end, times the scene extent; exponential in between."""
-    quats: float = 1e-3
-    """Rotations."""
-    log_scales: float = 5e-3
-    """Logarithms of the scales."""
-    opacity_logits: float = 5e-2
-    """Opacities before the sigmoid."""
-    sh_dc: float = 2.5e-3
-    """Colour (spherical harmonics of degree 0)."""
-    sh_rest: float = 2.5e-3 / 20
-    """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
-    final_factor: float = 1.0
-    """What the rates other than the means' have fallen to at the end of the run, exponentially; 1: constant."""
-    final_from: float = 0.0
-    """Share of the run after which these rates begin to fall."""
 
 
 @dataclass
@@ -53,6 +42,16 @@ class Loss:
     """Weight w of 1 - SSIM in (1 - w) L1 + w (1 - SSIM)."""
     alpha_weight: float = 0.1
     """Weight of the mean absolute difference between rendered and given alpha (cut-out captures only)."""
+    mask_weight: float = 5e-4
+    """Convexes: weight of the mean of their masks, so that those that are not needed close (Held et al. 2025)."""
+    entropy_weight: float = 1e-3
+    """4D Gaussians: weight of the entropy of the opacities, which drives them to 0 or 1 (Duan et al. 2024)."""
+    consistency_weight: float = 0.05
+    """4D Gaussians: weight of the difference between velocities and those of their neighbours (likewise)."""
+    neighbours: int = 8
+    """4D Gaussians: how many neighbours that looks at."""
+    neighbour_time: float = 5.0
+    """4D Gaussians: how far apart, in capture units, neighbours are for each unit of time between them."""
 
 
 @dataclass
@@ -79,6 +78,14 @@ class Init:
     """Multiplies the starting standard deviations (the mean distance to three neighbours)."""
     max_points: int | None = None
     """Start from a random subset of at most this many points."""
+    points_each: int = 6
+    """Convexes: points of each, 3 to 8."""
+    sigma: float = STARTING_SIGMA["light"]
+    """Convexes: starting sharpness."""
+    time_scale: float | None = None
+    """4D Gaussians: starting standard deviation in time; None: as wide as in space."""
+    time_margin: float = 0.0
+    """4D Gaussians: share of the capture's time by which they may start before or after it."""
 
 
 @dataclass
@@ -114,11 +121,15 @@ class TrainConfig:
     background: Literal["auto", "white", "black", "random"] = "auto"
     """What lies behind the scene. random: a new colour each step, which makes a cut-out clean.
     auto: white for captures with alpha, else black."""
+    primitive: Literal["gaussians", "gaussians4d", "convexes"] = "gaussians"
+    """What the scene is made of: 3D Gaussians, 4D Gaussians (scenes that move), or convexes."""
+    batch: int = 1
+    """Views of each step, which counts the mean of their losses."""
     strategy: Strategy = field(default_factory=McmcStrategy)
-    """Who adds and removes Gaussians."""
+    """Who adds and removes primitives."""
     pruning: Pruning = field(default_factory=Pruning)
     """Removal of what matters least for the photographs, beside the strategy; off by default."""
-    rates: LearningRates = field(default_factory=LearningRates)
+    rates: AnyRates = field(default_factory=LearningRates)
     """Learning rates."""
     loss: Loss = field(default_factory=Loss)
     """Weights of the loss."""
@@ -191,8 +202,13 @@ class TrainConfig:
             (self.report_every < 1, "report_every must be at least 1"),
             (self.sh_rest_every < 1, "sh_rest_every must be at least 1"),
             (self.seed < 0, "seed must not be negative"),
-            (not 0 < self.rates.final_factor <= 1, "rates.final_factor must lie in 0 to 1, above 0"),
-            (self.rates.means < 0 or not self.rates.means_final > 0, "rates of the means must be positive"),
+            (self.batch < 1, "batch must be at least 1"),
+            (self.primitive not in KINDS, f"primitive must be one of {', '.join(KINDS)}"),
+            (not FEWEST <= self.init.points_each <= MOST, f"init.points_each must be {FEWEST} to {MOST}"),
+            (not self.init.sigma > 0, "init.sigma must be positive"),
+            (not 1 <= self.loss.neighbours <= 16, "loss.neighbours must be 1 to 16"),
+            *((True, problem) for problem in self.rates.problems()),
+            *((True, problem) for problem in self._misfits()),
         ]
         for wrong, message in problems:
             if wrong:
@@ -200,10 +216,31 @@ class TrainConfig:
         self.strategy.check()
         self.pruning.check()
 
+    def _misfits(self) -> list[str]:
+        """What does not go with the primitive, as ends of a sentence."""
+        if self.primitive not in KINDS:
+            return []
+        kind = KINDS[self.primitive]
+        noun, out = kind.parameters.noun, []
+        if self.strategy_name not in kind.strategies:
+            out.append(
+                f"{noun} have no strategy {self.strategy_name} (they have {', '.join(kind.strategies)})"
+            )
+        if type(self.rates) is not kind.rates:
+            out.append(f"rates must be those of {noun}")
+        if self.backend != "luxel" and self.primitive != "gaussians":
+            out.append(f"the {self.backend} backend draws no {noun}")
+        return out
+
+    @property
+    def strategy_name(self) -> str:
+        """By which the command line and config.json know the strategy."""
+        return next(name for name, cls in STRATEGIES.items() if type(self.strategy) is cls)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the strategy says its kind."""
         values = dataclasses.asdict(self)
-        kind = next(name for name, cls in _KINDS.items() if isinstance(self.strategy, cls))
+        kind = self.strategy_name
         values["strategy"] = {"kind": kind, **values["strategy"]}
         return values
 
@@ -218,12 +255,15 @@ class TrainConfig:
         if isinstance(strategy := values.get("strategy"), dict):
             kind = strategy.get("kind")
             kind = "adaptive" if kind == "default" else kind  # its name in runs of before
-            if kind not in _KINDS:
+            if kind not in STRATEGIES:
                 raise LuxelError(
-                    f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(_KINDS)}."
+                    f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(STRATEGIES)}."
                 )
             fields = {k: v for k, v in strategy.items() if k != "kind"}
-            values["strategy"] = _build(_KINDS[kind], fields, "strategy.")
+            values["strategy"] = _build(STRATEGIES[kind], fields, "strategy.")
+        primitive = values.get("primitive", "gaussians")
+        if isinstance(values.get("rates"), dict) and primitive in KINDS:
+            values["rates"] = _build(KINDS[primitive].rates, values["rates"], "rates.")
         return _build(TrainConfig, values, "")
 
     @staticmethod

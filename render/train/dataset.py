@@ -14,7 +14,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.ops.gather_view import BACKGROUND, PHOTO, ROW, VIEW, gather_view
+from luxel.render.ops.gather_view import BACKGROUND, PHOTO, ROW, TIME, VIEW, gather_view
 
 AHEAD = 4  # photographs that are read and sent before their step
 
@@ -79,6 +79,7 @@ class Target(NamedTuple):
     rgb: Tensor  # [H, W, 3], composited onto the background
     alpha: Tensor | None  # [H, W]
     weight: Tensor | None  # [H, W]
+    time: Tensor | None = None  # scalar
 
 
 class Shelf(NamedTuple):
@@ -104,7 +105,7 @@ class Shelf(NamedTuple):
             *self.photos, self.poses, self.intrinsics, table
         )
         camera = Camera(world_to_cam, intrinsics, *self.size, self.near, self.far)
-        return Target(camera, rgb, alpha, weight), row
+        return Target(camera, rgb, alpha, weight, row[TIME]), row
 
 
 def halved(photo: Photo, times: int) -> Photo:
@@ -226,10 +227,10 @@ class Dataset:
             self._pool = None
         self._coming.clear()
 
-    def place(self, step: int) -> tuple[int, int]:
-        """Where step number ``step`` finds its photograph on its shelf, and the index of its view."""
+    def place(self, step: int) -> tuple[int, int, float]:
+        """Where step number ``step`` finds its photograph on its shelf, the index of its view, and its time."""
         index = self.order.view_at(step)
-        return (self._slots[index] if self._slots else 0), index
+        return (self._slots[index] if self._slots else 0), index, self.views[index].time
 
     def shelf(self, step: int, halvings: int) -> Shelf:
         """The shelf that holds the photograph of step number ``step``, halved; a streamed one is sent now."""
@@ -254,7 +255,7 @@ class Dataset:
         rows = np.zeros((len(indices), 2, ROW), np.float32)  # a table of one row each
         for table, index in zip(rows, indices, strict=True):
             table[1].view(np.int32)[[PHOTO, VIEW]] = (self._slots[index] if self._slots else 0), index
-            table[1, BACKGROUND] = background
+            table[1, BACKGROUND], table[1, TIME] = background, self.views[index].time
         for table, index in zip(torch.from_numpy(rows.view(np.int32)).to(self.device), indices, strict=True):
             yield self._shelf_of(index, halvings).gather(table)[0]
 

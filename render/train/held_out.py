@@ -11,13 +11,13 @@ from torch import Tensor
 from luxel.render.camera import View
 from luxel.render.evaluate import Evaluation, evaluate
 from luxel.render.metrics import MetricError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.train.run_folder import RunFolder
 
 
 def measure(
-    gaussians: Gaussians,
+    scene: Parameters,
     views: Sequence[View],
     background: Tensor,
     folder: RunFolder,
@@ -48,7 +48,7 @@ def measure(
 
     def score(with_lpips: bool) -> Evaluation:
         options = {"background": background, "device": background.device, "antialiased": antialiased}
-        return evaluate(gaussians.detach(), views, lpips=with_lpips, on_view=save, render=render, **options)
+        return evaluate(scene.detach(), views, lpips=with_lpips, on_view=save, render=render, **options)
 
     try:
         return score(lpips)

@@ -13,7 +13,7 @@ import torch
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.native import keep_freed_memory
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import limits, schedules
 from luxel.render.train.config import TrainConfig
@@ -66,8 +66,8 @@ class Learning(ABC):
         self.background = config.background
 
     @property
-    def gaussians(self) -> Gaussians:
-        """The present parameters, without gradients; hold ``lock`` while using them."""
+    def gaussians(self) -> Any:
+        """The present primitives, without gradients; hold ``lock`` while using them."""
         return self.optimiser.gaussians
 
     @property
@@ -80,9 +80,9 @@ class Learning(ABC):
         """Share of the run that is done, in [0, 1], as the schedules see it."""
         return self.timeline.progress(self.steps_done)
 
-    def _begin(self, gaussians: Gaussians) -> None:
+    def _begin(self, scene: Parameters) -> None:
         """Starts from these."""
-        self.optimiser = Optimiser(gaussians)
+        self.optimiser = Optimiser(scene)
         self._start_statistics()
 
     def _open(self, render: Callable[..., Any]) -> None:
@@ -128,17 +128,17 @@ class Learning(ABC):
         reorders = config.reorder_every > 0 and self.steps_done % config.reorder_every == 0
         if (stalled or refines or prunes or reorders or self._went_wrong) and self.settle():
             return StepReport(self.steps_done, self.optimiser.count)
-        refinement = self._refine(clock, progress) if refines else None
+        refinement = self._refine(clock) if refines else None
         if prunes:
             refinement = self._prune(refinement or Refinement())
         if reorders and (refinement is not None or not config.strategy.wants_statistics(clock, config.steps)):
-            self.optimiser.select(schedules.morton_order(self.gaussians.means))
+            self.optimiser.select(schedules.morton_order(self.gaussians.centres))
             self._start_statistics()
         if self._went_wrong:
             self._remove_what_is_not_finite()
         return StepReport(self.steps_done, self.optimiser.count, refinement=refinement)
 
-    def _refine(self, clock: float, progress: float) -> Refinement | None:
+    def _refine(self, clock: float) -> Refinement | None:
         """Density control after a step; the device has come to its end."""
         config = self.config
         situation = Situation(
@@ -147,12 +147,12 @@ class Learning(ABC):
             config.steps,
             self.extent,
             self.cap,
-            self.timeline.rates(progress)["means"],
             self.generator,
             sum(view.camera.width * view.camera.height for view in self.train_views),
             self.statistics,
             self._scores,
             config.seed,
+            self._duration(),
         )
         refinement = config.strategy.after_step(self.optimiser, situation)
         if refinement is None:
@@ -160,7 +160,7 @@ class Learning(ABC):
         self._start_statistics()
         if self.optimiser.count == 0:
             raise LuxelError(
-                f"All Gaussians vanished at step {self.steps_done}.",
+                f"All {self.gaussians.noun} vanished at step {self.steps_done}.",
                 "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
             )
         self._log(self.steps_done, refinement.as_dict())
@@ -222,6 +222,11 @@ class Learning(ABC):
         self.optimiser.select(finite(self.gaussians))
         self._start_statistics()
 
+    def _duration(self) -> float:
+        """Time between the first and the last photograph, 1 where that is 0."""
+        times = [view.time for view in self.train_views]
+        return (max(times) - min(times)) or 1.0
+
     def _time_passed(self) -> float:
         return self.train_seconds / (60 * (self.config.target_minutes or math.inf))
 
@@ -239,12 +244,12 @@ class Learning(ABC):
             change = "photographs are sent step by step from now on"
         elif self.cap is None or self.cap > count:
             self.cap = count
-            change = f"the count is held at {count:,} Gaussians from now on"
+            change = f"the count is held at {count:,} {self.gaussians.noun} from now on"
         else:
             self.cap = max(1, int(0.9 * count))
             opacity = self.gaussians.opacity_logits
             self.optimiser.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
-            change = f"the faintest are removed, {self.cap:,} Gaussians stay"
+            change = f"the faintest are removed, {self.cap:,} {self.gaussians.noun} stay"
         self.say(f"Memory of {self.device} ran out at step {self.steps_done}: {change}.")
         self._start_statistics()
         if self.device.type == "cuda":
@@ -255,7 +260,8 @@ class Learning(ABC):
         found = limits.plan(
             self.train_views,
             self.optimiser.count,
-            sh_degree=self.config.init.sh_degree,
+            each=limits.bytes_of_one(self.gaussians),
+            noun=self.gaussians.noun,
             pyramid=self.config.resolution.halvings > 0,
             images=self.config.images,
             max_gaussians=self.cap,

@@ -10,8 +10,9 @@ import torch
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives.parameters import Parameters
 
-# Measured ceilings, in bytes. A Gaussian: parameter, gradient and two moments of Adam; then what projection,
+# Measured ceilings, in bytes. A primitive: parameter, gradient and two moments of Adam; then what projection,
 # binning (about 12 tile instances at 12 bytes, sorted twice) and backward hold of it. A pixel: colour,
 # gradients, SSIM partials.
 SPLAT_WORKSPACE = 400
@@ -25,7 +26,7 @@ class Plan:
 
     Args:
         images: "device" or "stream".
-        cap: most Gaussians that the memory carries (and the configuration allows), or None for no limit.
+        cap: most primitives that the memory carries (and the configuration allows), or None for no limit.
         notes: sentences for the person, where memory changed what was asked for.
     """
 
@@ -60,9 +61,13 @@ def used_memory(device: torch.device) -> int:
         return 0
 
 
-def gaussian_bytes(sh_degree: int) -> int:
-    """Bytes that training needs for each Gaussian."""
-    return 4 * 4 * (14 + 3 * ((sh_degree + 1) ** 2 - 1)) + SPLAT_WORKSPACE
+def bytes_of_one(scene: Parameters) -> int:
+    """Bytes that training needs for each primitive."""
+    numbers = sum(
+        tensor[:1].numel() if tensor.shape[0] else tensor.new_empty(1, *tensor.shape[1:]).numel()
+        for tensor in scene.tensors().values()
+    )
+    return 4 * 4 * numbers + SPLAT_WORKSPACE
 
 
 def image_bytes(views: Sequence[View], pyramid: bool) -> int:
@@ -76,7 +81,8 @@ def plan(
     views: Sequence[View],
     count: int,
     *,
-    sh_degree: int,
+    each: int,
+    noun: str = "Gaussians",
     pyramid: bool,
     images: str,
     max_gaussians: int | None,
@@ -87,16 +93,18 @@ def plan(
 
     Args:
         views: those that are trained on.
-        count: Gaussians at the start.
-        sh_degree, pyramid, images, max_gaussians: of the configuration.
+        count: primitives at the start.
+        each: bytes of each, see `bytes_of_one`.
+        noun: what they are called.
+        pyramid, images, max_gaussians: of the configuration.
         free: bytes; None: asked of the device.
 
     Raises:
-        LuxelError: not even one image with the first Gaussians fits.
+        LuxelError: not even one image with the first primitives fits.
     """
     free = free_memory(device) if free is None else free
     pixels = max(view.camera.width * view.camera.height for view in views)
-    each, photos = gaussian_bytes(sh_degree), image_bytes(views, pyramid)
+    photos = image_bytes(views, pyramid)
     left = free - SPARE - pixels * PIXEL_WORKSPACE
     where = "GPU" if device.type == "cuda" else "machine"
     if left < min(count, 1000) * each:
@@ -120,7 +128,7 @@ def plan(
     if fits < wanted:
         cap = fits
         if max_gaussians is not None or fits < 2 * count:
-            notes.append(f"At most {fits:,} Gaussians fit into the {free / 2**30:.2f} GiB that are free.")
+            notes.append(f"At most {fits:,} {noun} fit into the {free / 2**30:.2f} GiB that are free.")
     return Plan(images, cap, tuple(notes))
 
 

@@ -1,37 +1,40 @@
-"""What training minimises, and the number that people watch."""
+"""What training minimises beside the photometric loss, and the number that people watch."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from luxel.render.ops.loss import photometric_loss
-from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.rasterize import Frame
 from luxel.render.train.config import Loss
 from luxel.render.train.dataset import Target
 
 
-def objective(
-    frame: Frame, target: Target, settings: Loss, gaussians: Gaussians, penalties: tuple[float, float]
-) -> Tensor:
-    """(1 - w) L1 + w (1 - SSIM), plus weighted |alpha - mask|, plus the strategy's penalties; a scalar.
-
-    Pixels of weight 0 have no part in any of it. Penalties: weights of the mean opacity and of the mean scale.
-    """
-    loss = photometric_loss(frame.rgb, target.rgb, target.weight, settings.ssim_weight)
-    loss = loss + alpha_term(frame.alpha, target, settings)
-    opacity, scale = penalties
-    if opacity > 0:
-        loss = loss + opacity * gaussians.opacities.mean()
-    return loss + scale * gaussians.scales.mean() if scale > 0 else loss
-
-
 def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:
-    """The alpha term of `objective` alone, a scalar."""
+    """Weighted mean |alpha - mask|, a scalar; pixels of weight 0 have no part in it."""
     if target.alpha is None or not settings.alpha_weight > 0:
         return 0.0
     off = (alpha - target.alpha).abs()
     return settings.alpha_weight * (off if target.weight is None else off * target.weight).mean()
+
+
+def penalties(scene: Any, weights: tuple[float, float], inverse_count: Tensor) -> Tensor | float:
+    """A strategy's weights times the mean opacity and the mean scale, a scalar.
+
+    Args:
+        scene: primitives, spare rows of opacity 0 included; scales of those are left out.
+        weights: of opacity and of scale.
+        inverse_count: 1 / N without the spare ones, [1].
+    """
+    opacity, scale = weights
+    total: Tensor | float = 0.0
+    if opacity > 0:
+        total = total + opacity * scene.opacities.sum() * inverse_count[0]
+    if scale > 0:
+        live = scene.opacity_logits.isfinite()[:, None]
+        scales = (scene.log_scales.exp() * live).mean(-1)
+        total = total + scale * scales.sum() * inverse_count[0]
+    return total
 
 
 def squared_error(rgb: Tensor, target: Target) -> Tensor:

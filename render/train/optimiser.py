@@ -1,15 +1,15 @@
-"""Adam's state for a growing and shrinking set of Gaussians."""
+"""Adam's state for a growing and shrinking set of primitives."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from luxel.render.ops.adam import fused_adam_
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 
 BETAS = (0.9, 0.999)
 EPS = 1e-15
@@ -17,7 +17,7 @@ State = dict[str, Tensor]
 
 
 class Optimiser:
-    """Gaussians with Adam's moments (Kingma & Ba 2015), kept in step when elements come, go or move.
+    """Primitives with Adam's moments (Kingma & Ba 2015), kept in step when elements come, go or move.
 
     On a GPU the tensors have spare rows, so that a step that was captured for them stays valid while their number
     changes; a spare row has opacity 0, is never seen and never moves. ``generation`` goes up when the tensors are
@@ -25,14 +25,15 @@ class Optimiser:
     middle leaves the old state whole.
 
     Args:
-        gaussians: the parameters, copied.
+        scene: the parameters, copied.
     """
 
-    def __init__(self, gaussians: Gaussians) -> None:
-        self.inverse_count = gaussians.means.detach().new_zeros(1)
+    def __init__(self, scene: Parameters) -> None:
+        self._kind = type(scene)
+        self.inverse_count = scene.opacity_logits.detach().new_zeros(1)
         self.generation, self.count, self.steps = -1, 0, 0
         self._state: list[State] = [{}, {}, {}]  # parameters, first and second moments, with spare rows
-        params = gaussians.detach().tensors()
+        params = scene.detach().tensors()
         self._take([params, *(_each(params, torch.zeros_like) for _ in range(2))])
 
     @property
@@ -51,46 +52,27 @@ class Optimiser:
         return next(iter(self._state[0].values())).shape[0]
 
     @property
-    def gaussians(self) -> Gaussians:
-        """The N present Gaussians; their tensors are the optimiser's own, without gradients."""
-        return Gaussians(**self._live(0))
+    def gaussians(self) -> Any:
+        """The N present primitives; their tensors are the optimiser's own, without gradients."""
+        return self._kind(**self._live(0))
+
+    def whole(self) -> Any:
+        """The same with the spare rows, all of one size for as long as ``generation`` is the same."""
+        return self._kind(**self._state[0])
 
     @property
     def exp_avg(self) -> State:
-        """First moments of the present Gaussians, by parameter."""
+        """First moments of the present primitives, by parameter."""
         return self._live(1)
 
     @property
     def exp_avg_sq(self) -> State:
-        """Second moments of the present Gaussians, by parameter."""
+        """Second moments of the present primitives, by parameter."""
         return self._live(2)
 
     def rows(self) -> tuple[State, State, State]:
         """Parameters and both moments with their spare rows, each by name: what a captured step works on."""
         return self._state[0], self._state[1], self._state[2]
-
-    def step(self, gradients: Gaussians, rates: dict[str, float], visible: Tensor | None = None) -> None:
-        """One step in place.
-
-        Args:
-            gradients: of the present Gaussians, in the ``grad`` of each tensor; None counts as no gradient.
-            rates: learning rate by parameter name.
-            visible: bool [N]; the others keep parameters and moments. None: all are updated.
-        """
-        self.steps += 1
-        live = [(name, t.grad) for name, t in gradients.tensors().items() if t.grad is not None and t.numel()]
-        params, first, second = self._live(0), self._live(1), self._live(2)
-        fused_adam_(
-            [params[name] for name, _ in live],
-            [grad for _, grad in live],
-            [first[name] for name, _ in live],
-            [second[name] for name, _ in live],
-            [rates[name] for name, _ in live],
-            self.steps,
-            BETAS,
-            EPS,
-            visible,
-        )
 
     def select(self, index: Tensor) -> None:
         """Keeps the elements at ``index`` (positions, or a boolean mask) in that order, with their
@@ -99,7 +81,7 @@ class Optimiser:
             index = index.nonzero()[:, 0]  # once, not once per tensor
         self._take([_each(self._live(i), lambda t: t.index_select(0, index)) for i in range(3)])
 
-    def append(self, more: Gaussians) -> None:
+    def append(self, more: Parameters) -> None:
         """Adds elements at the end; their moments are 0."""
         added = more.detach().tensors()
         count = self.count + more.count
@@ -141,12 +123,12 @@ class Optimiser:
         return {f"{kind}.{name}": t for i, kind in enumerate(kinds) for name, t in self._live(i).items()}
 
     @staticmethod
-    def from_tensors(tensors: dict[str, Tensor], steps: int) -> Optimiser:
-        """The reverse of `tensors`."""
-        out = Optimiser(Gaussians(**{name: tensors[f"gaussians.{name}"] for name in Gaussians.names}))
-        for moments, kind in ((out.exp_avg, "exp_avg"), (out.exp_avg_sq, "exp_avg_sq")):
+    def from_tensors(tensors: dict[str, Tensor], steps: int, kind: type[Parameters]) -> Optimiser:
+        """The reverse of `tensors`, for this kind of primitives."""
+        out = Optimiser(kind(**{name: tensors[f"gaussians.{name}"] for name in kind.names}))
+        for moments, prefix in ((out.exp_avg, "exp_avg"), (out.exp_avg_sq, "exp_avg_sq")):
             for name, tensor in moments.items():
-                tensor.copy_(tensors[f"{kind}.{name}"])
+                tensor.copy_(tensors[f"{prefix}.{name}"])
         out.steps = steps
         return out
 

@@ -82,7 +82,7 @@ def _cells(status: dict[str, Any]) -> list[tuple[str, str]]:
         ("steps/s", f"{status['steps_per_s']:.1f}"),
         ("PSNR", decibel(status["psnr"])),
         ("held-out", decibel(status["test_psnr"])),
-        ("Gaussians", f"{status['count']:,}"),
+        (status.get("noun", "Gaussians"), f"{status['count']:,}"),
         ("memory", f"{status['memory'] / BYTES:.2f} GiB"),
         ("elapsed", duration(status["elapsed"])),
         ("left", "paused" if status["paused"] else duration(status["eta"])),

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.train.checkpoint import available, flush
 from luxel.render.train.config import TrainConfig
 
@@ -141,11 +141,11 @@ class RunFolder:
         except OSError as error:
             self._complain(f"{path} could not be written ({error.strerror or error}).")
 
-    def save_scene(self, export: Callable[[Gaussians, Path], None], gaussians: Gaussians) -> Path | None:
+    def save_scene(self, export: Callable[[Parameters, Path], None], scene: Parameters) -> Path | None:
         """Writes scene.ply with ``export``, under a temporary name first; a failure is said and gives None."""
         path, part = self.path / "scene.ply", self.path / ".scene.part.ply"
         try:
-            export(gaussians, part)
+            export(scene, part)
             os.replace(part, path)
         except (OSError, LuxelError) as error:
             with contextlib.suppress(OSError):

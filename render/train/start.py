@@ -1,4 +1,4 @@
-"""Where a run starts: the first Gaussians, and the size of the scene."""
+"""Where a run starts: the first primitives, and the size of the scene."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import torch
 
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.train.config import TrainConfig
+from luxel.render.train.kinds import KINDS
 
 
-def first_gaussians(points: Points | None, config: TrainConfig, device: torch.device) -> Gaussians:
-    """Gaussians at the points of a capture, or at a random part of them where the configuration sets a limit.
+def first_primitives(
+    points: Points | None, config: TrainConfig, views: Sequence[View], device: torch.device
+) -> Parameters:
+    """Primitives at the points of a capture, or at a random part of them where the configuration sets a limit.
 
     Raises:
         LuxelError: there are no points with finite coordinates.
@@ -25,17 +28,10 @@ def first_gaussians(points: Points | None, config: TrainConfig, device: torch.de
     chosen = np.flatnonzero(np.isfinite(xyz).all(1))
     if not len(chosen):
         raise LuxelError("No point of the capture has finite coordinates.", "Check its point cloud.")
-    init = config.init
-    limit = min(init.max_points or len(chosen), config.max_gaussians or len(chosen))
+    limit = min(config.init.max_points or len(chosen), config.max_gaussians or len(chosen))
     if len(chosen) > limit:
         chosen = np.sort(np.random.default_rng(config.seed).choice(chosen, limit, replace=False))
-    return Gaussians.from_points(
-        Points(xyz[chosen], rgb[chosen]),
-        sh_degree=init.sh_degree,
-        opacity=config.strategy.first_opacity if init.opacity is None else init.opacity,
-        scale_factor=init.scale_factor,
-        device=device,
-    )
+    return KINDS[config.primitive].first(Points(xyz[chosen], rgb[chosen]), config, views, device)
 
 
 def scene_extent(views: Sequence[View]) -> float:

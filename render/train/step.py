@@ -1,8 +1,7 @@
-"""One training step, read from top to bottom: gather, project, bin, blend, compare, and all of it backwards."""
+"""One training step of Gaussians, top to bottom: gather, project, bin, blend, compare, and all of it backwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,10 +14,9 @@ from luxel.render.ops.gather_view import ADAM, BACKGROUND, STEP, count_step_
 from luxel.render.ops.langevin_noise import langevin_noise_
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
-from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, Frame, rasterize
+from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Shelf, Target
-from luxel.render.train.objective import objective
 from luxel.render.train.optimiser import BETAS, EPS, Optimiser
 from luxel.render.train.timeline import Moment
 
@@ -129,7 +127,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         tile_counts=tile_counts,
         g_splats=g_splats,
         g_values=g_values,
-        schedule=row[ADAM],
+        schedule=row[ADAM][:8],
         betas=BETAS,
         eps=EPS,
         visible_only=config.sparse_adam,
@@ -141,46 +139,19 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         statistics=bench.statistics.data if moment.counts else None,
         skip=bench.status[1:2],
     )
-    _add_noise(bench, params, row)
+    add_noise(bench, params, row)
     return Seen(loss, image[0], transmittance[0], target)
 
 
 def instances_needed(bench: Workbench, shelf: Shelf) -> int:
     """How many tile instances the step asks for; waits for the device."""
     target, _ = shelf.gather(bench.table)
-    return int(rasterize(bench.optimiser.gaussians, target.camera, max_instances=1).instances)
+    scene = bench.optimiser.gaussians
+    return int(rasterize(scene, target.camera, time=target.time, max_instances=1).instances)
 
 
-def autograd_step(render: Callable[..., Frame], bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
-    """The same step through autograd, for a renderer that is not luxel's own."""
-    config, optimiser = bench.config, bench.optimiser
-    target, row = shelf.gather(bench.table)
-    leaves = optimiser.gaussians.requires_grad_()
-    counts = moment.counts
-    frame = render(
-        leaves,
-        target.camera,
-        background=row[BACKGROUND],
-        sh_degree=moment.sh_degree,
-        antialiased=config.antialiased,
-        statistics=DensifyStatistics(bench.statistics.data[: optimiser.count]) if counts else None,
-        absolute_gradients=counts and getattr(config.strategy, "absolute", False),
-        deterministic=config.deterministic,
-    )
-    loss = objective(frame, target, config.loss, leaves, config.strategy.penalties)
-    loss.backward()
-    seen = (frame.tile_counts > 0).any(0) if config.sparse_adam else None
-    if not moment.moves_sh_rest:
-        leaves.sh_rest.grad = None
-    optimiser.step(leaves, moment.rates, seen)
-    _add_noise(bench, optimiser.gaussians.tensors(), row)
-    bench.table[0, 0] += 1
-    bench.status[0] += 1
-    return Seen(loss.detach(), frame.rgb.detach(), 1 - frame.alpha.detach(), target)
-
-
-def _add_noise(bench: Workbench, params: dict[str, Tensor], row: Tensor) -> None:
-    """Random moves, where the strategy wants them."""
+def add_noise(bench: Workbench, params: dict[str, Tensor], row: Tensor) -> None:
+    """Random moves of Gaussians, where the strategy wants them."""
     if not bench.config.strategy.noise > 0:
         return
     langevin_noise_(

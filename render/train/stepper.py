@@ -14,10 +14,12 @@ from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.replay import Replay
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Shelf
+from luxel.render.train.general_step import general_step
 from luxel.render.train.instance_room import InstanceRoom
+from luxel.render.train.kinds import KINDS
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimiser import Optimiser
-from luxel.render.train.step import Seen, Workbench, autograd_step, fused_step, instances_needed
+from luxel.render.train.step import Seen, Workbench, fused_step, instances_needed
 from luxel.render.train.timeline import Moment, StepTable, Timeline
 
 PULSE = 8  # steps between looks at the device's status
@@ -54,7 +56,7 @@ class Stepper:
         config: of the run.
         dataset: photographs.
         timeline: schedules.
-        render: draws with gradients by autograd; luxel's own `rasterize` stands for the fused step.
+        render: draws with gradients by autograd; with luxel's own `rasterize` steps do not wait for the device.
         on_numbers: told (step, loss, squared error) of the steps that were asked for with ``report``.
     """
 
@@ -68,9 +70,10 @@ class Stepper:
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
-        self._render = None if render is rasterize else render
+        self._render, self._waits = render, render is not rasterize
+        self._fused = not self._waits and KINDS[config.primitive].step_of_its_own and config.batch == 1
         self._on_numbers = on_numbers
-        self._table = StepTable(self.device)
+        self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
         # Whether lists get room by estimate; else the number is asked for.
         self.estimates = self.device.type == "cuda"
@@ -104,8 +107,8 @@ class Stepper:
             optimiser, statistics: what the step changes; statistics with a row for each of the optimiser's.
             report: whether its loss and error are to be told.
         """
-        moment = self.timeline.at(step)
-        shelf = self.dataset.shelf(step, moment.halvings)
+        moment, batch = self.timeline.at(step), self.config.batch
+        looks = range(step * batch, (step + 1) * batch)
         self._table.reach(step, self.timeline, self.dataset.place)
         if moment.halvings != self._level:
             self._level = moment.halvings
@@ -117,14 +120,12 @@ class Stepper:
             self._table.tensor,
             self._status,
             self._one,
-            self._room.limit if self.estimates else None,
+            self._room.limit if self.estimates and not self._waits else None,
         )
-        if self._render is not None:
-            seen = autograd_step(self._render, bench, shelf, moment)
-        else:
-            if self.estimates and bench.capacity is None:
-                bench.capacity = self._room.begin(instances_needed(bench, shelf))
-            seen = self._run(bench, shelf, moment)
+        if self.estimates and not self._waits and bench.capacity is None:
+            shelf = self.dataset.shelf(looks[0], moment.halvings)
+            bench.capacity = self._room.begin(instances_needed(bench, shelf))
+        seen = self._run(bench, looks, moment)
         optimiser.steps = step + 1
         if report or (self.estimates and (step + 1) % PULSE == 0):
             self._read(step + 1, seen if report else None)
@@ -165,9 +166,21 @@ class Stepper:
             self._status[2] = 0
         return step
 
-    def _run(self, bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
-        if bench.capacity is None:  # asks the device, which a captured step cannot
-            return fused_step(bench, shelf, moment)
+    def _run(self, bench: Workbench, looks: range, moment: Moment) -> Seen:
+        def shelf(look: int) -> Shelf:
+            return self.dataset.shelf(look, moment.halvings)
+
+        def work(shelves: list[Shelf] | None) -> Seen:
+            if self._fused:
+                return fused_step(bench, shelves[0] if shelves else shelf(looks[0]), moment)
+            held = shelves or [None] * len(looks)
+            taken = [lambda s=s, look=look: s or shelf(look) for s, look in zip(held, looks, strict=True)]
+            return general_step(self._render, bench, taken, moment)
+
+        # Asking the device is nothing that a captured step can do; streamed photographs take turns on a shelf.
+        if bench.capacity is None or (len(looks) > 1 and self.dataset.streaming):
+            return work(None)
+        shelves = [shelf(look) for look in looks]
         optimiser = bench.optimiser
         epoch = (
             optimiser.generation,
@@ -177,8 +190,8 @@ class Stepper:
             moment.sh_degree,
             moment.counts,
         )
-        key = shelf.photos.rgb.data_ptr(), moment.moves_sh_rest
-        return self._replay.run(epoch, key, lambda: fused_step(bench, shelf, moment))
+        key = (*(held.photos.rgb.data_ptr() for held in shelves), moment.moves_sh_rest)
+        return self._replay.run(epoch, key, lambda: work(shelves))
 
     def _read(self, step: int, seen: Seen | None) -> None:
         """Sends the status, and the numbers of a step, on their way to the host."""

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from luxel.render.ops.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, VIEW
-from luxel.render.ops.project_gaussians_adam import adam_schedule
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.ops.adam import adam_schedule
+from luxel.render.ops.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, TIME, VIEW
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.optimiser import BETAS
 
-ROWS = 256  # steps that the table holds
+ROWS = 256  # that the table holds: a step has one for each of its views
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Timeline:
     @property
     def ahead(self) -> int:
         """How many steps can be told in advance."""
-        return 1 if self.config.pace_by_time else ROWS
+        return 1 if self.config.pace_by_time else max(1, ROWS // self.config.batch)
 
     def progress(self, step: int) -> float:
         """Share of the run that is done before a step, in [0, 1]."""
@@ -85,11 +84,7 @@ class Timeline:
 
     def rates(self, progress: float) -> dict[str, float]:
         """Learning rate by parameter."""
-        rates = self.config.rates
-        late = max(0.0, progress - rates.final_from) / max(1e-9, 1 - rates.final_from)
-        fall = schedules.exponential(1.0, rates.final_factor, late)
-        out = {name: getattr(rates, name) * fall for name in Gaussians.names}
-        return out | {"means": self.extent * schedules.exponential(rates.means, rates.means_final, progress)}
+        return self.config.rates.at(progress, self.extent)
 
     def shade(self, step: int) -> tuple[float, float, float]:
         """The background of a step; a random one is a function of seed and step."""
@@ -102,30 +97,34 @@ class Timeline:
 class StepTable:
     """The rows that `gather_view` reads, sent to the device many steps at once."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.tensor = torch.zeros(1 + ROWS, ROW, dtype=torch.int32, device=device)
+    def __init__(self, device: torch.device, batch: int = 1) -> None:
+        self.batch = batch
+        self.tensor = torch.zeros(1 + max(ROWS, batch), ROW, dtype=torch.int32, device=device)
         self._first = self._end = 0
 
     def forget(self) -> None:
         """The next `reach` sends anew: the schedules or the order of steps have changed."""
         self._first = self._end = 0
 
-    def reach(self, step: int, timeline: Timeline, place: Callable[[int], tuple[int, int]]) -> None:
+    def reach(self, step: int, timeline: Timeline, place: Callable[[int], tuple[int, int, float]]) -> None:
         """Makes the cursor point at ``step``, sending rows where it has left those that are there.
 
         Args:
-            place: photograph and view of a step.
+            place: photograph, view and time of a look, of which each step has ``batch``.
         """
         if self._first < step < self._end:
             return  # the cursor came here by itself
-        rows = np.zeros((1 + timeline.ahead, ROW), np.float32)
+        rows = np.zeros((1 + timeline.ahead * self.batch, ROW), np.float32)
         for k in range(timeline.ahead):
             number = step + k
-            row = rows[1 + k]
             rates = timeline.rates(timeline.progress(number))
-            row.view(np.int32)[[PHOTO, VIEW, STEP]] = *place(number), number
-            row[ADAM] = adam_schedule(list(rates.values()), number + 1, BETAS)
-            row[BACKGROUND] = timeline.shade(number)
+            schedule = adam_schedule(list(rates.values()), number + 1, BETAS)
+            for j in range(self.batch):
+                row = rows[1 + k * self.batch + j]
+                photo, view, row[TIME] = place(number * self.batch + j)
+                row.view(np.int32)[[PHOTO, VIEW, STEP]] = photo, view, number
+                row[ADAM][: len(schedule)] = schedule
+                row[BACKGROUND] = timeline.shade(number)
         sent = torch.from_numpy(rows.view(np.int32))
         if self.tensor.is_cuda:
             sent = sent.pin_memory()

@@ -16,25 +16,26 @@ from luxel.render.backends import rasterizer
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.train import checkpoint as checkpoints
 from luxel.render.train import limits
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.held_out import measure
 from luxel.render.train.interrupt import Interrupt
+from luxel.render.train.kinds import KINDS
 from luxel.render.train.learning import Learning
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.progress import ProgressDisplay, duration
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.resume import read_run
 from luxel.render.train.run_folder import RunFolder
-from luxel.render.train.start import first_gaussians
+from luxel.render.train.start import first_primitives
 
 log = logging.getLogger(__name__)
 
 
 class Trainer(Learning):
-    """Trains Gaussians on posed images.
+    """Trains primitives on posed images.
 
     The result depends only on configuration, seed and data on the CPU; on a GPU sums of floats come in any
     order.
@@ -42,10 +43,10 @@ class Trainer(Learning):
     Args:
         config: what to do.
         train_views, test_views: fitted, and held out for measuring (may be empty).
-        points: where the first Gaussians are put.
+        points: where the first primitives are put.
         run_dir: folder of the run; must not hold one already (see `Trainer.resume`).
         device: where to train.
-        export: writes a scene file, called with the Gaussians and run_dir/scene.ply at the end.
+        export: writes a scene file, called with the scene and run_dir/scene.ply at the end.
         about: more entries for config.json (where the capture is, the hold-out rule).
         say: gets sentences for the person; None: standard output.
         render: draws, called like luxel.render.rasterize; None: the configuration's backend.
@@ -62,7 +63,7 @@ class Trainer(Learning):
         points: Points | None,
         run_dir: Path | str,
         device: torch.device | str = "cpu",
-        export: Callable[[Gaussians, Path], None] | None = None,
+        export: Callable[[Parameters, Path], None] | None = None,
         *,
         about: dict[str, Any] | None = None,
         say: Callable[[str], None] | None = None,
@@ -88,7 +89,7 @@ class Trainer(Learning):
         self._speed = 0.0
         if start is None:
             self.folder.require_new()
-            self._begin(first_gaussians(points, config, self.device))
+            self._begin(first_primitives(points, config, self.train_views, self.device))
         else:
             self._restore(start)
         self._saved_at, self._saved_when = self.steps_done if start else -1, time.monotonic()
@@ -108,7 +109,7 @@ class Trainer(Learning):
         *,
         device: torch.device | str = "cpu",
         overrides: dict[str, Any] | None = None,
-        export: Callable[[Gaussians, Path], None] | None = None,
+        export: Callable[[Parameters, Path], None] | None = None,
         about: dict[str, Any] | None = None,
         say: Callable[[str], None] | None = None,
         render: Callable[..., Any] | None = None,
@@ -174,6 +175,7 @@ class Trainer(Learning):
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
             "count": self.optimiser.count,
+            "noun": self.gaussians.noun,
             "sh_degree": self.timeline.at(self.steps_done).sh_degree,
             "memory": limits.used_memory(self.device),
             "elapsed": self.train_seconds,
@@ -354,7 +356,7 @@ class Trainer(Learning):
         if evaluation is not None:
             self.say(
                 f"{self.steps_done} steps in {duration(self.train_seconds)}, "
-                f"{self.optimiser.count:,} Gaussians, held-out PSNR {self.test_psnr:.2f} dB."
+                f"{self.optimiser.count:,} {self.gaussians.noun}, held-out PSNR {self.test_psnr:.2f} dB."
             )
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
         return TrainResult(
@@ -363,7 +365,9 @@ class Trainer(Learning):
 
     def _restore(self, start: checkpoints.Checkpoint) -> None:
         tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
-        self.optimiser = Optimiser.from_tensors(tensors, start.state["adam_steps"])
+        self.optimiser = Optimiser.from_tensors(
+            tensors, start.state["adam_steps"], KINDS[self.config.primitive].parameters
+        )
         self._start_statistics()
         self.statistics.data.copy_(tensors["statistics"])
         state = start.tensors["generator"]

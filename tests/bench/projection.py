@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import fused_adam_
+from luxel.render.ops.adam import adam_schedule, fused_adam_
 from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.project_gaussians_adam import adam_schedule, project_gaussians_adam_
+from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.scenes import data_scenes

@@ -43,13 +43,13 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import fused_adam_
+from luxel.render.ops.adam import adam_schedule, fused_adam_, scheduled_adam_
 from luxel.render.ops.bin_splats import bin_splats
 from luxel.render.ops.loss import photometric_loss
 from luxel.render.ops.neighbours import neighbours
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.ops.project_gaussians4d import project_gaussians4d
-from luxel.render.ops.project_gaussians_adam import adam_schedule, project_gaussians_adam_
+from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 from luxel.render.ops.relocate import relocate_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
@@ -214,8 +214,10 @@ def adam_case(device: torch.device, masked: bool) -> dict[str, Tensor]:
     params, grads = fresh(), fresh()
     first, second = ([torch.zeros_like(p) for p in params] for _ in range(2))
     visible = (torch.rand(133, generator=generator) > 0.5).to(device) if masked else None
-    for step in (1, 2):
-        fused_adam_(params, grads, first, second, [1e-3] * 6, step, (0.9, 0.999), 1e-15, visible)
+    fused_adam_(params, grads, first, second, [1e-3] * 6, 1, (0.9, 0.999), 1e-15, visible)
+    schedule = torch.tensor(adam_schedule([1e-3] * 6, 2), device=device)
+    skip = torch.zeros(1, dtype=torch.int32, device=device)
+    scheduled_adam_(params, grads, first, second, range(6), schedule, (0.9, 0.999), 1e-15, visible, skip)
     return {f"params {i}": p.cpu() for i, p in enumerate(params)}
 
 

@@ -26,7 +26,8 @@ import torch
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train import Trainer, learning
 from luxel.render.train.densify.fixed import FixedCount
-from luxel.render.train.presets import PRESETS, preset
+from luxel.render.train.presets import preset
+from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import fused_adam_
+from luxel.render.ops.adam import adam_schedule, fused_adam_
 from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.project_gaussians_adam import adam_schedule, project_gaussians_adam_
+from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 
 RATES = (1e-3, 5e-3, 2e-3, 2e-2, 1e-2, 5e-4)
 SIZE = {"width": 50, "height": 37}

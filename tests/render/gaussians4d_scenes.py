@@ -12,7 +12,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_gaussians import blend_gaussians
+from luxel.render.ops.blend_splats import blend_gaussians
 from luxel.render.ops.project_gaussians4d import project_gaussians4d
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.rasterize_gaussians4d import rasterize_gaussians4d_reference

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from luxel.render.ops.adam import fused_adam_
+from luxel.render.ops.adam import adam_schedule, fused_adam_, scheduled_adam_
 from luxel.render.reference.adam import adam_
 
 SHAPES = ((501, 3), (501, 4), (501,), (501, 15, 3), (501, 1))
@@ -56,6 +56,38 @@ def test_equals_torch_adam_over_20_steps(precision: dict[str, Any], eps: float) 
         torch.testing.assert_close(
             found.cpu().double(), wanted.detach(), rtol=tolerance, atol=tolerance, check_dtype=False
         )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_schedule_on_the_device_moves_as_the_host_does(precision: dict[str, Any], masked: bool) -> None:
+    state, other = start(**precision), start(**precision)
+    places = (4, 0, 3, 1, 2)  # of the groups' rates, which are in another order in the schedule
+    rates = [RATES[places.index(k)] for k in range(5)]
+    visible = torch.arange(501).remainder(3).ne(0).to(precision["device"]) if masked else None
+    skip = torch.zeros(1, dtype=torch.int32, device=precision["device"])
+    for step in range(1, 6):
+        grads = gradients(step, **precision)
+        fused_adam_(grads=grads, lrs=RATES, step=step, visible=visible, **state)
+        schedule = torch.tensor(adam_schedule(rates, step), dtype=torch.float64).to(**precision)
+        scheduled_adam_(grads=grads, places=places, schedule=schedule, visible=visible, skip=skip, **other)
+    tolerance = 1e-12 if precision["dtype"] == torch.float64 else 1e-6
+    for part, tensors in state.items():
+        for found, wanted in zip(other[part], tensors, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
+    before = [t.clone() for part in other.values() for t in part]
+    skip.fill_(1)
+    scheduled_adam_(grads=grads, places=places, schedule=schedule, visible=visible, skip=skip, **other)
+    assert all(torch.equal(a, b) for a, b in zip(before, (t for p in other.values() for t in p), strict=True))
+
+
+def test_schedules_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="a step of at least 1"):
+        adam_schedule([0.1], 0)
+    tensors = [[torch.zeros(2, 3)] for _ in range(4)]
+    with pytest.raises(ValueError, match="no rates"):
+        scheduled_adam_(*tensors, [1], torch.zeros(3))
+    with pytest.raises(ValueError, match="schedule must be"):
+        scheduled_adam_(*tensors, [0], torch.zeros(3, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("mask_type", [torch.bool, torch.uint8])
@@ -124,9 +156,13 @@ def test_opcheck_and_fake_tensors(device: torch.device) -> None:
     grads = gradients(1, torch.float32, device)
     arguments = (state["params"], grads, state["exp_avgs"], state["exp_avg_sqs"], list(RATES))
     torch.library.opcheck(torch.ops.luxel.adam_.default, (*arguments, 1, 0.9, 0.999, 1e-15, None))
+    schedule = torch.tensor(adam_schedule(RATES, 1), device=device)
+    options = (list(range(len(RATES))), schedule, 0.9, 0.999, 1e-15, None, None)
+    torch.library.opcheck(torch.ops.luxel.scheduled_adam_.default, (*arguments[:4], *options))
     with FakeTensorMode():
         p = torch.empty(4, 3)
         fused_adam_([p], [p.clone()], [p.clone()], [p.clone()], [1e-3], 1)
+        scheduled_adam_([p], [p.clone()], [p.clone()], [p.clone()], [0], torch.empty(3))
 
 
 @pytest.mark.parametrize(

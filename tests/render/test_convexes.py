@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.camera import Points
+from luxel.render.camera import Camera, Points
 from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes, fibonacci_sphere
 from luxel.render.primitives.gaussians import SH_C0
+from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
 
 
 def points_of(xyz: list) -> Points:
@@ -101,3 +102,19 @@ def test_select_cat_and_gradients():
     convexes.requires_grad_()
     free = convexes.detach()
     assert not free.points.requires_grad and free.points.data_ptr() == convexes.points.data_ptr()
+
+
+def test_scaled_convexes_look_the_same_magnified() -> None:
+    convexes = Convexes.from_points(points_of([[0, 0, 0], [0.1, 0, 0]]), opacity=0.9).select(
+        torch.tensor([0])
+    )
+    convexes.points -= convexes.centroids[:, None]
+    camera = Camera.look_at((0, -20, 0), (0, 0, 0), fov_y=0.03, width=49, height=49)  # a pixel in the middle
+
+    def alpha(scene: Convexes) -> torch.Tensor:
+        return rasterize_convexes_reference(scene.to(torch.float64), camera).alpha
+
+    small, large = alpha(convexes), alpha(convexes.scaled(2))
+    assert small.max() > 0.5 and small[12:37, 12:37].min() < 0.1
+    # A little nearer or farther, since they have a depth.
+    assert (large[::2, ::2] - small[12:37, 12:37]).abs().max() < 0.03

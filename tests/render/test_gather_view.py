@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.ops.gather_view import ROW, count_step_, gather_view
+from luxel.render.ops.gather_view import BACKGROUND, ROW, count_step_, gather_view
 
 
 def shelf(device: torch.device, alpha: bool, weight: bool) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def test_gathers_the_row_under_the_cursor(device: torch.device, alpha: bool, wei
         rgb, a, w, world_to_cam, intrinsics, row = gather_view(**held, table=table)
         wanted = held["photos"][photo].cpu().float() / 255
         if alpha:
-            cover, behind = held["alphas"][photo].cpu().float() / 255, row[10:13].cpu()
+            cover, behind = held["alphas"][photo].cpu().float() / 255, row[BACKGROUND].cpu()
             wanted = behind + cover[..., None] * (wanted - behind)
             assert torch.equal(a.cpu(), cover)
         assert (a is None, w is None) == (not alpha, not weight)

@@ -21,7 +21,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import fused_adam_
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_gaussians import blend_gaussians
+from luxel.render.ops.blend_splats import blend_gaussians
 
 
 @pytest.mark.parametrize(

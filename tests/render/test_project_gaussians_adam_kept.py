@@ -18,8 +18,7 @@ from fused_step import (
 )
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import fused_adam_
-from luxel.render.ops.project_gaussians_adam import adam_schedule
+from luxel.render.ops.adam import adam_schedule, fused_adam_
 from luxel.render.primitives.gaussians import Gaussians
 
 

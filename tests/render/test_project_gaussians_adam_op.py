@@ -11,7 +11,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from luxel.render.camera import Camera
-from luxel.render.ops.project_gaussians_adam import adam_schedule, project_gaussians_adam_
+from luxel.render.ops.adam import adam_schedule
+from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 
 
 def operation_arguments(state: State, camera: Camera) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -71,9 +72,3 @@ def test_bad_arguments_are_named(random_gaussians, toy_camera, change, message):
     cameras = (camera.world_to_cam, camera.intrinsics)
     with pytest.raises(ValueError, match=message):
         project_gaussians_adam_(tuple(state.parameters), *moments, *cameras, **arguments)  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize(("lrs", "step"), [((0.1,) * 5, 1), ((0.1,) * 6, 0)])
-def test_bad_schedules_are_named(lrs, step):
-    with pytest.raises(ValueError, match="6 learning rates and a step of at least 1"):
-        adam_schedule(lrs, step)

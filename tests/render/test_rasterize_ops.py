@@ -10,7 +10,7 @@ from torch._subclasses import FakeTensorMode
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_gaussians import CHANNELS, blend_gaussians
+from luxel.render.ops.blend_splats import CHANNELS, blend_gaussians
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import luxel.scenes as scenes
 from luxel.render.camera import Points
-from luxel.render.primitives import Convexes
+from luxel.render.primitives import Convexes, Gaussians4d
+from luxel.render.primitives.parameters import Parameters
 from luxel.scenes.colmap import read_model
 from luxel.scenes.paths import load_path, save_path
 from luxel.scenes.toy import ring_cameras, torus_knot
@@ -145,13 +146,19 @@ def test_scene_files(tmp_path: Path, suffix: str, change: Callable[[bytes], byte
     assert loaded.sh_degree in (0, 1, 2, 3)
 
 
-@pytest.mark.parametrize("name", ["scene.ply", "scene.safetensors"])
+@pytest.mark.parametrize("name", ["scene.ply", "scene.safetensors", "half.safetensors"])
+@pytest.mark.parametrize("empty", [Convexes.empty(4, 1), Gaussians4d.empty(1)], ids=lambda e: e.primitive)
 @FUZZ
 @given(change=damage())
-def test_files_of_convexes(tmp_path: Path, name: str, change: Callable[[bytes], bytes]) -> None:
-    path, original = tmp_path / name, Convexes.empty(4, 1).to(torch.float64)
-    original = original.map(lambda t: torch.ones(3, *t.shape[1:], dtype=t.dtype))
-    (scenes.save_convexes if name.endswith("ply") else scenes.save_safetensors)(path, original)
+def test_files_of_other_primitives(
+    tmp_path: Path, name: str, empty: Parameters, change: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / name
+    original = empty.to(torch.float64).map(lambda t: torch.ones(3, *t.shape[1:], dtype=t.dtype))
+    if name.startswith("half"):
+        scenes.save_safetensors(path, original, half=True)
+    else:
+        scenes.save_scene(path, original)
     path.write_bytes(change(path.read_bytes()))
     try:
         loaded = scenes.load_primitives(path)

@@ -16,6 +16,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.geometry import rotation_from_quaternion
 from luxel.scenes.paths import (
     interpolate,
+    interpolate_times,
     load_path,
     orbit,
     orbit_like,
@@ -94,6 +95,27 @@ def test_file_round_trip(tmp_path: Path) -> None:
     for a, b in zip(loaded.cameras, KEYS, strict=True):
         assert torch.allclose(a.world_to_cam, b.world_to_cam, atol=1e-5) and (a.width, a.height) == (80, 60)
         assert torch.allclose(a.intrinsics, b.intrinsics, rtol=1e-5)
+
+
+def test_times_come_back_and_are_interpolated(tmp_path: Path) -> None:
+    save_path(tmp_path / "path.json", KEYS, times=[0.0, 2.0, 1.0, -4.0])
+    assert load_path(tmp_path / "path.json").times == [0.0, 2.0, 1.0, -4.0]
+    assert interpolate_times([0.0, 2.0, 1.0], 5) == [0.0, 1.0, 2.0, 1.5, 1.0]
+    assert interpolate_times([0.25], 3) == [0.25] * 3 and interpolate_times([3.0, 5.0], 1) == [3.0]
+    with pytest.raises(ValueError, match="keyframe"):
+        interpolate_times([], 3)
+    with pytest.raises(ValueError, match="4 cameras need as many times, got 3"):
+        save_path(tmp_path / "path.json", KEYS, times=[0.0, 1.0, 2.0])
+    save_path(tmp_path / "still.json", KEYS)
+    assert load_path(tmp_path / "still.json").times == []
+    document = json.loads((tmp_path / "path.json").read_text())
+    document["camera_path"][2].pop("render_time")
+    (tmp_path / "path.json").write_text(json.dumps(document))
+    assert load_path(tmp_path / "path.json").times == [], "a path whose times are incomplete has none"
+    document["camera_path"][1]["render_time"] = float("nan")
+    (tmp_path / "path.json").write_text(json.dumps(document))
+    with pytest.raises(CaptureError, match=r"p.*json: camera 1: the time nan makes no sense"):
+        load_path(tmp_path / "path.json")
 
 
 def test_nerfstudio_layout_by_hand(tmp_path: Path) -> None:

@@ -181,10 +181,10 @@ def changed(**tensors: torch.Tensor | None) -> dict[str, torch.Tensor]:
         (changed(sh_rest=torch.zeros(7, 5, 3)), r"sh_rest must be \[7, 0 \| 3 \| 8 \| 15, 3\]"),
         (
             changed(times=torch.zeros(7, dtype=torch.int64)),
-            "must be float32, or all float64, not float32, int64",
+            "must be float32, float16 or bfloat16, or all float64, not float32, int64",
         ),
         (changed(times=torch.zeros(7, dtype=torch.float64)), "not float32, float64"),
-        ({n: t.half() for n, t in changed().items()}, "not float16"),
+        ({n: t.to(torch.float8_e4m3fn) for n, t in changed().items()}, "not float8_e4m3fn"),
         ({**some_convexes().tensors(), "points": torch.zeros(7, 9, 3)}, r"points must be \[N, 3\.\.8, 3\]"),
     ],
 )

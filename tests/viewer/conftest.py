@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.camera import Camera, Points
+from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.rasterize import rasterize
+from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
 from luxel.scenes.toy import write_toy_capture
 
 
@@ -21,3 +26,76 @@ def toy_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return rasterize(gaussians, camera).rgb.numpy()
 
     return write_toy_capture(tmp_path_factory.mktemp("toy") / "knot", draw)
+
+
+def draw_by_reference(scene: Parameters, camera: Camera, *, time: float | None = None, **options: Any) -> Any:
+    """Draws any primitive as `rasterize` does, through other ways; strict about what each must be told."""
+    assert (time is not None) == scene.moves, "a time is for scenes that move, and for no others"
+    if isinstance(scene, Gaussians4d):
+        assert time is not None
+        return rasterize(scene.at(time), camera, **options)
+    if isinstance(scene, Convexes):
+        options.pop("count", None)  # is always given
+        return rasterize_convexes_reference(scene, camera, **options)
+    assert isinstance(scene, Gaussians)
+    return rasterize(scene, camera, **options)
+
+
+@pytest.fixture(scope="session")
+def draw_any() -> Callable[..., Any]:
+    """`draw_by_reference`."""
+    return draw_by_reference
+
+
+def build_carousel(count: int = 12, times: tuple[float, float] = (0.0, 1.0)) -> Gaussians4d:
+    """Balls on a ring of which one at a time is there, first those of red, then green, then blue.
+
+    Args:
+        count: of balls, each of five Gaussians.
+        times: when the first and the last is brightest.
+    """
+    angles = torch.arange(count) * (2 * math.pi / count)
+    rows = []
+    for i, angle in enumerate(angles.tolist()):
+        colour = torch.zeros(3)
+        colour[3 * i // count] = 1.0
+        for shift in (0.0, 0.2, -0.2, 0.1, -0.1):
+            rows.append((math.cos(angle), math.sin(angle), shift, i / max(count - 1, 1), *colour.tolist()))
+    table = torch.tensor(rows)
+    n = len(table)
+    rotors = torch.zeros(n, 8)
+    rotors[:, 0] = 1
+    start, end = times
+    return Gaussians4d(
+        means=table[:, :3],
+        times=start + (end - start) * table[:, 3],
+        log_scales=torch.full((n, 3), math.log(0.2)),
+        log_scale_t=torch.full((n,), math.log(0.08 * (end - start))),
+        rotors=rotors,
+        opacity_logits=torch.full((n,), 4.0),
+        sh_dc=(table[:, 4:] - 0.5) / 0.282,
+        sh_rest=torch.zeros(n, 0, 3),
+    )
+
+
+@pytest.fixture(scope="session")
+def carousel() -> Callable[..., Gaussians4d]:
+    """`build_carousel`."""
+    return build_carousel
+
+
+def build_crystals(count: int = 40, seed: int = 0) -> Convexes:
+    """Hard-edged convexes of six points around the origin, coloured by place."""
+    random = np.random.default_rng(seed)
+    xyz = random.standard_normal((count, 3)).astype(np.float32) * 0.5
+    rgb = np.clip(127 + 127 * xyz, 0, 255).astype(np.uint8)
+    found = Convexes.from_points(Points(xyz, rgb), sh_degree=0, opacity=0.9)
+    found.points += 0.05 * torch.randn(found.points.shape, generator=torch.Generator().manual_seed(seed))
+    found.log_delta += 3.0
+    return found
+
+
+@pytest.fixture(scope="session")
+def crystals() -> Callable[..., Convexes]:
+    """`build_crystals`."""
+    return build_crystals

@@ -16,7 +16,8 @@ import pytest
 from PIL import Image
 
 from luxel.render.train import TrainConfig
-from luxel.render.train.presets import PRESETS, preset
+from luxel.render.train.presets import preset
+from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import load_gaussians
 from luxel.viewer.cli import COMMANDS, main

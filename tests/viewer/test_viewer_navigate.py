@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from luxel.render.camera import Camera, Pixels, View
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.viewer.navigate import Pose, first_pose, jump, orbit_point, survey
 from luxel.viewer.panels import as_text, clock, evenly, status_rows, table
-from luxel.viewer.shading import EMBER, false_colour, spread
+from luxel.viewer.shading import EMBER, MODES, false_colour, modes_of, spread
 
 
 def ring(
@@ -93,6 +93,19 @@ def test_survey_without_views(points: int) -> None:
     assert forward @ (around.centre - pose.position) > 0, "the page starts looking at the scene"
 
 
+def test_survey_of_other_primitives() -> None:
+    for scene in (Convexes.empty(), Gaussians4d.empty()):
+        around = survey([], scene)
+        assert np.isfinite(around.centre).all() and around.radius > 0
+    convexes = Convexes.empty().map(lambda t: torch.ones(3, *t.shape[1:]))
+    np.testing.assert_allclose(survey([], convexes).centre, [1, 1, 1])
+
+
+def test_outputs_are_those_of_the_primitive() -> None:
+    assert modes_of(Gaussians) == modes_of(Gaussians4d) == MODES
+    assert set(MODES) - set(modes_of(Convexes)) == {"normals"}
+
+
 def test_parallel_cameras_have_a_middle() -> None:
     views = ring(1) * 3
     around = survey(views, Gaussians.empty())
@@ -156,6 +169,8 @@ def test_numbers_are_written_for_people() -> None:
     assert rows["Step"] == "1,200 of 7,000" and rows["Gaussians"] == "54,321"
     assert rows["PSNR, training"] == "25.12 dB" and "Left" not in rows
     assert status_rows({"psnr": None, "steps_per_s": None}) == []
+    assert status_rows({"count": 5}, "convexes") == [("Convexes", "5")]
+    assert status_rows({"count": 5, "noun": "4D Gaussians"}, "convexes") == [("4D Gaussians", "5")]
 
 
 def test_names_and_messages_cannot_write_html() -> None:

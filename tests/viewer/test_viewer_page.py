@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from luxel.render.camera import Camera, Pixels, View
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.render.train.fair_lock import FairLock
 from luxel.viewer.app import ViewerApp
@@ -398,6 +398,76 @@ def test_panel_leaves_room_in_a_narrow_window(shown: ViewerApp, open_page: Calla
 
     until(clear, "the panel lies on the scene")
     assert Pose.of_client(client.camera).width < 420
+
+
+def strongest(page: Any) -> int:
+    """Whether a page shows most of red, green or blue: 0, 1 or 2."""
+    return int(np.argmax(cut(screenshot(page)).reshape(-1, 3).sum(0)))
+
+
+def test_time_is_played_paused_and_sought(
+    open_page: Callable[..., Any], carousel: Callable[..., Gaussians4d], draw_any: Callable[..., Any]
+) -> None:
+    views = ring()
+    for i, view in enumerate(views):
+        view.time = i / (len(views) - 1)
+    with ViewerApp(StaticSession(carousel(), views, "carousel"), port=0, render=draw_any) as app:
+        page = open_page(app)
+        client = newest_client(app)
+        stream = app._pages[client.client_id].stream
+        slider = page.get_by_role("slider").first
+
+        def shown() -> float:
+            return float(slider.get_attribute("aria-valuenow"))
+
+        at_rest(app, client)
+        until(lambda: strongest(page) == 0, "the first moment is red")
+        first = screenshot(page)
+        page.get_by_role("button", name="Play").click()
+        page.get_by_role("button", name="Pause").wait_for()
+        until(lambda: psnr(cut(first), cut(screenshot(page))) < 20, "playing changed nothing")
+        early = shown()
+        until(lambda: shown() not in (0.0, early), "the slider does not follow")
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Play").wait_for()
+        assert not stream.playing
+        at_rest(app, client)
+        until(lambda: abs(shown() - stream.playback.time) < 1e-3, "the slider is not where it stopped")
+        before, moment = screenshot(page), stream.playback.time
+        time.sleep(0.6)
+        assert stream.playback.time == moment and psnr(cut(before), cut(screenshot(page))) > 30, "it went on"
+        for key, colour, wanted in (("End", 2, 1.0), ("Home", 0, 0.0)):
+            slider.press(key)
+            until(lambda wanted=wanted: stream.playback.time == wanted, "the slider sought nothing")
+            until(lambda colour=colour: strongest(page) == colour, "the page does not show what was sought")
+        page.get_by_role("button", name="Play").click()
+        until(lambda: stream.playing, "the button does not play again")
+        page.get_by_role("button", name="Next").click()
+        until(lambda: not stream.playing and stream.playback.time == 0.25, "no jump to the photograph's time")
+        page.get_by_role("button", name="Play").wait_for()
+        until(lambda: shown() == 0.25, "the slider is not at the photograph's time")
+
+
+def draw_as_balls(scene: Convexes, camera: Camera, **options: Any) -> Any:
+    """Stands in for the rasterizer of convexes, whose reference is slow at the size of a page."""
+    quats = torch.tensor([1.0, 0, 0, 0]).repeat(scene.count, 1)
+    scales = scene.world_scale.log()[:, None].repeat(1, 3)
+    balls = Gaussians(scene.centres, quats, scales, scene.opacity_logits, scene.sh_dc, scene.sh_rest)
+    return rasterize(balls, camera, **options)
+
+
+def test_page_of_what_stands_still_has_no_time(
+    open_page: Callable[..., Any], crystals: Callable[..., Convexes]
+) -> None:
+    with ViewerApp(StaticSession(crystals(30), name="crystals"), port=0, render=draw_as_balls) as app:
+        page = open_page(app)
+        page.get_by_text("Convexes", exact=True).wait_for()
+        until(lambda: cut(screenshot(page)).std() > 20, "the convexes are not shown")
+        assert page.get_by_role("button", name="Play").count() == 0
+        assert page.get_by_text("Antialiased").count() == 0, "which means nothing for convexes"
+        page.get_by_label("Output").click()
+        page.get_by_role("option", name="depth").wait_for()
+        assert page.get_by_role("option", name="normals").count() == 0
 
 
 class FakeTrainerRunning(FakeTrainer):

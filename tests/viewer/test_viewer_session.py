@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.train.fair_lock import FairLock
 from luxel.viewer import session as session_module
 from luxel.viewer.session import StaticSession, TrainingSession
@@ -21,7 +22,7 @@ class FakeTrainer:
 
     def __init__(self) -> None:
         self.lock = FairLock()
-        self.gaussians = Gaussians.empty(0)
+        self.gaussians: Parameters = Gaussians.empty(0)
         self.step = 0
         self.inside = False
         self.paused = False
@@ -164,7 +165,9 @@ def test_lent_gaussians_carry_no_gradients() -> None:
     ).requires_grad_()
     with TrainingSession(trainer).borrow() as gaussians:
         assert not any(t.requires_grad for t in gaussians.tensors().values())
-        assert gaussians.means.data_ptr() == trainer.gaussians.means.data_ptr(), "lent, not copied"
+        assert gaussians.tensors()["means"].data_ptr() == trainer.gaussians.tensors()["means"].data_ptr(), (
+            "lent, not copied"
+        )
 
 
 def test_static_session_shows_what_it_is_given() -> None:
@@ -177,3 +180,27 @@ def test_static_session_shows_what_it_is_given() -> None:
     with session.borrow() as gaussians:
         assert gaussians.sh_degree == 2
     assert not session.trains and not session.paused
+
+
+def test_sessions_know_their_primitive_and_its_times(carousel: Callable[..., Gaussians4d]) -> None:
+    assert StaticSession(Gaussians.empty()).times is None and StaticSession(Convexes.empty()).kind is Convexes
+    assert StaticSession(Convexes.empty(), times=(0.0, 1.0)).times is None, "nothing of them moves"
+    session = StaticSession(carousel())
+    assert session.kind is Gaussians4d and session.times == pytest.approx((0.0, 1.0), abs=0.02)
+    assert StaticSession(carousel(), times=(2.0, 3.0)).times == (2.0, 3.0)
+    trainer = FakeTrainer()
+    assert TrainingSession(trainer).times is None and TrainingSession(trainer).kind is Gaussians
+    trainer.gaussians = carousel(times=(0.0, 6.0))
+    training = TrainingSession(trainer)
+    assert training.kind is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
+    assert TrainingSession(trainer, times=(1.0, 2.0)).times == (1.0, 2.0)
+
+
+def test_a_session_keeps_its_primitive(carousel: Callable[..., Gaussians4d]) -> None:
+    session = StaticSession(carousel())
+    session.show(carousel(3))
+    with session.borrow() as scene:
+        assert scene.count == 15
+    with pytest.raises(ValueError, match="this session shows 4D Gaussians, not convexes"):
+        session.show(Convexes.empty())
+    assert session.version == 1

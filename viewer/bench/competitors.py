@@ -1,19 +1,29 @@
-"""The rasterizers that a benchmark compares, each as a function of a camera over tensors that are ready."""
+"""The rasterizers that a benchmark compares, each as a function of a shot over tensors that are ready."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from luxel.render.backends import Backend, gsplat
 from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.rasterize import MAX_ALPHA, rasterize
 from luxel.render.renderer import Renderer
+
+
+class Shot(NamedTuple):
+    """One picture of a benchmark."""
+
+    camera: Camera
+    time: float | None  # of scenes that move
+
 
 CAPS: dict[Backend, float] = {"luxel": MAX_ALPHA, "gsplat": gsplat.MAX_ALPHA}
 PASSES = ("inference", "forward", "forward + backward")
@@ -26,31 +36,31 @@ class Competitor:
     Args:
         name: what tables call it.
         backend: whose kernels.
-        draw: camera -> image [H, W, 3], differentiable by ``leaves``.
+        draw: shot -> image [H, W, 3], differentiable by ``leaves``.
         leaves: the tensors that get gradients.
         ranked: whether its time counts as that of its backend.
     """
 
     name: str
     backend: Backend
-    draw: Callable[[Camera], Tensor]
+    draw: Callable[[Shot], Tensor]
     leaves: list[Tensor]
     ranked: bool = True
 
-    def passes(self, cameras: Sequence[Camera], g_image: Tensor) -> dict[str, Callable[[int], object]]:
-        """What is timed, by name: call i draws camera i of a ring; ``g_image`` [H, W, 3] is the loss' gradient."""
+    def passes(self, shots: Sequence[Shot], g_image: Tensor) -> dict[str, Callable[[int], object]]:
+        """What is timed, by name: call i draws shot i, one after another; ``g_image`` [H, W, 3] is its gradient."""
 
         def inference(i: int) -> None:
             with torch.no_grad():
-                self.draw(cameras[i % len(cameras)])
+                self.draw(shots[i % len(shots)])
 
         def forward(i: int) -> None:
-            self.draw(cameras[i % len(cameras)])
+            self.draw(shots[i % len(shots)])
 
         def both(i: int) -> None:
             for leaf in self.leaves:
                 leaf.grad = None
-            self.draw(cameras[i % len(cameras)]).backward(g_image)
+            self.draw(shots[i % len(shots)]).backward(g_image)
 
         return dict(zip(PASSES, (inference, forward, both), strict=True))
 
@@ -70,30 +80,35 @@ class Replayed(Competitor):
 
     drawer: Renderer | None = None
 
-    def passes(self, cameras: Sequence[Camera], g_image: Tensor) -> dict[str, Callable[[int], object]]:
+    def passes(self, shots: Sequence[Shot], g_image: Tensor) -> dict[str, Callable[[int], object]]:
         """As of any competitor; nothing is recorded for a later backward, so both forward passes are one."""
         drawer = self.drawer
         assert drawer is not None
 
         def forward(i: int) -> None:
-            drawer.draw(cameras[i % len(cameras)])
+            drawer.draw(*shots[i % len(shots)])
 
         def both(i: int) -> None:
-            drawer.draw_with_gradients(cameras[i % len(cameras)], g_image)
+            camera, time = shots[i % len(shots)]
+            drawer.draw_with_gradients(camera, g_image, time)
 
         return dict(zip(PASSES, (forward, forward, both), strict=True))
 
 
-def draw_with(backend: Backend, gaussians: Gaussians, camera: Camera, max_alpha: float) -> Tensor:
+def draw_with(backend: Backend, scene: Parameters, shot: Shot, max_alpha: float) -> Tensor:
     """The image of a backend from raw parameters, [H, W, 3]; gsplat has its own cap of alpha."""
     if backend == "luxel":
-        return rasterize(gaussians, camera, max_alpha=max_alpha).rgb
-    return gsplat.rasterize(gaussians, camera).rgb
+        return rasterize(scene, shot.camera, time=shot.time, max_alpha=max_alpha).rgb
+    return gsplat.rasterize(_as_gaussians(scene), shot.camera).rgb
 
 
-def competitors(
-    backends: Sequence[Backend], gaussians: Gaussians, cameras: Sequence[Camera]
-) -> list[Competitor]:
+def _as_gaussians(scene: Parameters) -> Gaussians:
+    if not isinstance(scene, Gaussians):
+        raise LuxelError(f"gsplat draws no {scene.noun}.", "Leave --against out.")
+    return scene
+
+
+def competitors(backends: Sequence[Backend], scene: Parameters, shots: Sequence[Shot]) -> list[Competitor]:
     """Those of each backend.
 
     luxel works from raw parameters, called through autograd and as a captured graph, and the better of both counts:
@@ -101,28 +116,31 @@ def competitors(
     outside of the timed part, packed and unpacked, and the better of both counts; "gsplat, raw" also activates.
     """
     out: list[Competitor] = []
-    raw = gaussians.detach().requires_grad_()
+    raw = scene.detach().requires_grad_()
     leaves = list(raw.tensors().values())
     if "luxel" in backends:
-        out.append(Competitor("luxel", "luxel", lambda camera: rasterize(raw, camera).rgb, leaves))
-        if gaussians.device.type == "cuda":
-            drawer = Renderer(gaussians)
+        out.append(
+            Competitor("luxel", "luxel", lambda shot: rasterize(raw, shot.camera, time=shot.time).rgb, leaves)
+        )
+        if scene.device.type == "cuda":
+            drawer = Renderer(scene)
             out.append(
                 Replayed(
-                    "luxel, replayed", "luxel", lambda camera: drawer.draw(camera).rgb, leaves, True, drawer
+                    "luxel, replayed", "luxel", lambda shot: drawer.draw(*shot).rgb, leaves, True, drawer
                 )
             )
     if "gsplat" in backends:
+        gaussians = _as_gaussians(scene)
         inputs = gsplat.Activated(*(t.detach().clone().requires_grad_() for t in gsplat.activate(gaussians)))
-        matrices = {id(camera): gsplat.pinhole_matrices(camera) for camera in cameras}
+        matrices = {id(shot.camera): gsplat.pinhole_matrices(shot.camera) for shot in shots}
 
-        def draw(camera: Camera, packed: bool) -> Tensor:
+        def draw(shot: Shot, packed: bool) -> Tensor:
             return gsplat.rasterize_activated(
                 inputs,
-                camera,
+                shot.camera,
                 sh_degree=gaussians.sh_degree,
                 packed=packed,
-                matrices=matrices[id(camera)],
+                matrices=matrices[id(shot.camera)],
             ).rgb
 
         for packed in (False, True):
@@ -133,7 +151,7 @@ def competitors(
             Competitor(
                 "gsplat, raw",
                 "gsplat",
-                lambda camera: gsplat.rasterize(raw, camera).rgb,
+                lambda shot: gsplat.rasterize(_as_gaussians(raw), shot.camera).rgb,
                 leaves,
                 ranked=False,
             )

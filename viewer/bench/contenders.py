@@ -9,7 +9,7 @@ from typing import Any, get_args
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.presets import PRESETS, preset
+from luxel.render.train.presets import preset
 
 _BY_THE_BENCHMARK = ("backend", "eval_every", "save_renders")  # no differences that anyone chose
 
@@ -48,7 +48,8 @@ def contender(words: str, first: TrainConfig, evaluations: int) -> Contender:
 
     Args:
         words: a backend, which then trains exactly as ``first``; or "BACKEND:NAME=VALUE,...": from the settings of
-            ``first``, or with ``preset=NAME`` from that preset, and the background of ``first``.
+            ``first``, or with ``preset=NAME`` or another ``primitive=NAME`` from that one's, and the background of
+            ``first``.
         first: what it is to be compared with.
         evaluations: how many measurements its own steps are divided by.
 
@@ -116,15 +117,22 @@ def with_settings(values: dict[str, Any], settings: tuple[str, ...]) -> dict[str
 
 def _own_config(settings: list[str], first: TrainConfig, evaluations: int) -> TrainConfig:
     """What settings make of the first's configuration, or of a preset."""
-    named = [setting.removeprefix("preset=") for setting in settings if setting.startswith("preset=")]
-    if len(named) > 1 or any(name not in PRESETS for name in named):
-        raise LuxelError(f"preset={' and '.join(named)} is none.", f"Give one of {', '.join(PRESETS)}.")
     if any(setting.startswith("backend=") for setting in settings):
         raise LuxelError("the backend stands before the colon.", "Leave backend= out.")
+    chosen = {}
+    for name in ("preset", "primitive"):
+        given = [setting.removeprefix(f"{name}=") for setting in settings if setting.startswith(f"{name}=")]
+        if len(given) > 1:
+            raise LuxelError(f"{name}={' and '.join(given)} is none.", "Give one.")
+        chosen[name] = given[0] if given else None
     values = first.to_dict()
-    if named:  # views are measured on the background: it stays, as what the benchmark itself chooses does
-        values = preset(named[0]).to_dict() | {k: values[k] for k in ("background", "lpips", "save_renders")}
-    return configured(values, tuple(s for s in settings if not s.startswith("preset=")), evaluations)
+    primitive = chosen["primitive"] or first.primitive
+    if chosen["preset"] or primitive != first.primitive:
+        # Views are measured on the background: it stays, as what the benchmark itself chooses does.
+        values = preset(chosen["preset"] or "default", primitive).to_dict()
+        values |= {name: first.to_dict()[name] for name in ("background", "lpips", "save_renders")}
+    rest = tuple(s for s in settings if not s.startswith(("preset=", "primitive=")))
+    return configured(values, rest, evaluations)
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

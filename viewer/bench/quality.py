@@ -11,10 +11,10 @@ from torch import Tensor
 
 from luxel.render.backends import Backend
 from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.bin_splats import TILE
-from luxel.render.reference.rasterize import rasterize_reference
-from luxel.viewer.bench.competitors import CAPS, draw_with
+from luxel.render.reference.draw import draw_reference
+from luxel.viewer.bench.competitors import CAPS, Shot, draw_with
 
 MIN_PSNR = 60.0  # dB to the reference; what is under it is not ranked
 MAX_GRADIENT_ERROR = 1e-3  # relative; marked where above
@@ -49,7 +49,7 @@ def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
 
 
 def measure_quality(
-    gaussians: Gaussians, camera: Camera, backends: Sequence[Backend], tile_count: int
+    scene: Parameters, shot: Shot, backends: Sequence[Backend], tile_count: int
 ) -> dict[Backend, dict[str, Any]]:
     """What each backend loses to the float64 reference, which has the backend's own cap of alpha.
 
@@ -62,40 +62,41 @@ def measure_quality(
         Per backend: psnr of the image (dB), gradients: ||g - h|| / ||h|| by parameter, for a random gradient of the
         image, and to_luxel: PSNR of the whole image to luxel's with the same cap (other backends only).
     """
-    exact, exact_camera = gaussians.to(torch.float64), camera.to(torch.float64)
+    camera = shot.camera
+    exact, exact_camera = scene.to(torch.float64), camera.to(torch.float64)
     tiles, mask = sample_tiles(camera, tile_count)
     few, few_mask = sample_tiles(camera, max(1, tile_count // 2))
     generator = torch.Generator().manual_seed(11)
-    g_image = torch.randn(camera.height, camera.width, 3, generator=generator).to(gaussians.device)
+    g_image = torch.randn(camera.height, camera.width, 3, generator=generator).to(scene.device)
     g_image = g_image * few_mask[..., None]
     out: dict[Backend, dict[str, Any]] = {}
     for backend in backends:
         cap = CAPS[backend]
         with torch.no_grad():
-            truth = rasterize_reference(exact, exact_camera, max_alpha=cap, tiles=tiles).rgb
-            image = draw_with(backend, gaussians, camera, cap)
+            truth = draw_reference(exact, exact_camera, shot.time, max_alpha=cap, tiles=tiles).rgb
+            image = draw_with(backend, scene, shot, cap)
             found: dict[str, Any] = {
                 "psnr": psnr(image[mask], truth[mask]),
                 "mean": truth[mask].mean().item(),
             }
             if backend != "luxel":
-                found["to_luxel"] = psnr(image, draw_with("luxel", gaussians, camera, cap))
+                found["to_luxel"] = psnr(image, draw_with("luxel", scene, shot, cap))
         wanted = _gradients(
             exact,
-            lambda g, cap=cap: rasterize_reference(g, exact_camera, max_alpha=cap, tiles=few).rgb,
+            lambda g, cap=cap: draw_reference(g, exact_camera, shot.time, max_alpha=cap, tiles=few).rgb,
             g_image.double(),
         )
-        given = _gradients(gaussians, lambda g, b=backend, cap=cap: draw_with(b, g, camera, cap), g_image)
+        given = _gradients(scene, lambda g, b=backend, cap=cap: draw_with(b, g, shot, cap), g_image)
         found["gradients"] = {name: _relative(given[name], true) for name, true in wanted.items()}
         out[backend] = found
     return out
 
 
 def _gradients(
-    gaussians: Gaussians, image_of: Callable[[Gaussians], Tensor], g_image: Tensor
+    scene: Parameters, image_of: Callable[[Parameters], Tensor], g_image: Tensor
 ) -> dict[str, Tensor]:
     """The gradients of sum(image * g_image) by the raw parameters."""
-    leaves = gaussians.detach().requires_grad_()
+    leaves = scene.detach().requires_grad_()
     image_of(leaves).backward(g_image)
     return {
         name: torch.zeros_like(tensor) if tensor.grad is None else tensor.grad

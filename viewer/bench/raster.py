@@ -12,8 +12,8 @@ import torch
 
 from luxel.render.backends import Backend
 from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
-from luxel.viewer.bench.competitors import PASSES, Competitor, competitors
+from luxel.render.primitives import Gaussians4d, Parameters
+from luxel.viewer.bench.competitors import PASSES, Competitor, Shot, competitors
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.quality import measure_quality
 from luxel.viewer.bench.roofline import by_stage, count_work, measure_ceilings, rooflines
@@ -69,36 +69,45 @@ def run(
         "rows": [],
     }
     for scene, sizes in scenes:
-        gaussians = scene.build(device)
+        built = scene.build(device)
         for width, height in sizes:
             row: dict[str, Any] = {"scene": scene.name, "width": width, "height": height}
-            row |= {"gaussians": gaussians.count, "goals": scene.goals.get((width, height))}
-            cameras = [c.to(device) for c in scene.look(gaussians, width, height)[: settings.cameras]]
-            _measure(row, gaussians, cameras, backends, settings, report["ceilings"])
+            row |= {"gaussians": built.count, "primitive": built.primitive}
+            row |= {"goals": scene.goals.get((width, height))}
+            cameras = [c.to(device) for c in scene.look(built, width, height)[: settings.cameras]]
+            _measure(row, built, _shots(built, cameras), backends, settings, report["ceilings"])
             report["rows"].append(row)
             on_row(report)
     return report
 
 
+def _shots(scene: Parameters, cameras: Sequence[Camera]) -> list[Shot]:
+    """Each camera at its own time, evenly over those of a scene that moves."""
+    if not isinstance(scene, Gaussians4d):
+        return [Shot(camera, None) for camera in cameras]
+    start, end = scene.times.double().quantile(scene.times.new_tensor([0.02, 0.98]).double()).tolist()
+    return [Shot(c, start + (end - start) * (k + 0.5) / len(cameras)) for k, c in enumerate(cameras)]
+
+
 def _measure(
     row: dict[str, Any],
-    gaussians: Gaussians,
-    cameras: Sequence[Camera],
+    built: Parameters,
+    shots: Sequence[Shot],
     backends: Sequence[Backend],
     settings: Settings,
     ceilings: dict[str, Any],
 ) -> None:
     """Fills one row."""
-    row |= {"cameras": len(cameras), "work": {}, "results": {}, "failures": {}}
-    _attempt(row, "work", lambda: count_work(gaussians, cameras))
+    row |= {"cameras": len(shots), "work": {}, "results": {}, "failures": {}}
+    _attempt(row, "work", lambda: count_work(built, shots))
     if settings.tiles > 0:
         _attempt(
             row,
             "quality",
-            lambda: measure_quality(gaussians, cameras[0], backends, settings.tiles),
+            lambda: measure_quality(built, shots[0], backends, settings.tiles),
         )
-    _attempt(row, "results", lambda: _timed(row, gaussians, cameras, backends, settings))
-    gpu = torch.cuda.get_device_name(gaussians.device) if gaussians.device.type == "cuda" else ""
+    _attempt(row, "results", lambda: _timed(row, built, shots, backends, settings))
+    gpu = torch.cuda.get_device_name(built.device) if built.device.type == "cuda" else ""
     for result in row["results"].values():
         result["stages"] = {pass_name: by_stage(rows) for pass_name, rows in result["kernels"].items()}
         known = bool(row["work"])
@@ -107,23 +116,23 @@ def _measure(
     if row["goals"] and ours and GOALS_ON in gpu:
         found = [min(result["times"][name]["median"] for result in ours) for name in PROFILED]
         row["goals_met"] = [ms <= goal for ms, goal in zip(found, row["goals"], strict=True)]
-    if gaussians.device.type == "cuda":
-        row["gpu_state"] = gpu_state(gaussians.device)
+    if built.device.type == "cuda":
+        row["gpu_state"] = gpu_state(built.device)
 
 
 def _timed(
     row: dict[str, Any],
-    gaussians: Gaussians,
-    cameras: Sequence[Camera],
+    built: Parameters,
+    shots: Sequence[Shot],
     backends: Sequence[Backend],
     settings: Settings,
 ) -> dict[str, Any]:
     """Times of all competitors in turns, then memory and kernels of each alone."""
-    device = gaussians.device
-    found = competitors(backends, gaussians, cameras)
+    device = built.device
+    found = competitors(backends, built, shots)
     generator = torch.Generator().manual_seed(3)
     g_image = torch.randn(row["height"], row["width"], 3, generator=generator).to(device)
-    runs = {competitor.name: competitor.passes(cameras, g_image) for competitor in found}
+    runs = {competitor.name: competitor.passes(shots, g_image) for competitor in found}
     out: dict[str, Any] = {
         c.name: {"backend": c.backend, "ranked": c.ranked, "times": {}, "peak_bytes": {}, "kernels": {}}
         for c in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from luxel.render.primitives import PRIMITIVES
 from luxel.viewer.bench.competitors import PASSES
 from luxel.viewer.bench.quality import MAX_GRADIENT_ERROR, MIN_PSNR, good_enough
 from luxel.viewer.bench.report import Section, Table, shown
@@ -33,6 +34,7 @@ def sections(report: dict[str, Any]) -> list[Section]:
     """What the report shows, in order."""
     return [
         _times(report),
+        *_published(report),
         _stages(report),
         _quality(report),
         _rooflines(report),
@@ -53,7 +55,7 @@ def _image(row: dict[str, Any]) -> str:
 def _times(report: dict[str, Any]) -> Section:
     backends = report["backends"]
     others = backends[1:]
-    head = ["scene", "image", "pass", "Gaussians", *(f"{b} (ms)" for b in backends)]
+    head = ["scene", "image", "pass", "primitives", *(f"{b} (ms)" for b in backends)]
     head += [f"{b} / {backends[0]}" for b in others]
     with_goals = any(row.get("goals") for row in report["rows"])
     head += ["goal on an H200 (ms)"] if with_goals else []
@@ -61,7 +63,8 @@ def _times(report: dict[str, Any]) -> Section:
     for row in report["rows"]:
         for pass_name in PASSES:
             found = [best(row, backend, pass_name) for backend in backends]
-            cells = [row["scene"], _image(row), pass_name, f"{row['gaussians']:,}"]
+            noun = PRIMITIVES[row.get("primitive", "gaussians")].noun
+            cells = [row["scene"], _image(row), pass_name, f"{row['gaussians']:,} {noun}"]
             cells += [_ms(times) for times in found]
             for other, times in zip(others, found[1:], strict=True):
                 unfit = [b for b in (backends[0], other) if not is_ranked(row, b)]
@@ -82,10 +85,52 @@ def _times(report: dict[str, Any]) -> Section:
     return Section("Times", text, [table], _time_plots(report))
 
 
+# Frames per second that the authors report, of scenes, on hardware and at sizes of theirs.
+PUBLISHED = {
+    "convexes": [
+        ("3D Convex Splatting (Held et al. 2025)", "Mip-NeRF 360", "25", "not stated"),
+        ("3D Convex Splatting (Held et al. 2025)", "Tanks & Temples", "33", "not stated"),
+        ("3D Convex Splatting, light (Held et al. 2025)", "Mip-NeRF 360", "47", "not stated"),
+    ],
+    "gaussians4d": [
+        ("4D-Rotor Gaussian Splatting (Duan et al. 2024)", "D-NeRF, 400x400", "1258", "RTX 3090"),
+        ("4D-Rotor Gaussian Splatting (Duan et al. 2024)", "Plenoptic video, 1352x1014", "277", "RTX 3090"),
+        ("4D-Rotor Gaussian Splatting (Duan et al. 2024)", "Plenoptic video, 1352x1014", "583", "RTX 4090"),
+    ],
+}
+
+
+def _published(report: dict[str, Any]) -> list[Section]:
+    """What others report of their own systems, beside the frames per second of this report."""
+    rows = []
+    for primitive, known in PUBLISHED.items():
+        ours = [row for row in report["rows"] if row.get("primitive") == primitive]
+        if not ours:
+            continue
+        rows += [list(line) for line in known]
+        machine = report["machine"].get("gpu") or report["machine"].get("processor") or "this machine"
+        for row in ours:
+            times = best(row, report["backends"][0], PASSES[0])
+            place = f"{row['scene']}, {row['gaussians']:,} {PRIMITIVES[primitive].noun}, {_image(row)}"
+            fps = f"{1000 / times['median']:.0f}" if times else "–"
+            rows.append([f"this report ({report['backends'][0]})", place, fps, str(machine)])
+    if not rows:
+        return []
+    text = (
+        "Frames per second, inference. The published ones are of trained scenes, at the sizes and on the hardware of "
+        "their authors: they say how far apart systems are, not by how much one is faster."
+    )
+    return [
+        Section(
+            "Beside published figures", text, [Table(["system", "scene", "FPS", "hardware"], rows, words=2)]
+        )
+    ]
+
+
 def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
     """Time against the number of Gaussians, and of pixels, for the scenes with most (then largest) rows."""
     plots = []
-    for by, label in (("gaussians", "Gaussians"), ("pixels", "pixels")):
+    for by, label in (("gaussians", "primitives"), ("pixels", "pixels")):
         fixed = "pixels" if by == "gaussians" else "scene"
         groups: dict[Any, list[dict[str, Any]]] = {}
         for row in report["rows"]:
@@ -107,7 +152,7 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
         what = (
             f"{first['width']}x{first['height']}"
             if by == "gaussians"
-            else f"{first['gaussians']:,} Gaussians"
+            else f"{first['gaussians']:,} primitives"
         )
         caption = f"{first['family'] if by == 'gaussians' else first['scene']}, {what}"
         plots.append((caption, line_plot(lines, label, "ms", log_x=True, log_y=True)))
@@ -178,7 +223,7 @@ def _rooflines(report: dict[str, Any]) -> Section:
                 ]
             )
     text = (
-        "GB and GFLOP are floors, counted from the scene (visible Gaussians, pairs, contributions): every array is "
+        "GB and GFLOP are floors, counted from the scene (visible primitives, pairs, contributions): every array is "
         "moved once, only splats that change a pixel are evaluated there. Their time at the measured ceilings, as a "
         f"share of the time taken. Ceilings: {report['ceilings']['how']}."
     )

@@ -1,6 +1,6 @@
 """What a frame must at least move and compute, against what the machine was measured to move and compute.
 
-Bytes and operations are counted from the scene's own numbers: N Gaussians, V of them visible, M (tile, splat) pairs, P
+Bytes and operations are counted from the scene's own numbers: N primitives, V of them visible, M (tile, splat) pairs, P
 contributions to pixels, K spherical-harmonics coefficients. Every count is a floor: each array is moved once, and only
 splats that change a pixel are evaluated there. So a share of the ceiling under 1 holds both what an implementation
 wastes and what no implementation can avoid.
@@ -12,14 +12,15 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from luxel.render.camera import Camera
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.reference.bin_splats import TILE
+from luxel.viewer.bench.competitors import Shot
 from luxel.viewer.bench.timing import summary, times_ms
 
 STAGES = ("project", "bin and sort", "blend", "blend, backward", "project, backward", "other")
@@ -32,9 +33,35 @@ _KINDS = (  # the first that is found in a kernel's name
     ("blend", re.compile(r"blend|rasterize_to_pixels|sum_rows|number_kernel|background", re.I)),
     ("project", re.compile(r"project|spherical_harmonics|DeviceSelect|select", re.I)),
 )
-GEOMETRY = 4 * (3 + 4 + 3 + 1)  # bytes of means, quats, log_scales, opacity_logits
-SPLAT = 4 * 8  # a splat on the screen
-PAIR = 4 * (1 + 6 + 3)  # what blending reads of a pair: its index, position, conic and opacity, colour
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one of a primitive costs at least, beside its colour.
+
+    Args:
+        splat: bytes of its row on the screen.
+        pair: bytes that blending reads of a (tile, splat) pair: its index, what alpha needs, its colour.
+        blend, blend_backward: operations of a contribution to a pixel.
+        cull, project, project_backward: operations of each, of each that is seen, and of its gradient.
+    """
+
+    splat: int
+    pair: int
+    blend: int
+    blend_backward: int
+    cull: int
+    project: int
+    project_backward: int
+
+
+COSTS = {
+    "gaussians": Costs(4 * 8, 4 * (1 + 6 + 3), 24, 64, 40, 330, 900),
+    # Slicing in time: the rotation of space and time, its conditional, and both backwards.
+    "gaussians4d": Costs(4 * 8, 4 * (1 + 6 + 3), 24, 64, 90, 650, 1700),
+    # Six corners: an edge costs two products, an exponential and a maximum at a pixel; the hull, its box.
+    "convexes": Costs(4 * 28, 4 * (1 + 5 + 12 + 3), 80, 200, 40, 1200, 1500),
+}
 
 
 def stage_of(kernel: str) -> str:
@@ -55,35 +82,39 @@ def by_stage(kernels: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 @torch.no_grad()
-def count_work(gaussians: Gaussians, cameras: Sequence[Camera]) -> dict[str, float]:
-    """The scene's numbers for one frame, means over the cameras."""
+def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
+    """The scene's numbers for one frame, means over the shots."""
     totals = dict.fromkeys(("visible", "pairs", "contributions"), 0.0)
-    for camera in cameras:
-        frame = rasterize(gaussians, camera, count=True)
+    for shot in shots:
+        frame = rasterize(scene, shot.camera, time=shot.time, count=True)
         assert frame.count is not None
         totals["visible"] += (frame.tile_counts > 0).sum().item()
         totals["pairs"] += frame.instances.item()
         totals["contributions"] += frame.count.sum().item()
-    first = cameras[0]
+    first = shots[0].camera
+    numbers = sum(t[0].numel() for name, t in scene.tensors().items() if name not in ("sh_dc", "sh_rest"))
     return {
-        "gaussians": gaussians.count,
-        "coefficients": 1 + gaussians.sh_rest.shape[1],
+        "primitive": scene.primitive,
+        "geometry": 4 * numbers,
+        "gaussians": scene.count,
+        "coefficients": 1 + scene.sh_rest.shape[1],
         "pixels": first.width * first.height,
         "tiles": -(-first.width // TILE) * -(-first.height // TILE),
-        **{name: value / len(cameras) for name, value in totals.items()},
+        **{name: value / len(shots) for name, value in totals.items()},
     }
 
 
-def floors(work: dict[str, float]) -> dict[str, dict[str, float]]:
+def floors(work: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Bytes and floating-point operations that each stage of a frame cannot do without."""
     n, v, m, p = (work[name] for name in ("gaussians", "visible", "pairs", "contributions"))
     k, pixels = work["coefficients"], work["pixels"]
+    costs, geometry = COSTS[work["primitive"]], work["geometry"]
     colour, values = 12 * k, 12  # bytes of coefficients and of the colour that they give
     depth_passes, tile_passes = 3, max(1, math.ceil(math.log2(max(2, work["tiles"])) / 8))
     return {
         "project": {
-            "bytes": n * (GEOMETRY + 4) + v * (colour + SPLAT + values),
-            "flops": 40 * n + v * (330 + 6 * k),
+            "bytes": n * (geometry + 4) + v * (colour + costs.splat + values),
+            "flops": costs.cull * n + v * (costs.project + 6 * k),
         },
         # Depths are sorted per splat, tiles per pair; a pass of a radix sort reads and writes 8 and 6 bytes an element.
         "bin and sort": {
@@ -93,20 +124,20 @@ def floors(work: dict[str, float]) -> dict[str, dict[str, float]]:
             + 8 * work["tiles"],
             "flops": 0,
         },
-        "blend": {"bytes": m * PAIR + pixels * (12 + 4 + 4), "flops": 24 * p},
+        "blend": {"bytes": m * costs.pair + pixels * (12 + 4 + 4), "flops": costs.blend * p},
         "blend, backward": {
-            "bytes": m * PAIR + pixels * (12 + 4 + 4) + v * (SPLAT + values),
-            "flops": 64 * p,
+            "bytes": m * costs.pair + pixels * (12 + 4 + 4) + v * (costs.splat + values),
+            "flops": costs.blend_backward * p,
         },
         "project, backward": {
-            "bytes": v * (GEOMETRY + colour + SPLAT + values) + n * (GEOMETRY + colour),
-            "flops": v * (900 + 12 * k),
+            "bytes": v * (geometry + colour + costs.splat + values) + n * (geometry + colour),
+            "flops": v * (costs.project_backward + 12 * k),
         },
     }
 
 
 def rooflines(
-    kernels: Sequence[dict[str, Any]], work: dict[str, float], ceilings: dict[str, Any]
+    kernels: Sequence[dict[str, Any]], work: dict[str, Any], ceilings: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """One line per stage: what it took, its floor, and the share of the ceiling that this is.
 

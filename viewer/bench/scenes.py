@@ -2,7 +2,7 @@
 
 terrain-N   Made up, always at hand, the same numbers on every machine: hills, boulders and columns covered by flat
             Gaussians of power-law sizes with a texture, tufts of thin ones between them, a far backdrop of large ones.
-            Seen from a ring of cameras inside.
+            Seen from a ring of cameras inside. Of other primitives too: one for each Gaussian.
 garden-gG   The profiling scene of gsplat: 138,766 coloured points of a garden, cropped to +-2 around the origin and
             tiled G x G over the ground, so that G sets the count (g1 0.11 M, g5 2.79 M, g9 9.05 M). Scales uniform in
             [0, 0.02], rotations random, opacities uniform in [0, 1]; the first of its cameras.
@@ -25,6 +25,9 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
+from luxel.render.primitives.parameters import Parameters
+from luxel.scenes.scene_files import only_gaussians
+from luxel.viewer.bench.conversions import as_primitive
 from luxel.viewer.bench.terrain import terrain, terrain_cameras
 from luxel.viewer.runs import load_any_scene
 
@@ -40,24 +43,24 @@ class Scene:
 
     Args:
         name: what tables call it and `--only` chooses it by.
-        build: makes its Gaussians on a device; the same numbers every time on one kind of device.
-        look: gives the cameras for Gaussians, width and height, on the CPU.
+        build: makes its primitives on a device; the same numbers every time on one kind of device.
+        look: gives the cameras for primitives, width and height, on the CPU.
         sizes: image sizes that belong to it; empty: those that are asked for.
         goals: milliseconds to reach on an NVIDIA H200, forward and forward + backward, by size.
     """
 
     name: str
-    build: Callable[[torch.device], Gaussians]
-    look: Callable[[Gaussians, int, int], list[Camera]]
+    build: Callable[[torch.device], Parameters]
+    look: Callable[[Parameters, int, int], list[Camera]]
     sizes: tuple[Size, ...] = ()
     goals: dict[Size, tuple[float, float]] = field(default_factory=dict)
 
 
-def terrain_scene(count: int) -> Scene:
-    """The made-up scene of about ``count`` Gaussians."""
+def terrain_scene(count: int, primitive: str = "gaussians") -> Scene:
+    """The made-up scene of ``count`` primitives."""
     return Scene(
         f"terrain-{_short(count)}",
-        lambda device: terrain(count).to(device),
+        lambda device: as_primitive(terrain(count), primitive).to(device),
         lambda _, width, height: terrain_cameras(RING_VIEWS, width, height),
     )
 
@@ -68,10 +71,10 @@ def file_scene(path: Path) -> Scene:
     Raises:
         LuxelError: there is none, or it is of no kind that luxel reads.
     """
-    gaussians = load_any_scene(path)  # now, so that a wrong path ends the command before anything is measured
-    if gaussians.count == 0:
-        raise LuxelError(f"{path}: the scene holds no Gaussians.", "Give another scene.")
-    return Scene(path.resolve().stem, gaussians.to, ring)
+    scene = load_any_scene(path)  # now, so that a wrong path ends the command before anything is measured
+    if scene.count == 0:
+        raise LuxelError(f"{path}: the scene holds no {scene.noun}.", "Give another scene.")
+    return Scene(path.resolve().stem, scene.to, ring)
 
 
 def data_scenes(folder: Path) -> list[Scene]:
@@ -97,7 +100,7 @@ def data_scenes(folder: Path) -> list[Scene]:
         def build(device: torch.device) -> Gaussians:
             return garden(folder / GARDEN, grid, torch.Generator(device).manual_seed(42))
 
-        def look(_: Gaussians, width: int, height: int) -> list[Camera]:
+        def look(_: Parameters, width: int, height: int) -> list[Camera]:
             return [garden_camera(folder / GARDEN).resized(width, height)]
 
         return Scene(f"garden-g{grid}", build, look, tuple(goals[grid]), goals[grid])
@@ -139,13 +142,13 @@ def _short(count: int) -> str:
     return str(count)
 
 
-def ring(gaussians: Gaussians, width: int, height: int) -> list[Camera]:
+def ring(scene: Parameters, width: int, height: int) -> list[Camera]:
     """``RING_VIEWS`` cameras around the median point at 1.5 times the median distance to it; y points down.
 
     The focal length is 1100 pixels at a width of 1920.
     """
-    centre = gaussians.means.median(dim=0).values
-    radius = 1.5 * (gaussians.means - centre).norm(dim=-1).median().item() or 1.0
+    centre = scene.centres.median(dim=0).values
+    radius = 1.5 * (scene.centres - centre).norm(dim=-1).median().item() or 1.0
     middle = centre.tolist()
     focal = 1100.0 * width / 1920
     fov_y = 2 * math.atan(0.5 * height / focal)
@@ -195,7 +198,7 @@ def garden_camera(path: Path) -> Camera:
 
 def bonsai(path: Path, generator: torch.Generator) -> Gaussians:
     """The trained room."""
-    gaussians = load_any_scene(path).to(generator.device)
+    gaussians = only_gaussians(path, load_any_scene(path)).to(generator.device)
     noise = torch.randn(gaussians.count, 15, 3, generator=generator, device=generator.device)
     gaussians.sh_rest = SH_STD * noise
     return gaussians

@@ -14,13 +14,15 @@ import tyro
 
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.presets import PresetName, preset
+from luxel.render.train.presets import preset
 from luxel.viewer.bench import raster, raster_report, report, scenes, train, train_report
 from luxel.viewer.bench.compare import compare, load_report
 from luxel.viewer.bench.competitors import PASSES
 from luxel.viewer.bench.contenders import Contender, configured, contender
 from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.train import PresetName
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin
 
@@ -42,14 +44,17 @@ class Raster:
         luxel bench raster
         luxel bench raster --scene scene.ply runs/first --sizes 1920x1080 --against gsplat
         luxel bench raster --data splats/ --only garden bonsai --out before/
+        luxel bench raster --primitive convexes --counts 100000 500000
     """
 
     scene: tuple[Path, ...] = ()
     """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals."""
+    primitive: Literal["gaussians", "gaussians4d", "convexes"] = "gaussians"
+    """What the made-up landscapes are made of; scene files are measured as they are."""
     counts: tuple[int, ...] = ()
-    """Gaussians of the made-up landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
+    """Primitives of the made-up landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
     sizes: tuple[str, ...] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1280x720, 1920x1080 and 3840x2160 (small ones without a GPU), and for
     the published scenes those that their goals are for."""
@@ -74,6 +79,8 @@ class Raster:
         """Measures, writes, prints; returns 1 where a part failed."""
         if any(count < 100 for count in self.counts) or (self.iterations is not None and self.iterations < 1):
             raise LuxelError("--counts start at 100 and --iterations at 1.", "Give a larger number.")
+        if self.primitive != "gaussians" and (self.data is not None or self.against is not None):
+            raise LuxelError("--data and --against are for Gaussians.", "Leave them out, or --primitive.")
         asked = [_size(text) for text in self.sizes]
         device = pick_device(self.device)
         backends = _backends(self.backend, self.against, device)
@@ -84,7 +91,8 @@ class Raster:
 
         def keep(found: dict[str, Any]) -> None:
             row = found["rows"][-1]
-            place = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} Gaussians"
+            noun = PRIMITIVES[row["primitive"]].noun
+            place = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} {noun}"
             times = [result["times"][PASSES[-1]]["median"] for result in row["results"].values()]
             print(f"{place}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True)
             report.write(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
@@ -97,7 +105,7 @@ class Raster:
         counts = self.counts or (GPU_COUNTS if on_gpu else CPU_COUNTS)
         published = scenes.data_scenes(self.data) if self.data else []
         own = [scenes.file_scene(path) for path in self.scene]
-        return [*own, *published, *(scenes.terrain_scene(count) for count in counts)]
+        return [*own, *published, *(scenes.terrain_scene(count, self.primitive) for count in counts)]
 
     def _settings(self, on_gpu: bool) -> raster.Settings:
         if on_gpu:
@@ -121,6 +129,7 @@ class TrainBench:
         luxel bench train capture/
         luxel bench train photos/ chair/ --steps 7000 --against gsplat
         luxel bench train capture/ --set strategy.kind=mcmc init.sh_degree=2 --steps 3000
+        luxel bench train capture/ --against luxel:primitive=convexes,preset=light,max_gaussians=100000
         luxel bench train capture/ --preset fast --against gsplat \\
             --against gsplat:preset=default,strategy.kind=adaptive,steps=7000
     """
@@ -129,6 +138,8 @@ class TrainBench:
     """What to train on: one or more captures."""
     steps: int | None = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
+    primitive: Literal["gaussians", "gaussians4d", "convexes"] = "gaussians"
+    """What the scene is made of."""
     preset: PresetName | None = None
     """Named configuration to start from, as of `luxel train`."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
@@ -143,7 +154,8 @@ class TrainBench:
     ] = ()
     """Train with this too; may be given several times. A backend alone, such as gsplat, has exactly the settings of the
     first run. Settings after a colon, gsplat:steps=7000,rates.means=1e-4, change them as --set does; with preset=NAME
-    among them they start from that preset, where of --preset, --steps and --set only a background counts."""
+    or primitive=NAME among them they start from that one's, where of --preset, --steps and --set only a background
+    counts."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
@@ -206,7 +218,7 @@ class TrainBench:
         """
         if self.evaluations < 1:
             raise LuxelError("--evaluations must be at least 1.", "Give a larger number.")
-        config = preset(self.preset) if self.preset else TrainConfig()
+        config = preset(self.preset or "default", self.primitive)
         if self.steps is not None or not self.preset:
             config.steps = self.steps or (7000 if device.type == "cuda" else 500)
         values = config.to_dict() | {"lpips": self.lpips, "save_renders": 0}

@@ -13,7 +13,7 @@ from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.run_folder import RunFolder
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, load_any_scene, load_origin
@@ -35,7 +35,7 @@ class Eval:
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of a run, or a .ply or .splat file together with --capture."""
+    """Folder of a run, or a .ply, .splat or .safetensors file together with --capture."""
     capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
     """Measure on this capture; default: the one that the run was trained on."""
     split: Literal["test", "train"] = "test"
@@ -62,11 +62,12 @@ class Eval:
     def execute(self) -> int:
         """Measures, prints and writes; returns the exit status."""
         device = pick_device(self.device)
-        gaussians = load_any_scene(self.scene).to(device)
+        scene = load_any_scene(self.scene).to(device)
         config = (
             RunFolder.read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
         )
         render = rasterizer(self.backend or config.backend, device)
+        require_drawable(self.backend or config.backend, scene)
         origin = self._origin()
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
@@ -81,7 +82,7 @@ class Eval:
         wanted = config.background if self.background == "auto" else self.background
         words = "held-out views" if self.split == "test" else "training views"
         evaluation, page = score(
-            gaussians,
+            scene,
             views,
             self.out or self._default_out(),
             title=f"{capture.name}: {words}",
@@ -89,7 +90,7 @@ class Eval:
             antialiased=config.antialiased if self.antialiased is None else self.antialiased,
             lpips=self.lpips,
             facts={
-                "scene": f"{self.scene}, {gaussians.count:,} Gaussians",
+                "scene": f"{self.scene}, {scene.count:,} {scene.noun}",
                 "views": f"{len(views)} of {len(capture.train) + len(capture.test)}; held out: {capture.holdout}",
                 **machine_facts(),
             },

@@ -7,8 +7,10 @@ from typing import Literal
 
 import torch
 
+from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.native import best_device, cuda_problem, library_for
+from luxel.render.primitives import Gaussians, Parameters
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 
@@ -40,3 +42,16 @@ def pick_device(name: DeviceName) -> torch.device:
     device = best_device() if name == "auto" else torch.device(name)
     library_for(device)
     return device
+
+
+def require_drawable(backend: Backend, scene: Parameters) -> None:
+    """Refuses a scene that a backend has no kernels for.
+
+    Raises:
+        LuxelError: gsplat is to draw anything but Gaussians.
+    """
+    if backend != "luxel" and not isinstance(scene, Gaussians):
+        raise LuxelError(
+            f"--backend {backend}: it draws Gaussians only, and this scene is of {scene.noun}.",
+            "Leave --backend out: luxel's own kernels draw it.",
+        )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,34 +16,42 @@ import tyro
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives import Parameters
 from luxel.render.train.run_folder import RunFolder
-from luxel.scenes.paths import interpolate, load_path, orbit, orbit_like
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.scenes import Capture
+from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
+from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
 from luxel.viewer.film import write_film
 from luxel.viewer.navigate import survey
+from luxel.viewer.playback import time_range
 from luxel.viewer.progress import counting, opening
 from luxel.viewer.runs import load_any_scene, load_origin
 from luxel.viewer.scoring import COLOURS, to_bytes
+from luxel.viewer.shading import drawing_options
 
 
 @dataclass
 class Render:
     """Renders a camera path through a scene to an MP4 film or a folder of PNG files.
 
-    SCENE is the folder of a run, or a .ply or .splat file. Without --path the camera goes once around the scene: for
-    a run at the height and distance of its photographs. A camera path is a JSON file as the viewer or nerfstudio
-    saves it; with --frames it is resampled smoothly to that many pictures.
+    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. Without --path the camera goes once around
+    the scene: for a run at the height and distance of its photographs. A camera path is a JSON file as the viewer or
+    nerfstudio saves it; with --frames it is resampled smoothly to that many pictures.
+
+    A scene that moves plays once meanwhile, from the first time of its capture to the last; along photographs, or a
+    path that has times, each picture shows the time of its place.
 
     Examples:
         luxel render runs/first
         luxel render runs/first --out tour.mp4 --frames 240 --width 1920 --height 1080
         luxel render scene.ply --path path.json --out pictures/
         luxel render runs/first --at photographs --out renders/
+        luxel render runs/moving --times 0.2 0.6 --out part.mp4
+        luxel render runs/moving --freeze 0.5 --out around-one-moment.mp4
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, or a .ply or .splat file."""
+    """Folder of a run, or a .ply, .splat or .safetensors file."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
     """Film (a name that ends in .mp4) or folder for 00000.png, 00001.png, ...; default: NAME.mp4 in the run or
     beside the scene file."""
@@ -59,6 +69,10 @@ class Render:
     """Pixels; default: that of the path or of the photographs, else 720."""
     elevation: float | None = None
     """Angle of the orbit above the horizontal plane in degrees; default: that of the photographs, else 20."""
+    times: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="START END")] = None
+    """Of a scene that moves: play from START to END over the pictures (backwards where END is less)."""
+    freeze: Annotated[float | None, tyro.conf.arg(metavar="TIME")] = None
+    """Of a scene that moves: show this one moment."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene; auto: as the run was trained, else black."""
     transparent: bool = False
@@ -73,10 +87,13 @@ class Render:
         self._check()
         device = pick_device(self.device)
         render = rasterizer(self.backend, device)
-        gaussians = load_any_scene(self.scene).to(device)
-        cameras, fps = self._cameras(gaussians)
+        scene = load_any_scene(self.scene).to(device)
+        require_drawable(self.backend, scene)
+        self._check_times(scene)
+        cameras, fps, along = self._cameras(scene)
+        moments = self._moments(scene, len(cameras), along)
         out = self.out or self._default_out()
-        frames = self._pictures(render, gaussians, cameras, device, self._colour())
+        frames = self._pictures(render, scene, cameras, moments, device, self._colour())
         with counting("pictures", len(cameras)) as advance:
             count = write_film(out, frames, self.fps or fps, on_frame=advance)
         first = cameras[0]
@@ -104,25 +121,64 @@ class Render:
             if is_wrong:
                 raise LuxelError(f"luxel render: {message}", "Correct that option.")
 
-    def _cameras(self, gaussians: Gaussians) -> tuple[list[Camera], float]:
+    def _check_times(self, scene: Parameters) -> None:
+        given = [*(self.times or ()), *([] if self.freeze is None else [self.freeze])]
+        if given and not scene.moves:
+            raise LuxelError(
+                f"{self.scene}: --times and --freeze are for scenes that move; this one, of {scene.noun}, does not.",
+                "Leave them out.",
+            )
+        if not np.isfinite(given).all():
+            raise LuxelError("luxel render: times must be finite numbers.", "Correct that option.")
+        if self.times is not None and self.freeze is not None:
+            raise LuxelError("--times plays and --freeze stands still.", "Give one of them.")
+
+    def _moments(self, scene: Parameters, count: int, along: list[float]) -> list[float]:
+        """The time of each picture; ``along``: what the camera's way says of it, if anything."""
+        if self.freeze is not None:
+            return [self.freeze] * count
+        span = self.times
+        if span is None and scene.moves and not along:
+            span = time_range(scene, self._photographed.views if self._photographed else ())
+        return along or [0.0] * count if span is None else np.linspace(*span, count).tolist()
+
+    @cached_property
+    def _photographed(self) -> Capture | None:
+        """The capture of the run, for its times; None of a scene file, and where it is gone."""
+        try:
+            return self._capture if self._is_run() else None
+        except LuxelError as error:
+            print(
+                f"The times are those of the scene, not of its photographs: {error.problem}", file=sys.stderr
+            )
+            return None
+
+    @cached_property
+    def _capture(self) -> Capture:
+        with opening("opening the capture") as on_progress:
+            return load_origin(self.scene).open(on_progress)
+
+    def _cameras(self, scene: Parameters) -> tuple[list[Camera], float, list[float]]:
+        """Cameras, pictures per second, and the time at each camera where the way has times."""
         if self.path is not None:
             found = load_path(self.path)
-            cameras = found.cameras
+            cameras, times = found.cameras, found.times
             if self.frames is not None:
                 cameras = interpolate(cameras, self.frames)
-            return self._sized(cameras), found.fps
+                times = interpolate_times(times, self.frames) if times else []
+            return self._sized(cameras), found.fps, times
         frames = self.frames or 120
         if not self._is_run():
             if self.at == "photographs":
                 raise LuxelError(
                     f"{self.scene}: a scene file has no photographs.", "Give the folder of a run."
                 )
-            return self._around(gaussians, frames), 30.0
-        with opening("opening the capture") as on_progress:
-            capture = load_origin(self.scene).open(on_progress)
+            return self._around(scene, frames), 30.0, []
+        capture = self._capture
         shot = [view.camera for view in capture.views]
         if self.at == "photographs":
-            return self._sized(interpolate(shot, frames)), 30.0
+            times = interpolate_times([view.time for view in capture.views], frames)
+            return self._sized(interpolate(shot, frames)), 30.0, times
         around = orbit_like(shot, centre=capture.centre, up=capture.up, frames=frames)
         if self.elevation is not None:
             away = (around[0].position.numpy() - capture.centre).astype(float)
@@ -137,11 +193,11 @@ class Render:
                 width=around[0].width,
                 height=around[0].height,
             )
-        return self._sized(around), 30.0
+        return self._sized(around), 30.0, []
 
-    def _around(self, gaussians: Gaussians, frames: int) -> list[Camera]:
-        """An orbit about the middle of a scene of which nothing but the Gaussians is known."""
-        seen = survey([], gaussians, None)
+    def _around(self, scene: Parameters, frames: int) -> list[Camera]:
+        """An orbit about the middle of a scene of which nothing but the primitives is known."""
+        seen = survey([], scene, None)
         return orbit(
             seen.centre,
             seen.radius,
@@ -179,17 +235,19 @@ class Render:
     def _pictures(
         self,
         render: Callable[..., Any],
-        gaussians: Gaussians,
+        scene: Parameters,
         cameras: list[Camera],
+        moments: list[float],
         device: torch.device,
         colour: tuple[float, float, float],
     ) -> Iterator[np.ndarray]:
         """uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
         antialiased = self._is_run() and RunFolder.read_config(self.scene)[0].antialiased
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
-        for camera in cameras:
+        for camera, moment in zip(cameras, moments, strict=True):
+            options = drawing_options(scene, antialiased=antialiased, time=moment)
             with torch.no_grad():
-                frame = render(gaussians, camera.to(device), background=behind, antialiased=antialiased)
+                frame = render(scene, camera.to(device), background=behind, **options)
             if not self.transparent:
                 yield to_bytes(frame.rgb)
                 continue

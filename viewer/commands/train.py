@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -15,7 +16,10 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.presets import PRESETS, PresetName, preset
+from luxel.render.train.densify.shaping import ShapingStrategy
+from luxel.render.train.densify.spacetime import SpacetimeStrategy
+from luxel.render.train.presets import PRESETS, preset
+from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
 from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
 from luxel.viewer.progress import describe, opening
@@ -23,13 +27,16 @@ from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_fo
 from luxel.viewer.training import fit
 
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
+PresetName = Literal["default", "fast", "best", "light", "outdoor", "indoor", "dnerf", "video"]
+RATES = {"gaussians": "rates", "gaussians4d": "rates4d", "convexes": "convex_rates"}  # options, by primitive
 
 
 @dataclass
 class TrainOptions(TrainConfig):
-    """TrainConfig without the choice of a strategy, which is an option of its own."""
+    """TrainConfig without what comes in several kinds, each of which has options of its own."""
 
     strategy: Annotated[Any, tyro.conf.Suppress] = field(default_factory=McmcStrategy)
+    rates: Annotated[Any, tyro.conf.Suppress] = field(default_factory=LearningRates)
 
 
 @dataclass
@@ -49,6 +56,8 @@ class Train:
         luxel train capture/ --run runs/first --steps 7000 --max-size 1200
         luxel train capture/ --preset fast
         luxel train capture/ --mcmc.cap-max 300000
+        luxel train moving/ --primitive gaussians4d
+        luxel train capture/ --primitive convexes --preset light
         luxel train --resume runs/first --steps 30000
     """
 
@@ -70,14 +79,21 @@ class Train:
     """Masks and alpha: cutout: train the object and nothing else; ignore: masked pixels do not count;
     none: as if there were none; auto: cutout where masks outline an object."""
     preset: PresetName = "default"
-    """What all options below start from. fast: a tenth of the time for most of the quality; default: does not
-    overfit; best: twice the Gaussians and more steps."""
-    strategy: Literal["mcmc", "adaptive", "fixed"] = "mcmc"
-    """Who adds and removes Gaussians: 3DGS-MCMC, the adaptive density control of 3DGS, or nobody."""
+    """What all options below start from. Gaussians: fast: a tenth of the time for most of the quality; default: does
+    not overfit; best: twice the Gaussians and more steps. Convexes: light (default), outdoor, indoor. 4D Gaussians:
+    dnerf (default): one moving camera; video: several that run on."""
+    strategy: Literal["mcmc", "adaptive", "fixed", "shaping", "spacetime"] = "mcmc"
+    """Who adds and removes primitives: 3DGS-MCMC or the adaptive density control of 3DGS for Gaussians, shaping for
+    convexes, spacetime for 4D Gaussians, or nobody (fixed). Default: the first that the primitive has."""
     config: Annotated[TrainOptions, tyro.conf.arg(name="")] = field(default_factory=TrainOptions)
     mcmc: McmcStrategy = field(default_factory=McmcStrategy)
     adaptive: AdaptiveStrategy = field(default_factory=AdaptiveStrategy)
     fixed: FixedCount = field(default_factory=FixedCount)
+    shaping: ShapingStrategy = field(default_factory=ShapingStrategy)
+    spacetime: SpacetimeStrategy = field(default_factory=SpacetimeStrategy)
+    rates: LearningRates = field(default_factory=LearningRates)
+    rates4d: Rates4d = field(default_factory=Rates4d)
+    convex_rates: ConvexRates = field(default_factory=ConvexRates)
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
     @staticmethod
@@ -86,22 +102,27 @@ class Train:
         command = Train()
         if (folder := _given(arguments, "--resume")) is not None:
             config, _ = RunFolder.read_config(run_folder(Path(folder)))
-        elif (name := _given(arguments, "--preset")) in PRESETS:
-            config = preset(name)
         else:
-            return command
-        plain = {f.name: getattr(config, f.name) for f in fields(TrainConfig)}
-        command.config = TrainOptions(**plain)
-        for name in ("mcmc", "adaptive", "fixed"):
-            if type(getattr(command, name)) is type(config.strategy):
-                command.strategy = name
-                setattr(command, name, config.strategy)
+            primitive, name = _given(arguments, "--primitive"), _given(arguments, "--preset")
+            if primitive not in PRESETS and primitive is not None:
+                return command  # tyro says what is wrong
+            if name is not None and name not in typing.get_args(PresetName):
+                return command
+            config = preset(name or "default", primitive or "gaussians")
+        command.config = TrainOptions(**{f.name: getattr(config, f.name) for f in fields(TrainConfig)})
+        command.strategy = config.strategy_name  # pyright: ignore[reportAttributeAccessIssue]
+        setattr(command, config.strategy_name, config.strategy)
+        setattr(command, RATES[config.primitive], config.rates)
         return command
 
     def training(self) -> TrainConfig:
         """The configuration that the options make."""
         values = {f.name: getattr(self.config, f.name) for f in fields(TrainConfig)}
-        return TrainConfig(**{**values, "strategy": getattr(self, self.strategy)})
+        chosen = {
+            "strategy": getattr(self, self.strategy),
+            "rates": getattr(self, RATES[self.config.primitive]),
+        }
+        return TrainConfig(**{**values, **chosen})
 
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""

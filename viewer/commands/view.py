@@ -13,7 +13,7 @@ from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import Capture
-from luxel.viewer.commands.options import DeviceName, Serve, pick_device
+from luxel.viewer.commands.options import DeviceName, Serve, pick_device, require_drawable
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, load_any_scene, load_origin
 
@@ -22,9 +22,10 @@ from luxel.viewer.runs import Origin, load_any_scene, load_origin
 class ViewScene:
     """Shows a scene in the browser and prints the address.
 
-    SCENE is the folder of a run, or a scene file: .ply as 3DGS writes it, or .splat. Pictures are rendered on this
-    machine for each open page; drag to turn, scroll to come closer. The photographs of a run are shown where they
-    were taken, and a click on one goes there.
+    SCENE is the folder of a run, or a scene file: .ply as 3DGS or luxel writes it, .splat or .safetensors; of
+    Gaussians, 4D Gaussians or convexes. Pictures are rendered on this machine for each open page; drag to turn, scroll
+    to come closer. The photographs of a run are shown where they were taken, and a click on one goes there. A scene
+    that moves is played, or stopped at any moment.
 
     Examples:
         luxel view runs/first
@@ -33,7 +34,7 @@ class ViewScene:
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, or a .ply or .splat file."""
+    """Folder of a run, or a .ply, .splat or .safetensors file."""
     capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
     """Show the photographs of this capture; default: those that the run was trained on."""
     device: DeviceName = "auto"
@@ -46,20 +47,21 @@ class ViewScene:
         """Serves until Ctrl-C; returns the exit status."""
         device = pick_device(self.device)
         render = rasterizer(self.backend, device)
-        gaussians = load_any_scene(self.scene).to(device)
+        scene = load_any_scene(self.scene).to(device)
+        require_drawable(self.backend, scene)
         capture = self._photographs()
         from luxel.viewer.serving import serve_until_interrupted, start_viewer
         from luxel.viewer.session import StaticSession
 
         session = StaticSession(
-            gaussians,
+            scene,
             [*capture.train, *capture.test] if capture else [],
             name=self.scene.resolve().stem if self.scene.is_file() else self.scene.resolve().name,
             up=capture.up if capture else None,
             background=(1.0, 1.0, 1.0) if capture and capture.cutout else (0.0, 0.0, 0.0),
             antialiased=self._trained_antialiased(),
         )
-        print(f"{self.scene}: {gaussians.count:,} Gaussians on {device}")
+        print(f"{self.scene}: {scene.count:,} {scene.noun} on {device}")
         return serve_until_interrupted(start_viewer(session, self.serve, render))
 
     def _trained_antialiased(self) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit, rotations
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.schedules import Window
@@ -129,9 +128,8 @@ class AdaptiveStrategy:
         """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest
         pulled first. Also gives which of them all are to stay: not those that were split, bool [N]."""
         gaussians = optimiser.gaussians
-        sums = now.statistics.abs_grad_norm if self.absolute else now.statistics.grad_norm
-        pull = sums / now.statistics.visible.clamp_min(1)
-        high = pull > self.threshold
+        pull = self.pull(now)
+        high = pull > 1
         if self.hold_back > 0 and now.scores is not None:
             high = self._hold(high, now.scores(self.error_views)[:, 2])
         if now.cap is not None:
@@ -139,14 +137,25 @@ class AdaptiveStrategy:
             if int(high.sum()) > room:
                 hardest = torch.where(high, pull, -1.0).argsort(descending=True, stable=True)[:room]
                 high = torch.zeros_like(high).index_fill_(0, hardest, True)
-        small = gaussians.scales.amax(-1) <= self.grow_scale3d * now.extent
+        small = ~self.is_large(gaussians, now)
         clone, split = (high & small).nonzero()[:, 0], (high & ~small).nonzero()[:, 0]
         stays = torch.ones_like(high).index_fill_(0, split, False)
         parts = self._parts(gaussians.select(split.repeat(2)), now.generator)
-        new = Gaussians.cat(gaussians.select(clone), parts)
+        if self.revised_opacity:
+            parts.opacity_logits = logit(1 - (1 - parts.opacities).sqrt())
+        new = gaussians.cat(gaussians.select(clone), parts)
         optimiser.append(new)
         stays = torch.cat([stays, stays.new_ones(new.count)])
         return Refinement(cloned=clone.numel(), split=split.numel()), stays
+
+    def pull(self, now: Situation) -> Tensor:
+        """How hard each is pulled, as a multiple of what lets it grow, [N]."""
+        sums = now.statistics.abs_grad_norm if self.absolute else now.statistics.grad_norm
+        return sums / now.statistics.visible.clamp_min(1) / self.threshold
+
+    def is_large(self, gaussians: Any, now: Situation) -> Tensor:
+        """Which are split where they grow; the others are cloned, bool [N]."""
+        return gaussians.log_scales.amax(-1).exp() > self.grow_scale3d * now.extent
 
     def _hold(self, high: Tensor, errors: Tensor) -> Tensor:
         """Which of ``high``, bool [N], are left without the share that has the least of the errors, [N]."""
@@ -155,7 +164,7 @@ class AdaptiveStrategy:
         held = chosen[order[: int(self.hold_back * chosen.numel())]]
         return high.index_fill(0, held, False)
 
-    def _parts(self, gaussians: Gaussians, generator: torch.Generator) -> Gaussians:
+    def _parts(self, gaussians: Any, generator: torch.Generator) -> Any:
         """Draws centres from the Gaussians themselves and shrinks them by 1.6."""
         device, dtype = gaussians.device, gaussians.means.dtype
         noise = (
@@ -164,15 +173,13 @@ class AdaptiveStrategy:
         )
         gaussians.means = gaussians.means + (rotations(gaussians.quats) @ noise[:, :, None])[:, :, 0]
         gaussians.log_scales = gaussians.log_scales - torch.tensor(1.6, dtype=dtype).log().item()
-        if self.revised_opacity:
-            gaussians.opacity_logits = logit(1 - (1 - gaussians.opacities).sqrt())
         return gaussians
 
-    def worth_keeping(self, gaussians: Gaussians, extent: float, big_too: bool) -> Tensor:
+    def worth_keeping(self, gaussians: Any, extent: float, big_too: bool) -> Tensor:
         """Which are neither transparent, nor huge (if ``big_too``), nor non-finite, bool [N]."""
         keep = (gaussians.opacities >= self.prune_opacity) & finite(gaussians)
         if big_too:
-            keep &= gaussians.scales.amax(-1) <= self.prune_scale3d * extent
+            keep &= gaussians.log_scales.amax(-1).exp() <= self.prune_scale3d * extent
         return keep
 
     def reset_opacities(self, optimiser: Optimiser) -> None:

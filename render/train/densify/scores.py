@@ -1,4 +1,4 @@
-"""What each Gaussian is responsible for in several photographs at once: sums of its blending weights over pixels.
+"""What each primitive is responsible for in several photographs at once: sums of its blending weights over pixels.
 
 An image is sum_i w_i colour_i, so the gradient of sum_pixels W image by the colours is sum_pixels W w_i: the backward
 pass of blending, given maps W in place of a gradient, sums three of them in one go.
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.train.dataset import Target
 
@@ -43,7 +43,7 @@ def error_maps(rgb: Tensor, target: Target) -> Tensor:
 
 
 def blending_scores(
-    gaussians: Gaussians,
+    scene: Parameters,
     targets: Iterable[Target],
     maps: Maps = error_maps,
     *,
@@ -52,31 +52,31 @@ def blending_scores(
     antialiased: bool = False,
     deterministic: bool = False,
 ) -> Tensor:
-    """Sums of blending weight times maps over the pixels, per Gaussian, mean of the views; no autograd.
+    """Sums of blending weight times maps over the pixels, per primitive, mean of the views; no autograd.
 
     Waits for the device once for each batch of views of one size.
 
     Args:
-        gaussians: N Gaussians, float32.
+        scene: N primitives, float32.
         targets: views, photographs over ``background``, on the same device.
         maps: three numbers per pixel.
         background: [3].
         sh_degree, antialiased, deterministic: see `rasterize`.
 
     Returns:
-        [N, 3] in the order of the maps; 0 where no view sees the Gaussian, or there is none.
+        [N, 3] in the order of the maps; 0 where no view sees the primitive, or there is none.
     """
-    total, views = torch.zeros(gaussians.count, 3, device=gaussians.device), 0
-    how = {"antialiased": antialiased, "sh_degree": gaussians.sh_degree if sh_degree is None else sh_degree}
+    total, views = torch.zeros(scene.count, 3, device=scene.device), 0
+    how = {"antialiased": antialiased, "sh_degree": scene.sh_degree if sh_degree is None else sh_degree}
     with torch.no_grad():
-        for batch in _batches(targets, max(1, AT_ONCE // max(1, gaussians.count))):
-            total += _sums(gaussians, batch, maps, background, how, deterministic)
+        for batch in _batches(targets, max(1, AT_ONCE // max(1, scene.count))):
+            total += _sums(scene, batch, maps, background, how, deterministic)
             views += batch.rgb.shape[0]
     return total / max(1, views)
 
 
 def _sums(
-    gaussians: Gaussians,
+    scene: Parameters,
     target: Target,
     maps: Maps,
     background: Tensor,
@@ -84,11 +84,12 @@ def _sums(
     deterministic: bool,
 ) -> Tensor:
     """The scores of a batch of views, summed, [N, 3]."""
-    ones = torch.ones(gaussians.count, 3, device=gaussians.device, requires_grad=True)
+    ones = torch.ones(scene.count, 3, device=scene.device, requires_grad=True)
     with torch.enable_grad():
         frame = rasterize(
-            gaussians.detach(),
+            scene.detach(),
             target.camera,
+            time=target.time,
             background=background,
             features=ones,
             deterministic=deterministic,
@@ -125,4 +126,6 @@ def _stack(targets: Sequence[Target]) -> Target:
     )
     weights = [target.weight for target in targets if target.weight is not None]
     rgb = torch.stack([target.rgb for target in targets])
-    return Target(camera, rgb, None, torch.stack(weights) if weights else None)
+    times = [target.time for target in targets if target.time is not None]
+    stacks = (torch.stack(part) if part else None for part in (weights, times))
+    return Target(camera, rgb, None, *stacks)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from luxel.render.primitives.gaussians import Gaussians
+    from luxel.render.primitives.parameters import Parameters
 
 
 @dataclass
@@ -24,13 +24,13 @@ class Situation:
         extent: size of the scene in capture units (1.1 times the largest distance of a camera from their
             mean).
         cap: most Gaussians allowed; None: any number.
-        means_rate: the present learning rate of the centres, extent included.
         generator: random numbers on the device.
         pixels: of all training photographs together.
         statistics: DensifyStatistics of the steps since the last refinement, or None.
         scores: given a number of training views, draws that many and returns `blending_scores` of the present
             Gaussians over them, [N, 3]; costs as much as that many renders forward and backward.
         seed: of the run, for draws that are functions of it and of the step.
+        duration: time between the first and the last photograph, 1 where that is 0.
     """
 
     step: int
@@ -38,17 +38,17 @@ class Situation:
     steps: int
     extent: float
     cap: int | None
-    means_rate: float
     generator: torch.Generator
     pixels: int = 0
     statistics: Any = None
     scores: Callable[[int], Tensor] | None = None
     seed: int = 0
+    duration: float = 1.0
 
 
 @dataclass
 class Refinement:
-    """What a strategy did: how many Gaussians were cloned, split, removed, relocated or added."""
+    """What a strategy did: how many primitives were cloned, split, removed, relocated or added."""
 
     cloned: int = 0
     split: int = 0
@@ -73,9 +73,9 @@ def rotations(quats: Tensor) -> Tensor:
     return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
-def finite(gaussians: Gaussians) -> Tensor:
-    """Which Gaussians hold only finite numbers, bool [N]."""
-    rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in gaussians.tensors().values()]
+def finite(scene: Parameters) -> Tensor:
+    """Which primitives hold only finite numbers, bool [N]."""
+    rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in scene.tensors().values()]
     return torch.stack(rows).sum(0).isfinite()  # what is not finite stays so in sums
 
 

@@ -34,7 +34,7 @@ def view_of(pixels: Pixels, name: str = "a") -> View:
 def target_of(data: Dataset, step: int, halvings: int, background: torch.Tensor) -> Target:
     """What a step compares with: its view, halved, over a background [3]."""
     table = torch.zeros(2, ROW, dtype=torch.int32)
-    table[1, [PHOTO, VIEW]] = torch.tensor(data.place(step), dtype=torch.int32)
+    table[1, [PHOTO, VIEW]] = torch.tensor(data.place(step)[:2], dtype=torch.int32)
     table[1, BACKGROUND] = background.view(torch.int32)
     return data.shelf(step, halvings).gather(table)[0]
 

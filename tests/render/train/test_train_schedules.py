@@ -15,6 +15,7 @@ from rich.console import Console
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.train import TrainConfig, limits
 from luxel.render.train.config import Init, Loss, Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
@@ -123,7 +124,8 @@ def hundred_views() -> list[View]:
 
 
 def plan(free: float, **changes: Any) -> limits.Plan:
-    asked: dict[str, Any] = {"sh_degree": 3, "pyramid": False, "images": "auto", "max_gaussians": None}
+    each = limits.bytes_of_one(Gaussians.empty(3))
+    asked: dict[str, Any] = {"each": each, "pyramid": False, "images": "auto", "max_gaussians": None}
     return limits.plan(
         hundred_views(), 10_000, device=torch.device("cpu"), free=int(free * 2**30), **{**asked, **changes}
     )
@@ -140,7 +142,9 @@ def test_photographs_stay_on_a_device_that_has_room() -> None:
 def test_the_count_is_capped_by_memory() -> None:
     found = plan(3.0, max_gaussians=50_000_000)
     assert found.cap is not None and 10_000 < found.cap < 50_000_000
-    assert found.cap * limits.gaussian_bytes(3) < 3 * 2**30 and "Gaussians fit" in found.notes[-1]
+    assert (
+        found.cap * limits.bytes_of_one(Gaussians.empty(3)) < 3 * 2**30 and "Gaussians fit" in found.notes[-1]
+    )
     assert plan(100, max_gaussians=20_000).cap == 20_000
 
 
@@ -150,8 +154,8 @@ def test_too_small_a_device_is_said_before() -> None:
 
 
 def test_a_gaussian_needs_its_adam() -> None:
-    assert limits.gaussian_bytes(0) == 4 * 4 * 14 + limits.SPLAT_WORKSPACE
-    assert limits.gaussian_bytes(3) == 4 * 4 * 59 + limits.SPLAT_WORKSPACE
+    assert limits.bytes_of_one(Gaussians.empty(0)) == 4 * 4 * 14 + limits.SPLAT_WORKSPACE
+    assert limits.bytes_of_one(Gaussians.empty(3)) == 4 * 4 * 59 + limits.SPLAT_WORKSPACE
 
 
 def test_out_of_memory_is_known_by_its_words() -> None:

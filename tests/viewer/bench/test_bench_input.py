@@ -31,7 +31,7 @@ from luxel.viewer.cli import main
         (["train", "CAPTURE", "--against", "luxel:steps=9,"], "'' names no field"),
         (["train", "CAPTURE", "--against", "luxel:no_such=1"], "unknown field no_such"),
         (["train", "CAPTURE", "--against", "luxel:steps=0"], "steps must be at least 1"),
-        (["train", "CAPTURE", "--against", "luxel:preset=slow"], "preset=slow is none"),
+        (["train", "CAPTURE", "--against", "luxel:preset=slow"], "no preset 'slow' for gaussians"),
         (["train", "CAPTURE", "--against", "luxel:backend=gsplat"], "before the colon"),
         (["train", "CAPTURE", "--against", "gsplat:deterministic=true"], "deterministic is not to be had"),
         (["compare", "NOWHERE", "FILE"], "NOWHERE"),

@@ -11,7 +11,7 @@ import torch
 
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
-from luxel.render.train.presets import fast
+from luxel.render.train.presets.gaussians import fast
 from luxel.viewer.bench import curves, train_report
 from luxel.viewer.bench.contenders import Contender, contender
 from luxel.viewer.bench.train import early_steps

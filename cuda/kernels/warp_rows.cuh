@@ -1,9 +1,9 @@
-// What the two GPU passes of project_gaussians share: a warp takes 32 Gaussians that follow each other, and copies their
-// rows to shared memory together. A row of sh_rest is 12 * sh_stride bytes: single threads that read their own would
-// touch every sector eight times.
+// What the GPU passes that project primitives share: a warp takes 32 of them that follow each other, and copies their rows
+// to shared memory together. A row of sh_rest is 12 * sh_stride bytes: single threads that read their own would touch
+// every sector eight times.
 #pragma once
 
-#include "project_gaussians.h"
+#include "stage.h"
 #include "warp_sum.cuh"
 
 #include <cuda_pipeline.h>
@@ -43,6 +43,33 @@ __device__ __forceinline__ void staged() {
   __pipeline_commit();
   __pipeline_wait_prior(0);
   __syncwarp();
+}
+
+// Adds a warp's gradients of one camera to those of all.
+__device__ __forceinline__ void add_pose_of_warp(const PoseGradient<float>& g, float* g_world_to_cam) {
+  float pose[12];
+  flatten(g, pose);
+#pragma unroll
+  for (int k = 0; k < 12; ++k) {
+    const float sum = warp_sum(pose[k]);
+    if ((threadIdx.x & 31) == 0) atomicAdd(g_world_to_cam + k, sum);
+  }
+}
+
+// Adds what the warps of a block of kWarps have seen to the totals of a forward pass: splats, tile instances. All threads
+// call.
+template <int kWarps> __device__ __forceinline__ void add_totals(int tiles, int64_t* totals) {
+  const long long sum = warp_sum(static_cast<long long>(tiles));
+  const int shown = __popc(__ballot_sync(~0u, tiles > 0)), warp = threadIdx.x >> 5;
+  __shared__ long long block_sum[kWarps];
+  __shared__ int block_shown[kWarps];
+  if ((threadIdx.x & 31) == 0) block_sum[warp] = sum, block_shown[warp] = shown;
+  __syncthreads();
+  if (threadIdx.x < 2) {
+    long long total = 0;
+    for (int w = 0; w < kWarps; ++w) total += threadIdx.x == 0 ? block_shown[w] : block_sum[w];
+    if (total > 0) atomicAdd(reinterpret_cast<unsigned long long*>(totals) + threadIdx.x, static_cast<unsigned long long>(total));
+  }
 }
 
 }  // namespace luxel

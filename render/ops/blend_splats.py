@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.bin_splats import PIECE, TILE
+from luxel.render.ops.bin_splats import PIECE, PRIMITIVES, TILE
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
@@ -18,15 +19,13 @@ _OPTIONS = (
     "int width, int height, float max_alpha, bool absolute, bool deterministic, bool median, bool tally, "
     "bool keep"
 )
-define(f"blend_gaussians({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
-define(
-    f"blend_gaussians_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, Tensor states, "
-    "Tensor g_image, Tensor? g_transmittance, bool of_background=True) -> (Tensor, Tensor, Tensor)"
-)
+_SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
+_FORWARD = 14  # arguments of forward; backward goes on after them
 
 
 def _arguments(
-    splats: Tensor,  # [C, N, 8]
+    primitive: str,
+    splats: Tensor,  # [C, N, R]
     values: Tensor,  # [C, N, D]
     background: Tensor | None,  # [C, D]
     instances: Tensor,  # [capacity] int32
@@ -38,13 +37,15 @@ def _arguments(
     absolute: bool,
     deterministic: bool,
 ) -> dict[str, Any]:
-    c, n, d = values.shape
+    (c, n, d), row = values.shape, PRIMITIVES[primitive]
     if d not in CHANNELS:
-        raise ValueError(f"blend_gaussians: values must have one of {CHANNELS} channels, got {d}")
-    if splats.shape != (c, n, 8):
-        raise ValueError(f"blend_gaussians: splats must be {[c, n, 8]}, got {list(splats.shape)}")
+        raise ValueError(f"blend_{primitive}: values must have one of {CHANNELS} channels, got {d}")
+    if splats.shape != (c, n, row):
+        raise ValueError(f"blend_{primitive}: splats must be {[c, n, row]}, got {list(splats.shape)}")
     if background is not None and background.shape != (c, d):
-        raise ValueError(f"blend_gaussians: background must be {[c, d]}, got {list(background.shape)}")
+        raise ValueError(f"blend_{primitive}: background must be {[c, d]}, got {list(background.shape)}")
+    if absolute and primitive != "gaussians":
+        raise ValueError(f"blend_{primitive}: absolute gradients are for Gaussians only")
     return {
         "splats": splats.contiguous(),
         "values": values.contiguous(),
@@ -64,18 +65,15 @@ def _arguments(
     }
 
 
-_SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
-_FORWARD = 14  # arguments of forward; backward goes on after them
-
-
-def _forward(*args: Any) -> tuple[Tensor, ...]:
+def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
     splats = args[0]
+    arguments = _arguments(primitive, *args[:_SHARED])
     image, transmittance, last, contributors, median_depth, states = outputs = _fake(*args)
     library_for(splats.device).call(
-        "blend_gaussians_fwd",
+        f"blend_{primitive}_fwd",
         splats.device,
         splats.dtype,
-        **_arguments(*args[:_SHARED]),
+        **arguments,
         image=image,
         transmittance=transmittance,
         last=last if last.numel() else None,
@@ -114,22 +112,22 @@ def _fake(
     )
 
 
-def _backward(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
     splats, values, background = args[:3]
     image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
     of_background = background is not None and rest != [False]  # a default is left out by the dispatcher
-    arguments = _arguments(*args[:_SHARED])
+    arguments = _arguments(primitive, *args[:_SHARED])
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
     sizes = {
         k: arguments[k]
         for k in ("capacity", "count", "cameras", "width", "height", "channels", "absolute", "deterministic")
     }
-    needed = library.call("blend_gaussians_workspace", device, dtype, **sizes)
+    needed = library.call(f"blend_{primitive}_workspace", device, dtype, **sizes)
     g_splats, g_values = torch.zeros_like(arguments["splats"]), torch.zeros_like(arguments["values"])
     g_background = (splats.new_zeros if of_background else splats.new_empty)(values.shape[0], values.shape[2])
     library.call(
-        "blend_gaussians_bwd",
+        f"blend_{primitive}_bwd",
         device,
         dtype,
         **arguments,
@@ -163,20 +161,41 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
     ctx.set_materialize_grads(False)
 
 
-def _autograd(ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any) -> tuple[Any, ...]:
+def _autograd(
+    primitive: str, ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any
+) -> tuple[Any, ...]:
     inputs, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
     splats, values = inputs[:2]
     of_background = ctx.needs_input_grad[2]
     if g_image is None:
         g_image = splats.new_zeros(*kept[1].shape, values.shape[2])
-    g_splats, g_values, g_background = torch.ops.luxel.blend_gaussians_bwd(
+    backward = getattr(torch.ops.luxel, f"blend_{primitive}_bwd")
+    g_splats, g_values, g_background = backward(
         *inputs, *ctx.options, *kept, g_image, g_transmittance, of_background
     )
     return g_splats, g_values, g_background if of_background else None, *(None,) * 11
 
 
-register_implementation("blend_gaussians", _forward, _fake, _autograd, _setup_context)
-register_implementation("blend_gaussians_bwd", _backward, _backward_fake)
+def _define(primitive: str) -> None:
+    """Makes luxel::blend_<primitive> and its gradient, which differ in what a row of splats holds."""
+    define(f"blend_{primitive}({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+    define(
+        f"blend_{primitive}_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, "
+        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True)"
+        " -> (Tensor, Tensor, Tensor)"
+    )
+    forward, backward, autograd = (partial(f, primitive) for f in (_forward, _backward, _autograd))
+    register_implementation(f"blend_{primitive}", forward, _fake, autograd, _setup_context)
+    register_implementation(f"blend_{primitive}_bwd", backward, _backward_fake)
+
+
+for _primitive in PRIMITIVES:
+    _define(_primitive)
+
+
+def _keeps(*inputs: Tensor | None) -> bool:
+    """Whether the forward pass must leave what a backward pass needs."""
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
 
 
 def blend_gaussians(
@@ -216,19 +235,43 @@ def blend_gaussians(
         instance), contributors [C, H, W] int32, median_depth [C, H, W] (0 where T stays above 1/2). Only image
         and transmittance carry gradients. ``last`` is empty where no input requires a gradient.
     """
-    inputs = (splats, values, background)
-    keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
-    return torch.ops.luxel.blend_gaussians(
-        *inputs,
-        instances,
-        ranges,
-        plan,
-        width,
-        height,
-        max_alpha,
-        absolute,
-        deterministic,
-        median,
-        tally,
-        keep,
-    )[:5]
+    scene = splats, values, background, instances, ranges, plan
+    how = width, height, max_alpha, absolute, deterministic, median, tally, _keeps(*scene[:3])
+    return torch.ops.luxel.blend_gaussians(*scene, *how)[:5]
+
+
+def blend_convexes(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    plan: Tensor,
+    *,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool = False,
+    deterministic: bool = False,
+    median: bool = False,
+    tally: bool = False,
+) -> tuple[Tensor, ...]:
+    """Blends values of convexes front to back (Held et al. 2025, "3D Convex Splatting", equations 4 to 7).
+
+    As `blend_gaussians`, with alpha_i = min(max_alpha, opacity_i I_i(q)), where I = sigmoid(-sigma z phi),
+    phi(q) = ln sum_j exp(delta z L_j(q)), and L_j is the signed value of edge j, see `project_convexes`.
+
+    Args:
+        splats: [C, N, 28] from `project_convexes`; of its gradient only opacity, delta z, sigma z and corners are
+            not 0.
+        absolute: must be False; convexes have no absolute gradients.
+
+    Raises:
+        ValueError: shapes do not fit, or ``absolute``.
+    """
+    scene = splats, values, background, instances, ranges, plan
+    how = width, height, max_alpha, absolute, deterministic, median, tally, _keeps(*scene[:3])
+    return torch.ops.luxel.blend_convexes(*scene, *how)[:5]
+
+
+BLENDS = {"gaussians": blend_gaussians, "convexes": blend_convexes}  # by policy

@@ -1,14 +1,11 @@
-"""Whole configurations by name: what to take when only the time matters, or only the result."""
+"""Presets of Gaussians: what to take when only the time matters, or only the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from luxel.render.train.config import Loss, Resolution, TrainConfig
 from luxel.render.train.densify.mcmc import McmcStrategy
-
-PresetName = Literal["fast", "default", "best"]
 
 
 def fast() -> TrainConfig:
@@ -46,13 +43,4 @@ def best() -> TrainConfig:
     return TrainConfig(steps=45_000, strategy=McmcStrategy(pixels_each=128))
 
 
-PRESETS: dict[str, Callable[[], TrainConfig]] = {"fast": fast, "default": default, "best": best}
-
-
-def preset(name: str) -> TrainConfig:
-    """A fresh configuration.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
-    return PRESETS[name]()
+GAUSSIANS: dict[str, Callable[[], TrainConfig]] = {"default": default, "fast": fast, "best": best}

@@ -1,0 +1,98 @@
+// CPU twin of project_convexes.cu.
+#include "project_convexes.h"
+
+#include "error.h"
+
+#include <vector>
+
+namespace luxel {
+namespace {
+
+template <typename T> int project_one(const luxel_project_convexes_args& args, const Pinhole<T>& cam, int camera, int64_t n) {
+  ConvexProjection<T> p;
+  T splat[LUXEL_CONVEX];
+  const ConvexRow<T> row = row_of<T>(args, n);
+  const int tiles = project_polygon(args, cam, row, p, splat);
+  return tiles > 0 && store_splat(args, cam, camera, n, row.sh, p, splat) ? tiles : 0;
+}
+
+template <typename T> void forward(const luxel_project_convexes_args& args) {
+  int64_t seen = 0, instances = 0;
+  for (int camera = 0; camera < args.cameras; ++camera) {
+    const Pinhole<T> cam = load_camera<T>(args, camera);
+    int32_t* counts = args.tile_counts + static_cast<int64_t>(camera) * args.count;
+#pragma omp parallel for schedule(dynamic, 128)
+    for (int32_t n = 0; n < args.count; ++n) counts[n] = project_one(args, cam, camera, n);
+    for (int32_t n = 0; n < args.count; ++n) {
+      seen += counts[n] > 0;
+      instances += counts[n];
+    }
+  }
+  args.totals[0] = seen;
+  args.totals[1] = instances;
+}
+
+// Convexes go to fixed blocks, and camera gradients are summed block after block: the sum does not depend on the number of
+// threads.
+constexpr int kBlock = 256;
+
+template <typename T> void backward(const luxel_project_convexes_args& args) {
+  const bool skipped = args.skip && *args.skip != 0;
+  const int blocks = (args.count + kBlock - 1) / kBlock, k = args.points_each, rest = 3 * args.sh_stride;
+  std::vector<PoseGradient<T>> poses(static_cast<size_t>(blocks) * args.cameras);
+  std::vector<Pinhole<T>> cameras;
+  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int block = 0; block < blocks; ++block) {
+    const int32_t end = smaller((block + 1) * kBlock, args.count);
+    for (int64_t n = static_cast<int64_t>(block) * kBlock; n < end; ++n) {
+      const ConvexRow<T> row = row_of<T>(args, n);
+      ConvexGradient<T> g = {};
+      Vec3<T> g_dc = {};
+      T *g_points = out<T>(args.g_points) + 3 * k * n, *g_rest = out<T>(args.g_sh_rest) + rest * n;
+      for (int i = 0; i < 3 * k; ++i) g_points[i] = T(0);
+      for (int i = 0; i < rest; ++i) g_rest[i] = T(0);
+      T* statistics = args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr;
+      for (int camera = 0; camera < args.cameras; ++camera) {
+        const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+        if (args.tile_counts[index] == 0) continue;
+        PoseGradient<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
+        g.pose = pose;
+        project_one_vjp(args, cameras[camera], row, in<T>(args.g_splats) + LUXEL_CONVEX * index,
+                        in<T>(args.g_values) + value_channels(args) * index, g, g_dc, g_points, g_rest, statistics);
+        pose = g.pose;
+      }
+      spread_over_points(g.centroid, k, g_points);
+      out<T>(args.g_log_delta)[n] = g.log_delta;
+      out<T>(args.g_log_sigma)[n] = g.log_sigma;
+      out<T>(args.g_opacity_logits)[n] = g.opacity_logit;
+      out<T>(args.g_mask_logits)[n] = g.mask_logit;
+      store3(out<T>(args.g_sh_dc) + 3 * n, g_dc);
+    }
+  }
+  if (!args.g_world_to_cam) return;
+  for (size_t i = 0; i < poses.size(); ++i) add_pose(poses[i], out<T>(args.g_world_to_cam) + 16 * (i % args.cameras));
+}
+
+int check(const luxel_project_convexes_args& args) {
+  if (args.points_each >= 3 && args.points_each <= LUXEL_CORNERS) return 0;
+  return fail("project_convexes: %d points of a convex, 3 to %d can be", args.points_each, LUXEL_CORNERS);
+}
+
+}  // namespace
+}  // namespace luxel
+
+extern "C" {
+
+int luxel_project_convexes_fwd(const luxel_project_convexes_args* args) {
+  if (luxel::check(*args)) return -1;
+  args->dtype ? luxel::forward<double>(*args) : luxel::forward<float>(*args);
+  return 0;
+}
+
+int luxel_project_convexes_bwd(const luxel_project_convexes_args* args) {
+  if (luxel::check(*args)) return -1;
+  args->dtype ? luxel::backward<double>(*args) : luxel::backward<float>(*args);
+  return 0;
+}
+}

@@ -1,0 +1,108 @@
+// One convex of the stage project_convexes, for one camera: its polygon, its colour, and the vjp of both. The CPU loops
+// and the CUDA kernels around these are in the .cpp and .cu of the same name.
+#pragma once
+
+#include "../abi.h"
+#include "../math/convex.h"
+#include "../math/convex_policy.h"
+#include "sh_values.h"
+
+namespace luxel {
+
+LUXEL_HD int value_channels(const luxel_project_convexes_args& args) { return value_channels(args.with_depth, 0); }
+
+// The parameters of one convex, wherever they are at hand.
+template <typename T> struct ConvexRow {
+  const T* points;
+  ConvexShape<T> shape;
+  ShView<T> sh;
+};
+template <typename T> LUXEL_HD ConvexRow<T> row_of(const luxel_project_convexes_args& args, int64_t n) {
+  const ConvexShape<T> shape = {in<T>(args.log_delta)[n], in<T>(args.log_sigma)[n], in<T>(args.opacity_logits)[n],
+                                in<T>(args.mask_logits)[n]};
+  const ShView<T> sh = {in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.sh_stride, args.sh_stride,
+                        args.sh_degree};
+  return {in<T>(args.points) + 3 * args.points_each * n, shape, sh};
+}
+
+// Everything of its splat, and how many tiles it touches: 0 where it cannot be seen.
+template <typename T>
+LUXEL_HD int project_polygon(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
+                             ConvexProjection<T>& p, T* splat) {
+  ConvexExtent<T> e;
+  if (!project_convex(cam, row.points, args.points_each, row.shape, p) || !convex_extent(cam, p, e)) return 0;
+  const T head[ConvexPolicy<T>::kFirst] = {cam.fx * p.u + cam.cx, cam.fy * p.v + cam.cy, p.opacity, p.camera_centroid.z,
+                                           p.delta,               p.sigma,               T(p.edges), e.reach,
+                                           e.low_x,               e.low_y,               e.high_x,  e.high_y};
+LUXEL_UNROLL
+  for (int k = 0; k < ConvexPolicy<T>::kFirst; ++k) splat[k] = head[k];
+LUXEL_UNROLL
+  for (int j = 0; j < LUXEL_CORNERS; ++j) {
+    splat[ConvexPolicy<T>::kFirst + 2 * j] = j < p.edges ? p.corner_x[j] : T(0);
+    splat[ConvexPolicy<T>::kFirst + 2 * j + 1] = j < p.edges ? p.corner_y[j] : T(0);
+  }
+  int tiles = 0;
+  const int tiles_y = tiles_along(args.height);
+  for_tile_rows(ConvexBounds<T>::of(splat), tiles_along(args.width), tiles_y, 0, tiles_y,
+                [&](int, int first, int end) { tiles += end - first; });
+  return tiles;
+}
+
+// Writes splat and values of a convex that touches tiles; false, and nothing written, where its colour is not finite.
+template <typename T>
+LUXEL_HD bool store_splat(const luxel_project_convexes_args& args, const Pinhole<T>& cam, int camera, int64_t n,
+                          const ShView<T>& sh, const ConvexProjection<T>& p, const T* splat) {
+  const Vec3<T> rgb = seen_colour(sh, cam, p.centroid);
+  if (!finite(rgb.x + rgb.y + rgb.z)) return false;
+  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+  T* target = out<T>(args.splats) + LUXEL_CONVEX * index;
+LUXEL_UNROLL
+  for (int k = 0; k < LUXEL_CONVEX; k += 4) store4(target + k, splat + k);
+  store_values(out<T>(args.values) + value_channels(args) * index, rgb, args.with_depth, p.camera_centroid.z, 0, {});
+  return true;
+}
+
+// Adds the gradients of a convex through one camera that sees it, given those of its splat and values; those of its points,
+// by their corners only, and of sh_rest are added to g_points and g_rest.
+template <typename T>
+LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
+                              const T* g_splat, const T* g_value, ConvexGradient<T>& total, Vec3<T>& g_dc, T* g_points,
+                              T* g_rest, T* statistics) {
+  ConvexProjection<T> p;
+  if (!project_convex(cam, row.points, args.points_each, row.shape, p)) return;  // cannot be: the forward pass saw it
+  const Vec3<T> g_seen = seen_colour_vjp<true>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
+  total.centroid = total.centroid + g_seen;
+  total.pose.add_seen(cam, g_seen);
+  const T g_sigma = g_splat[5];
+  if (statistics != nullptr) {
+    T sums[4];
+    load4(statistics, sums);
+    sums[0] += p.camera_centroid.z * g_sigma;
+    sums[2] += T(1);
+    sums[3] = larger(sums[3], p.spread / larger(cam.width, cam.height));
+    store4(statistics, sums);
+  }
+  project_convex_vjp(cam, row.points, p, g_splat[2], g_splat[4], g_sigma, args.with_depth ? g_value[3] : T(0),
+                     g_splat + ConvexPolicy<T>::kFirst, total,
+                     [&](int k, Vec3<T> g) { store3(g_points + 3 * k, load3(g_points + 3 * k) + g); });
+}
+
+// The seven parameters as rows of numbers: where their gradients go, and how many there are in a row.
+constexpr int kConvexParameters = 7, kMostConvexSmall = 3 * LUXEL_CORNERS + 7;
+template <typename T> struct ConvexParameterRows {
+  T* target[kConvexParameters];
+  int width[kConvexParameters];
+};
+template <typename T> LUXEL_HD ConvexParameterRows<T> parameter_rows(const luxel_project_convexes_args& args) {
+  return {{out<T>(args.g_points), out<T>(args.g_log_delta), out<T>(args.g_log_sigma), out<T>(args.g_opacity_logits),
+           out<T>(args.g_sh_dc), out<T>(args.g_mask_logits), out<T>(args.g_sh_rest)},
+          {3 * args.points_each, 1, 1, 1, 3, 1, 3 * args.sh_stride}};
+}
+
+// What is left to do once all cameras are summed: the centroid's gradient goes to all points.
+template <typename T> LUXEL_HD void spread_over_points(Vec3<T> g_centroid, int count, T* g_points) {
+  const Vec3<T> g = (T(1) / T(count)) * g_centroid;
+  for (int k = 0; k < count; ++k) store3(g_points + 3 * k, load3(g_points + 3 * k) + g);
+}
+
+}  // namespace luxel

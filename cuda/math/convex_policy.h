@@ -1,0 +1,286 @@
+// The policy of the smooth convex (Held et al. 2025, "3D Convex Splatting").
+//
+// With L_j(q) = (b_y - a_y) (q_x - a_x) - (b_x - a_x) (q_y - a_y) for the edge from corner a to the next, b, negative
+// inside, phi = ln sum_j exp(delta L_j) and the indicator sigmoid(-sigma phi): alpha = opacity * indicator. Both are
+// computed to the base 2: v_j = log2(e) delta L_j, phi = max v + log2 sum 2^(v_j - max v), indicator =
+// 1 / (1 + 2^(sigma phi)). L is of degree two in coordinates, so v is L of coordinates times root(log2(e) delta).
+//
+// The gradient by the corners needs, of each edge, only the sums over pixels of g, g q_x and g q_y, g by v_j.
+#pragma once
+
+#include "../abi.h"
+#include "policy.h"
+
+namespace luxel {
+
+// The factor of coordinates; bounded, so that nothing overflows on the way to the indicator.
+template <typename T> LUXEL_HD T convex_scale(T delta) { return root(smaller(T(1.4426950408889634) * delta, T(1e20))); }
+constexpr float kLeastDelta = 1e-30f;  // what the gradient by delta is divided by at least
+
+template <typename T> struct ConvexBounds;
+
+template <typename T> struct ConvexPolicy {
+  using Bounds = ConvexBounds<T>;
+  static constexpr int kRow = LUXEL_CONVEX, kCorners = LUXEL_CORNERS, kFirst = kRow - 2 * kCorners;
+  static constexpr bool kHeavy = true, kHasAbsolute = false;
+
+  T x, y, opacity, depth;
+  T delta, sigma, scale;
+  int edges;
+  T corner_x[kCorners + 1], corner_y[kCorners + 1];  // scaled, relative to (x, y); after the last, the first again
+
+  static LUXEL_HD ConvexPolicy load(const T* row) {
+    ConvexPolicy c = {row[0], row[1], row[2], row[3], row[4], row[5], convex_scale(row[4]), static_cast<int>(row[6]), {}, {}};
+    for (int j = 0; j <= c.edges; ++j) {
+      const T* corner = row + kFirst + 2 * (j < c.edges ? j : 0);
+      c.corner_x[j] = c.scale * corner[0];
+      c.corner_y[j] = c.scale * corner[1];
+    }
+    return c;
+  }
+
+  // Pixels of a row, dx and dy from the centroid.
+  template <typename V> struct At {
+    V dx;  // scaled, as dy
+    T dy;
+    V falloff;
+    decltype(V() >= V()) valid;
+    V rest, phi, stretch, inverse;  // 1 - falloff; phi; sum of shares times v; 1 / sum of shares
+    V share[kCorners];              // 2^(v_j - max v)
+  };
+  template <typename V> LUXEL_HD At<V> at(V dx, T dy) const {
+    At<V> at;
+    at.dx = scale * dx;
+    at.dy = scale * dy;
+    V top = {}, sum = {}, v[kCorners];
+    for (int j = 0; j < edges; ++j) {
+      const T normal_x = corner_y[j + 1] - corner_y[j], normal_y = corner_x[j] - corner_x[j + 1];
+      v[j] = normal_x * (at.dx - corner_x[j]) + normal_y * (at.dy - corner_y[j]);
+      top = j == 0 || v[j] > top ? v[j] : top;
+    }
+    at.stretch = V{};
+    for (int j = 0; j < edges; ++j) {
+      at.share[j] = exp2_of(v[j] - top);
+      sum += at.share[j];
+      at.stretch += at.share[j] * v[j];
+    }
+    at.inverse = T(1) / sum;
+    at.phi = top + log2_of(sum);
+    const V power = sigma * at.phi, most = V{} + T(126);
+    const V outside = exp2_of(power < most ? power : most);
+    at.falloff = T(1) / (T(1) + outside);
+    at.rest = outside * at.falloff;
+    at.valid = at.phi == at.phi;
+    return at;
+  }
+
+  // Gradient by the row, gathered over pixels, where g_alpha reaches the uncapped alpha = opacity * falloff.
+  template <typename V, bool> struct Gradient {
+    V opacity, delta, sigma;
+    V zeroth[kCorners], first_x[kCorners], first_y[kCorners];  // sums of g, g dx, g dy over pixels, g by v_j
+
+    LUXEL_HD void add(const ConvexPolicy& c, const At<V>& at, V g_alpha) {
+      const T ln2 = T(0.6931471805599453);
+      opacity += at.falloff * g_alpha;
+      const V g_power = -ln2 * c.opacity * at.falloff * at.rest * g_alpha;
+      sigma += at.phi * g_power;
+      const V g_phi = c.sigma * at.inverse * g_power;
+      delta += at.stretch * g_phi;
+      for (int j = 0; j < c.edges; ++j) {
+        const V g = at.share[j] * g_phi;
+        zeroth[j] += g;
+        first_x[j] += g * at.dx;
+        first_y[j] += g * at.dy;
+      }
+    }
+    template <typename Sum> LUXEL_HD void store(const ConvexPolicy& c, Sum sum, T* row) const {
+      for (int k = 0; k < kRow; ++k) row[k] = T(0);
+      row[2] = sum(opacity);
+      row[4] = sum(delta) / larger(c.delta, T(kLeastDelta));
+      row[5] = sum(sigma);
+      for (int j = 0; j < c.edges; ++j) {
+        const T g0 = c.scale * sum(zeroth[j]), gx = c.scale * sum(first_x[j]), gy = c.scale * sum(first_y[j]);
+        T *a = row + kFirst + 2 * j, *b = row + kFirst + 2 * (j + 1 < c.edges ? j + 1 : 0);
+        a[0] += gy - c.corner_y[j + 1] * g0;
+        a[1] += c.corner_x[j + 1] * g0 - gx;
+        b[0] += c.corner_y[j] * g0 - gy;
+        b[1] += gx - c.corner_x[j] * g0;
+      }
+    }
+  };
+
+  // The form in a tile's shared memory. Loops over edges are unrolled, so that what they fill stays in registers, and left
+  // after the last edge: the splat is the same for all threads of a warp, so are the branches.
+  struct Packed {
+    float x, y, scale, sigma, opacity;
+    int edges;
+    float corners[2 * (kCorners + 1)];  // scaled; all after the last are the first again
+
+    LUXEL_HD float highest() const { return 0.0f; }  // alpha needs no bound
+  };
+  static LUXEL_HD Packed pack(const float* row) {
+    Packed packed = {row[0], row[1], convex_scale(row[4]), row[5], row[2], static_cast<int>(row[6]), {}};
+LUXEL_UNROLL
+    for (int j = 0; j <= kCorners; ++j) {
+      const int given = j < kCorners ? j : 0;
+      packed.corners[2 * j] = packed.scale * (j < packed.edges ? row[kFirst + 2 * given] : row[kFirst]);
+      packed.corners[2 * j + 1] = packed.scale * (j < packed.edges ? row[kFirst + 2 * given + 1] : row[kFirst + 1]);
+    }
+    return packed;
+  }
+  // Reaches no pixel.
+  static LUXEL_HD Packed nowhere() { return {}; }
+  static LUXEL_HD float depth_of(const float* row) { return row[3]; }
+
+  // Alpha at a pixel, and what was found on the way.
+  struct Seen {
+    float raw;                         // uncapped alpha
+    float rest, phi, stretch, inverse; // as in At
+    float share[kCorners];
+    LUXEL_HD bool hits(float) const { return raw >= kMinAlpha; }
+    LUXEL_HD float alpha() const { return raw; }
+  };
+
+  // What the pixels at px have in common: v_j = base_j + slope_j dy. Forward and backward pass go through here, and so
+  // agree to the bit.
+  struct Column {
+    float dx, base[kCorners], slope[kCorners];
+
+    LUXEL_HD Column(const Packed& c, float px) : dx(c.scale * (px - c.x)) {
+LUXEL_UNROLL
+      for (int j = 0; j < kCorners; ++j) {
+        if (j >= c.edges) break;
+        const float* a = c.corners + 2 * j;
+        slope[j] = a[0] - a[2];
+        base[j] = fused(a[3] - a[1], fused(c.scale, px - c.x, -a[0]), -slope[j] * a[1]);
+      }
+    }
+    // The pixel dy below the centroid.
+    LUXEL_HD Seen at(const Packed& c, float dy) const {
+      Seen seen;
+      const float scaled = c.scale * dy;
+      float top = -INFINITY, sum = 0.0f;
+LUXEL_UNROLL
+      for (int j = 0; j < kCorners; ++j) {
+        if (j >= c.edges) break;
+        seen.share[j] = fused(slope[j], scaled, base[j]);
+        top = larger(seen.share[j], top);
+      }
+      seen.stretch = 0.0f;
+LUXEL_UNROLL
+      for (int j = 0; j < kCorners; ++j) {
+        if (j >= c.edges) break;
+        const float v = seen.share[j];
+        seen.share[j] = exp2_of(v - top);
+        sum += seen.share[j];
+        seen.stretch = fused(seen.share[j], v, seen.stretch);
+      }
+      seen.inverse = inverse(sum);
+      seen.phi = top + log2_of(sum);
+      const float outside = exp2_of(smaller(c.sigma * seen.phi, 126.0f)), falloff = inverse(1.0f + outside);
+      seen.rest = outside * falloff;
+      seen.raw = c.opacity * falloff;
+      return seen;
+    }
+  };
+
+  // Gradient by the row, gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the
+  // pixels share come in at the end.
+  template <bool> struct Sums {
+    static constexpr int kCount = 3 + 2 * kCorners;
+    float opacity = 0.0f, delta = 0.0f, sigma = 0.0f, zeroth[kCorners] = {}, first[kCorners] = {};
+
+    LUXEL_HD void add(const Packed& c, const Column&, const Seen& seen, float dy, float g_log_alpha) {
+      opacity += g_log_alpha;
+      const float g_power = g_log_alpha * seen.rest, g_phi = g_power * seen.inverse;
+      sigma = fused(seen.phi, g_power, sigma);
+      delta = fused(seen.stretch, g_phi, delta);
+LUXEL_UNROLL
+      for (int j = 0; j < kCorners; ++j) {
+        if (j >= c.edges) break;
+        const float g = seen.share[j] * g_phi;
+        zeroth[j] += g;
+        first[j] = fused(g, dy, first[j]);
+      }
+    }
+    // The sums as they are added over threads: of opacity, delta, sigma, x and y of each corner; `sums` start as 0.
+    LUXEL_HD void store(const Packed& c, const Column& column, float* sums) const {
+      const float ln2 = 0.69314718f, factor = -ln2 * c.sigma * c.scale;
+      sums[0] = opacity * inverse(c.opacity);
+      sums[1] = -c.sigma * delta * inverse(larger(c.scale * c.scale, kLeastDelta));
+      sums[2] = -ln2 * sigma;
+LUXEL_UNROLL
+      for (int j = 0; j < kCorners; ++j) {
+        if (j >= c.edges) break;
+        const float* a = c.corners + 2 * j;
+        const float g0 = factor * zeroth[j], gx = column.dx * g0, gy = factor * c.scale * first[j];
+        const float next_x = fused(a[1], g0, -gy), next_y = fused(-a[0], g0, gx);
+        const bool closes = j + 1 >= c.edges;
+        const int next = j + 1 < kCorners ? j + 1 : 0;
+        sums[3 + 2 * j] += fused(-a[3], g0, gy);
+        sums[4 + 2 * j] += fused(a[2], g0, -gx);
+        sums[3] += closes ? next_x : 0.0f;
+        sums[4] += closes ? next_y : 0.0f;
+        sums[3 + 2 * next] += closes ? 0.0f : next_x;
+        sums[4 + 2 * next] += closes ? 0.0f : next_y;
+      }
+    }
+    // Where a sum belongs in the row, and its factor.
+    static LUXEL_HD int slot(int k) { return k == 0 ? 2 : (k < 3 ? k + 3 : k + kFirst - 3); }
+    static LUXEL_HD float scale(int) { return 1.0f; }
+  };
+};
+
+// The polygon {q: L_j(q) <= reach for all j} and its box, outside of which alpha is below 1/255.
+template <typename T> struct ConvexBounds {
+  using Number = T;
+  T x, y, low_x, low_y, high_x, high_y;
+  int edges;
+  T nx[LUXEL_CORNERS], ny[LUXEL_CORNERS], c[LUXEL_CORNERS];  // n . (q - (x, y)) <= c
+
+  static LUXEL_HD ConvexBounds of(const T* row) {
+    constexpr int kFirst = ConvexPolicy<T>::kFirst;
+    // A hair wider than exact, so that rounding never drops a tile whose pixels pass the test on alpha.
+    const T hair_x = T(1e-3) + T(1e-4) * (row[10] - row[8]), hair_y = T(1e-3) + T(1e-4) * (row[11] - row[9]);
+    const T reach = row[7] + T(1e-3) / (row[4] * row[5]), first_x = row[kFirst], first_y = row[kFirst + 1];
+    ConvexBounds e = {row[0],           row[1],          row[8] - hair_x, row[9] - hair_y,
+                      row[10] + hair_x, row[11] + hair_y, static_cast<int>(row[6]), {}, {}, {}};
+LUXEL_UNROLL
+    for (int j = 0; j < LUXEL_CORNERS; ++j) {
+      if (j >= e.edges) break;
+      const int next = j + 1 < LUXEL_CORNERS ? 2 * (j + 1) : 0;
+      const bool closes = j + 1 >= e.edges;
+      const T ax = row[kFirst + 2 * j], ay = row[kFirst + 2 * j + 1];
+      const T bx = row[kFirst + next], by = row[kFirst + next + 1];  // values, not places, are chosen: rows are in registers
+      e.nx[j] = (closes ? first_y : by) - ay;
+      e.ny[j] = ax - (closes ? first_x : bx);
+      e.c[j] = e.nx[j] * ax + e.ny[j] * ay + reach;
+    }
+    return e;
+  }
+
+  // The box around it.
+  LUXEL_HD T left() const { return low_x; }
+  LUXEL_HD T right() const { return high_x; }
+  LUXEL_HD T top() const { return low_y; }
+  LUXEL_HD T bottom() const { return high_y; }
+
+  // The least and the greatest x that no edge and no side of the box keeps from the band y0 <= pixel y <= y1; false where
+  // there is none. A rectangle in this band meets the polygon if it is not beyond either: no edge separates them.
+  LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
+    if (!(low_y <= y1 && high_y >= y0)) return false;
+    left = low_x;
+    right = high_x;
+LUXEL_UNROLL
+    for (int j = 0; j < LUXEL_CORNERS; ++j) {
+      if (j >= edges) break;
+      if (nx[j] == T(0)) continue;  // the box knows
+      const T end = x + (c[j] - smaller(ny[j] * (y0 - y), ny[j] * (y1 - y))) / nx[j];
+      if (nx[j] > T(0)) right = smaller(end, right);
+      else left = larger(end, left);
+    }
+    return left <= right;
+  }
+};
+
+}  // namespace luxel

@@ -1,0 +1,58 @@
+// What the tile rasterizer (cuda/kernels/blend.h, blend.cuh) asks of a primitive: its policy.
+//
+// A policy gives, from a primitive's row of kRow numbers on the screen: Bounds, which say what part of a band of pixel
+// rows it can reach; its alpha at a pixel; and the gradient of that by the row. It knows neither tiles nor colours. The
+// first four numbers of every row are x, y, opacity, depth.
+//
+// The CPU blends policies as they are: at() looks at several pixels of one row, and Gradient gathers over them. On the GPU
+// every instruction of the inner loop counts: a tile's splats are Packed once, pixels of one column share a Column, and
+// gradients by the row are gathered as Sums of few numbers per pixel. A policy is kHeavy if its alpha is a loop of its own:
+// pixels then go one after the other, and what was found on the way to alpha is kept for the gradient.
+#pragma once
+
+#include "vec.h"
+#if !defined(__CUDACC__)
+#include "simd.h"  // before the policies: their functions of vectors of pixels
+#endif
+
+namespace luxel {
+
+constexpr float kMinAlpha = 1.0f / 255.0f;       // contributions below are skipped
+constexpr float kMinExponent = -7.9943534f;      // log2 of that
+constexpr float kMinTransmittance = 1e-4f;       // a pixel ends before T would fall to this
+
+// Rows [first, end) of 16-pixel tiles that the primitive can reach.
+template <typename Bounds> LUXEL_HD void tile_rows(const Bounds& e, int tiles_y, int& first, int& end) {
+  using T = typename Bounds::Number;
+  const T side = T(16), half = T(0.5);
+  // Bounds are clamped while still floating point: a huge splat must not overflow the conversion.
+  first = larger(static_cast<int>(clamp(ceil_of((e.top() - side + half) / side), T(-1), T(tiles_y))), 0);
+  end = static_cast<int>(clamp(floor_of((e.bottom() - half) / side), T(-1), T(tiles_y - 1))) + 1;
+}
+
+// Columns [first, end) of tiles in a row whose pixel centres it can reach: its exact horizontal extent over the
+// row's band of pixel centres.
+template <typename Bounds>
+LUXEL_HD void tile_columns(const Bounds& e, int row, int tiles_x, int& first, int& end) {
+  using T = typename Bounds::Number;
+  const T side = T(16), half = T(0.5);
+  T left, right;
+  first = end = 0;
+  if (!e.band(T(row) * side + half, T(row) * side + side - half, left, right)) return;
+  first = static_cast<int>(clamp(ceil_of((left - side + half) / side), T(0), T(tiles_x)));
+  end = static_cast<int>(clamp(floor_of((right - half) / side), T(-1), T(tiles_x - 1))) + 1;
+}
+
+// Calls visit(tile_y, first_tile_x, end_tile_x) for every row of tiles in [first_row, end_row) that the
+// primitive can reach.
+template <typename Bounds, typename Visit>
+LUXEL_HD void for_tile_rows(const Bounds& e, int tiles_x, int tiles_y, int first_row, int end_row, Visit visit) {
+  int row0, row1, column0, column1;
+  tile_rows(e, tiles_y, row0, row1);
+  for (int row = larger(row0, first_row); row < smaller(row1, end_row); ++row) {
+    tile_columns(e, row, tiles_x, column0, column1);
+    if (column0 < column1) visit(row, column0, column1);
+  }
+}
+
+}  // namespace luxel

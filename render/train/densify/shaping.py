@@ -1,0 +1,176 @@
+"""Adaptive convex shaping: convexes whose edges want to be softer are replaced by smaller ones at their corners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.convexes import Convexes
+from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
+from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.schedules import Window
+
+
+@dataclass
+class ShapingStrategy:
+    """Held et al. 2025, "3D Convex Splatting", section 3.3 and supplement.
+
+    Where the loss falls with a smaller sharpness sigma, averaged over the views that saw a convex, it is replaced by
+    one at each of its K points, of its shape. Faint, masked and, later, huge ones are removed. The numbers are for
+    runs of 30,000 steps; shorter ones start after 5 %, act every 2 % (not below 20 steps), and end after the same
+    share of the run.
+    """
+
+    grow_sigma: float = 2.5e-5
+    """Mean gradient of the loss by sigma at which a convex is split."""
+    far_factor: float = 1.0
+    """Multiplies `grow_sigma` where the scene's extent is above 300 (8.5 for outdoor and indoor scenes)."""
+    child_scale: float = 0.63
+    """Size of the parts, relative to what is split."""
+    child_opacity: float = 0.5
+    """Opacity of the parts, likewise."""
+    child_log_sigma: float = 0.88
+    """Logarithm of the sharpness of the parts, likewise; being negative, it grows."""
+    prune_opacity: float = 0.03
+    """Convexes less opaque than this are removed."""
+    prune_mask: float = 0.01
+    """Convexes whose mask (after the sigmoid) is not above this are removed."""
+    prune_scale: float = 0.3
+    """After a tenth of the run, convexes larger than this share of the scene extent are removed while others split."""
+    refine_start: int = 500
+    """Step after which convexes are split."""
+    refine_stop: int = 9000
+    """Step at which that ends."""
+    refine_every: int = 200
+    """Steps between refinements."""
+    prune_every: int = 1000
+    """Steps between removals after that."""
+    clip_every: int = 3000
+    """Steps between cuts of all opacities to `clip_opacity`, so that only what is needed comes back; 0: never."""
+    clip_stop: int = 6000
+    """Step of the last cut, at most."""
+    clip_opacity: float = 0.2
+    """Highest opacity after a cut."""
+
+    first_opacity: ClassVar[float] = 0.1
+
+    def check(self) -> None:
+        """Raises LuxelError for options that make no sense."""
+        if not (
+            min(self.refine_every, self.prune_every) >= 1
+            and min(self.refine_start, self.clip_every) >= 0
+            and 0 <= self.prune_opacity < 0.5
+            and 0 < self.clip_opacity < 1
+            and 0 < self.child_opacity <= 1
+            and self.child_scale > 0
+        ):
+            raise LuxelError(
+                "Strategy options: refine_every and prune_every must be at least 1, refine_start and clip_every at "
+                "least 0, prune_opacity in 0 to 0.5, clip_opacity between 0 and 1, child_opacity above 0 and at most "
+                "1, child_scale positive.",
+                "Correct them.",
+            )
+
+    def window(self, steps: int) -> Window:
+        """When convexes are split in a run of ``steps`` steps."""
+        return Window.scaled(
+            self.refine_start, self.refine_stop, self.refine_every, steps, self.refine_stop / 30_000
+        )
+
+    def wants_statistics(self, clock: float, steps: int) -> bool:
+        """Until splitting ends."""
+        return clock < self.window(steps).stop
+
+    @property
+    def penalties(self) -> tuple[float, float]:
+        """None: weights of mean opacity and mean scale in the loss."""
+        return 0.0, 0.0
+
+    @property
+    def noise(self) -> float:
+        """None."""
+        return 0.0
+
+    def due(self, step: int, clock: float, steps: int) -> bool:
+        """Whether `after_step` has something to do after ``step`` steps."""
+        return (
+            self.window(steps).acts(step, clock)
+            or self._clips(step, steps)
+            or self._tidies(step, clock, steps)
+        )
+
+    def _clips(self, step: int, steps: int) -> bool:
+        """Cuts keep their interval in short runs, which then have fewer; none in the last third of the splitting."""
+        stop = min(self.clip_stop, 2 * self.window(steps).stop // 3)
+        return self.clip_every > 0 and step % self.clip_every == 0 and step <= stop
+
+    def _tidies(self, step: int, clock: float, steps: int) -> bool:
+        return clock >= self.window(steps).stop and step % self.prune_every == 0
+
+    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+        """Splits, removes and cuts opacities when it is time; the caller then starts new statistics."""
+        done = None
+        if splits := self.window(now.steps).acts(now.step, now.clock):
+            done, keep = self.split(optimiser, now)
+        elif self._tidies(now.step, now.clock, now.steps):
+            done, keep = (
+                Refinement(),
+                torch.ones(optimiser.count, dtype=torch.bool, device=optimiser.gaussians.device),
+            )
+        if done is not None:
+            huge_too = splits and now.clock > 0.1 * now.steps
+            lives = self.worth_keeping(optimiser.gaussians, now.extent, huge_too)
+            done.pruned = int((keep & ~lives).sum())
+            if done.pruned or done.split:
+                optimiser.select(keep & lives)
+        if self._clips(now.step, now.steps):
+            done = done or Refinement()
+            done.reset = True
+            limit = float(logit(torch.tensor(self.clip_opacity)))
+            optimiser.gaussians.opacity_logits.clamp_(max=limit)
+            optimiser.zero_parameter("opacity_logits")
+        return done
+
+    def split(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
+        """Replaces convexes by parts; at most up to the cap, those with the highest score first.
+
+        Also gives which of them all are to stay: not those that were split, bool [N].
+        """
+        convexes: Convexes = optimiser.gaussians
+        score = now.statistics.data[:, 0] / now.statistics.visible.clamp_min(1)
+        limit = self.grow_sigma * (self.far_factor if now.extent > 300 else 1.0)
+        high = (score >= limit) & (now.statistics.visible > 0)
+        if now.cap is not None:
+            room = max(0, now.cap - convexes.count) // max(1, convexes.points_each - 1)
+            if int(high.sum()) > room:
+                best = torch.where(high, score, -torch.inf).argsort(descending=True, stable=True)[:room]
+                high = torch.zeros_like(high).index_fill_(0, best, True)
+        chosen = high.nonzero()[:, 0]
+        parts = self.parts(convexes.select(chosen))
+        optimiser.append(parts)
+        stays = torch.cat([~high, high.new_ones(parts.count)])
+        return Refinement(split=chosen.numel()), stays
+
+    def parts(self, convexes: Convexes) -> Convexes:
+        """K for each: its shape, smaller, about each of its points."""
+        n, k = convexes.points.shape[:2]
+        shape = self.child_scale * (convexes.points - convexes.centroids[:, None])
+        points = (convexes.points[:, :, None] + shape[:, None]).reshape(n * k, k, 3)
+        out = convexes.select(torch.arange(n, device=convexes.device).repeat_interleave(k))
+        out.points = points
+        out.opacity_logits = logit(self.child_opacity * out.opacities)
+        out.log_sigma = self.child_log_sigma * out.log_sigma
+        return out
+
+    def worth_keeping(self, convexes: Convexes, extent: float, huge_too: bool) -> Tensor:
+        """Which are neither faint nor masked, nor huge (if ``huge_too``), nor non-finite, bool [N]."""
+        keep = (convexes.opacities >= self.prune_opacity) & finite(convexes)
+        keep &= convexes.mask_logits > log(self.prune_mask / (1 - self.prune_mask))
+        if huge_too:
+            keep &= convexes.world_scale <= self.prune_scale * extent
+        return keep

@@ -1,0 +1,64 @@
+"""Density control of 4D Gaussians: they are cloned and split in space and in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.reference.slice_gaussians4d import rotor_to_matrix
+from luxel.render.train.densify.adaptive import AdaptiveStrategy
+from luxel.render.train.densify.situation import Situation
+
+
+@dataclass
+class SpacetimeStrategy(AdaptiveStrategy):
+    """Duan et al. 2024, "4D-Rotor Gaussian Splatting", on top of the adaptive density control of 3DGS.
+
+    A Gaussian grows where its centre is pulled hard on the screen or in time; it is split where it is large in
+    either, with centres drawn from itself, else cloned.
+    """
+
+    grow_grad2d: float | None = 5e-5
+    """Mean screen gradient (in half images) above which a Gaussian grows."""
+    grow_grad_t: float = 5e-5
+    """Mean absolute gradient of the loss by the centre in time above which a Gaussian grows."""
+    grow_scale_t: float = 1.0
+    """Gaussians that last longer than this share of the capture's time (one standard deviation) are split."""
+
+    def check(self) -> None:
+        """Raises LuxelError for options that make no sense."""
+        super().check()
+        if self.absolute or not (self.grow_grad_t > 0 and self.grow_scale_t > 0):
+            raise LuxelError(
+                "Strategy options: grow_grad_t and grow_scale_t must be positive; absolute gradients are not "
+                "gathered for 4D Gaussians.",
+                "Correct them.",
+            )
+
+    def pull(self, now: Situation) -> Tensor:
+        """On the screen or in time, whichever is the harder."""
+        seen = now.statistics.visible.clamp_min(1)
+        on_screen, in_time = now.statistics.data[:, 0] / seen, now.statistics.data[:, 1] / seen
+        return torch.maximum(on_screen / self.threshold, in_time / self.grow_grad_t)
+
+    def is_large(self, gaussians: Any, now: Situation) -> Tensor:
+        """In space or in time."""
+        lasts = gaussians.log_scale_t.exp() > self.grow_scale_t * now.duration
+        return super().is_large(gaussians, now) | lasts
+
+    def _parts(self, gaussians: Any, generator: torch.Generator) -> Any:
+        """Draws centres in space and time from the Gaussians themselves and shrinks them by 1.6."""
+        normal = torch.randn(gaussians.count, 4, generator=generator, device=gaussians.device).to(
+            gaussians.means
+        )
+        moved = (rotor_to_matrix(gaussians.rotors) @ (normal * gaussians.scales)[:, :, None])[:, :, 0]
+        gaussians.means = gaussians.means + moved[:, :3]
+        gaussians.times = gaussians.times + moved[:, 3]
+        gaussians.log_scales = gaussians.log_scales - log(1.6)
+        gaussians.log_scale_t = gaussians.log_scale_t - log(1.6)
+        return gaussians

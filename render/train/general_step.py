@@ -1,0 +1,129 @@
+"""One training step of any primitive, through autograd: gather, draw, compare, and Adam.
+
+Like the fused step of Gaussians it takes everything that differs from step to step from the table, so that it can be
+captured and replayed where the renderer does not wait for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.ops.adam import scheduled_adam_
+from luxel.render.ops.gather_view import ADAM, BACKGROUND, TIME, count_step_
+from luxel.render.ops.loss import photometric_loss
+from luxel.render.rasterize import DensifyStatistics, Frame
+from luxel.render.train.dataset import Shelf
+from luxel.render.train.kinds import KINDS
+from luxel.render.train.objective import alpha_term, penalties
+from luxel.render.train.optimiser import BETAS, EPS
+from luxel.render.train.step import Seen, Workbench, add_noise
+from luxel.render.train.timeline import Moment
+
+
+def general_step(
+    render: Callable[..., Frame], bench: Workbench, shelves: Sequence[Callable[[], Shelf]], moment: Moment
+) -> Seen:
+    """A step over one view or several; the loss is their mean.
+
+    Args:
+        render: draws with gradients by autograd, called like `luxel.render.rasterize.rasterize`.
+        bench: what is worked on. With a capacity nothing waits for the device, and where the lists of a view need
+            more, nothing changes and ``status`` says so.
+        shelves: give the shelf of each view when its turn has come; the table has a row for each, one after another.
+        moment: what the schedules say.
+    """
+    config, optimiser = bench.config, bench.optimiser
+    waits = bench.capacity is None
+    scene = (optimiser.gaussians if waits else optimiser.whole()).map(lambda t: t.detach().requires_grad_())
+    absolute = moment.counts and getattr(config.strategy, "absolute", False)
+    frames: list[Frame] = []
+    told: list[Tensor] = []
+    losses: list[Tensor] = []
+    extra: Tensor | float = 0.0
+    for k, take in enumerate(shelves):
+        if k:
+            bench.table[0, 0] += 1
+        target, row = take().gather(bench.table)
+        options: dict[str, Any] = {} if waits else {"max_instances": bench.capacity}
+        if moment.counts:
+            told.append(torch.zeros_like(bench.statistics.data[: scene.count]))
+            options["statistics"] = DensifyStatistics(told[-1])
+        frame = render(
+            scene,
+            target.camera,
+            time=row[TIME],
+            background=row[BACKGROUND],
+            sh_degree=moment.sh_degree,
+            antialiased=config.antialiased,
+            absolute_gradients=absolute,
+            deterministic=config.deterministic,
+            **options,
+        )
+        frames.append(frame)
+        losses.append(photometric_loss(frame.rgb, target.rgb, target.weight, config.loss.ssim_weight))
+        extra = extra + alpha_term(frame.alpha, target, config.loss)
+    views = len(shelves)
+    photometric = torch.stack(losses).mean()
+    visible = torch.stack([(frame.tile_counts > 0).any(0) for frame in frames]).any(0)
+    loss = photometric + extra / views + penalties(scene, config.strategy.penalties, optimiser.inverse_count)
+    loss = loss + KINDS[config.primitive].regularise(scene, visible, optimiser.inverse_count, config)
+    gradients = torch.autograd.grad(loss, list(scene.tensors().values()), allow_unused=True)
+    if waits:
+        bench.table[0, 0] += 1
+        bench.status[0] += 1
+    else:
+        overflow = torch.stack([_given(frame.overflow) for frame in frames]).amax(0)
+        totals = torch.stack([_given(frame.totals) for frame in frames]).amax(0)
+        count_step_(overflow, totals, bench.table, bench.status)
+    _move(bench, moment, dict(zip(scene.names, gradients, strict=True)), row, visible)
+    if told:
+        _add_statistics(bench, told)
+    add_noise(bench, scene.tensors(), row)
+    return Seen(photometric.detach(), frame.rgb.detach(), 1 - frame.alpha.detach(), target)
+
+
+def _move(
+    bench: Workbench, moment: Moment, gradients: dict[str, Tensor | None], row: Tensor, visible: Tensor
+) -> None:
+    """Adam on what has a gradient."""
+    optimiser, config = bench.optimiser, bench.config
+    states = [optimiser.exp_avg, optimiser.exp_avg_sq] if bench.capacity is None else optimiser.rows()[1:]
+    params = optimiser.gaussians.tensors() if bench.capacity is None else optimiser.rows()[0]
+    names = [
+        name
+        for name, gradient in gradients.items()
+        if gradient is not None and gradient.numel() and (name != "sh_rest" or moment.moves_sh_rest)
+    ]
+    if not names:
+        return
+    places = list(gradients)
+    scheduled_adam_(
+        [params[name] for name in names],
+        [gradients[name] for name in names],  # pyright: ignore[reportArgumentType]
+        [states[0][name] for name in names],
+        [states[1][name] for name in names],
+        [places.index(name) for name in names],
+        row[ADAM][: len(places) + 2],
+        BETAS,
+        EPS,
+        visible if config.sparse_adam else None,
+        bench.status[1:2],
+    )
+
+
+def _add_statistics(bench: Workbench, told: Sequence[Tensor]) -> None:
+    """Adds what density control is told of the step; of several views the largest, as Duan et al. 2024 do."""
+    step = told[0] if len(told) == 1 else torch.stack(list(told)).amax(0)
+    held = bench.statistics.data[: step.shape[0]]
+    counts = bench.status[1] == 0
+    added = torch.cat([held[:, :3] + step[:, :3], torch.maximum(held[:, 3:], step[:, 3:])], -1)
+    held.copy_(torch.where(counts, added, held))
+
+
+def _given(tensor: Tensor | None) -> Tensor:
+    assert tensor is not None, "a renderer with a capacity says whether it sufficed"
+    return tensor

@@ -1,0 +1,43 @@
+"""Convexes under the trainer (Held et al. 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Points, View
+from luxel.render.primitives.convexes import Convexes
+from luxel.render.train.kinds.kind import Kind
+from luxel.render.train.rates import ConvexRates
+
+if TYPE_CHECKING:
+    from luxel.render.train.config import TrainConfig
+
+
+def first_convexes(
+    points: Points, config: TrainConfig, views: Sequence[View], device: torch.device
+) -> Convexes:
+    """A round one at each point."""
+    init = config.init
+    return Convexes.from_points(
+        points,
+        points_each=init.points_each,
+        sigma=init.sigma,
+        sh_degree=init.sh_degree,
+        opacity=config.strategy.first_opacity if init.opacity is None else init.opacity,
+        device=device,
+    ).scaled(init.scale_factor)
+
+
+def mask_term(scene: Convexes, visible: Tensor, inverse_count: Tensor, config: TrainConfig) -> Tensor | float:
+    """The mean of the masks before their threshold, weighted: those that are not needed close."""
+    if not config.loss.mask_weight > 0:
+        return 0.0
+    live = scene.opacity_logits.isfinite()
+    return config.loss.mask_weight * (scene.mask_logits.sigmoid() * live).sum() * inverse_count[0]
+
+
+CONVEXES = Kind(Convexes, ConvexRates, ("shaping", "fixed"), first_convexes, mask_term)

@@ -1,0 +1,56 @@
+"""4D Gaussians under the trainer (Duan et al. 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Points, View
+from luxel.render.primitives.gaussians4d import Gaussians4d
+from luxel.render.train.kinds.kind import Kind
+from luxel.render.train.rates import Rates4d
+from luxel.render.train.regularisers4d import consistency, entropy, velocities
+
+if TYPE_CHECKING:
+    from luxel.render.train.config import TrainConfig
+
+
+def first_gaussians4d(
+    points: Points, config: TrainConfig, views: Sequence[View], device: torch.device
+) -> Gaussians4d:
+    """One at each point, at a random time of the capture."""
+    init = config.init
+    times = [view.time for view in views]
+    start, end = min(times), max(times)
+    margin = init.time_margin * (end - start)
+    return Gaussians4d.from_points(
+        points,
+        times=(start - margin, end + margin),
+        time_scale=init.time_scale,
+        sh_degree=init.sh_degree,
+        opacity=config.strategy.first_opacity if init.opacity is None else init.opacity,
+        seed=config.seed,
+        device=device,
+    ).scaled(init.scale_factor)
+
+
+def motion_terms(
+    scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, config: TrainConfig
+) -> Tensor | float:
+    """Weighted entropy of the opacities, and how much velocities differ from those of their neighbours."""
+    loss = config.loss
+    total: Tensor | float = 0.0
+    if loss.entropy_weight > 0:
+        total = total + loss.entropy_weight * entropy(scene.opacities, visible)
+    if loss.consistency_weight > 0:
+        places = torch.cat([scene.means, scene.times[:, None]], -1)
+        total = total + loss.consistency_weight * consistency(
+            velocities(scene), places, visible, k=loss.neighbours, time_weight=loss.neighbour_time
+        )
+    return total
+
+
+GAUSSIANS4D = Kind(Gaussians4d, Rates4d, ("spacetime", "fixed"), first_gaussians4d, motion_terms)

@@ -1,0 +1,193 @@
+"""Every primitive goes through the same trainer: it learns, stops, goes on, and grows."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from luxel.render.camera import Pixels, Points, View
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.gaussians import SH_C0
+from luxel.render.rasterize import rasterize
+from luxel.render.train import TrainConfig, Trainer
+from luxel.render.train.config import Checkpoints, Init
+from luxel.render.train.densify.fixed import FixedCount
+from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.instance_room import InstanceRoom
+from luxel.render.train.kinds import KINDS
+from luxel.render.train.presets import PRESETS, preset
+from luxel.render.train.rates import LearningRates
+from luxel.scenes.toy import ring_cameras, torus_knot
+
+NAMES = list(PRIMITIVES)
+
+
+class Moving:
+    """A knot that travels while time goes from 0 to 1, seen by eight cameras at four times; one of each is held out."""
+
+    def __init__(self, travels: float) -> None:
+        knot, views = torus_knot(300), []
+        for i, (k, camera) in itertools.product(range(4), enumerate(ring_cameras(8, width=48, height=40))):
+            time = i / 3
+            moved = replace(knot, means=knot.means + torch.tensor([0.0, 0.0, travels * (time - 0.5)]))
+            with torch.no_grad():
+                rgb = (rasterize(moved, camera).rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).numpy()
+            pixels = Pixels(rgb, None)
+            views.append(View(f"{i}-{k}.png", camera, lambda pixels=pixels: pixels, time))
+        self.test = [view for i, view in enumerate(views) if i % 8 == 2 * (i // 8)]
+        self.train = [view for view in views if view not in self.test]
+        noise = 0.03 * np.random.default_rng(0).standard_normal((300, 3))
+        colours = (255 * (0.5 + SH_C0 * knot.sh_dc.numpy()).clip(0, 1)).astype(np.uint8)
+        self.points = Points((knot.means.numpy() + noise).astype(np.float32), colours)
+
+    def config(self, primitive: str, **changes: Any) -> TrainConfig:
+        config = preset("default", primitive)
+        config.steps, config.lpips, config.save_renders, config.report_every = 60, False, 0, 10
+        config.init = Init(sh_degree=1, opacity=0.5, sigma=0.05)  # edges count in pixels, which are few here
+        config.checkpoints = Checkpoints(every=0, minutes=0)
+        for name, value in changes.items():
+            setattr(config, name, value)
+        return config
+
+    def trainer(self, folder: Path, config: TrainConfig, **options: Any) -> Trainer:
+        return Trainer(
+            config, self.train, self.test, self.points, folder, **{"say": lambda _: None, **options}
+        )
+
+
+@pytest.fixture(scope="module")
+def still() -> Moving:
+    return Moving(0.0)
+
+
+@pytest.fixture(scope="module")
+def moving() -> Moving:
+    return Moving(1.0)
+
+
+def brisk(config: TrainConfig) -> TrainConfig:
+    """The same with density control that acts within a short run, whatever the gradients."""
+    strategy = config.strategy
+    for name, value in (
+        ("grow_grad2d", 1e-6),
+        ("grow_sigma", -1.0),
+        ("refine_every", 20),
+        ("refine_stop", 20_000),
+    ):
+        if hasattr(strategy, name):
+            setattr(strategy, name, value)
+    config.max_gaussians = 600
+    return config
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_learns(still: Moving, tmp_path: Path, device: torch.device, name: str) -> None:
+    config = still.config(name, steps=200, strategy=FixedCount())
+    trainer = still.trainer(tmp_path / "run", config, device=device)
+    before = trainer.evaluate()
+    assert before is not None
+    result = trainer.run(progress=False)
+    assert result.evaluation is not None and result.count > 100
+    assert result.evaluation.mean.psnr > before.mean.psnr + 3
+    assert type(trainer.gaussians) is PRIMITIVES[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path: Path, name: str) -> None:
+    config = brisk(moving.config(name))
+    whole = moving.trainer(tmp_path / "whole", config)
+    whole.run(progress=False)
+    assert whole.optimiser.count != 300, "density control did nothing"
+    config = brisk(moving.config(name))
+    config.checkpoints = Checkpoints(every=25, minutes=0)
+    broken = moving.trainer(tmp_path / "broken", config)
+    while broken.steps_done < 37:
+        broken.step()
+        broken._measure_and_save_when_due()
+    again = Trainer.resume(tmp_path / "broken", moving.train, moving.test, say=lambda _: None)
+    assert again.steps_done == 25
+    again.run(progress=False)
+    for key, tensor in whole.optimiser.tensors().items():
+        assert torch.equal(tensor, again.optimiser.tensors()[key]), key
+
+
+def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, device: torch.device) -> None:
+    scores = {}
+    for name in ("gaussians", "gaussians4d"):
+        config = moving.config(name, steps=300, strategy=FixedCount())
+        config.init.time_scale = 0.3
+        result = moving.trainer(tmp_path / name, config, device=device).run(progress=False)
+        assert result.evaluation is not None
+        scores[name] = result.evaluation.mean.psnr
+    assert scores["gaussians4d"] > scores["gaussians"] + 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_room_that_does_not_suffice_loses_nothing(
+    moving: Moving, tmp_path: Path, device: torch.device, name: str, monkeypatch: Any
+) -> None:
+    config = brisk(moving.config(name, deterministic=True, batch=2 if name == "gaussians4d" else 1))
+    exact, roomy = (moving.trainer(tmp_path / part, config, device=device) for part in "ab")
+    exact.stepper.estimates, roomy.stepper.estimates = False, True
+    exact.run(progress=False)
+    stalls = []
+
+    def too_little(room: InstanceRoom, needed: int) -> int:
+        room.limit = needed // 2
+        return room.limit
+
+    def enough_after_a_stall(room: InstanceRoom, most: int, stalled: bool) -> None:
+        stalls.append(stalled)
+        if most > 0:
+            room.limit = 2 * most if stalled else most // 2
+
+    monkeypatch.setattr(InstanceRoom, "begin", too_little)
+    monkeypatch.setattr(InstanceRoom, "settle", enough_after_a_stall)
+    assert roomy.run(progress=False).step == 60 and sum(stalls) >= 1
+    for key, tensor in exact.optimiser.tensors().items():
+        assert torch.equal(tensor, roomy.optimiser.tensors()[key]), key
+
+
+@pytest.mark.parametrize(("primitive", "name"), [(p, n) for p, found in PRESETS.items() for n in found])
+def test_presets_make_sense(primitive: str, name: str) -> None:
+    config = preset(name, primitive)
+    config.check()
+    assert config.primitive == primitive
+    assert preset(name, primitive) is not config and TrainConfig.from_dict(config.to_dict()) == config
+    rates = config.rates.at(0.5, 2.0)
+    assert tuple(rates) == PRIMITIVES[primitive].names and all(rate > 0 for rate in rates.values())
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(LuxelError, match="4D Gaussians have no strategy mcmc"):
+        replace(preset("default", "gaussians4d"), strategy=McmcStrategy()).check()
+    with pytest.raises(LuxelError, match="rates must be those of convexes"):
+        replace(preset("light", "convexes"), rates=LearningRates()).check()
+    with pytest.raises(LuxelError, match="the gsplat backend draws no convexes"):
+        replace(preset("light", "convexes"), backend="gsplat").check()
+    with pytest.raises(LuxelError, match="no preset 'fast' for convexes"):
+        preset("fast", "convexes")
+    with pytest.raises(LuxelError, match="no primitive 'cubes'"):
+        preset("fast", "cubes")
+
+
+def test_rates_fall_as_they_say() -> None:
+    for kind in KINDS.values():
+        rates = kind.rates()
+        rates.final_factor, rates.final_from = 0.25, 0.5  # type: ignore[attr-defined]
+        start, middle, end = (rates.at(progress, 3.0) for progress in (0.0, 0.5, 1.0))
+        for name in start:
+            if hasattr(rates, f"{name}_final"):
+                assert end[name] == pytest.approx(0.01 * start[name])
+                assert middle[name] == pytest.approx(0.1 * start[name])
+            else:
+                assert middle[name] == start[name] and end[name] == pytest.approx(0.25 * start[name])
+        scaled = {name: start[name] / kind.rates().at(0.0, 1.0)[name] for name in start}
+        assert scaled == pytest.approx({name: 3.0 if name == "means" else 1.0 for name in start})

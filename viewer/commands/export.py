@@ -1,0 +1,198 @@
+"""`luxel export`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
+from luxel.scenes import convex_hulls, save_mesh, save_moments, save_safetensors, save_scene
+from luxel.scenes.hull_mesh import MIN_OPACITY
+from luxel.scenes.scene_files import WRITTEN
+from luxel.viewer.playback import time_range
+from luxel.viewer.progress import opening
+from luxel.viewer.runs import load_any_scene, load_origin
+
+MESHES = (".ply", ".obj")
+MOMENT = re.compile(r"frame-\d{5,}\.ply")
+
+
+@dataclass
+class Export:
+    """Writes a scene in another format: for other viewers, smaller, as a mesh, or moment by moment.
+
+    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out says what is written.
+    Any primitive fits into .ply (Gaussians as other viewers read them) and .safetensors; .splat holds Gaussians
+    without their view dependence. Convexes become a triangle mesh with --mesh. A scene that moves becomes a folder of
+    ordinary .ply scenes with --frames, or one still scene with --time.
+
+    Examples:
+        luxel export runs/first --out scene.splat
+        luxel export runs/first --out small.safetensors --half
+        luxel export runs/convexes --out mesh.obj --mesh
+        luxel export runs/moving --out moments/ --frames 30 --times 0 0.5
+        luxel export runs/moving --out still.ply --time 0.25
+    """
+
+    scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
+    """Folder of a run, or a .ply, .splat or .safetensors file."""
+    out: Annotated[Path, tyro.conf.arg(metavar="PATH")]
+    """File to write, its suffix the format; with --frames a folder."""
+    half: bool = False
+    """.safetensors in float16, about half as large; places and times stay float32."""
+    mesh: bool = False
+    """Convexes as a mesh of their hulls, .ply or .obj with vertex colours."""
+    min_opacity: float | None = None
+    """With --mesh: leave convexes out that are less opaque (default: 0.1)."""
+    frames: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Of a scene that moves: N moments as frame-00000.ply, ... in the folder --out."""
+    times: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="START END")] = None
+    """With --frames: first and last moment; default: the whole range of the capture."""
+    time: float | None = None
+    """Of a scene that moves: this one moment as ordinary Gaussians."""
+    force: bool = False
+    """Replace what is there."""
+
+    def execute(self) -> int:
+        """Reads and writes; returns the exit status."""
+        self._check_options()
+        scene = load_any_scene(self.scene)
+        self._check_primitive(scene)
+        self._check_place()
+        if self.frames is not None:
+            assert isinstance(scene, Gaussians4d)
+            return self._write_moments(scene, self.frames)
+        if self.mesh:
+            assert isinstance(scene, Convexes)
+            return self._write_mesh(scene)
+        if self.time is not None:
+            assert isinstance(scene, Gaussians4d)
+            scene = scene.at(self.time)
+        if self.half:
+            save_safetensors(self.out, scene, half=True)
+        else:
+            save_scene(self.out, scene)
+        print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
+        return 0
+
+    def _write_mesh(self, scene: Convexes) -> int:
+        found = convex_hulls(scene, MIN_OPACITY if self.min_opacity is None else self.min_opacity)
+        save_mesh(self.out, found.mesh)
+        left_out = f"{found.faint:,} faint or masked and {found.degenerate:,} flat convexes are not in it"
+        print(
+            f"{found.hulls:,} hulls of {len(found.mesh.faces):,} triangles: {self.out} ({_size(self.out)}); {left_out}"
+        )
+        return 0
+
+    def _write_moments(self, scene: Gaussians4d, frames: int) -> int:
+        start, end = self.times or self._range(scene)
+        written = save_moments(self.out, scene, np.linspace(start, end, frames).tolist())
+        kept = {path.name for path in written}
+        for old in self.out.iterdir():  # of an export with more moments
+            if MOMENT.fullmatch(old.name) and old.name not in kept:
+                old.unlink()
+        print(f"{len(written)} moments from {start:g} to {end:g}: {self.out}")
+        return 0
+
+    def _range(self, scene: Gaussians4d) -> tuple[float, float]:
+        """From the first time of the run's capture to the last, or of the scene itself."""
+        views = []
+        if (self.scene / "config.json").is_file():
+            try:
+                with opening("opening the capture") as on_progress:
+                    views = load_origin(self.scene).open(on_progress).views
+            except LuxelError as error:
+                print(
+                    f"The times are those of the scene, not of its photographs: {error.problem}",
+                    file=sys.stderr,
+                )
+        found = time_range(scene, views)
+        assert found is not None
+        return found
+
+    def _check_options(self) -> None:
+        """Refuses what makes no sense whatever the scene holds."""
+        suffix = self.out.suffix.lower()
+        moments = (self.time, *(self.times or ()))
+        wrong = [
+            (
+                self.mesh and (self.frames is not None or self.time is not None),
+                "--mesh is of convexes, --frames and --time of scenes that move.",
+            ),
+            (self.frames is not None and self.time is not None, "--frames writes many moments, --time one."),
+            (self.times is not None and self.frames is None, "--times needs --frames N."),
+            (self.frames is not None and not 1 <= self.frames <= 99_999, "--frames goes from 1 to 99999."),
+            (not np.isfinite([t for t in moments if t is not None]).all(), "times must be finite numbers."),
+            (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
+            (
+                self.min_opacity is not None and not 0 <= self.min_opacity < 1,
+                "--min-opacity goes from 0 to 1, without 1.",
+            ),
+            (
+                self.half and (suffix != ".safetensors" or self.mesh or self.frames is not None),
+                "--half is for .safetensors files.",
+            ),
+            (
+                self.frames is not None and suffix in (*WRITTEN, *MESHES),
+                f"--frames writes a folder, and {self.out} names a file.",
+            ),
+            (
+                self.mesh and suffix not in MESHES,
+                f"{self.out}: a mesh is written as {' or '.join(MESHES)}.",
+            ),
+            (
+                suffix == ".obj" and not self.mesh,
+                f"{self.out}: .obj holds a mesh; --mesh makes one of convexes.",
+            ),
+            (
+                self.frames is None and not self.mesh and suffix not in WRITTEN,
+                f"{self.out}: {self.out.suffix or 'a name without suffix'} is no format that is written "
+                f"({', '.join(WRITTEN)}; .obj with --mesh; a folder with --frames).",
+            ),
+        ]
+        for is_wrong, message in wrong:
+            if is_wrong:
+                raise LuxelError(
+                    f"luxel export: {message}", "Correct that option; see `luxel export --help`."
+                )
+
+    def _check_primitive(self, scene: Parameters) -> None:
+        """Refuses what makes no sense for the scene's primitive."""
+        if self.mesh and not isinstance(scene, Convexes):
+            raise LuxelError(
+                f"{self.scene}: --mesh is of convexes, and this scene is of {scene.noun}.", "Leave it out."
+            )
+        if (self.frames is not None or self.time is not None) and not scene.moves:
+            raise LuxelError(
+                f"{self.scene}: --frames and --time are for scenes that move; this one, of {scene.noun}, does not.",
+                "Leave them out.",
+            )
+        if self.out.suffix.lower() == ".splat" and self.time is None and not isinstance(scene, Gaussians):
+            remedy = "Write one moment of it with --time T, or" if scene.moves else "Write"
+            raise LuxelError(
+                f"{self.out}: .splat holds Gaussians, and this scene is of {scene.noun}.",
+                f"{remedy} .ply or .safetensors.",
+            )
+
+    def _check_place(self) -> None:
+        """Refuses to replace anything unasked, and ever to replace a folder by a file or a file by a folder."""
+        if self.frames is not None and self.out.exists() and not self.out.is_dir():
+            raise LuxelError(f"{self.out}: is a file, and --frames writes a folder.", "Give another --out.")
+        if self.frames is None and self.out.is_dir():
+            raise LuxelError(f"{self.out}: is a folder.", "Give the name of a file with --out.")
+        if not self.force and (any(self.out.iterdir()) if self.out.is_dir() else self.out.exists()):
+            raise LuxelError(
+                f"{self.out}: there is something already.", "Give another --out, or replace it with --force."
+            )
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
