@@ -62,8 +62,9 @@ template <typename Policy, typename Sums, int D, int kFirst> struct LaneTarget {
   float* target;
   uint32_t stride;  // bytes
 
-  __device__ __forceinline__ LaneTarget(const luxel_blend_args& args, int warp, int lane) : number(number_of_lane<kCount>(lane)) {
+  __device__ __forceinline__ LaneTarget(const luxel_blend_args& args, int warp, int lane) {
     constexpr int kRow = Policy::kRow;
+    number = number_of_lane<kCount>(lane);
     const int which = kFirst + number;
     const bool of_splat = which < Sums::kCount;
     scale = of_splat ? Sums::scale(which) : 1.0f;
@@ -85,7 +86,8 @@ template <typename Policy, typename Sums, int D, int kFirst> struct LaneTarget {
 };
 
 template <typename Policy, int D, bool kAbsolute, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)) blend_bwd_kernel(const luxel_blend_args args) {
+__global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D))
+    blend_bwd_kernel(const luxel_blend_args args) {
   using Sums = typename Policy::template Sums<kAbsolute>;
   constexpr int kNumbers = Sums::kCount + D, kCount = kBatch<Policy>;
   __shared__ struct : Batch<Policy, D, kCount> {
@@ -145,7 +147,9 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     behind[r] = slope;
   }
   const int32_t warp_last = max_over_warp(thread_last);
+  constexpr int kMore = kNumbers > 32 ? 32 : 0;  // lanes have a second number each
   const LaneTarget<Policy, Sums, D, 0> lane_target(args, at.warp, at.lane);
+  const LaneTarget<Policy, Sums, D, kMore> more_target(args, at.warp, at.lane);
 
   // Gathers what pixel r learns of a splat that it has seen.
   const auto gather = [&](int r, const Entry<Policy, D>& entry, const typename Policy::Packed& splat,
@@ -205,7 +209,7 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
         }
         sums.store(splat, along, numbers);
         lane_target.add(numbers, batch.row[slot], at.lane);
-        if constexpr (kNumbers > 32) LaneTarget<Policy, Sums, D, 32>(args, at.warp, at.lane).add(numbers, batch.row[slot], at.lane);
+        if (kMore > 0) more_target.add(numbers, batch.row[slot], at.lane);
       }
     }
   };

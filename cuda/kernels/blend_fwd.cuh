@@ -11,7 +11,8 @@ namespace {
 // The places in shared memory of the splats of the batch that can reach the pixels of this warp, in order; filled up to a
 // multiple of kMostAhead with one that reaches none.
 template <typename Policy, int D>
-__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch<Policy> + 1>& batch, int warp, int lane, uint32_t* list) {
+__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch<Policy> + 1>& batch, int warp, int lane,
+                                           uint32_t* list) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
   constexpr int kCount = kBatch<Policy>;
   const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
@@ -131,7 +132,8 @@ LUXEL_HD int32_t most_long_tiles(const luxel_blend_args& args) {
 
 // The first blocks take the long lists, the others a tile each.
 template <typename Policy, int D, bool kMedian, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks<Policy>(R, D)) blend_fwd_kernel(const luxel_blend_args args) {
+__global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks<Policy>(R, D))
+    blend_fwd_kernel(const luxel_blend_args args) {
   union Shared {
     ForwardShared<Policy, D, R> usual;
     LongShared<Policy, D> lengthy;

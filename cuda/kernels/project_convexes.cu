@@ -80,9 +80,12 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
     g.pose = {};
     const int64_t index = static_cast<int64_t>(camera) * args.count + n;
     const bool here = n < args.count && args.tile_counts[index] > 0;
-    if (here)
-      project_one_vjp(args, load_camera<float>(args, camera), row_of<float>(args, n), in<float>(args.g_splats) + LUXEL_CONVEX * index,
-                      in<float>(args.g_values) + value_channels(args) * index, g, g_dc, mine[0], mine[6], statistics);
+    if (here) {
+      const float* g_splat = in<float>(args.g_splats) + LUXEL_CONVEX * index;
+      const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
+      project_one_vjp(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc, mine[0], mine[6],
+                      statistics);
+    }
     if (args.g_world_to_cam && __any_sync(~0u, here))
       add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
   }
@@ -130,7 +133,7 @@ int luxel_project_convexes_bwd(const luxel_project_convexes_args* args) {
   using namespace luxel;
   if (check(*args)) return -1;
   const size_t shared = sizeof(float) * kBackwardThreads * numbers_backward(*args);
-  return launch("project_convexes_bwd", project_convexes_bwd_kernel, blocks_for(args->count, kBackwardThreads), kBackwardThreads,
-                shared, args->stream, *args);
+  const unsigned grid = blocks_for(args->count, kBackwardThreads);
+  return launch("project_convexes_bwd", project_convexes_bwd_kernel, grid, kBackwardThreads, shared, args->stream, *args);
 }
 }

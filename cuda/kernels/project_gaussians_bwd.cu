@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
           project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
                                 g_rest, statistics);
         }
-        if (args.g_world_to_cam && __any_sync(~0u, here)) add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
+        if (args.g_world_to_cam && __any_sync(~0u, here))
+          add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
       }
       if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
     } else {

@@ -205,7 +205,7 @@ LUXEL_UNROLL
     }
     // The sums as they are added over threads: of opacity, delta, sigma, x and y of each corner; `sums` start as 0.
     LUXEL_HD void store(const Packed& c, const Column& column, float* sums) const {
-      const float ln2 = 0.69314718f, factor = -ln2 * c.sigma * c.scale;
+      const float ln2 = 0.69314718f, factor = -ln2 * c.scale;  // sigma first meets sums, which are 0 where it is huge
       sums[0] = opacity * inverse(c.opacity);
       sums[1] = -c.sigma * delta * inverse(larger(c.scale * c.scale, kLeastDelta));
       sums[2] = -ln2 * sigma;
@@ -213,7 +213,7 @@ LUXEL_UNROLL
       for (int j = 0; j < kCorners; ++j) {
         if (j >= c.edges) break;
         const float* a = c.corners + 2 * j;
-        const float g0 = factor * zeroth[j], gx = column.dx * g0, gy = factor * c.scale * first[j];
+        const float g0 = factor * (c.sigma * zeroth[j]), gx = column.dx * g0, gy = factor * c.scale * (c.sigma * first[j]);
         const float next_x = fused(a[1], g0, -gy), next_y = fused(-a[0], g0, gx);
         const bool closes = j + 1 >= c.edges;
         const int next = j + 1 < kCorners ? j + 1 : 0;

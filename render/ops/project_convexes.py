@@ -9,8 +9,8 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops.bin_splats import PRIMITIVES
+from luxel.render.ops.project_gaussians import REST
 from luxel.render.ops.registry import define, register_implementation, require
-from luxel.render.primitives.parameters import REST
 
 CONVEX = PRIMITIVES["convexes"]  # floats of one splat, see abi.h
 FEWEST, MOST = 3, 8  # points of a convex

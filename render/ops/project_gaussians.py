@@ -11,6 +11,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
 SPLAT = 8  # floats of one screen splat, see abi.h
+REST = (0, 3, 8, 15)  # coefficients above degree 0, by SH degree
 PARAMETERS = ("means", "quats", "log_scales", "opacity_logits", "sh_dc", "sh_rest")
 OPTIONS = (
     "int width, int height, int sh_degree, float near, float far, float dilation, bool antialiased, "
@@ -85,7 +86,7 @@ def option_arguments(options: tuple[Any, ...], stride: int) -> dict[str, Any]:
     width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals = options
     return {
         "sh_stride": stride,
-        "sh_degree": min(sh_degree, {0: 0, 3: 1, 8: 2, 15: 3}[stride]),
+        "sh_degree": min(sh_degree, REST.index(stride)),
         "width": width,
         "height": height,
         "near_plane": near,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-REST = (0, 3, 8, 15)  # coefficients above degree 0, by SH degree
+from luxel.render.ops.project_gaussians import REST
 
 
 class Viewing(NamedTuple):

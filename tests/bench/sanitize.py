@@ -7,8 +7,8 @@ What it covers
     NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats, and
     of more tiles than 16 bits tell apart. Photometric loss with both
     paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
-    fused into the projection's backward, for one camera and several, whole warps and parts. 4D Gaussians sliced
-    and projected, likewise, with gradients of pose and time or without. Nearest neighbours of few and many points.
+    fused into the projection's backward, for one camera and several, whole warps and parts. Convexes likewise,
+    see `sanitize_convexes.py`; 4D Gaussians up to their splats, and neighbours, see `sanitize_gaussians4d.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -40,19 +40,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from sanitize_convexes import convex_cases
+from sanitize_gaussians4d import gaussians4d_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import adam_schedule, fused_adam_, scheduled_adam_
 from luxel.render.ops.bin_splats import bin_splats
 from luxel.render.ops.loss import photometric_loss
-from luxel.render.ops.neighbours import neighbours
 from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.project_gaussians4d import project_gaussians4d
 from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 from luxel.render.ops.relocate import relocate_
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.rasterize import DensifyStatistics, rasterize
 
 TOLERANCE = 2e-3  # of the largest value; a splat at the edge of a cut-off may differ
@@ -262,83 +261,6 @@ def fused_adam_case(
     }
 
 
-def cloud4d(count: int, seed: int, *, degree: int = 3) -> Gaussians4d:
-    """Random 4D Gaussians around the origin and time 0.5, a warp of which is far from it; on the CPU."""
-    generator = torch.Generator().manual_seed(seed)
-    still = cloud(count, seed, degree=degree)
-    times = 0.5 + 0.3 * torch.randn(count, generator=generator)
-    times[64:128] = 30
-    held = still.tensors()
-    del held["quats"]
-    return Gaussians4d(
-        times=times,
-        log_scale_t=-0.7 + 0.3 * torch.randn(count, generator=generator),
-        rotors=torch.randn(count, 8, generator=generator),
-        **held,
-    )
-
-
-def gaussians4d_cases() -> dict[str, Gaussians4d]:
-    """4D Gaussians that hurt, by name."""
-    broken = cloud4d(200, 2)
-    for i, name in enumerate(Gaussians4d.names):
-        for k, value in enumerate((math.nan, math.inf, -math.inf)):
-            getattr(broken, name)[3 * i + k].view(-1)[0] = value
-    broken.rotors[30], broken.log_scale_t[31], broken.log_scales[32] = 0, 200, -200
-    return {
-        "usual": cloud4d(300, 1),
-        "none": cloud4d(0, 3),
-        "one": cloud4d(1, 6),
-        "whole warps": cloud4d(256, 4),
-        "broken": broken,
-        "degree 0": cloud4d(100, 7, degree=0),
-        "degree 1": cloud4d(100, 8, degree=1),
-    }
-
-
-def project4d_case(
-    gaussians: Gaussians4d, camera: Camera, device: torch.device, poses: bool, **options: Any
-) -> dict[str, Tensor]:
-    """Splats and values of 4D Gaussians, and all gradients from random ones of these; 0 where culled."""
-    camera = camera.to(device)
-    count = camera.world_to_cam.shape[0]
-    leaves = [t.detach().clone().to(device).requires_grad_() for t in gaussians.tensors().values()]
-    pose = camera.world_to_cam.detach().clone().requires_grad_(poses)
-    moments = torch.linspace(0.4, 0.7, count).to(device).requires_grad_(poses)
-    statistics = torch.zeros(gaussians.count, 4, device=device)
-    drawing: dict[str, Any] = {"width": camera.width, "height": camera.height, "sh_degree": 3}
-    drawing |= {"near": 0.01, "far": 100.0, "dilation": 0.3, "statistics": statistics, **options}
-    splats, values, tile_counts, totals = project_gaussians4d(
-        tuple(leaves), pose, camera.intrinsics, moments, **drawing
-    )
-    outputs = {"totals": totals.float(), "statistics": statistics}
-    if gaussians.count:
-        given = [
-            torch.randn(t.shape, generator=torch.Generator().manual_seed(3)).to(device)
-            for t in (splats, values)
-        ]
-        torch.autograd.backward([splats, values], given)
-        inputs = {f"g_{name}": t for name, t in zip(Gaussians4d.names, leaves, strict=True)}
-        inputs |= {"g_world_to_cam": pose, "g_moments": moments} if poses else {}
-        outputs |= {name: t.grad for name, t in inputs.items() if t.grad is not None}
-    seen = (tile_counts > 0)[..., None]
-    outputs |= {"splats": torch.where(seen, splats, 0.0), "values": torch.where(seen, values, 0.0)}
-    return {name: t.detach().cpu() for name, t in outputs.items()}
-
-
-def neighbours_case(
-    device: torch.device, count: int, dimensions: int, k: int, masked: bool
-) -> dict[str, Tensor]:
-    """Distances to the nearest, of points of which some are not finite; -1 where there is none."""
-    generator = torch.Generator().manual_seed(count)
-    points = torch.randn(count, dimensions, generator=generator)
-    points[5::97, 0] = math.nan
-    mask = (torch.rand(count, generator=generator) > 0.5).to(device) if masked else None
-    found = neighbours(points.to(device), k, mask).cpu().long()
-    away = (points[:, None] - points[found]).norm(dim=-1)
-    return {"away": torch.where(found == torch.arange(count)[:, None], -1.0, away)}
-
-
 def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     """Every case by name, as a function of the device."""
     out: dict[str, Callable[[torch.device], dict[str, Tensor]]] = {}
@@ -391,21 +313,6 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         out[f"adam masked={masked}"] = lambda device, m=masked: adam_case(device, m)
     for added in (0, 33):
         out[f"relocate added={added}"] = lambda device, a=added: relocate_case(device, a)
-    for name, gaussians in gaussians4d_cases().items():
-        for view, camera in (("one camera", Camera.stack([camera_at(0.3, 67, 45)])), ("3 cameras", batch)):
-            for options in ({"poses": False}, {"poses": True, "with_depth": True, "with_normals": True}):
-                title = f"4d {name}, {view}, {'poses' if options['poses'] else 'parameters alone'}"
-                out[title] = lambda device, g=gaussians, c=camera, o=options: project4d_case(
-                    g, c, device, **o
-                )
-    for count, dimensions, k, masked in itertools.product(
-        (1, 33, 1025, 40_000), (3, 4), (1, 8, 16), (False, True)
-    ):
-        if count == 40_000 and k == 1:
-            continue
-        out[f"neighbours of {count} in {dimensions}d, k={k}, masked={masked}"] = (
-            lambda device, n=count, d=dimensions, k=k, m=masked: neighbours_case(device, n, d, k, m)
-        )
     penalties = {"opacity_penalty": 0.1, "scale_penalty": 0.1}
     for name, gaussians in gaussian_cases().items():
         for view, camera in (("one camera", camera_at(0.3, 67, 45)), ("3 cameras", batch)):
@@ -421,7 +328,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
                 out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
                     fused_adam_case(g, c, device, **o)
                 )
-    return out
+    return out | convex_cases(camera_at) | gaussians4d_cases(camera_at)
 
 
 def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
