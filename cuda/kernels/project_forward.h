@@ -5,6 +5,7 @@
 #include "project_gaussians.h"
 
 namespace luxel {
+namespace {
 
 template <typename T, typename Args, typename Camera> int project_one(const Args& args, const Camera& cam, int camera, int64_t n) {
   Projected<T> projected = {};
@@ -30,4 +31,5 @@ template <typename T, typename Args> void project_forward(const Args& args) {
   args.totals[1] = instances;
 }
 
+}  // namespace
 }  // namespace luxel

@@ -8,7 +8,7 @@ What it covers
     of more tiles than 16 bits tell apart. Photometric loss with both
     paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
     fused into the projection's backward, for one camera and several, whole warps and parts. Convexes likewise,
-    see `sanitize_convexes.py`.
+    see `sanitize_convexes.py`; 4D Gaussians up to their splats, and neighbours, see `sanitize_gaussians4d.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -41,6 +41,7 @@ from typing import Any
 
 import torch
 from sanitize_convexes import convex_cases
+from sanitize_gaussians4d import gaussians4d_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -327,7 +328,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
                 out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
                     fused_adam_case(g, c, device, **o)
                 )
-    return out | convex_cases(camera_at)
+    return out | convex_cases(camera_at) | gaussians4d_cases(camera_at)
 
 
 def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
