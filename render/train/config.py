@@ -83,7 +83,7 @@ class Init:
     sigma: float = STARTING_SIGMA["light"]
     """Convexes: starting sharpness."""
     time_scale: float | None = None
-    """4D Gaussians: starting standard deviation in time; None: as wide as in space."""
+    """4D Gaussians: starting standard deviation in time, as a share of the capture's; None: as wide as in space."""
     time_margin: float = 0.0
     """4D Gaussians: share of the capture's time by which they may start before or after it."""
 

@@ -27,7 +27,7 @@ from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_fo
 from luxel.viewer.training import fit
 
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
-PresetName = Literal["default", "fast", "best", "light", "outdoor", "indoor", "dnerf", "video"]
+PresetName = Literal["default", "fast", "best", "light", "outdoor", "indoor", "dnerf", "clip", "video"]
 RATES = {"gaussians": "rates", "gaussians4d": "rates4d", "convexes": "convex_rates"}  # options, by primitive
 
 
@@ -81,7 +81,8 @@ class Train:
     preset: PresetName = "default"
     """What all options below start from. Gaussians: fast: a tenth of the time for most of the quality; default: does
     not overfit; best: twice the Gaussians and more steps. Convexes: light (default), outdoor, indoor. 4D Gaussians:
-    dnerf (default): one moving camera; video: several that run on."""
+    dnerf (default): an object from one moving camera; clip: a hand-held film, most of which stands still; video:
+    several cameras that run on."""
     strategy: Literal["mcmc", "adaptive", "fixed", "shaping", "spacetime"] = "mcmc"
     """Who adds and removes primitives: 3DGS-MCMC or the adaptive density control of 3DGS for Gaussians, shaping for
     convexes, spacetime for 4D Gaussians, or nobody (fixed). Default: the first that the primitive has."""

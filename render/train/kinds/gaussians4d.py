@@ -25,11 +25,12 @@ def first_gaussians4d(
     init = config.init
     times = [view.time for view in views]
     start, end = min(times), max(times)
-    margin = init.time_margin * (end - start)
+    duration = (end - start) or 1.0
+    margin = init.time_margin * duration
     return Gaussians4d.from_points(
         points,
         times=(start - margin, end + margin),
-        time_scale=init.time_scale,
+        time_scale=None if init.time_scale is None else init.time_scale * duration,
         sh_degree=init.sh_degree,
         opacity=config.strategy.first_opacity if init.opacity is None else init.opacity,
         seed=config.seed,
