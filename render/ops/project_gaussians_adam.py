@@ -9,23 +9,18 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.project_gaussians import (
-    OPTIONS,
-    PARAMETERS,
-    SPLAT,
-    channels_of,
-    check_inputs,
-    shared_arguments,
-)
+from luxel.render.ops.project_gaussians import PARAMETERS, PROJECTION, SPLAT
+from luxel.render.ops.projection import GAUSSIAN_OPTIONS, TYPES
 from luxel.render.ops.registry import define, register_implementation, require
 
+_OPTIONS = ", ".join(f"{TYPES[name]} {name}" for name in GAUSSIAN_OPTIONS)
 _TRIPLES = ", ".join(
     f"Tensor({letters[i]}!) {prefix}{name}"
     for prefix, letters in (("", "abcdef"), ("m_", "ghijkl"), ("v_", "mnopqr"))
     for i, name in enumerate(PARAMETERS)
 )
 define(
-    f"project_gaussians_adam_({_TRIPLES}, Tensor world_to_cam, Tensor intrinsics, Tensor(s!)? statistics, {OPTIONS}, "
+    f"project_gaussians_adam_({_TRIPLES}, Tensor world_to_cam, Tensor intrinsics, Tensor(s!)? statistics, {_OPTIONS}, "
     "Tensor tile_counts, Tensor g_splats, Tensor g_values, Tensor schedule, float beta1, float beta2, float eps, *, "
     "bool visible_only=False, bool active_sh_only=False, bool keep_sh_rest=False, Tensor? skip=None, "
     "float opacity_penalty=0, "
@@ -141,7 +136,7 @@ def _check(
         args[21:30],
     )
     tile_counts, g_splats, g_values, schedule = args[30:34]
-    check_inputs(*parameters, *cameras)
+    PROJECTION.check((*parameters, *cameras))
     means, c = parameters[0], cameras[0].shape[0]
     n, real = means.shape[0], means.dtype
     names = [f"{kind}[{i}]" for kind in ("exp_avgs", "exp_avg_sqs") for i in range(6)]
@@ -149,7 +144,7 @@ def _check(
     wanted = {name: (tensor, real, tuple(like.shape)) for name, tensor, like in pairs} | {
         "tile_counts": (tile_counts, torch.int32, (c, n)),
         "g_splats": (g_splats, real, (c, n, SPLAT)),
-        "g_values": (g_values, real, (c, n, channels_of(options[7], options[8]))),
+        "g_values": (g_values, real, (c, n, PROJECTION.channels(options))),
         "schedule": (schedule, real, (len(PARAMETERS) + 2,)),
         "statistics": (statistics, real, (n, 4)),
         "skip": (skip, torch.int32, (1,)),
@@ -183,7 +178,7 @@ def _update(
         "project_gaussians_bwd",
         means.device,
         means.dtype,
-        **shared_arguments((*args[:6], *args[18:20]), args[21:30]),
+        **PROJECTION.arguments((*args[:6], *args[18:20]), args[21:30]),
         **{f"m_{name}": t for name, t in zip(PARAMETERS, args[6:12], strict=True)},
         **{f"v_{name}": t for name, t in zip(PARAMETERS, args[12:18], strict=True)},
         tile_counts=tile_counts.contiguous(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from luxel.render.ops.project_gaussians import REST
+from luxel.render.ops.projection import REST
 
 
 class Viewing(NamedTuple):

@@ -1,0 +1,212 @@
+"""How a stage that projects primitives becomes an operation: the same for all, but for its tensors and options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation, require
+
+REST = (0, 3, 8, 15)  # coefficients above degree 0, by SH degree
+TYPES = {
+    "width": "int",
+    "height": "int",
+    "sh_degree": "int",
+    "near": "float",
+    "far": "float",
+    "dilation": "float",
+    "antialiased": "bool",
+    "with_depth": "bool",
+    "with_normals": "bool",
+}
+GAUSSIAN_OPTIONS = tuple(TYPES)
+POLYGON_OPTIONS = tuple(name for name in TYPES if name not in ("dilation", "antialiased", "with_normals"))
+_FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of abi.h has another name
+
+Shapes = Mapping[str, tuple[int | None, ...]]  # of a row; None: any size
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A stage that turns N primitives into rows on the screens of C cameras, and its gradient.
+
+    The operation takes the parameters, the cameras, statistics (optional, [N, 4], only handed on to the backward,
+    which fills them) and the options; it gives splats [C, N, row], values [C, N, D], tile_counts [C, N], totals [2].
+    Its backward, STAGE_bwd, takes the same, then tile_counts, the gradients of splats and values, and for each of
+    ``moving`` whether its gradient is wanted; it gives those of the parameters and of ``moving``.
+
+    Args:
+        stage: name of the operation and of the kernels.
+        parameters: by name, the shape of a row of each; the first says N, type and device.
+        row: numbers of a splat, see abi.h.
+        options: names out of `TYPES`, in order.
+        cameras: by name, the shape of each camera's part.
+        moving: which of the cameras' tensors have gradients.
+        more: fields that follow from the parameters.
+        backward: further keywords of the backward, as in a schema.
+    """
+
+    stage: str
+    parameters: Shapes
+    row: int
+    options: tuple[str, ...]
+    cameras: Shapes = field(default_factory=lambda: {"world_to_cam": (4, 4), "intrinsics": (4,)})
+    moving: tuple[str, ...] = ("world_to_cam",)
+    more: Callable[[Mapping[str, Tensor]], dict[str, Any]] = lambda _: {}
+    backward: str = "Tensor? skip=None"
+
+    def __post_init__(self) -> None:
+        tensors = ", ".join(f"Tensor {name}" for name in self.names)
+        options = ", ".join(f"{TYPES[name]} {name}" for name in self.options)
+        wanted = ", ".join(f"bool of_{name}" for name in self.moving)
+        outputs = ", ".join(["Tensor"] * (len(self.parameters) + len(self.moving)))
+        define(f"{self.stage}({tensors}, Tensor? statistics, {options}) -> (Tensor, Tensor, Tensor, Tensor)")
+        define(
+            f"{self.stage}_bwd({tensors}, Tensor(a!)? statistics, {options}, Tensor tile_counts, Tensor g_splats, "
+            f"Tensor g_values, {wanted}, *, {self.backward}) -> ({outputs})"
+        )
+        register_implementation(self.stage, self._forward, self._fake, self._autograd, self._setup_context)
+        register_implementation(f"{self.stage}_bwd", self._backward, self._backward_fake)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all tensors, in order."""
+        return (*self.parameters, *self.cameras)
+
+    def __call__(self, tensors: tuple[Tensor, ...], statistics: Tensor | None, **options: Any) -> Any:
+        """Runs the operation.
+
+        Raises:
+            ValueError: shapes, types or devices do not fit, or near is not positive.
+        """
+        if not options["near"] > 0:
+            raise ValueError(f"near must be positive, got {options['near']}")
+        given = (options[name] for name in self.options)
+        return getattr(torch.ops.luxel, self.stage)(*tensors, statistics, *given)
+
+    def check(self, tensors: tuple[Tensor, ...]) -> None:
+        """Raises ValueError where shapes, types or devices do not fit."""
+        named = dict(zip(self.names, tensors, strict=True))
+        first = tensors[0]
+        if first.dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"{self.stage} needs float32 or float64, got {first.dtype}")
+        wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {}
+        for shapes, lead in ((self.parameters, first), (self.cameras, named["world_to_cam"])):
+            for name, shape in shapes.items():
+                full = (lead.shape[0], *shape)
+                found = named[name].shape
+                sizes = found if len(found) == len(full) else full
+                free = tuple(f if w is None else w for w, f in zip(full, sizes, strict=True))
+                wanted[name] = named[name], first.dtype, tuple(-1 if size is None else size for size in free)
+        require(self.stage, first.device, wanted)
+
+    def channels(self, options: tuple[Any, ...]) -> int:
+        """D."""
+        chosen = dict(zip(self.options, options, strict=True))
+        return 3 + int(chosen["with_depth"]) + 3 * int(chosen.get("with_normals", False))
+
+    def arguments(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> dict[str, Any]:
+        """The fields of the argument struct that forward and backward share."""
+        named = dict(zip(self.names, (t.contiguous() for t in tensors), strict=True))
+        chosen = dict(zip(self.options, options, strict=True))
+        stride = named["sh_rest"].shape[1]
+        chosen["sh_degree"] = min(chosen["sh_degree"], REST.index(stride))
+        fields = {_FIELDS.get(k, k): int(v) if isinstance(v, bool) else v for k, v in chosen.items()}
+        counts = {
+            "count": tensors[0].shape[0],
+            "cameras": named["world_to_cam"].shape[0],
+            "sh_stride": stride,
+        }
+        return {**named, **counts, **fields, **self.more(named)}
+
+    def split(self, args: tuple[Any, ...]) -> tuple[Any, Any, Any, Any]:
+        """The arguments of an operation as tensors, statistics, options, and what follows."""
+        n = len(self.names)
+        return args[:n], args[n], args[n + 1 : n + 1 + len(self.options)], args[n + 1 + len(self.options) :]
+
+    def _forward(self, *args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        tensors, _, options, _ = self.split(args)
+        self.check(tensors)
+        splats, values, tile_counts, totals = outputs = self._fake(*args)
+        totals.zero_()
+        if tile_counts.numel():
+            library_for(splats.device).call(
+                f"{self.stage}_fwd",
+                splats.device,
+                splats.dtype,
+                **self.arguments(tensors, options),
+                splats=splats,
+                values=values,
+                tile_counts=tile_counts,
+                totals=totals,
+            )
+        return outputs
+
+    def _fake(self, *args: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        tensors, _, options, _ = self.split(args)
+        first = tensors[0]
+        n, c = first.shape[0], tensors[self.names.index("world_to_cam")].shape[0]
+        return (
+            first.new_empty(c, n, self.row),
+            first.new_empty(c, n, self.channels(options)),
+            first.new_empty(c, n, dtype=torch.int32),
+            first.new_empty(2, dtype=torch.int64),
+        )
+
+    def _backward(self, *args: Any, **more: Any) -> tuple[Tensor, ...]:
+        tensors, statistics, options, (tile_counts, g_splats, g_values, *wanted) = self.split(args)
+        grads = self._backward_fake(*args)
+        of_parameters, of_cameras = grads[: len(self.parameters)], grads[len(self.parameters) :]
+        for grad in of_cameras:
+            grad.zero_()
+        first = tensors[0]
+        if first.shape[0]:
+            pairs = zip(self.moving, of_cameras, wanted, strict=True)
+            library_for(first.device).call(
+                f"{self.stage}_bwd",
+                first.device,
+                first.dtype,
+                **self.arguments(tensors, options),
+                tile_counts=tile_counts,
+                g_splats=g_splats.contiguous(),
+                g_values=g_values.contiguous(),
+                **{f"g_{name}": grad for name, grad in zip(self.parameters, of_parameters, strict=True)},
+                **{f"g_{name}": grad if asked else None for name, grad, asked in pairs},
+                statistics=statistics,
+                **more,
+            )
+        return grads
+
+    def _backward_fake(self, *args: Any, **_: Any) -> tuple[Tensor, ...]:
+        named = dict(zip(self.names, args, strict=False))
+        like = [named[name] for name in (*self.parameters, *self.moving)]
+        return tuple(torch.empty_like(t, memory_format=torch.contiguous_format) for t in like)
+
+    def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        tensors, statistics, ctx.options, _ = self.split(inputs)
+        ctx.save_for_backward(*tensors, statistics, output[2])
+        ctx.wanted = tuple(tensors[self.names.index(name)].requires_grad for name in self.moving)
+        ctx.mark_non_differentiable(*output[2:])
+        ctx.set_materialize_grads(False)
+
+    def _autograd(
+        self, ctx: Any, g_splats: Tensor | None, g_values: Tensor | None, *_: Any
+    ) -> tuple[Any, ...]:
+        *tensors, statistics, tile_counts = ctx.saved_tensors
+        first, shape = tensors[0], tile_counts.shape
+        if g_splats is None:
+            g_splats = first.new_zeros(*shape, self.row)
+        if g_values is None:
+            g_values = first.new_zeros(*shape, self.channels(ctx.options))
+        grads = getattr(torch.ops.luxel, f"{self.stage}_bwd")(
+            *tensors, statistics, *ctx.options, tile_counts, g_splats, g_values, *ctx.wanted
+        )
+        of_cameras = dict(zip(self.moving, grads[len(self.parameters) :], strict=True))
+        asked = dict(zip(self.moving, ctx.wanted, strict=True))
+        cameras = (of_cameras[name] if asked.get(name) else None for name in self.cameras)
+        return *grads[: len(self.parameters)], *cameras, *(None,) * (1 + len(self.options))
