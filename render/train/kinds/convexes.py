@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,12 +18,19 @@ if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
 
 
+PUBLISHED_WIDTH = 1000  # pixels of the photographs, about, for which the starting smoothness is published
+
+
 def first_convexes(
     points: Points, config: TrainConfig, views: Sequence[View], device: torch.device
 ) -> Convexes:
-    """A round one at each point."""
+    """A round one at each point, as smooth to the eye as published whatever the size of the photographs.
+
+    Edges count in pixels, and L_j in their square: so does the smoothness, in reverse.
+    """
     init = config.init
-    return Convexes.from_points(
+    width = sum(view.camera.width for view in views) / len(views)
+    convexes = Convexes.from_points(
         points,
         points_each=init.points_each,
         sigma=init.sigma,
@@ -30,6 +38,8 @@ def first_convexes(
         opacity=config.strategy.first_opacity if init.opacity is None else init.opacity,
         device=device,
     ).scaled(init.scale_factor)
+    convexes.log_delta += 2 * log(PUBLISHED_WIDTH / width)
+    return convexes
 
 
 def mask_term(scene: Convexes, visible: Tensor, inverse_count: Tensor, config: TrainConfig) -> Tensor | float:

@@ -65,7 +65,7 @@ def test_eight_convexes_beat_eight_gaussians_on_a_cube(tmp_path: Path) -> None:
         config = preset("default", name)
         config.steps, config.sh_every, config.background = 1500, 0, "white"
         config.strategy = FixedCount(prune_opacity=0.0)
-        config.init = Init(sh_degree=0, opacity=0.5, points_each=8, sigma=0.05, scale_factor=0.7)
+        config.init = Init(sh_degree=0, opacity=0.5, points_each=8, scale_factor=0.7)
         config.checkpoints, config.report_every = Checkpoints(every=0, minutes=0), 500
         config.lpips, config.save_renders = False, 0
         if isinstance(config.rates, ConvexRates):  # pixels are few, steps too

@@ -50,7 +50,7 @@ class Moving:
     def config(self, primitive: str, **changes: Any) -> TrainConfig:
         config = preset("default", primitive)
         config.steps, config.lpips, config.save_renders, config.report_every = 60, False, 0, 10
-        config.init = Init(sh_degree=1, opacity=0.5, sigma=0.05)  # edges count in pixels, which are few here
+        config.init = Init(sh_degree=1, opacity=0.5)
         config.checkpoints = Checkpoints(every=0, minutes=0)
         for name, value in changes.items():
             setattr(config, name, value)
