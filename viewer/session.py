@@ -145,7 +145,7 @@ class TrainingSession:
     ``share_of_time`` of the time since; while training is paused or done nothing is held back.
 
     Args:
-        trainer: a luxel.render.train.Trainer: lock, gaussians, status(), pause(), resume_training(), paused.
+        trainer: a luxel.render.train.Trainer: lock, scene, status(), pause(), resume_training(), paused.
             Its lock must be fair (render/train/fair_lock.py): training would keep an ordinary one to itself.
         views: photographs shown as frustums and offered for jumps.
         name, up, background: see Session; ``antialiased`` is what the trainer's configuration says.
@@ -169,11 +169,11 @@ class TrainingSession:
         self.views: Sequence[View] = list(views)
         self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
         self.share_of_time = 0.3
-        self.kind: type[Parameters] = type(trainer.gaussians)
+        self.kind: type[Parameters] = type(trainer.scene)
         self.times = times if self.kind.moves else None
         if self.kind.moves and times is None:
             with trainer.lock:
-                self.times = time_range(trainer.gaussians, self.views)
+                self.times = time_range(trainer.scene, self.views)
         self._turn = threading.Lock()
         self._not_before = 0.0
         self._status: dict[str, Any] = {}
@@ -205,7 +205,7 @@ class TrainingSession:
                 )
             start = time.monotonic()
             try:
-                yield self.trainer.gaussians.detach()
+                yield self.trainer.scene.detach()
             finally:
                 self.trainer.lock.release()
                 now = time.monotonic()

@@ -113,14 +113,14 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
         "capture": f"{capture.name} ({capture.kind})",
         "held out": f"{len(capture.test)} of {len(capture.train) + len(capture.test)} views: {capture.holdout}",
         "training": f"{result.step} steps in {seconds:.1f} s ({speed}), ended because {ENDS[result.reason]}",
-        trainer.gaussians.noun[:1].upper() + trainer.gaussians.noun[1:]: f"{result.count:,}",
+        trainer.scene.noun[:1].upper() + trainer.scene.noun[1:]: f"{result.count:,}",
         "background": trainer.background,
         **machine_facts(),
     }
     page = None
     if result.evaluation is not None and capture.test:
         _, page = score(
-            trainer.gaussians.detach(),
+            trainer.scene.detach(),
             capture.test,
             folder / "eval",
             title=f"{capture.name}: held-out views",

@@ -38,7 +38,7 @@ def general_step(
     """
     config, optimiser = bench.config, bench.optimiser
     waits = bench.capacity is None
-    scene = (optimiser.gaussians if waits else optimiser.whole()).map(lambda t: t.detach().requires_grad_())
+    scene = (optimiser.scene if waits else optimiser.whole()).map(lambda t: t.detach().requires_grad_())
     absolute = moment.counts and getattr(config.strategy, "absolute", False)
     frames: list[Frame] = []
     told: list[Tensor] = []
@@ -92,7 +92,7 @@ def _move(
     """Adam on what has a gradient."""
     optimiser, config = bench.optimiser, bench.config
     states = [optimiser.exp_avg, optimiser.exp_avg_sq] if bench.capacity is None else optimiser.rows()[1:]
-    params = optimiser.gaussians.tensors() if bench.capacity is None else optimiser.rows()[0]
+    params = optimiser.scene.tensors() if bench.capacity is None else optimiser.rows()[0]
     names = [
         name
         for name, gradient in gradients.items()

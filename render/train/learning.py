@@ -66,9 +66,9 @@ class Learning(ABC):
         self.background = config.background
 
     @property
-    def gaussians(self) -> Any:
+    def scene(self) -> Any:
         """The present primitives, without gradients; hold ``lock`` while using them."""
-        return self.optimiser.gaussians
+        return self.optimiser.scene
 
     @property
     def statistics(self) -> DensifyStatistics:
@@ -132,7 +132,7 @@ class Learning(ABC):
         if prunes:
             refinement = self._prune(refinement or Refinement())
         if reorders and (refinement is not None or not config.strategy.wants_statistics(clock, config.steps)):
-            self.optimiser.select(schedules.morton_order(self.gaussians.centres))
+            self.optimiser.select(schedules.morton_order(self.scene.centres))
             self._start_statistics()
         if self._went_wrong:
             self._remove_what_is_not_finite()
@@ -160,7 +160,7 @@ class Learning(ABC):
         self._start_statistics()
         if self.optimiser.count == 0:
             raise LuxelError(
-                f"All {self.gaussians.noun} vanished at step {self.steps_done}.",
+                f"All {self.scene.noun} vanished at step {self.steps_done}.",
                 "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
             )
         self._log(self.steps_done, refinement.as_dict())
@@ -183,7 +183,7 @@ class Learning(ABC):
         moment, shade = self.timeline.at(step), self.timeline.shade(step)
         chosen = sampled(len(self.train_views), views, config.seed, step)
         return blending_scores(
-            self.gaussians,
+            self.scene,
             self.dataset.targets(chosen, moment.halvings, shade),
             background=torch.tensor(shade, device=self.device),
             sh_degree=moment.sh_degree,
@@ -219,7 +219,7 @@ class Learning(ABC):
             )
         self._loss_was_finite = False
         self.say(f"The loss is {self.loss} at step {self.steps_done}: what is not finite is removed.")
-        self.optimiser.select(finite(self.gaussians))
+        self.optimiser.select(finite(self.scene))
         self._start_statistics()
 
     def _duration(self) -> float:
@@ -244,12 +244,12 @@ class Learning(ABC):
             change = "photographs are sent step by step from now on"
         elif self.cap is None or self.cap > count:
             self.cap = count
-            change = f"the count is held at {count:,} {self.gaussians.noun} from now on"
+            change = f"the count is held at {count:,} {self.scene.noun} from now on"
         else:
             self.cap = max(1, int(0.9 * count))
-            opacity = self.gaussians.opacity_logits
+            opacity = self.scene.opacity_logits
             self.optimiser.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
-            change = f"the faintest are removed, {self.cap:,} {self.gaussians.noun} stay"
+            change = f"the faintest are removed, {self.cap:,} {self.scene.noun} stay"
         self.say(f"Memory of {self.device} ran out at step {self.steps_done}: {change}.")
         self._start_statistics()
         if self.device.type == "cuda":
@@ -260,8 +260,8 @@ class Learning(ABC):
         found = limits.plan(
             self.train_views,
             self.optimiser.count,
-            each=limits.bytes_of_one(self.gaussians),
-            noun=self.gaussians.noun,
+            each=limits.bytes_of_one(self.scene),
+            noun=self.scene.noun,
             pyramid=self.config.resolution.halvings > 0,
             images=self.config.images,
             max_gaussians=self.cap,

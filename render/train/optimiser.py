@@ -52,7 +52,7 @@ class Optimiser:
         return next(iter(self._state[0].values())).shape[0]
 
     @property
-    def gaussians(self) -> Any:
+    def scene(self) -> Any:
         """The N present primitives; their tensors are the optimiser's own, without gradients."""
         return self._kind(**self._live(0))
 

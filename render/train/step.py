@@ -146,7 +146,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
 def instances_needed(bench: Workbench, shelf: Shelf) -> int:
     """How many tile instances the step asks for; waits for the device."""
     target, _ = shelf.gather(bench.table)
-    scene = bench.optimiser.gaussians
+    scene = bench.optimiser.scene
     return int(rasterize(scene, target.camera, time=target.time, max_instances=1).instances)
 
 

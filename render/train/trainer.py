@@ -175,7 +175,7 @@ class Trainer(Learning):
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
             "count": self.optimiser.count,
-            "noun": self.gaussians.noun,
+            "noun": self.scene.noun,
             "sh_degree": self.timeline.at(self.steps_done).sh_degree,
             "memory": limits.used_memory(self.device),
             "elapsed": self.train_seconds,
@@ -244,7 +244,7 @@ class Trainer(Learning):
         """Measures the held-out views now, outside of the training time; see `held_out.measure`."""
         self.settle()
         found = measure(
-            self.gaussians,
+            self.scene,
             self.test_views,
             self._shade,
             self.folder,
@@ -338,7 +338,7 @@ class Trainer(Learning):
         path: Path | None = self.folder.checkpoints / f"step-{self.steps_done:08d}.json"
         if self._saved_at != self.steps_done:
             path = self.save_checkpoint()
-        scene = None if self._export is None else self.folder.save_scene(self._export, self.gaussians)
+        scene = None if self._export is None else self.folder.save_scene(self._export, self.scene)
         evaluation = None
         if reason == "interrupted":
             self.say(
@@ -356,7 +356,7 @@ class Trainer(Learning):
         if evaluation is not None:
             self.say(
                 f"{self.steps_done} steps in {duration(self.train_seconds)}, "
-                f"{self.optimiser.count:,} {self.gaussians.noun}, held-out PSNR {self.test_psnr:.2f} dB."
+                f"{self.optimiser.count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB."
             )
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
         return TrainResult(

@@ -101,7 +101,7 @@ class FakeTrainer:
     """Recolours the ball, a step every few milliseconds."""
 
     def __init__(self) -> None:
-        self.lock, self.gaussians = FairLock(), ball()
+        self.lock, self.scene = FairLock(), ball()
         self.step, self.paused, self.done = 0, False, False
         self.thread = threading.Thread(target=self._run, daemon=True)
 

@@ -22,7 +22,7 @@ class FakeTrainer:
 
     def __init__(self) -> None:
         self.lock = FairLock()
-        self.gaussians: Parameters = Gaussians.empty(0)
+        self.scene: Parameters = Gaussians.empty(0)
         self.step = 0
         self.inside = False
         self.paused = False
@@ -155,7 +155,7 @@ def test_a_trainer_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_lent_gaussians_carry_no_gradients() -> None:
     trainer = FakeTrainer()
-    trainer.gaussians = Gaussians(
+    trainer.scene = Gaussians(
         torch.zeros(2, 3),
         torch.zeros(2, 4),
         torch.zeros(2, 3),
@@ -165,7 +165,7 @@ def test_lent_gaussians_carry_no_gradients() -> None:
     ).requires_grad_()
     with TrainingSession(trainer).borrow() as gaussians:
         assert not any(t.requires_grad for t in gaussians.tensors().values())
-        assert gaussians.tensors()["means"].data_ptr() == trainer.gaussians.tensors()["means"].data_ptr(), (
+        assert gaussians.tensors()["means"].data_ptr() == trainer.scene.tensors()["means"].data_ptr(), (
             "lent, not copied"
         )
 
@@ -190,7 +190,7 @@ def test_sessions_know_their_primitive_and_its_times(carousel: Callable[..., Gau
     assert StaticSession(carousel(), times=(2.0, 3.0)).times == (2.0, 3.0)
     trainer = FakeTrainer()
     assert TrainingSession(trainer).times is None and TrainingSession(trainer).kind is Gaussians
-    trainer.gaussians = carousel(times=(0.0, 6.0))
+    trainer.scene = carousel(times=(0.0, 6.0))
     training = TrainingSession(trainer)
     assert training.kind is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
     assert TrainingSession(trainer, times=(1.0, 2.0)).times == (1.0, 2.0)

@@ -373,7 +373,7 @@ def test_playing_keeps_to_its_share_of_training(streams: Any) -> None:
     """What a page takes while it plays is what a moving camera takes: the bound of the session."""
 
     class Trainer:
-        lock, gaussians, paused, step = FairLock(), Gaussians4d.empty(0), False, 0
+        lock, scene, paused, step = FairLock(), Gaussians4d.empty(0), False, 0
 
         def status(self) -> dict[str, Any]:
             return {"step": self.step, "done": False}

@@ -114,7 +114,7 @@ class AdaptiveStrategy:
         done = None
         if self.window(now.steps).acts(now.step, now.clock):
             done, keep = self.grow(optimiser, now)
-            lives = self.worth_keeping(optimiser.gaussians, now.extent, 0 < self.reset_every < now.clock)
+            lives = self.worth_keeping(optimiser.scene, now.extent, 0 < self.reset_every < now.clock)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
                 optimiser.select(keep & lives)
@@ -127,7 +127,7 @@ class AdaptiveStrategy:
     def grow(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
         """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest
         pulled first. Also gives which of them all are to stay: not those that were split, bool [N]."""
-        gaussians = optimiser.gaussians
+        gaussians = optimiser.scene
         pull = self.pull(now)
         high = pull > 1
         if self.hold_back > 0 and now.scores is not None:
@@ -185,5 +185,5 @@ class AdaptiveStrategy:
     def reset_opacities(self, optimiser: Optimiser) -> None:
         """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
         limit = logit(torch.tensor(2 * self.prune_opacity)).item()
-        optimiser.gaussians.opacity_logits.clamp_(max=limit)
+        optimiser.scene.opacity_logits.clamp_(max=limit)
         optimiser.zero_parameter("opacity_logits")

@@ -51,7 +51,7 @@ class FixedCount:
         """Removes what has faded, every ``refine_every`` steps."""
         if not self.due(now.step, now.clock, now.steps):
             return None
-        gaussians = optimiser.gaussians
+        gaussians = optimiser.scene
         keep = (gaussians.opacities >= self.prune_opacity) & finite(gaussians)
         kept = int(keep.sum())
         if kept == gaussians.count:

@@ -137,7 +137,7 @@ class McmcStrategy:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Calls the stage, for the transparent or for so many new rows."""
         count = optimiser.count
-        weights = None if errors is None else self._weights(optimiser.gaussians.opacities, errors)
+        weights = None if errors is None else self._weights(optimiser.scene.opacities, errors)
         if added:
             optimiser.extend(added)
         params, first, second = (tuple(state.values()) for state in optimiser.rows())

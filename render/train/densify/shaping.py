@@ -120,11 +120,11 @@ class ShapingStrategy:
         elif self._tidies(now.step, now.clock, now.steps):
             done, keep = (
                 Refinement(),
-                torch.ones(optimiser.count, dtype=torch.bool, device=optimiser.gaussians.device),
+                torch.ones(optimiser.count, dtype=torch.bool, device=optimiser.scene.device),
             )
         if done is not None:
             huge_too = splits and now.clock > 0.1 * now.steps
-            lives = self.worth_keeping(optimiser.gaussians, now.extent, huge_too)
+            lives = self.worth_keeping(optimiser.scene, now.extent, huge_too)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
                 optimiser.select(keep & lives)
@@ -132,7 +132,7 @@ class ShapingStrategy:
             done = done or Refinement()
             done.reset = True
             limit = float(logit(torch.tensor(self.clip_opacity)))
-            optimiser.gaussians.opacity_logits.clamp_(max=limit)
+            optimiser.scene.opacity_logits.clamp_(max=limit)
             optimiser.zero_parameter("opacity_logits")
         return done
 
@@ -141,7 +141,7 @@ class ShapingStrategy:
 
         Also gives which of them all are to stay: not those that were split, bool [N].
         """
-        convexes: Convexes = optimiser.gaussians
+        convexes: Convexes = optimiser.scene
         score = now.statistics.data[:, 0] / now.statistics.visible.clamp_min(1)
         limit = self.grow_sigma * (self.far_factor if now.extent > 300 else 1.0)
         high = (score >= limit) & (now.statistics.visible > 0)

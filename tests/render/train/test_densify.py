@@ -72,7 +72,7 @@ def test_default_clones_small_and_splits_large() -> None:
     assert done is not None and (done.cloned, done.split, done.pruned, done.reset) == (1, 1, 0, False)
     # the rest in order without the one that was split, then the clone, then the two parts; new ones start at 0
     assert moment(optimiser) == [1, 3, 4, 5, 0, 0, 0]
-    held = optimiser.gaussians
+    held = optimiser.scene
     torch.testing.assert_close(held.means[4], torch.tensor([0.0, 0, 0]))
     torch.testing.assert_close(held.scales[5:, 0], torch.full((2,), 0.05 / 1.6))
     apart = (held.means[5:] - torch.tensor([1.0, 0, 0])).norm(dim=-1)
@@ -93,7 +93,7 @@ def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
     optimiser = row_of([0.005] * 4, [0.5] * 4)
     done = AdaptiveStrategy().after_step(optimiser, moment_at(600, [3e-4, 9e-4, 5e-4, 1e-4], cap=6))
     assert done is not None and done.cloned == 2 and optimiser.count == 6
-    assert optimiser.gaussians.means[4:, 0].tolist() == [1, 2]
+    assert optimiser.scene.means[4:, 0].tolist() == [1, 2]
 
 
 def test_default_holds_back_where_little_error_is_left() -> None:
@@ -103,12 +103,12 @@ def test_default_holds_back_where_little_error_is_left() -> None:
     now = moment_at(600, [3e-4, 9e-4, 5e-4, 9e-4, 1e-4], scores=lambda n: asked.append(n) or errors)
     done = AdaptiveStrategy(hold_back=0.5, error_views=4).after_step(optimiser, now)
     assert done is not None and done.cloned == 2 and asked == [4]
-    assert optimiser.gaussians.means[5:, 0].tolist() == [0, 2]
+    assert optimiser.scene.means[5:, 0].tolist() == [0, 2]
 
 
 def test_default_prunes_transparent_huge_and_broken() -> None:
     optimiser = row_of([0.005, 0.005, 0.5, 0.005, 0.005], [0.5, 0.004, 0.5, 0.5, 0.0051])
-    optimiser.gaussians.means.data[3, 1] = math.nan
+    optimiser.scene.means.data[3, 1] = math.nan
     AdaptiveStrategy().after_step(optimiser, moment_at(600, [0.0] * 5))
     assert moment(optimiser) == [1, 3, 5], "before the first reset huge ones stay"
     AdaptiveStrategy().after_step(optimiser, moment_at(3100, [0.0] * 3))
@@ -119,7 +119,7 @@ def test_default_resets_opacities_and_their_moments() -> None:
     optimiser = row_of([0.005] * 3, [0.5, 0.008, 0.9])
     done = AdaptiveStrategy().after_step(optimiser, moment_at(3000, [0.0] * 3))
     assert done is not None and done.reset
-    torch.testing.assert_close(optimiser.gaussians.opacities, torch.tensor([0.01, 0.008, 0.01]))
+    torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.01, 0.008, 0.01]))
     assert moment(optimiser) == [0, 0, 0] and moment(optimiser, "sh_dc")[2] == [3, 3, 3]
     # a run of 7,000 steps grows until 4,200: time enough after a reset at 3,000, but not in one of 6,000
     assert (
@@ -138,19 +138,17 @@ def test_default_with_absolute_gradients_and_revised_opacity() -> None:
         optimiser, moment_at(600, [2.1e-4, 1.9e-4])
     )  # four times that in absolute terms
     assert done is not None and done.split == 1
-    torch.testing.assert_close(optimiser.gaussians.opacities, torch.tensor([0.5, 0.5, 0.5]))
+    torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.5, 0.5, 0.5]))
 
 
 def test_split_parts_follow_the_rotation() -> None:
     """A needle along y, rotated to lie along x, splits along x."""
     optimiser = row_of([0.05] * 400, [0.5] * 400)
-    optimiser.gaussians.means.data.zero_()
-    optimiser.gaussians.log_scales.data[:] = torch.tensor([1e-4, 0.5, 1e-4]).log()
-    optimiser.gaussians.quats.data[:] = torch.tensor(
-        [math.sqrt(0.5), 0, 0, math.sqrt(0.5)]
-    )  # 90 degrees about z
+    optimiser.scene.means.data.zero_()
+    optimiser.scene.log_scales.data[:] = torch.tensor([1e-4, 0.5, 1e-4]).log()
+    optimiser.scene.quats.data[:] = torch.tensor([math.sqrt(0.5), 0, 0, math.sqrt(0.5)])  # 90 degrees about z
     AdaptiveStrategy().after_step(optimiser, moment_at(600, [1.0] * 400))
-    spread = optimiser.gaussians.means.detach().std(0)
+    spread = optimiser.scene.means.detach().std(0)
     assert optimiser.count == 800 and abs(spread[0] - 0.5) < 0.05 and spread[1] < 1e-3 and spread[2] < 1e-3
 
 
@@ -166,7 +164,7 @@ def test_mcmc_relocates_the_transparent() -> None:
     optimiser = row_of([0.1, 0.1, 0.1], [0.004, 0.8, 0.002])
     strategy = McmcStrategy(growth=0.0)
     moved, _ = strategy.relocate(optimiser, seed=0, step=600)
-    held = optimiser.gaussians
+    held = optimiser.scene
     assert moved == 2 and optimiser.count == 3
     assert held.means[:, 0].tolist() == [1, 1, 1]
     expected, factor = shared_appearance(torch.tensor([0.8]), torch.tensor([3]))
@@ -182,7 +180,7 @@ def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
     done = strategy.after_step(optimiser, now)
     assert done is not None and (done.added, optimiser.count) == (5, 105)
     assert moment(optimiser)[100:] == [0] * 5
-    sources = {int(x.round()) for x in optimiser.gaussians.means[100:, 0].detach()}
+    sources = {int(x.round()) for x in optimiser.scene.means[100:, 0].detach()}
     assert all((value == 0) == (i in sources) for i, value in enumerate(moment(optimiser)[:100]))
     done = strategy.after_step(optimiser, now)
     assert done is not None and optimiser.count == 107
@@ -199,12 +197,12 @@ def test_mcmc_grows_where_the_error_is() -> None:
         optimiser = row_of([0.1] * 100, [0.5] * 99 + [0.001])
         done = McmcStrategy(error_share=1.0, error_power=power).after_step(optimiser, now)  # type: ignore[arg-type]
         assert done is not None and (done.relocated, done.added) == (1, 5)
-        assert optimiser.gaussians.means[99:, 0].tolist() == [source] * 6
+        assert optimiser.scene.means[99:, 0].tolist() == [source] * 6
 
 
 def test_mcmc_regulariser_by_hand() -> None:
     optimiser = row_of([0.1, 0.3], [0.5, 0.7])
-    penalty = penalties(optimiser.gaussians, McmcStrategy().penalties, optimiser.inverse_count)
+    penalty = penalties(optimiser.scene, McmcStrategy().penalties, optimiser.inverse_count)
     assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.01 * 0.2, rel=1e-5)
 
 
@@ -219,14 +217,14 @@ def test_fixed_count_only_removes() -> None:
 def test_optimiser_surgery() -> None:
     optimiser = row_of([0.1] * 3, [0.5] * 3)
     optimiser.select(torch.tensor([2, 0]))
-    assert moment(optimiser) == [3, 1] and optimiser.gaussians.means[:, 0].tolist() == [2, 0]
-    optimiser.append(optimiser.gaussians.select(torch.tensor([1])))
-    assert moment(optimiser) == [3, 1, 0] and optimiser.gaussians.means[:, 0].tolist() == [2, 0, 0]
+    assert moment(optimiser) == [3, 1] and optimiser.scene.means[:, 0].tolist() == [2, 0]
+    optimiser.append(optimiser.scene.select(torch.tensor([1])))
+    assert moment(optimiser) == [3, 1, 0] and optimiser.scene.means[:, 0].tolist() == [2, 0, 0]
     assert optimiser.inverse_count.item() == pytest.approx(1 / 3)
     optimiser.extend(2)
     assert optimiser.inverse_count.item() == pytest.approx(0.2)
     assert moment(optimiser) == [3, 1, 0, 0, 0] and optimiser.count == 5
-    assert optimiser.gaussians.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
+    assert optimiser.scene.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
     spare = penalties(optimiser.whole(), (1.0, 0.0), optimiser.inverse_count)
     assert float(spare) == pytest.approx(0.3), "what is not filled counts with opacity 0"
 

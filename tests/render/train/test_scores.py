@@ -118,12 +118,12 @@ def test_draws_by_error(toy: Any) -> None:
 def test_copies_share_the_error(toy: Any, tmp_path: Path) -> None:
     trainer = toy.trainer(tmp_path / "run")
     optimiser = trainer.optimiser
-    optimiser.gaussians.opacity_logits[1:4] = -9
+    optimiser.scene.opacity_logits[1:4] = -9
     errors = torch.zeros(optimiser.count)
     errors[0] = 4.0
     moved, shared = McmcStrategy(error_share=1.0).relocate(optimiser, 0, 600, errors)
     assert moved == 3 and shared is not None and shared[:5].tolist() == [1, 1, 1, 1, 0]
-    assert torch.equal(optimiser.gaussians.means[:4], optimiser.gaussians.means[:1].expand(4, 3))
+    assert torch.equal(optimiser.scene.means[:4], optimiser.scene.means[:1].expand(4, 3))
 
 
 def test_pruning_takes_the_least_important() -> None:

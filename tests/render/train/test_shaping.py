@@ -46,12 +46,12 @@ def situation(step: int, scores: list[float], seen: list[float], **changes: Any)
 
 def test_those_pulled_to_be_softer_become_one_at_each_point() -> None:
     optimiser, strategy = Optimiser(convexes([0.4] * 4)), ShapingStrategy()
-    before = optimiser.gaussians.map(torch.clone)
+    before = optimiser.scene.map(torch.clone)
     # Means: 3e-5, 2e-5, -3e-5, and one that no view saw.
     now = situation(600, [6e-5, 2e-5, -6e-5, 0.0], [2, 1, 2, 0])
     done = strategy.after_step(optimiser, now)
     assert done is not None and (done.split, done.pruned) == (1, 0)
-    after = optimiser.gaussians
+    after = optimiser.scene
     assert after.count == 3 + 5
     assert torch.equal(after.points[:3], before.points[1:])
     parts = after.select(torch.arange(3, 8))
@@ -69,7 +69,7 @@ def test_the_cap_lets_the_highest_scores_split() -> None:
     optimiser = Optimiser(convexes([0.4] * 4))
     done = ShapingStrategy().after_step(optimiser, situation(600, [1, 3, 2, 4], [1] * 4, cap=13))
     assert done is not None and done.split == 2 and optimiser.count == 12
-    kept = optimiser.gaussians.centroids[:2, 0]
+    kept = optimiser.scene.centroids[:2, 0]
     torch.testing.assert_close(kept, convexes([0.4] * 4).centroids[[0, 2], 0])
 
 
@@ -94,7 +94,7 @@ def test_faint_masked_broken_and_huge_ones_go(step: int, left: list[int]) -> Non
     scene.points[4] = scene.centroids[4] + 40 * (scene.points[4] - scene.centroids[4])
     optimiser, expected = Optimiser(scene), scene.select(torch.tensor(left)).points
     ShapingStrategy(clip_every=0).after_step(optimiser, situation(step, [0.0] * 5, [1] * 5))
-    torch.testing.assert_close(optimiser.gaussians.points, expected, equal_nan=True)
+    torch.testing.assert_close(optimiser.scene.points, expected, equal_nan=True)
 
 
 def test_opacities_are_cut_twice() -> None:
@@ -104,8 +104,8 @@ def test_opacities_are_cut_twice() -> None:
         optimiser.exp_avg["opacity_logits"].fill_(1)
         if strategy.due(step, step, 30_000):
             strategy.after_step(optimiser, situation(step, [0.0] * 2, [1] * 2))
-        if float(optimiser.gaussians.opacities.max()) < 0.5:
-            torch.testing.assert_close(optimiser.gaussians.opacities, torch.tensor([0.1, 0.2]))
+        if float(optimiser.scene.opacities.max()) < 0.5:
+            torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.1, 0.2]))
             assert not optimiser.exp_avg["opacity_logits"].any()
             cut.append(step)
     assert cut == [3000, 6000]

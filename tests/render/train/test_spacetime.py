@@ -50,11 +50,11 @@ def situation(data: list[list[float]], **changes: Any) -> Situation:
 def test_growth_looks_at_space_and_time() -> None:
     # Small and brief; small and lasting; large and brief; nothing pulls the last.
     optimiser = Optimiser(row([0.01, 0.01, 0.5, 0.01], [0.1, 3.0, 0.1, 0.1]))
-    before = optimiser.gaussians.map(torch.clone)
+    before = optimiser.scene.map(torch.clone)
     pulled = [[2e-4, 0, 2, 0], [0, 2e-4, 2, 0], [2e-4, 2e-4, 2, 0], [6e-5, 6e-5, 2, 0]]
     done = SpacetimeStrategy().after_step(optimiser, situation(pulled))
     assert done is not None and (done.cloned, done.split, done.pruned) == (1, 2, 0)
-    after = optimiser.gaussians
+    after = optimiser.scene
     assert after.count == 2 + 1 + 4
     assert torch.equal(after.means[[0, 1, 2]], before.means[[0, 3, 0]])
     parts = after.select(torch.arange(3, 7))
@@ -80,12 +80,12 @@ def test_parts_scatter_as_their_source() -> None:
 
 def test_the_cap_and_what_is_removed() -> None:
     optimiser = Optimiser(row([0.01] * 3, [0.1] * 3))
-    optimiser.gaussians.opacity_logits[2] = -10
+    optimiser.scene.opacity_logits[2] = -10
     done = SpacetimeStrategy().after_step(
         optimiser, situation([[1.0, 0, 1, 0], [0, 2.0, 1, 0], [0, 0, 1, 0]], cap=4)
     )
     assert done is not None and (done.cloned, done.pruned) == (1, 1)
-    assert optimiser.gaussians.means[:, 0].tolist() == [0, 1, 1], "the hardest pulled was cloned"
+    assert optimiser.scene.means[:, 0].tolist() == [0, 1, 1], "the hardest pulled was cloned"
 
 
 def test_options_without_sense_are_refused() -> None:

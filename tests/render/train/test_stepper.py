@@ -100,7 +100,7 @@ def test_the_fused_step_is_the_step_of_autograd(
     fused = scene.trainer(tmp_path / "a", config, device=device)
     plain = scene.trainer(tmp_path / "b", config, device=device, render=other)
     for _ in range(3):
-        before = fused.gaussians.means.clone()
+        before = fused.scene.means.clone()
         # From the same numbers each time: Adam makes a step of the sign of a gradient near 0, which rounding decides.
         for name, tensor in plain.optimiser.tensors().items():
             tensor.copy_(fused.optimiser.tensors()[name])
@@ -115,8 +115,8 @@ def test_the_fused_step_is_the_step_of_autograd(
                     left[name], right[name], rtol=1e-3, atol=1e-6, msg=lambda m, n=name: n + m
                 )
         torch.testing.assert_close(fused.statistics.data, plain.statistics.data, rtol=1e-3, atol=1e-5)
-        assert (fused.gaussians.means - before).abs().max() > 0
-        moved = fused.gaussians.means - plain.gaussians.means
+        assert (fused.scene.means - before).abs().max() > 0
+        moved = fused.scene.means - plain.scene.means
         assert moved.abs().max() < 1e-3 * fused.timeline.rates(0)["means"] * 300
 
 

@@ -120,7 +120,7 @@ def test_a_cutout_is_clean_outside(toy_cutout: Any, tmp_path: Path, background: 
     def outside() -> float:
         view = toy_cutout.train[0]
         with torch.no_grad():
-            alpha = rasterize(trainer.gaussians, view.camera).alpha
+            alpha = rasterize(trainer.scene, view.camera).alpha
         return float(alpha[torch.from_numpy(view.read().alpha) == 0].mean())
 
     before = outside()

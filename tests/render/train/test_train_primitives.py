@@ -96,7 +96,7 @@ def test_it_learns(still: Moving, tmp_path: Path, device: torch.device, name: st
     result = trainer.run(progress=False)
     assert result.evaluation is not None and result.count > 100
     assert result.evaluation.mean.psnr > before.mean.psnr + 3
-    assert type(trainer.gaussians) is PRIMITIVES[name]
+    assert type(trainer.scene) is PRIMITIVES[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
