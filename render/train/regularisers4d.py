@@ -13,20 +13,24 @@ from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.slice_gaussians4d import rotor_to_quats
 
 
-def entropy(opacities: Tensor, visible: Tensor, of_others: float = 0.01) -> Tensor:
+def entropy(
+    opacities: Tensor, visible: Tensor, of_others: float = 0.01, live: Tensor | None = None
+) -> Tensor:
     """The mean of -o ln o, which drives opacities to 0 or 1 (Duan et al. 2024, entropy loss).
 
     Args:
         opacities: o, held to [1e-3, 1 - 1e-3], beyond which there is no gradient, [N].
         visible: bool, seen by a camera of the batch, [N].
         of_others: times the mean over those that are not visible, added.
+        live: bool, those that are there at all, [N]; None: all.
 
     Returns:
         One number, 0 where there is nothing to take a mean of.
     """
     o = opacities.clamp(1e-3, 1 - 1e-3)
     each = -o * o.log()
-    return _mean(each, visible) + of_others * _mean(each, ~visible)
+    others = ~visible if live is None else live & ~visible
+    return _mean(each, visible) + of_others * _mean(each, others)
 
 
 def consistency(

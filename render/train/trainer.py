@@ -94,6 +94,8 @@ class Trainer(Learning):
             self._restore(start)
         self._saved_at, self._saved_when = self.steps_done if start else -1, time.monotonic()
         self._open(self._render)
+        if self.scene.moves and len({view.time for view in self.train_views}) == 1:
+            self.say(f"All photographs have the same time: the {self.scene.noun} will not learn to move.")
         shade = 0.0 if self.background == "black" else 1.0
         self._shade = torch.full((3,), shade, device=self.device)
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}

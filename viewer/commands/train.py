@@ -80,9 +80,9 @@ class Train:
     none: as if there were none; auto: cutout where masks outline an object."""
     preset: PresetName = "default"
     """What all options below start from. Gaussians: fast: a tenth of the time for most of the quality; default: does
-    not overfit; best: twice the Gaussians and more steps. Convexes: light (default), outdoor, indoor. 4D Gaussians:
-    dnerf (default): an object from one moving camera; clip: a hand-held film, most of which stands still; video:
-    several cameras that run on."""
+    not overfit; best: twice the Gaussians and more steps. Convexes: default; light, outdoor and indoor: as published.
+    4D Gaussians: dnerf (the same as default): an object from one moving camera; clip: a hand-held film, most of which
+    stands still; video: several cameras that run on."""
     strategy: Literal["mcmc", "adaptive", "fixed", "shaping", "spacetime"] = "mcmc"
     """Who adds and removes primitives: 3DGS-MCMC or the adaptive density control of 3DGS for Gaussians, shaping for
     convexes, spacetime for 4D Gaussians, or nobody (fixed). Default: the first that the primitive has."""

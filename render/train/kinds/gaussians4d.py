@@ -45,7 +45,9 @@ def motion_terms(
     loss = config.loss
     total: Tensor | float = 0.0
     if loss.entropy_weight > 0:
-        total = total + loss.entropy_weight * entropy(scene.opacities, visible)
+        total = total + loss.entropy_weight * entropy(
+            scene.opacities, visible, live=scene.opacity_logits.isfinite()
+        )
     if loss.consistency_weight > 0:
         places = torch.cat([scene.means, scene.times[:, None]], -1)
         total = total + loss.consistency_weight * consistency(

@@ -1,4 +1,4 @@
-"""Presets of convexes (Held et al. 2025): the three sets of numbers that are published."""
+"""Presets of convexes: the three sets of numbers that Held et al. 2025 publish, and a faster one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from luxel.render.primitives.convexes import STARTING_SIGMA
 from luxel.render.train.config import Init, TrainConfig
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.rates import ConvexRates
+
+
+def default() -> TrainConfig:
+    """`light` with faster points and opacities.
+
+    Measured on the chair (100 views of 200x200, 2,000 steps, SH degree 1, at most 6,000 convexes, CPU), held out: 32.58
+    dB, with the points four times as fast alone 32.05, opacities five times as fast alone 31.61, light 30.20. Our own
+    Gaussians with the same start and cap: 31.12 (adaptive), 29.90 (mcmc).
+    """
+    config = light()
+    config.rates = ConvexRates(points=2e-3, points_final=2e-5, opacity_logits=5e-2)
+    return config
 
 
 def light() -> TrainConfig:
@@ -47,7 +59,7 @@ def indoor() -> TrainConfig:
 
 
 CONVEXES: dict[str, Callable[[], TrainConfig]] = {
-    "default": light,
+    "default": default,
     "light": light,
     "outdoor": outdoor,
     "indoor": indoor,

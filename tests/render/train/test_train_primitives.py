@@ -16,7 +16,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.rasterize import rasterize
-from luxel.render.train import TrainConfig, Trainer
+from luxel.render.train import TrainConfig, Trainer, optimiser
 from luxel.render.train.config import Checkpoints, Init
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
@@ -191,3 +191,28 @@ def test_rates_fall_as_they_say() -> None:
                 assert middle[name] == start[name] and end[name] == pytest.approx(0.25 * start[name])
         scaled = {name: start[name] / kind.rates().at(0.0, 1.0)[name] for name in start}
         assert scaled == pytest.approx({name: 3.0 if name == "means" else 1.0 for name in start})
+
+
+def test_a_capture_without_times_is_named(still: Moving, tmp_path: Path) -> None:
+    said: list[str] = []
+    views = [replace(view, time=0.0) for view in still.train]
+    Trainer(still.config("gaussians4d"), views, [], still.points, tmp_path / "run", say=said.append)
+    assert any("same time" in line for line in said)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spare_rows_change_nothing(moving: Moving, tmp_path: Path, name: str, monkeypatch: Any) -> None:
+    """As on a GPU: rows that are not used yet take part in every step."""
+    config = brisk(moving.config(name, batch=2 if name == "gaussians4d" else 1))
+    exact = moving.trainer(tmp_path / "a", config)
+    exact.stepper._fused = False
+    exact.run(progress=False)
+    monkeypatch.setattr(optimiser, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
+    roomy = moving.trainer(tmp_path / "b", config)
+    roomy.stepper._fused, roomy.stepper.estimates = False, True
+    roomy.run(progress=False)
+    assert roomy.optimiser.capacity > roomy.optimiser.count == exact.optimiser.count
+    for key, tensor in exact.optimiser.tensors().items():
+        torch.testing.assert_close(
+            roomy.optimiser.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
+        )
