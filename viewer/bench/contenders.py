@@ -29,7 +29,8 @@ class Contender:
     def differences(self, first: TrainConfig) -> dict[str, tuple[Any, Any]]:
         """By dotted name, the first's value and its own where they are not the same.
 
-        Of another strategy only what is not that strategy's default is listed, with nothing of the first's.
+        Of another strategy only what is not that strategy's default is listed, with nothing of the first's; of the
+        rates of another primitive likewise.
         """
         theirs, own = first.to_dict(), self.config.to_dict()
         found = {}
@@ -38,6 +39,9 @@ class Contender:
             usual = TrainConfig.from_dict({"strategy": {"kind": kind}}).to_dict()["strategy"]
             strategy = own.pop("strategy")
             found |= {f"strategy.{k}": (None, v) for k, v in strategy.items() if v != usual[k]}
+        if type(first.rates) is not type(self.config.rates):
+            usual = vars(type(self.config.rates)())
+            found |= {f"rates.{k}": (None, v) for k, v in own.pop("rates").items() if v != usual[k]}
         flat_theirs, flat_own = _flat(theirs), _flat(own)
         found |= {k: (flat_theirs[k], v) for k, v in flat_own.items() if flat_theirs[k] != v}
         return {name: pair for name, pair in found.items() if name not in _BY_THE_BENCHMARK}

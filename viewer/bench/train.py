@@ -111,7 +111,8 @@ def train_once(
 
     Returns:
         psnr, ssim, lpips at the end; best_psnr on the way and final_minus_best (0 or less); seconds of training,
-        steps_per_s, step_ms (see `curves.step_milliseconds`), count, peak_bytes (None on a CPU), curve: (step, seconds,
+        steps_per_s, step_ms (see `curves.step_milliseconds`), count, scene_mb (parameters as
+        float32), peak_bytes (None on a CPU), curve: (step, seconds,
         psnr) on held-out views, and more.
     """
     quiet = Checkpoints(every=0, minutes=0)
@@ -163,6 +164,7 @@ def train_once(
         "step_ms": curves.step_milliseconds(curve, result.step, result.train_seconds),
         "reason": result.reason,
         "count": result.count,
+        "scene_mb": sum(4 * t.numel() for t in trainer.scene.tensors().values()) / 1e6,
         "peak_bytes": peak,
         "curve": curve,
         "prepare_seconds": prepared,

@@ -42,7 +42,7 @@ def _results(report: dict[str, Any]) -> Section:
     first = report["contenders"][0]["name"]
     head = ["capture", "backend", "PSNR (dB)", "best PSNR (dB)", "final − best (dB)", "SSIM", "LPIPS"]
     head += ["training (s)", "to common PSNR (s)", f"{first} ahead from (s)", "steps", "steps/s", "step (ms)"]
-    head += ["Gaussians", "peak (GB)", "verdict"]
+    head += ["primitives", "scene (MB)", "peak (GB)", "verdict"]
     table = Table(head, [], words=2)
     plots = []
     for row in report["rows"]:
@@ -71,6 +71,7 @@ def _results(report: dict[str, Any]) -> Section:
                     f"{result['steps_per_s']:.1f}",
                     _step(result["step_ms"]),
                     f"{result['count']:,}",
+                    shown(result.get("scene_mb"), ".1f"),
                     f"{result['peak_bytes'] / 1e9:.2f}" if result["peak_bytes"] else "–",
                     _verdict(fit[name], reached[name], quickest, len(row["results"])),
                 ]
@@ -78,13 +79,14 @@ def _results(report: dict[str, Any]) -> Section:
         plots += _curves(row, [one["name"] for one in report["contenders"]])
     others = " but for the settings listed below" if any(map(_is_own, report["contenders"])) else ""
     text = (
-        f"The same data, first Gaussians, schedule, strategy, loss, optimiser, seed and held-out views{others}. luxel "
-        "takes steps in its own way (no autograd, a captured graph on a GPU); others are called through autograd. "
-        "Evaluations and what a backend does once do not count as training time. The common PSNR is the lowest that "
-        f"all of a capture's runs end with. A run that ends more than {MAX_PSNR_LOSS:g} dB under the best is marked "
-        "with ! and not ranked. Best is the best of a run's measurements; where the final one is far under it, the run "
-        "overfitted. Milliseconds per step are the mean, in brackets the quickest and the slowest stretch "
-        f"between two measurements. {report['definitions']['ahead_from']}"
+        f"The same data, start, schedule, strategy, loss, optimiser, seed and held-out views{others}. luxel takes "
+        "steps in its own way (a captured graph on a GPU); other backends are called through autograd. Scene: its "
+        "parameters as float32. Evaluations and what a backend does once do not count as training time. The common "
+        "PSNR is the lowest that all of a capture's runs end with. A run that ends more than "
+        f"{MAX_PSNR_LOSS:g} dB under the best is marked with ! and not ranked. Best is the best of a run's "
+        "measurements; where the final one is far under it, the run overfitted. Milliseconds per step are the mean, "
+        "in brackets the quickest and the slowest stretch between two measurements. "
+        f"{report['definitions']['ahead_from']}"
     )
     return Section("Training", text, [table], plots)
 

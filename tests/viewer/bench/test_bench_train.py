@@ -254,3 +254,26 @@ def test_presets_are_taken(toy_capture: Path) -> None:
     assert config.steps == fast().steps and config.strategy == fast().strategy
     config = TrainBench(captures=(toy_capture,), preset="fast", steps=70).configuration(torch.device("cpu"))
     assert (config.steps, config.eval_every, config.loss) == (70, 7, fast().loss)
+
+
+def test_primitives_are_compared(strict: Any, tmp_path: Path, toy_capture: Path) -> None:
+    words = "luxel:primitive=gaussians,steps=3,init.max_points=200,rates.quats=0.002"
+    options = ["--steps", "3", "--evaluations", "1", "--device", "cpu", "--set", "init.max_points=200"]
+    out = tmp_path / "bench"
+    command = [
+        "bench",
+        "train",
+        str(toy_capture),
+        "--primitive",
+        "convexes",
+        "--against",
+        words,
+        "--out",
+        str(out),
+    ]
+    assert main([*command, *options]) in (0, 1)
+    results = strict(out / "train.json")["rows"][0]["results"]
+    sizes = {name: result["scene_mb"] / result["count"] for name, result in results.items()}
+    assert sizes["luxel"] == pytest.approx(4e-6 * 70) and sizes[words] == pytest.approx(4e-6 * 59)
+    page = (out / "train.html").read_text()
+    assert "rates.quats" in page and "rates.points" not in page and "primitive" in page
