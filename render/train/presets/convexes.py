@@ -15,8 +15,8 @@ def default() -> TrainConfig:
 
     Measured on the chair (100 views of 200x200, 2,000 steps, SH degree 1, at most 6,000 convexes, CPU), held out: 32.58
     dB, with the points four times as fast alone 32.05, opacities five times as fast alone 31.61, light 30.20. Our own
-    Gaussians with the same start and cap: 31.12 (adaptive), 29.90 (mcmc). After 6,000 steps: 34.20, light 33.33, adaptive
-    33.65.
+    Gaussians with the same start and cap: 31.12 (adaptive), 29.90 (mcmc). After 6,000 steps: 34.20, light 33.33,
+    adaptive 33.65.
     """
     config = light()
     config.rates = ConvexRates(points=2e-3, points_final=2e-5, opacity_logits=5e-2)
