@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -167,20 +168,18 @@ class Stepper:
         return step
 
     def _run(self, bench: Workbench, looks: range, moment: Moment) -> Seen:
+        def work(shelf: Callable[[int], Shelf]) -> Seen:
+            if self._fused:
+                return fused_step(bench, shelf(looks[0]), moment)
+            return general_step(self._render, bench, [partial(shelf, look) for look in looks], moment)
+
         def shelf(look: int) -> Shelf:
             return self.dataset.shelf(look, moment.halvings)
 
-        def work(shelves: list[Shelf] | None) -> Seen:
-            if self._fused:
-                return fused_step(bench, shelves[0] if shelves else shelf(looks[0]), moment)
-            held = shelves or [None] * len(looks)
-            taken = [lambda s=s, look=look: s or shelf(look) for s, look in zip(held, looks, strict=True)]
-            return general_step(self._render, bench, taken, moment)
-
         # Asking the device is nothing that a captured step can do; streamed photographs take turns on a shelf.
         if bench.capacity is None or (len(looks) > 1 and self.dataset.streaming):
-            return work(None)
-        shelves = [shelf(look) for look in looks]
+            return work(shelf)
+        shelves = {look: shelf(look) for look in looks}
         optimiser = bench.optimiser
         epoch = (
             optimiser.generation,
@@ -190,8 +189,8 @@ class Stepper:
             moment.sh_degree,
             moment.counts,
         )
-        key = (*(held.photos.rgb.data_ptr() for held in shelves), moment.moves_sh_rest)
-        return self._replay.run(epoch, key, lambda: work(shelves))
+        key = (*(held.photos.rgb.data_ptr() for held in shelves.values()), moment.moves_sh_rest)
+        return self._replay.run(epoch, key, lambda: work(shelves.__getitem__))
 
     def _read(self, step: int, seen: Seen | None) -> None:
         """Sends the status, and the numbers of a step, on their way to the host."""
