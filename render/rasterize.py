@@ -16,7 +16,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import PIECE, bin_splats
-from luxel.render.ops.blend_splats import BLENDS, CHANNELS
+from luxel.render.ops.blend_splats import CHANNELS, blend_splats
 from luxel.render.primitives.parameters import Parameters, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
@@ -217,8 +217,6 @@ def rasterize(
             primitive=scene.policy,
         )
 
-        blend_splats = BLENDS[scene.policy]
-
         def blend(
             part: Tensor, behind: Tensor | None, median: bool = False, tally: bool = False
         ) -> tuple[Tensor, ...]:
@@ -229,6 +227,7 @@ def rasterize(
                 instances,
                 ranges,
                 plan,
+                primitive=scene.policy,
                 **size,
                 max_alpha=max_alpha,
                 absolute=absolute_gradients and statistics is not None,

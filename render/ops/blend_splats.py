@@ -193,12 +193,7 @@ for _primitive in PRIMITIVES:
     _define(_primitive)
 
 
-def _keeps(*inputs: Tensor | None) -> bool:
-    """Whether the forward pass must leave what a backward pass needs."""
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
-
-
-def blend_gaussians(
+def blend_splats(
     splats: Tensor,
     values: Tensor,
     background: Tensor | None,
@@ -206,6 +201,7 @@ def blend_gaussians(
     ranges: Tensor,
     plan: Tensor,
     *,
+    primitive: str = "gaussians",
     width: int,
     height: int,
     max_alpha: float,
@@ -216,62 +212,34 @@ def blend_gaussians(
 ) -> tuple[Tensor, ...]:
     """Blends values front to back: image = sum_i T_i alpha_i value_i + T_end background.
 
-    alpha_i = min(max_alpha, opacity_i exp(-power_i)); contributions under 1/255 are skipped, and a pixel ends
-    before T would fall to 1e-4 (Kerbl et al. 2023, equation 3 and appendix C).
+    alpha_i = min(max_alpha, opacity_i exp(-power_i)) of Gaussians; contributions under 1/255 are skipped, and a pixel
+    ends before T would fall to 1e-4 (Kerbl et al. 2023, equation 3 and appendix C). Of convexes alpha_i =
+    min(max_alpha, opacity_i I_i(q)), where I = sigmoid(-sigma z phi), phi(q) = ln sum_j exp(delta z L_j(q)), and L_j is
+    the signed value of edge j, see `project_convexes` (Held et al. 2025, "3D Convex Splatting", equations 4 to 7).
 
     Args:
-        splats: [C, N, 8]. values: [C, N, D], D one of ``CHANNELS``. background: [C, D] or None for 0.
+        splats: [C, N, 8], or [C, N, 28] of convexes, where of the gradient only opacity, delta z, sigma z and corners
+            are not 0. values: [C, N, D], D one of ``CHANNELS``. background: [C, D] or None for 0.
         instances, ranges, plan: from `bin_splats`.
+        primitive: as in `bin_splats`.
         width, height: image size in pixels.
         max_alpha: cap; where it holds, alpha has no gradient.
         deterministic: sum gradients in a fixed order on the GPU too (slower, and takes about 100 bytes more per
             tile instance); on the CPU they always are.
         absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
-            splats (AbsGS, Ye et al. 2024), which otherwise are 0.
+            splats (AbsGS, Ye et al. 2024), which otherwise are 0. Convexes have none.
         median: fill the last output (else empty). tally: count contributors (else empty).
 
     Returns:
         image [C, H, W, D], transmittance [C, H, W] (T_end), last [C, H, W] int32 (one past the last contributing
         instance), contributors [C, H, W] int32, median_depth [C, H, W] (0 where T stays above 1/2). Only image
         and transmittance carry gradients. ``last`` is empty where no input requires a gradient.
-    """
-    scene = splats, values, background, instances, ranges, plan
-    how = width, height, max_alpha, absolute, deterministic, median, tally, _keeps(*scene[:3])
-    return torch.ops.luxel.blend_gaussians(*scene, *how)[:5]
-
-
-def blend_convexes(
-    splats: Tensor,
-    values: Tensor,
-    background: Tensor | None,
-    instances: Tensor,
-    ranges: Tensor,
-    plan: Tensor,
-    *,
-    width: int,
-    height: int,
-    max_alpha: float,
-    absolute: bool = False,
-    deterministic: bool = False,
-    median: bool = False,
-    tally: bool = False,
-) -> tuple[Tensor, ...]:
-    """Blends values of convexes front to back (Held et al. 2025, "3D Convex Splatting", equations 4 to 7).
-
-    As `blend_gaussians`, with alpha_i = min(max_alpha, opacity_i I_i(q)), where I = sigmoid(-sigma z phi),
-    phi(q) = ln sum_j exp(delta z L_j(q)), and L_j is the signed value of edge j, see `project_convexes`.
-
-    Args:
-        splats: [C, N, 28] from `project_convexes`; of its gradient only opacity, delta z, sigma z and corners are
-            not 0.
-        absolute: must be False; convexes have no absolute gradients.
 
     Raises:
-        ValueError: shapes do not fit, or ``absolute``.
+        ValueError: shapes do not fit, or ``absolute`` of convexes.
     """
-    scene = splats, values, background, instances, ranges, plan
-    how = width, height, max_alpha, absolute, deterministic, median, tally, _keeps(*scene[:3])
-    return torch.ops.luxel.blend_convexes(*scene, *how)[:5]
-
-
-BLENDS = {"gaussians": blend_gaussians, "convexes": blend_convexes}  # by policy
+    inputs = (splats, values, background)
+    keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
+    how = width, height, max_alpha, absolute, deterministic, median, tally, keep
+    operation = getattr(torch.ops.luxel, f"blend_{primitive}")
+    return operation(*inputs, instances, ranges, plan, *how)[:5]

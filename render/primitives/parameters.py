@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -37,7 +38,7 @@ class Projected(NamedTuple):
     totals: Tensor  # int64 [2]: splats that touch a tile, (tile, splat) pairs
 
 
-class Parameters:
+class Parameters(ABC):
     """Base of dataclasses whose fields are all tensors with one row per primitive.
 
     Attributes:
@@ -87,10 +88,12 @@ class Parameters:
         return self.opacity_logits.sigmoid()
 
     @property
+    @abstractmethod
     def centres(self) -> Tensor:
         """Where each is, world coordinates, [N, 3]; of what moves, at its own time."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
         """Rows on the screens of C cameras, differentiable.
 
@@ -101,11 +104,12 @@ class Parameters:
         Raises:
             ValueError: the primitive cannot give what the options ask for.
         """
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def scaled(self, factor: float) -> Self:
         """The same primitives where they are, ``factor`` times as large."""
-        raise NotImplementedError
+        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name, in the order of ``names``."""

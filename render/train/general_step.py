@@ -38,7 +38,8 @@ def general_step(
     """
     config, optimiser = bench.config, bench.optimiser
     waits = bench.capacity is None
-    scene = (optimiser.scene if waits else optimiser.whole()).map(lambda t: t.detach().requires_grad_())
+    params, first, second = optimiser.rows(spare=not waits)
+    scene = optimiser.primitives(params).map(lambda t: t.detach().requires_grad_())
     absolute = moment.counts and getattr(config.strategy, "absolute", False)
     frames: list[Frame] = []
     told: list[Tensor] = []
@@ -79,40 +80,28 @@ def general_step(
         overflow = torch.stack([_given(frame.overflow) for frame in frames]).amax(0)
         totals = torch.stack([_given(frame.totals) for frame in frames]).amax(0)
         count_step_(overflow, totals, bench.table, bench.status)
-    _move(bench, moment, dict(zip(scene.names, gradients, strict=True)), row, visible)
+    moved = {
+        name: gradient
+        for name, gradient in zip(scene.names, gradients, strict=True)
+        if gradient is not None and gradient.numel() and (name != "sh_rest" or moment.moves_sh_rest)
+    }
+    if moved:
+        scheduled_adam_(
+            [params[name] for name in moved],
+            list(moved.values()),
+            [first[name] for name in moved],
+            [second[name] for name in moved],
+            [scene.names.index(name) for name in moved],
+            row[ADAM][: len(scene.names) + 2],
+            BETAS,
+            EPS,
+            visible if config.sparse_adam else None,
+            bench.status[1:2],
+        )
     if told:
         _add_statistics(bench, told)
     add_noise(bench, scene.tensors(), row)
     return Seen(photometric.detach(), frame.rgb.detach(), 1 - frame.alpha.detach(), target)
-
-
-def _move(
-    bench: Workbench, moment: Moment, gradients: dict[str, Tensor | None], row: Tensor, visible: Tensor
-) -> None:
-    """Adam on what has a gradient."""
-    optimiser, config = bench.optimiser, bench.config
-    states = [optimiser.exp_avg, optimiser.exp_avg_sq] if bench.capacity is None else optimiser.rows()[1:]
-    params = optimiser.scene.tensors() if bench.capacity is None else optimiser.rows()[0]
-    names = [
-        name
-        for name, gradient in gradients.items()
-        if gradient is not None and gradient.numel() and (name != "sh_rest" or moment.moves_sh_rest)
-    ]
-    if not names:
-        return
-    places = list(gradients)
-    scheduled_adam_(
-        [params[name] for name in names],
-        [gradients[name] for name in names],  # pyright: ignore[reportArgumentType]
-        [states[0][name] for name in names],
-        [states[1][name] for name in names],
-        [places.index(name) for name in names],
-        row[ADAM][: len(places) + 2],
-        BETAS,
-        EPS,
-        visible if config.sparse_adam else None,
-        bench.status[1:2],
-    )
 
 
 def _add_statistics(bench: Workbench, told: Sequence[Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,10 +64,7 @@ def used_memory(device: torch.device) -> int:
 
 def bytes_of_one(scene: Parameters) -> int:
     """Bytes that training needs for each primitive."""
-    numbers = sum(
-        tensor[:1].numel() if tensor.shape[0] else tensor.new_empty(1, *tensor.shape[1:]).numel()
-        for tensor in scene.tensors().values()
-    )
+    numbers = sum(math.prod(tensor.shape[1:]) for tensor in scene.tensors().values())
     return 4 * 4 * numbers + SPLAT_WORKSPACE
 
 

@@ -54,11 +54,7 @@ class Optimiser:
     @property
     def scene(self) -> Any:
         """The N present primitives; their tensors are the optimiser's own, without gradients."""
-        return self._kind(**self._live(0))
-
-    def whole(self) -> Any:
-        """The same with the spare rows, all of one size for as long as ``generation`` is the same."""
-        return self._kind(**self._state[0])
+        return self.primitives(self._live(0))
 
     @property
     def exp_avg(self) -> State:
@@ -70,9 +66,18 @@ class Optimiser:
         """Second moments of the present primitives, by parameter."""
         return self._live(2)
 
-    def rows(self) -> tuple[State, State, State]:
-        """Parameters and both moments with their spare rows, each by name: what a captured step works on."""
-        return self._state[0], self._state[1], self._state[2]
+    def rows(self, spare: bool = True) -> tuple[State, State, State]:
+        """Parameters and both moments, each by name.
+
+        Args:
+            spare: with the spare rows, as a captured step needs them: of one size while ``generation`` is the same.
+        """
+        params, first, second = self._state if spare else (self._live(kind) for kind in range(3))
+        return params, first, second
+
+    def primitives(self, params: State) -> Any:
+        """Such parameters as primitives."""
+        return self._kind(**params)
 
     def select(self, index: Tensor) -> None:
         """Keeps the elements at ``index`` (positions, or a boolean mask) in that order, with their

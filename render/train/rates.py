@@ -11,6 +11,11 @@ from luxel.render.train.schedules import exponential
 class Rates:
     """Base of the dataclasses below: a field NAME_final is what the rate NAME has come to at the end of the run."""
 
+    final_factor: float = 1.0
+    """What the rates without an end of their own have fallen to at the end of the run, exponentially; 1: constant."""
+    final_from: float = 0.0
+    """Share of the run after which these rates begin to fall."""
+
     def at(self, progress: float, extent: float) -> dict[str, float]:
         """Learning rate by parameter, in the order of the parameters.
 
@@ -18,9 +23,9 @@ class Rates:
             progress: share of the run that is done, in [0, 1].
             extent: size of the scene, capture units.
         """
-        known = {field.name: getattr(self, field.name) for field in fields(self)}
-        from_, factor = known.pop("final_from"), known.pop("final_factor")
-        fall = exponential(1.0, factor, max(0.0, progress - from_) / max(1e-9, 1 - from_))
+        known = self._rates()
+        late = max(0.0, progress - self.final_from) / max(1e-9, 1 - self.final_from)
+        fall = exponential(1.0, self.final_factor, late)
         out = {}
         for name, rate in known.items():
             if name.endswith("_final"):
@@ -35,16 +40,22 @@ class Rates:
 
     def problems(self) -> list[str]:
         """What makes no sense, as ends of a sentence."""
-        known = {field.name: getattr(self, field.name) for field in fields(self)}
+        known = self._rates()
         out = [f"rates.{name} must not be negative" for name, rate in known.items() if rate < 0]
         out += [
             f"rates.{name} must be positive"
             for name in known
             if name.endswith("_final") and not known[name] > 0
         ]
-        if not 0 < known["final_factor"] <= 1:
+        if not 0 < self.final_factor <= 1:
             out.append("rates.final_factor must lie in 0 to 1, above 0")
+        if self.final_from < 0:
+            out.append("rates.final_from must not be negative")
         return out
+
+    def _rates(self) -> dict[str, float]:
+        """The fields that are rates, in order."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if not hasattr(Rates, f.name)}
 
 
 @dataclass
@@ -65,10 +76,6 @@ class LearningRates(Rates):
     """Colour (spherical harmonics of degree 0)."""
     sh_rest: float = 2.5e-3 / 20
     """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
-    final_factor: float = 1.0
-    """What the rates other than the means' have fallen to at the end of the run, exponentially; 1: constant."""
-    final_from: float = 0.0
-    """Share of the run after which these rates begin to fall."""
 
 
 @dataclass
@@ -95,10 +102,6 @@ class Rates4d(Rates):
     """Colour (spherical harmonics of degree 0)."""
     sh_rest: float = 2.5e-3 / 20
     """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
-    final_factor: float = 1.0
-    """What the rates other than those with an end of their own have fallen to at the end of the run, exponentially."""
-    final_from: float = 0.0
-    """Share of the run after which these rates begin to fall."""
 
 
 @dataclass
@@ -121,7 +124,3 @@ class ConvexRates(Rates):
     """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
     mask_logits: float = 1e-2
     """Masks before the sigmoid."""
-    final_factor: float = 1.0
-    """What the rates other than the points' have fallen to at the end of the run, exponentially; 1: constant."""
-    final_from: float = 0.0
-    """Share of the run after which these rates begin to fall."""

@@ -114,6 +114,7 @@ class Stepper:
         if moment.halvings != self._level:
             self._level = moment.halvings
             self._room.forget()
+        guesses = self.estimates and not self._waits
         bench = Workbench(
             self.config,
             optimiser,
@@ -121,9 +122,9 @@ class Stepper:
             self._table.tensor,
             self._status,
             self._one,
-            self._room.limit if self.estimates and not self._waits else None,
+            self._room.limit if guesses else None,
         )
-        if self.estimates and not self._waits and bench.capacity is None:
+        if guesses and bench.capacity is None:
             shelf = self.dataset.shelf(looks[0], moment.halvings)
             bench.capacity = self._room.begin(instances_needed(bench, shelf))
         seen = self._run(bench, looks, moment)

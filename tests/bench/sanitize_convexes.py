@@ -12,7 +12,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import CHANNELS, blend_convexes
+from luxel.render.ops.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.project_convexes import project_convexes
 from luxel.render.primitives.convexes import Convexes
 
@@ -116,13 +116,14 @@ def raster(
     more = more.to(device).requires_grad_()
     values = torch.cat([values, more.expand(len(values), *more.shape)], -1)
     background = torch.full((len(values), channels), 0.3, device=device, requires_grad=True)
-    image, transmittance, _, count, median = blend_convexes(
+    image, transmittance, _, count, median = blend_splats(
         splats,
         values,
         background,
         lists[0],
         lists[1],
         lists[3],
+        primitive="convexes",
         **size,
         max_alpha=0.99,
         deterministic=deterministic,

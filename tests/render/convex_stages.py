@@ -11,7 +11,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import blend_convexes
+from luxel.render.ops.blend_splats import blend_splats
 from luxel.render.ops.project_convexes import project_convexes
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
@@ -75,13 +75,14 @@ def draw(
         background = torch.nn.functional.pad(
             background.expand(len(values), 3), (0, values.shape[-1] - background.shape[-1])
         )
-    image, transmittance, _, count, median = blend_convexes(
+    image, transmittance, _, count, median = blend_splats(
         splats,
         values,
         background,
         lists[0],
         lists[1],
         lists[3],
+        primitive="convexes",
         **size,
         **{"max_alpha": MAX_ALPHA, "median": True, "tally": True, **options},
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import blend_gaussians
+from luxel.render.ops.blend_splats import blend_splats
 from luxel.render.ops.project_gaussians4d import project_gaussians4d
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.reference.rasterize_gaussians4d import rasterize_gaussians4d_reference
@@ -101,7 +101,7 @@ def draw4d(
         behind = torch.nn.functional.pad(background.to(values), (0, values.shape[-1] - 3))
         behind = behind.expand(len(values), -1)
     lists = (instances, ranges, plan)
-    image, transmittance, _, count, median = blend_gaussians(
+    image, transmittance, _, count, median = blend_splats(
         splats, values, behind, *lists, **size, max_alpha=max_alpha, median=depth, tally=True
     )
     fields = {

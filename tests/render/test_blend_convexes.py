@@ -11,7 +11,7 @@ from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from convex_stages import MAX_ALPHA, assert_agrees, draw
 
 from luxel.render.camera import Camera
-from luxel.render.ops.blend_splats import CHANNELS, blend_convexes
+from luxel.render.ops.blend_splats import CHANNELS, blend_splats
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
 
@@ -322,7 +322,9 @@ def test_what_is_refused_is_named(toy_camera, device):
     how = {"width": 50, "height": 37, "max_alpha": 0.99}
 
     def blend(splats=drawn.splats, values=drawn.values, background=None, **more):
-        return blend_convexes(splats, values, background, instances, ranges, plan, **how, **more)
+        return blend_splats(
+            splats, values, background, instances, ranges, plan, primitive="convexes", **how, **more
+        )
 
     with pytest.raises(ValueError, match="absolute gradients are for Gaussians"):
         blend(absolute=True)

@@ -21,7 +21,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import fused_adam_
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import blend_gaussians
+from luxel.render.ops.blend_splats import blend_splats
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_three_training_steps_equal_autograd(random_gaussians, toy_camera, preci
         instances, ranges, _, plan = bin_splats(
             splats.detach(), tile_counts, totals, **SIZE, visible_capacity=seen, capacity=capacity
         )
-        image = blend_gaussians(splats, values, None, instances, ranges, plan, **SIZE, max_alpha=0.984375)[0]
+        image = blend_splats(splats, values, None, instances, ranges, plan, **SIZE, max_alpha=0.984375)[0]
         loss = (image - target).square().sum() + 0.125 * leaves[3].sigmoid().sum()
         (loss + 0.25 * leaves[2].exp().sum()).backward()
         if witness_adam == "torch.optim.Adam":

@@ -10,7 +10,7 @@ from torch._subclasses import FakeTensorMode
 
 from luxel.render.camera import Camera
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import CHANNELS, blend_gaussians
+from luxel.render.ops.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.project_gaussians import project_gaussians
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
@@ -237,7 +237,7 @@ def test_wrong_channel_counts_and_types_are_named(scene):
     gaussians, cameras = scene
     (splats, *_), (instances, ranges, _, plan) = stages(*scene)
     with pytest.raises(ValueError, match="channels"):
-        blend_gaussians(
+        blend_splats(
             splats, splats[..., :5], None, instances, ranges, plan, width=WIDTH, height=HEIGHT, max_alpha=0.99
         )
     with pytest.raises(ValueError, match="float16"):

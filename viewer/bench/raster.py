@@ -12,13 +12,14 @@ import torch
 
 from luxel.render.backends import Backend
 from luxel.render.camera import Camera
-from luxel.render.primitives import Gaussians4d, Parameters
+from luxel.render.primitives import Parameters
 from luxel.viewer.bench.competitors import PASSES, Competitor, Shot, competitors
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.quality import measure_quality
 from luxel.viewer.bench.roofline import by_stage, count_work, measure_ceilings, rooflines
 from luxel.viewer.bench.scenes import Scene, Size
 from luxel.viewer.bench.timing import compare_ms, kernel_times, peak_bytes, stage_times
+from luxel.viewer.playback import time_range
 
 FORMAT = 1  # of the JSON
 GOALS_ON = "H200"  # what the name of a GPU must hold for the goals to be judged
@@ -83,9 +84,9 @@ def run(
 
 def _shots(scene: Parameters, cameras: Sequence[Camera]) -> list[Shot]:
     """Each camera at its own time, evenly over those of a scene that moves."""
-    if not isinstance(scene, Gaussians4d):
+    if (times := time_range(scene)) is None:
         return [Shot(camera, None) for camera in cameras]
-    start, end = scene.times.double().quantile(scene.times.new_tensor([0.02, 0.98]).double()).tolist()
+    start, end = times
     return [Shot(c, start + (end - start) * (k + 0.5) / len(cameras)) for k, c in enumerate(cameras)]
 
 

@@ -92,7 +92,9 @@ def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
         totals["pairs"] += frame.instances.item()
         totals["contributions"] += frame.count.sum().item()
     first = shots[0].camera
-    numbers = sum(t[0].numel() for name, t in scene.tensors().items() if name not in ("sh_dc", "sh_rest"))
+    numbers = sum(
+        math.prod(t.shape[1:]) for name, t in scene.tensors().items() if name not in ("sh_dc", "sh_rest")
+    )
     return {
         "primitive": scene.primitive,
         "geometry": 4 * numbers,

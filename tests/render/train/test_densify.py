@@ -225,7 +225,7 @@ def test_optimiser_surgery() -> None:
     assert optimiser.inverse_count.item() == pytest.approx(0.2)
     assert moment(optimiser) == [3, 1, 0, 0, 0] and optimiser.count == 5
     assert optimiser.scene.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
-    spare = penalties(optimiser.whole(), (1.0, 0.0), optimiser.inverse_count)
+    spare = penalties(optimiser.primitives(optimiser.rows()[0]), (1.0, 0.0), optimiser.inverse_count)
     assert float(spare) == pytest.approx(0.3), "what is not filled counts with opacity 0"
 
 
