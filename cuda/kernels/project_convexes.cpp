@@ -2,6 +2,7 @@
 #include "project_convexes.h"
 
 #include "error.h"
+#include "project_each.h"
 
 #include <vector>
 
@@ -17,19 +18,8 @@ template <typename T> int project_one(const luxel_project_convexes_args& args, c
 }
 
 template <typename T> void forward(const luxel_project_convexes_args& args) {
-  int64_t seen = 0, instances = 0;
-  for (int camera = 0; camera < args.cameras; ++camera) {
-    const Pinhole<T> cam = load_camera<T>(args, camera);
-    int32_t* counts = args.tile_counts + static_cast<int64_t>(camera) * args.count;
-#pragma omp parallel for schedule(dynamic, 128)
-    for (int32_t n = 0; n < args.count; ++n) counts[n] = project_one(args, cam, camera, n);
-    for (int32_t n = 0; n < args.count; ++n) {
-      seen += counts[n] > 0;
-      instances += counts[n];
-    }
-  }
-  args.totals[0] = seen;
-  args.totals[1] = instances;
+  project_each<T>(args, 128,
+                  [&](const Pinhole<T>& cam, int camera, int64_t n) { return project_one(args, cam, camera, n); });
 }
 
 // Convexes go to fixed blocks, and camera gradients are summed block after block: the sum does not depend on the number of

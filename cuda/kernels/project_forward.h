@@ -2,6 +2,7 @@
 // what it does with one Gaussian is in project_geometry, store_splat and the like, whose overloads come before this.
 #pragma once
 
+#include "project_each.h"
 #include "project_gaussians.h"
 
 namespace luxel {
@@ -16,19 +17,7 @@ template <typename T, typename Args, typename Camera> int project_one(const Args
 }
 
 template <typename T, typename Args> void project_forward(const Args& args) {
-  int64_t seen = 0, instances = 0;
-  for (int camera = 0; camera < args.cameras; ++camera) {
-    const auto cam = load_camera<T>(args, camera);
-    int32_t* counts = args.tile_counts + static_cast<int64_t>(camera) * args.count;
-#pragma omp parallel for schedule(dynamic, 512)
-    for (int32_t n = 0; n < args.count; ++n) counts[n] = project_one<T>(args, cam, camera, n);
-    for (int32_t n = 0; n < args.count; ++n) {
-      seen += counts[n] > 0;
-      instances += counts[n];
-    }
-  }
-  args.totals[0] = seen;
-  args.totals[1] = instances;
+  project_each<T>(args, 512, [&](const auto& cam, int camera, int64_t n) { return project_one<T>(args, cam, camera, n); });
 }
 
 }  // namespace

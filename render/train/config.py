@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.ops.project_convexes import FEWEST, MOST
+from luxel.render.primitives import PrimitiveName
 from luxel.render.primitives.convexes import STARTING_SIGMA
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
@@ -121,7 +122,7 @@ class TrainConfig:
     background: Literal["auto", "white", "black", "random"] = "auto"
     """What lies behind the scene. random: a new colour each step, which makes a cut-out clean.
     auto: white for captures with alpha, else black."""
-    primitive: Literal["gaussians", "gaussians4d", "convexes"] = "gaussians"
+    primitive: PrimitiveName = "gaussians"
     """What the scene is made of: 3D Gaussians, 4D Gaussians (scenes that move), or convexes."""
     batch: int = 1
     """Views of each step, which counts the mean of their losses."""

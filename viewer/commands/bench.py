@@ -14,7 +14,7 @@ import tyro
 
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives import PRIMITIVES, PrimitiveName
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.presets import preset
 from luxel.viewer.bench import raster, raster_report, report, scenes, train, train_report
@@ -51,7 +51,7 @@ class Raster:
     """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals."""
-    primitive: Literal["gaussians", "gaussians4d", "convexes"] = "gaussians"
+    primitive: PrimitiveName = "gaussians"
     """What the made-up landscapes are made of; scene files are measured as they are."""
     counts: tuple[int, ...] = ()
     """Primitives of the made-up landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
@@ -138,7 +138,7 @@ class TrainBench:
     """What to train on: one or more captures."""
     steps: int | None = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
-    primitive: Literal["gaussians", "gaussians4d", "convexes"] = "gaussians"
+    primitive: PrimitiveName = "gaussians"
     """What the scene is made of."""
     preset: PresetName | None = None
     """Named configuration to start from, as of `luxel train`."""

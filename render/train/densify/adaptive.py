@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit, rotations
+from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.schedules import Window
 
 
 @dataclass
-class AdaptiveStrategy:
+class AdaptiveStrategy(Strategy):
     """Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering", section 5.
 
     Where the centres of Gaussians are pulled hard on the screen, small ones are cloned and large ones split
@@ -59,8 +60,6 @@ class AdaptiveStrategy:
     scale_regulariser: float = 0.0
     """Weight of the mean scale in the loss, likewise."""
 
-    first_opacity: ClassVar[float] = 0.1
-
     @property
     def threshold(self) -> float:
         """The gradient above which Gaussians grow."""
@@ -95,11 +94,6 @@ class AdaptiveStrategy:
     def penalties(self) -> tuple[float, float]:
         """Weights of mean opacity and mean scale in the loss."""
         return self.opacity_regulariser, self.scale_regulariser
-
-    @property
-    def noise(self) -> float:
-        """Strength of random moves, times the learning rate of the centres: none."""
-        return 0.0
 
     def due(self, step: int, clock: float, steps: int) -> bool:
         """Whether `after_step` has something to do after ``step`` steps."""

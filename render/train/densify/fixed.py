@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.situation import Refinement, Situation, finite
+from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimiser import Optimiser
 
 
 @dataclass
-class FixedCount:
+class FixedCount(Strategy):
     """Keeps the starting Gaussians; those that have faded away are removed."""
 
     prune_opacity: float = 0.005
     """Gaussians less opaque than this are removed; 0 keeps all."""
     refine_every: int = 500
     """Steps between removals."""
-
-    first_opacity: ClassVar[float] = 0.1
 
     def check(self) -> None:
         """Raises LuxelError for options that make no sense."""
@@ -28,20 +26,6 @@ class FixedCount:
                 "Strategy options: prune_opacity must lie in 0 to 1, refine_every must be at least 1.",
                 "Correct them.",
             )
-
-    def wants_statistics(self, clock: float, steps: int) -> bool:
-        """Never."""
-        return False
-
-    @property
-    def penalties(self) -> tuple[float, float]:
-        """None: weights of mean opacity and mean scale in the loss."""
-        return 0.0, 0.0
-
-    @property
-    def noise(self) -> float:
-        """Strength of random moves, times the learning rate of the centres: none."""
-        return 0.0
 
     def due(self, step: int, clock: float, steps: int) -> bool:
         """Whether `after_step` has something to do after ``step`` steps."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.ops.relocate import relocate_
 from luxel.render.train.densify.situation import Refinement, Situation
+from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.schedules import Window
 
@@ -18,7 +19,7 @@ FEWEST = 20_000  # that a cap from the number of pixels allows
 
 
 @dataclass
-class McmcStrategy:
+class McmcStrategy(Strategy):
     """Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo".
 
     Transparent Gaussians move onto opaque ones (eq. 9, the image stays the same), the count grows by 5 % a
@@ -83,10 +84,6 @@ class McmcStrategy:
         """When relocation and growth happen in a run of ``steps`` steps."""
         share = min(5 / 6, self.refine_stop / 30_000)
         return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share)
-
-    def wants_statistics(self, clock: float, steps: int) -> bool:
-        """Never: nothing here looks at gradients."""
-        return False
 
     @property
     def penalties(self) -> tuple[float, float]:

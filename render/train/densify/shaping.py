@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,12 +11,13 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
+from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.schedules import Window
 
 
 @dataclass
-class ShapingStrategy:
+class ShapingStrategy(Strategy):
     """Held et al. 2025, "3D Convex Splatting", section 3.3 and supplement.
 
     Where the loss falls with a smaller sharpness sigma, averaged over the views that saw a convex, it is replaced by
@@ -57,8 +57,6 @@ class ShapingStrategy:
     clip_opacity: float = 0.2
     """Highest opacity after a cut."""
 
-    first_opacity: ClassVar[float] = 0.1
-
     def check(self) -> None:
         """Raises LuxelError for options that make no sense."""
         if not (
@@ -85,16 +83,6 @@ class ShapingStrategy:
     def wants_statistics(self, clock: float, steps: int) -> bool:
         """Until splitting ends."""
         return clock < self.window(steps).stop
-
-    @property
-    def penalties(self) -> tuple[float, float]:
-        """None: weights of mean opacity and mean scale in the loss."""
-        return 0.0, 0.0
-
-    @property
-    def noise(self) -> float:
-        """None."""
-        return 0.0
 
     def due(self, step: int, clock: float, steps: int) -> bool:
         """Whether `after_step` has something to do after ``step`` steps."""
