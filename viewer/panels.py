@@ -15,7 +15,7 @@ import torch
 from luxel.render.camera import View
 from luxel.viewer.navigate import Pose, Surroundings, first_pose, jump
 from luxel.viewer.session import Session
-from luxel.viewer.shading import can_be_antialiased, modes_of
+from luxel.viewer.shading import modes_of
 from luxel.viewer.stream import ClientStream, StreamReport
 from luxel.viewer.time_controls import TimeControls
 
@@ -139,7 +139,7 @@ class ClientPanel:
             "Antialiased",
             self._session.antialiased,
             hint="For scenes that were trained so (Mip-Splatting)",
-            visible=can_be_antialiased(kind),
+            visible=kind.antialiases,
         )
         with gui.add_folder("More", expand_by_default=False):
             size = gui.add_slider(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.train.checkpoint import available, load_newest
@@ -15,6 +17,7 @@ from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
 from luxel.scenes.scene_files import LOADERS
+from luxel.viewer.playback import time_range
 
 
 class RunError(LuxelError):
@@ -78,6 +81,23 @@ def load_origin(folder: Path) -> Origin:
             f"{folder / 'config.json'}: does not say which capture the run was trained on.",
             "Give the capture with --capture.",
         ) from error
+
+
+def times_of(scene: Parameters, capture: Callable[[], Capture] | None = None) -> tuple[float, float] | None:
+    """First and last time of a scene that moves: of its photographs, or its own where they are gone; see `time_range`.
+
+    Args:
+        capture: opens the photographs; None: there are none.
+    """
+    views: Sequence[View] = ()
+    if capture is not None and scene.moves:
+        try:
+            views = capture().views
+        except LuxelError as error:
+            print(
+                f"The times are those of the scene, not of its photographs: {error.problem}", file=sys.stderr
+            )
+    return time_range(scene, views)
 
 
 def is_run(path: Path) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Convexes, Parameters
+from luxel.render.primitives import Parameters
 
 MODES = ("colour", "alpha", "depth", "normals", "count")
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
@@ -50,19 +50,14 @@ class Look:
 
 
 def modes_of(kind: type[Parameters]) -> tuple[str, ...]:
-    """Those of MODES that a primitive gives: convexes have no normals."""
-    return tuple(mode for mode in MODES if mode != "normals" or kind is not Convexes)
+    """Those of MODES that a primitive gives."""
+    return tuple(mode for mode in MODES if mode != "normals" or kind.has_normals)
 
 
 def drawing_options(scene: Parameters, *, antialiased: bool, time: float) -> dict[str, Any]:
     """What a drawing function must be told of a scene beside the camera: only what its primitive heeds."""
-    options: dict[str, Any] = {"antialiased": antialiased} if can_be_antialiased(type(scene)) else {}
+    options: dict[str, Any] = {"antialiased": antialiased} if scene.antialiases else {}
     return options | {"time": time} if scene.moves else options
-
-
-def can_be_antialiased(kind: type[Parameters]) -> bool:
-    """Whether Mip-Splatting's opacity compensation means anything for a primitive."""
-    return kind is not Convexes
 
 
 def draw(render: Render, scene: Parameters, camera: Camera, look: Look) -> tuple[np.ndarray, str]:

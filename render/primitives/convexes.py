@@ -41,6 +41,7 @@ class Convexes(Parameters):
     mask_logits: Tensor
 
     primitive, noun, policy = "convexes", "convexes", "convexes"
+    has_normals = antialiases = False
 
     def __post_init__(self) -> None:
         shape = tuple(self.points.shape)

@@ -46,6 +46,8 @@ class Parameters(ABC):
         primitive: its name on the command line and in files of runs.
         noun: what people call many of them.
         moves: whether a picture of them depends on the time.
+        has_normals: whether they give normals.
+        antialiases: whether Mip-Splatting's opacity compensation means anything for them.
         policy: what the tile rasterizer sees on the screen, "gaussians" or "convexes".
     """
 
@@ -53,6 +55,8 @@ class Parameters(ABC):
     primitive: ClassVar[str]
     noun: ClassVar[str]
     moves: ClassVar[bool] = False
+    has_normals: ClassVar[bool] = True
+    antialiases: ClassVar[bool] = True
     policy: ClassVar[str] = "gaussians"
     opacity_logits: Tensor
     sh_rest: Tensor

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +12,11 @@ import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
-from luxel.scenes import convex_hulls, save_mesh, save_moments, save_safetensors, save_scene
+from luxel.scenes import Capture, convex_hulls, save_mesh, save_moments, save_safetensors, save_scene
 from luxel.scenes.hull_mesh import MIN_OPACITY
 from luxel.scenes.scene_files import WRITTEN
-from luxel.viewer.playback import time_range
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import load_any_scene, load_origin
+from luxel.viewer.runs import load_any_scene, load_origin, times_of
 
 MESHES = (".ply", ".obj")
 MOMENT = re.compile(r"frame-\d{5,}\.ply")
@@ -103,19 +101,13 @@ class Export:
 
     def _range(self, scene: Gaussians4d) -> tuple[float, float]:
         """From the first time of the run's capture to the last, or of the scene itself."""
-        views = []
-        if (self.scene / "config.json").is_file():
-            try:
-                with opening("opening the capture") as on_progress:
-                    views = load_origin(self.scene).open(on_progress).views
-            except LuxelError as error:
-                print(
-                    f"The times are those of the scene, not of its photographs: {error.problem}",
-                    file=sys.stderr,
-                )
-        found = time_range(scene, views)
+        found = times_of(scene, self._capture if (self.scene / "config.json").is_file() else None)
         assert found is not None
         return found
+
+    def _capture(self) -> Capture:
+        with opening("opening the capture") as on_progress:
+            return load_origin(self.scene).open(on_progress)
 
     def _check_options(self) -> None:
         """Refuses what makes no sense whatever the scene holds."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,9 +22,8 @@ from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit,
 from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
 from luxel.viewer.film import write_film
 from luxel.viewer.navigate import survey
-from luxel.viewer.playback import time_range
 from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import load_any_scene, load_origin
+from luxel.viewer.runs import load_any_scene, load_origin, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
 from luxel.viewer.shading import drawing_options
 
@@ -139,19 +137,8 @@ class Render:
             return [self.freeze] * count
         span = self.times
         if span is None and scene.moves and not along:
-            span = time_range(scene, self._photographed.views if self._photographed else ())
+            span = times_of(scene, (lambda: self._capture) if self._is_run() else None)
         return along or [0.0] * count if span is None else np.linspace(*span, count).tolist()
-
-    @cached_property
-    def _photographed(self) -> Capture | None:
-        """The capture of the run, for its times; None of a scene file, and where it is gone."""
-        try:
-            return self._capture if self._is_run() else None
-        except LuxelError as error:
-            print(
-                f"The times are those of the scene, not of its photographs: {error.problem}", file=sys.stderr
-            )
-            return None
 
     @cached_property
     def _capture(self) -> Capture:
