@@ -3,12 +3,67 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
 import torch
 
 Outputs = TypeVar("Outputs")
+
+
+class _Held:
+    """What a `Replay` captured, and the pool in which that works."""
+
+    graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph | None, Any]]
+    pool: torch.cuda.MemPool | None
+
+    def __init__(self) -> None:
+        self.graphs, self.pool = {}, None
+
+
+# While one thread captures, or allocates from a pool, torch ends the whole process where another, or the garbage
+# collector, frees a pool. What is dropped meanwhile waits in _dropped.
+_capturing = threading.Lock()
+_dropped: list[object] = []
+
+
+@contextlib.contextmanager
+def _memory_stays() -> Iterator[None]:
+    """Neither captures nor frees of other threads happen within; the garbage collector rests."""
+    with _capturing:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if collects:
+                gc.enable()
+    _free_dropped()
+
+
+def _free_dropped() -> None:
+    if _capturing.acquire(blocking=False):
+        try:
+            _dropped.clear()
+        finally:
+            _capturing.release()
+
+
+def _drop(held: _Held) -> None:
+    _dropped.append((held.graphs, held.pool))
+    held.graphs, held.pool = {}, None
+    _free_dropped()
+
+
+def release_memory() -> None:
+    """Hands memory that torch keeps for later back to the device, as soon as no thread is capturing."""
+    if torch.cuda.is_available():
+        with _capturing:
+            _dropped.clear()
+            torch.cuda.empty_cache()
 
 
 class Replay(Generic[Outputs]):
@@ -23,15 +78,14 @@ class Replay(Generic[Outputs]):
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.captures = device, 0
-        self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph | None, Outputs]] = {}
-        self._pool: torch.cuda.MemPool | None = None
+        self._held = _Held()
+        weakref.finalize(self, _drop, self._held).atexit = False
         self._stream: torch.cuda.Stream | None = None
         self._epoch: Hashable = None
 
     def forget(self) -> None:
         """Drops what was captured, and its memory: the tensors that it worked on are no more."""
-        self._graphs.clear()
-        self._pool = None
+        _drop(self._held)
         self._epoch = None
 
     def run(self, epoch: Hashable, key: Hashable, work: Callable[[], Outputs]) -> Outputs:
@@ -46,31 +100,34 @@ class Replay(Generic[Outputs]):
             return work()
         if epoch != self._epoch:
             self.forget()
-            self._epoch, self._pool = epoch, torch.cuda.MemPool()
-        assert self._pool is not None
-        if key not in self._graphs:
-            with torch.cuda.device(self.device), torch.cuda.use_mem_pool(self._pool):
+            self._epoch, self._held.pool = epoch, torch.cuda.MemPool()
+        graphs, pool = self._held.graphs, self._held.pool
+        assert pool is not None
+        if key not in graphs:
+            with _memory_stays(), torch.cuda.device(self.device), torch.cuda.use_mem_pool(pool):
                 outputs = work()
-            self._graphs[key] = None, outputs
+            graphs[key] = None, outputs
             return outputs
-        graph, outputs = self._graphs[key]
+        graph, outputs = graphs[key]
         if graph is None:
-            del self._graphs[key], outputs
-            graph, outputs = self._capture(work)
-            self._graphs[key] = graph, outputs
+            del graphs[key], outputs
+            with _memory_stays():
+                graph, outputs = self._capture(work, pool)
+            graphs[key] = graph, outputs
         graph.replay()
         return outputs
 
-    def _capture(self, work: Callable[[], Outputs]) -> tuple[torch.cuda.CUDAGraph, Outputs]:
-        assert self._pool is not None
+    def _capture(
+        self, work: Callable[[], Outputs], pool: torch.cuda.MemPool
+    ) -> tuple[torch.cuda.CUDAGraph, Outputs]:
         if self._stream is None:
             self._stream = torch.cuda.Stream(self.device)
         graph = torch.cuda.CUDAGraph()
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             # Other threads (viewers) may allocate meanwhile.
-            pool: Any = self._pool.id
-            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            name: Any = pool.id
+            graph.capture_begin(pool=name, capture_error_mode="thread_local")
             try:
                 outputs = work()
             except BaseException:

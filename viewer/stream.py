@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
+from luxel.render.replay import release_memory
 from luxel.viewer.navigate import Pose
 from luxel.viewer.playback import Playback
 from luxel.viewer.session import Session
@@ -284,7 +285,7 @@ class ClientStream:
     def _fail(self, error: Exception) -> None:
         message = str(error) if isinstance(error, LuxelError) else f"{type(error).__name__}: {error}"
         if isinstance(error, torch.OutOfMemoryError):
-            torch.cuda.empty_cache()
+            release_memory()
             message = "The GPU has no memory left for an image of this size: lower the resolution."
         if message not in self._logged:
             self._logged.add(message)

@@ -64,9 +64,18 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
       if (fetches_early<Policy>(R)) fetch_splat(args, splat[r], next[r]);
     }
   };
+  const auto leave_states = [&](int32_t done) {  // of the piece that `done` splats of the list reach into
+    if (!state_is_asked(args, done, end - begin)) return;
+    float* states = state_of<D>(args, tile, (done - 1) / LUXEL_PIECE);
+#pragma unroll
+    for (int r = 0; r < R; ++r) pixels[r].store_state(states + (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0);
+  };
   fetch_batch(begin);
   for (int32_t start = begin; start < end; start += kCount) {
-    if (!__syncthreads_or(alive())) break;
+    if (!__syncthreads_or(alive())) {
+      if (!whole_pieces<Policy>(start - begin)) leave_states(start - begin);
+      break;
+    }
 #pragma unroll
     for (int r = 0; r < kLoads; ++r) {
       if (!fetches_early<Policy>(R)) fetch_splat(args, splat[r], next[r]);
@@ -114,11 +123,8 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     for (int r = 0; r < R; ++r) {
       const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
       if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
-      if (args.states && start + kCount < end && ends_piece<Policy>(start + kCount - begin)) {
-        const int local = (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0;
-        pixels[r].store_state(state_of<D>(args, tile, (start - begin) / LUXEL_PIECE) + local);
-      }
     }
+    if (whole_pieces<Policy>(start + kCount - begin)) leave_states(start + kCount - begin);
   }
 #pragma unroll
   for (int r = 0; r < R; ++r)
@@ -142,7 +148,9 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks<Policy>(R, 
   __shared__ Shared shared;
   constexpr int kBlocks = LongShape<R>::kBlocks;
   const int tiles = tiles_of(args), found = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / LUXEL_PIECE)];
-  const int long_tiles = max(0, min(found, most_long_tiles(args))), long_blocks = long_tiles * kBlocks;
+  // Which of too many are taken is left to chance; where bits must repeat, none are.
+  const int most = found > most_long_tiles(args) && args.deterministic ? 0 : most_long_tiles(args);
+  const int long_tiles = max(0, min(found, most)), long_blocks = long_tiles * kBlocks;
   const int block = static_cast<int>(blockIdx.x);
   const bool long_block = block < long_blocks;
   const int place = long_block ? block / kBlocks : long_tiles + block - long_blocks;

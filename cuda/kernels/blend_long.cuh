@@ -107,9 +107,20 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       if (!Policy::kHeavy) fetch_splat(args, splat[k], id[k]);
     }
   };
+  const auto leave_state = [&](int32_t done) {  // of the piece that `done` splats of the list reach into
+    if (!state_is_asked(args, done, end - begin)) return;
+    Gathered<D, kMedian> state = pixel;
+#pragma unroll
+    for (int d = 0; d < D; ++d) state.sums[d] = sum_over_pixel(pixel.sums[d]);
+    const int local = (y - of_tile.y0) * LUXEL_TILE + x - of_tile.x0;
+    if (sub == 0) state.store_state(state_of<D>(args, tile, (done - 1) / LUXEL_PIECE) + local);
+  };
   fetch(begin);
   for (int32_t start = begin; start < end; start += kCount) {
-    if (!__syncthreads_or(pixel.transmittance > 0.0f)) break;
+    if (!__syncthreads_or(pixel.transmittance > 0.0f)) {
+      if (!whole_pieces<Policy>(start - begin)) leave_state(start - begin);
+      break;
+    }
     bool reaches[kLoads];
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
@@ -168,13 +179,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       }
     }
     if (last_place >= 0) pixel.last = start + shared.slots[last_place] + 1;
-    if (args.states && start + kCount < end && ends_piece<Policy>(start + kCount - begin)) {
-      Gathered<D, kMedian> state = pixel;
-#pragma unroll
-      for (int d = 0; d < D; ++d) state.sums[d] = sum_over_pixel(pixel.sums[d]);
-      const int local = (y - of_tile.y0) * LUXEL_TILE + x - of_tile.x0;
-      if (sub == 0) state.store_state(state_of<D>(args, tile, (start - begin) / LUXEL_PIECE) + local);
-    }
+    if (whole_pieces<Policy>(start + kCount - begin)) leave_state(start + kCount - begin);
   }
 #pragma unroll
   for (int d = 0; d < D; ++d) pixel.sums[d] = sum_over_pixel(pixel.sums[d]);

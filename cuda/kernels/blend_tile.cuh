@@ -74,9 +74,15 @@ LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
   return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
 }
 
-// Whether the batch that ends after `done` splats of a list is the last of a piece.
-template <typename Policy> __device__ __forceinline__ bool ends_piece(int32_t done) {
+// Whether `done` splats of a list are whole pieces of it, as all batches end where they are as large as pieces.
+template <typename Policy> __device__ __forceinline__ bool whole_pieces(int32_t done) {
   return kBatch<Policy> == LUXEL_PIECE || done % LUXEL_PIECE == 0;
+}
+
+// Whether the backward pass asks for the state at the end of the piece in which a list stands after `done` splats: at the
+// end of a list it does not. A pass that ends early, within a piece, has to leave it too.
+__device__ __forceinline__ bool state_is_asked(const luxel_blend_args& args, int32_t done, int32_t length) {
+  return args.states && (done + LUXEL_PIECE - 1) / LUXEL_PIECE * LUXEL_PIECE < length;
 }
 
 // Where piece k of a tile left its states: channel c of pixel p of the tile is at [c * 256 + p].

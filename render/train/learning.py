@@ -15,6 +15,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.native import keep_freed_memory
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import DensifyStatistics
+from luxel.render.replay import release_memory
 from luxel.render.train import limits, schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
@@ -236,8 +237,7 @@ class Learning(ABC):
         self.steps_done = min(self.steps_done, self.stepper.settle())
         self.stepper.start(self.steps_done)
         self.stepper.forget()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+        release_memory()
         count = self.optimiser.count
         if not self.dataset.streaming:
             self.dataset.start_streaming()
@@ -252,8 +252,7 @@ class Learning(ABC):
             change = f"the faintest are removed, {self.cap:,} {self.scene.noun} stay"
         self.say(f"Memory of {self.device} ran out at step {self.steps_done}: {change}.")
         self._start_statistics()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+        release_memory()
 
     def _plan_memory(self) -> bool:
         """Says what the estimate means for the run; returns whether photographs are streamed."""
@@ -287,6 +286,5 @@ class Learning(ABC):
             if stream or not limits.is_out_of_memory(error):
                 raise
         self.say("The photographs do not fit into memory: they are sent step by step.")
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+        release_memory()
         return Dataset(self.train_views, order, self.device, stream=True)

@@ -11,6 +11,7 @@ from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from convex_stages import MAX_ALPHA, assert_agrees, draw
 
 from luxel.render.camera import Camera
+from luxel.render.ops.bin_splats import PIECE
 from luxel.render.ops.blend_splats import CHANNELS, blend_splats
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
@@ -100,6 +101,17 @@ def test_pixels_end_behind_a_wall(toy_camera, precision):
     convexes = convexes_like(precision, 200, seed=10, size=0.8)
     convexes.opacity_logits += 6
     assert_agrees(convexes, toy_camera(33, 33, dtype=D), jumps=0.12)
+
+
+@pytest.mark.parametrize("count", [700, 1500])
+def test_pixels_end_in_the_midst_of_a_piece(toy_camera, precision, count):
+    """All pixels of a tile end in the first half of the first piece of its list, which is walked backwards too."""
+    convexes = convexes_like(precision, count, seed=21, k=5, size=0.8, sh_degree=0)
+    convexes.points.mul_(0.6)
+    convexes.opacity_logits.mul_(0.1)
+    convexes.mask_logits.fill_(1.0)
+    drawn = assert_agrees(convexes, toy_camera(16, 16, dtype=D), jumps=0.7)
+    assert len(drawn.lists[0]) > 2 * PIECE and drawn.count.max() < PIECE / 3
 
 
 def test_convexes_that_cover_every_tile(toy_camera, precision):
@@ -262,18 +274,20 @@ def test_too_little_room_is_told_and_harmless(toy_camera, device):
         assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def scene(device: torch.device, toy_camera) -> tuple[Convexes, Camera]:
+def scene(device: torch.device, toy_camera, count: int = 40) -> tuple[Convexes, Camera]:
     cameras = Camera.stack([toy_camera(50, 37), toy_camera(50, 37, eye=(2.5, 2, 1), off_centre=True)])
-    convexes = random_convexes(40, seed=19, sh_degree=3).map(lambda t: t.to(device, torch.float32))
+    convexes = random_convexes(count, seed=19, sh_degree=3).map(lambda t: t.to(device, torch.float32))
     return convexes.requires_grad_(), cameras.to(device)
 
 
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_opcheck(toy_camera, device, channels):
-    drawn = draw(*scene(device, toy_camera))
+    # So few that no list has an interior piece, whose states nobody may compare: most of their room is never written.
+    drawn = draw(*scene(device, toy_camera, count=9))
     instances, ranges, _, plan = drawn.lists
+    assert len(instances) < PIECE
     splats = drawn.splats.detach().requires_grad_()
-    values = torch.rand(2, 40, channels, device=device, requires_grad=True)
+    values = torch.rand(2, 9, channels, device=device, requires_grad=True)
     background = torch.rand(2, channels, device=device, requires_grad=True)
     for behind, more in ((background, True), (None, False)):
         inputs = (splats, values, behind, instances, ranges, plan)

@@ -13,6 +13,7 @@ import torch
 from luxel.render.backends import Backend
 from luxel.render.camera import Camera
 from luxel.render.primitives import Parameters
+from luxel.render.replay import release_memory
 from luxel.viewer.bench.competitors import PASSES, Competitor, Shot, competitors
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.quality import measure_quality
@@ -179,5 +180,4 @@ def _attempt(row: dict[str, Any], key: str, function: Callable[[], Any]) -> None
             f"{row['scene']} {row['width']}x{row['height']}, {key}:\n{traceback.format_exc()}",
             file=sys.stderr,
         )
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    release_memory()

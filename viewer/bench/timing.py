@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from luxel.render.replay import release_memory
+
 
 def times_ms(
     run: Callable[[int], object], device: torch.device, *, warmup: int, iterations: int
@@ -77,7 +79,7 @@ def peak_bytes(run: Callable[[int], object], device: torch.device) -> int:
         return 0
     run(0)
     torch.cuda.synchronize(device)
-    torch.cuda.empty_cache()
+    release_memory()
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     run(0)

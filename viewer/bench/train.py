@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from luxel.render.backends import Backend
+from luxel.render.replay import release_memory
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.reports import StepReport
@@ -129,7 +130,7 @@ def train_once(
         _trainer(warm, capture, Path(scratch) / "warm", device, test=False).run(progress=False)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-            torch.cuda.empty_cache()
+            release_memory()
             torch.cuda.reset_peak_memory_stats(device)
         before = gpu_state(device) if device.type == "cuda" else {}
         folder = Path(scratch) / "run"
