@@ -151,9 +151,9 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
   const LaneTarget<Policy, Sums, D, 0> lane_target(args, at.warp, at.lane);
   const LaneTarget<Policy, Sums, D, kMore> more_target(args, at.warp, at.lane);
 
-  // Gathers what pixel r learns of a splat that it has seen.
-  const auto gather = [&](int r, const Entry<Policy, D>& entry, const typename Policy::Packed& splat,
-                          const typename Policy::Column& along, const typename Policy::Seen& seen, Sums& sums, float* g_value) {
+  // Gathers what pixel r, dy below the splat, learns of it.
+  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& seen, Sums& sums,
+                          float* g_value) {
     const float raw = seen.alpha(), alpha = fminf(args.max_alpha, raw);
     const float inverse = reciprocal(1.0f - alpha);
     transmittance[r] *= inverse;
@@ -165,8 +165,50 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
       g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
     }
     const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
-    sums.add(splat, along, seen, py + static_cast<float>(4 * r) - splat.y, raw <= args.max_alpha ? g_log_alpha : 0.0f);
+    sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
     behind[r] = fmaf(weight, slope, behind[r]);
+  };
+  // The warp's sums of one splat as numbers to be added up, those of its row first; whether there are any.
+  const auto gather_all = [&](const Entry<Policy, D>& entry, int32_t place, float* numbers) -> bool {
+    float* g_value = numbers + Sums::kCount;
+    Sums sums;
+    bool any = false;
+    if constexpr (Policy::kHeavy) {  // one after the other: what is kept of a pixel fills many registers
+      for_edges(entry.splat.edges, [&](auto edges) {
+        const typename Policy::template Column<decltype(edges)::value> along(entry.splat, px);
+#pragma unroll
+        for (int r = 0; r < R; ++r) {
+          const float dy = py + static_cast<float>(4 * r) - entry.splat.y;
+          const auto reach = along.reach(entry.splat, dy);
+          if (!__any_sync(kAll, reach.near && place < last[r])) continue;
+          const auto seen = along.seen(entry.splat, reach);
+          const bool counts = seen.hits(0.0f) && place < last[r];
+          any |= counts;
+          if (counts) gather(r, dy, entry, along, seen, sums, g_value);
+        }
+        any = __any_sync(kAll, any);
+        if (any) sums.store(entry.splat, along, numbers);
+      });
+    } else {
+      const typename Policy::Packed splat = entry.splat;
+      const typename Policy::Column along(splat, px);
+      typename Policy::Seen seen[R];
+      bool counts[R];
+#pragma unroll
+      for (int r = 0; r < R; ++r) {
+        seen[r] = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
+        counts[r] = seen[r].hits(splat.highest()) && place < last[r];
+        any |= counts[r];
+      }
+      any = __any_sync(kAll, any);
+      if (any) {
+#pragma unroll
+        for (int r = 0; r < R; ++r)
+          if (counts[r]) gather(r, py + static_cast<float>(4 * r) - splat.y, entry, along, seen[r], sums, g_value);
+        sums.store(splat, along, numbers);
+      }
+    }
+    return any;
   };
   // Walks the batch in shared memory from the back.
   const auto walk = [&] {
@@ -177,37 +219,8 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
       while (bits != 0) {
         const int top = 31 - __clz(bits), slot = group + top;
         bits ^= 1u << top;
-        const Entry<Policy, D>& entry = batch.entries[slot];
-        const typename Policy::Packed splat = entry.splat;
-        const typename Policy::Column along(splat, px);
-        Sums sums;
         float numbers[kNumbers] = {};
-        float* g_value = numbers + Sums::kCount;
-        bool any = false;
-        if constexpr (Policy::kHeavy) {  // one after the other: what is kept of a pixel fills many registers
-#pragma unroll
-          for (int r = 0; r < R; ++r) {
-            const typename Policy::Seen seen = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
-            const bool counts = seen.hits(splat.highest()) && first + slot < last[r];
-            any |= counts;
-            if (counts) gather(r, entry, splat, along, seen, sums, g_value);
-          }
-          if (!__any_sync(kAll, any)) continue;
-        } else {
-          typename Policy::Seen seen[R];
-          bool counts[R];
-#pragma unroll
-          for (int r = 0; r < R; ++r) {
-            seen[r] = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
-            counts[r] = seen[r].hits(splat.highest()) && first + slot < last[r];
-            any |= counts[r];
-          }
-          if (!__any_sync(kAll, any)) continue;
-#pragma unroll
-          for (int r = 0; r < R; ++r)
-            if (counts[r]) gather(r, entry, splat, along, seen[r], sums, g_value);
-        }
-        sums.store(splat, along, numbers);
+        if (!gather_all(batch.entries[slot], first + slot, numbers)) continue;
         lane_target.add(numbers, batch.row[slot], at.lane);
         if (kMore > 0) more_target.add(numbers, batch.row[slot], at.lane);
       }

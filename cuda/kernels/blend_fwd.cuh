@@ -37,7 +37,7 @@ template <typename Policy, int D, int R> struct ForwardShared {
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
   constexpr uint32_t kNone = ~0u;
-  constexpr int kAhead = ahead<Policy>(R), kCount = kBatch<Policy>, kLoads = kCount / Shape<R>::kThreads;
+  constexpr int kCount = kBatch<Policy>, kLoads = kCount / Shape<R>::kThreads;
   auto& batch = shared.batch;
   const Place<R> at(args, tile);
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
@@ -90,31 +90,50 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     for (int chunk = 0; chunk < count; chunk += 32) {
       if (!__any_sync(kAll, alive())) break;
       const int chunk_end = min(chunk + 32, count);
-      for (int k = chunk; k < chunk_end; k += kAhead) {
-        const Entry<Policy, D>* entry[kAhead];
-        typename Policy::Seen seen[kAhead][R];
-        float highest[kAhead], alpha[kAhead][R];
-        uint32_t place[kAhead];
+      if constexpr (Policy::kHeavy) {
+        for (int k = chunk; k < chunk_end; ++k) {
+          const uint32_t place = list[k];
+          const auto& entry = *static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place));
+          for_edges(entry.splat.edges, [&](auto edges) {
+            const typename Policy::template Column<decltype(edges)::value> column(entry.splat, px);
 #pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-          place[u] = list[k + u];
-          entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u]));
-          const typename Policy::Packed splat = entry[u]->splat;
-          const typename Policy::Column column(splat, px);
-          highest[u] = splat.highest();
-#pragma unroll
-          for (int r = 0; r < R; ++r) {
-            seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
-            alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
-          }
+            for (int r = 0; r < R; ++r) {
+              const auto reach = column.reach(entry.splat, py + static_cast<float>(4 * r) - entry.splat.y);
+              if (!__any_sync(kAll, reach.near)) continue;
+              const auto seen = column.seen(entry.splat, reach);
+              const bool counts = pixels[r].visit(seen.hits(0.0f), fminf(args.max_alpha, seen.alpha()), entry.value, entry.depth);
+              last_place[r] = counts ? place : last_place[r];
+            }
+          });
         }
+      } else {
+        constexpr int kAhead = ahead(R);
+        for (int k = chunk; k < chunk_end; k += kAhead) {
+          const Entry<Policy, D>* entry[kAhead];
+          typename Policy::Seen seen[kAhead][R];
+          float highest[kAhead], alpha[kAhead][R];
+          uint32_t place[kAhead];
 #pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
+          for (int u = 0; u < kAhead; ++u) {
+            place[u] = list[k + u];
+            entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u]));
+            const typename Policy::Packed splat = entry[u]->splat;
+            const typename Policy::Column column(splat, px);
+            highest[u] = splat.highest();
 #pragma unroll
-          for (int r = 0; r < R; ++r) {
-            const bool hit = seen[u][r].hits(highest[u]);
-            const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
-            last_place[r] = counts ? place[u] : last_place[r];
+            for (int r = 0; r < R; ++r) {
+              seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
+              alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
+            }
+          }
+#pragma unroll
+          for (int u = 0; u < kAhead; ++u) {
+#pragma unroll
+            for (int r = 0; r < R; ++r) {
+              const bool hit = seen[u][r].hits(highest[u]);
+              const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
+              last_place[r] = counts ? place[u] : last_place[r];
+            }
           }
         }
       }

@@ -153,7 +153,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     int last_place = -1;
     for (int k = sub; k < count + sub; k += kLongLanes) {
       const Entry<Policy, D>& entry = shared.entries[k];
-      const typename Policy::Seen seen = typename Policy::Column(entry.splat, px).at(entry.splat, py - entry.splat.y);
+      const auto seen = Policy::look(entry.splat, px, py - entry.splat.y);
       const bool hit = seen.hits(entry.splat.highest());
       const float alpha = hit ? fminf(args.max_alpha, seen.alpha()) : 0.0f;
       float kept = 1.0f - alpha;  // of this splat and those before it in the group

@@ -8,6 +8,8 @@
 #include "stage.h"
 #include "tile_plan.cuh"
 
+#include <type_traits>
+
 namespace luxel {
 namespace {
 
@@ -23,7 +25,7 @@ constexpr int kLongMean = 300, kManyTiles = 16384;
 template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
   return channels > 4 ? 1 : (Policy::kHeavy ? 4 : 4 * pixels);
 }
-template <typename Policy> constexpr int ahead(int pixels) { return Policy::kHeavy ? 1 : (pixels == 1 ? 8 : 4); }
+constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 template <typename Policy> constexpr bool fetches_early(int pixels) { return !Policy::kHeavy && pixels == 1; }
 constexpr int kMostAhead = 8;
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
@@ -121,6 +123,13 @@ template <int R, typename Bounds> __device__ __forceinline__ unsigned reachable_
     }
   }
   return mask;
+}
+
+// Calls work(integral_constant<int, E>) with a number of edges E, not less than there are, that the loops are compiled for.
+template <typename Work> __device__ __forceinline__ void for_edges(int edges, Work work) {
+  if (edges <= 4) return work(std::integral_constant<int, 4>());
+  if (edges <= 6) return work(std::integral_constant<int, 6>());
+  work(std::integral_constant<int, LUXEL_CORNERS>());
 }
 
 // A primitive on its way from memory into a batch; id < 0 is none.

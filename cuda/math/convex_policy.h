@@ -109,22 +109,33 @@ template <typename T> struct ConvexPolicy {
     }
   };
 
-  // The form in a tile's shared memory. Loops over edges are unrolled, so that what they fill stays in registers, and left
-  // after the last edge: the splat is the same for all threads of a warp, so are the branches.
+  // The form in a tile's shared memory: each edge as v_j = n . q + c, q scaled and relative to (x, y). Places after the last
+  // edge hold one that is nowhere near the largest, so that loops over edges may run on: they have no branches, and what
+  // they do to one edge need not wait for the one before.
   struct Packed {
     float x, y, scale, sigma, opacity;
     int edges;
-    float corners[2 * (kCorners + 1)];  // scaled; all after the last are the first again
+    float first_x, first_y;  // a corner, scaled
+    float lines[3 * kCorners];
 
     LUXEL_HD float highest() const { return 0.0f; }  // alpha needs no bound
   };
   static LUXEL_HD Packed pack(const float* row) {
-    Packed packed = {row[0], row[1], convex_scale(row[4]), row[5], row[2], static_cast<int>(row[6]), {}};
+    Packed packed = {row[0], row[1], convex_scale(row[4]), row[5], row[2], static_cast<int>(row[6]), 0.0f, 0.0f, {}};
+    packed.first_x = packed.scale * row[kFirst];
+    packed.first_y = packed.scale * row[kFirst + 1];
 LUXEL_UNROLL
-    for (int j = 0; j <= kCorners; ++j) {
-      const int given = j < kCorners ? j : 0;
-      packed.corners[2 * j] = packed.scale * (j < packed.edges ? row[kFirst + 2 * given] : row[kFirst]);
-      packed.corners[2 * j + 1] = packed.scale * (j < packed.edges ? row[kFirst + 2 * given + 1] : row[kFirst + 1]);
+    for (int j = 0; j < kCorners; ++j) {
+      const bool closes = j + 1 >= packed.edges || j + 1 == kCorners, there = j < packed.edges;
+      const int after = j + 1 < kCorners ? kFirst + 2 * (j + 1) : kFirst;
+      const float ax = packed.scale * row[kFirst + 2 * j], ay = packed.scale * row[kFirst + 2 * j + 1];
+      const float bx = closes ? packed.first_x : packed.scale * row[after];
+      const float by = closes ? packed.first_y : packed.scale * row[after + 1];
+      const float nx = by - ay, ny = ax - bx;
+      float* line = packed.lines + 3 * j;
+      line[0] = there ? nx : 0.0f;
+      line[1] = there ? ny : 0.0f;
+      line[2] = there ? fused(-nx, ax, -ny * ay) : -1e30f;
     }
     return packed;
   }
@@ -132,57 +143,79 @@ LUXEL_UNROLL
   static LUXEL_HD Packed nowhere() { return {}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
+  // What is cheap to know of a pixel: v of each of the first E edges, and whether alpha may reach 1/255. Since phi is not
+  // less than any v, where sigma v is above 8 alpha is below 1/257.
+  template <int E> struct Reach {
+    float v[E], top;
+    bool near;
+  };
+
   // Alpha at a pixel, and what was found on the way.
-  struct Seen {
+  template <int E> struct Seen {
     float raw;                         // uncapped alpha
     float rest, phi, stretch, inverse; // as in At
-    float share[kCorners];
+    float share[E];
     LUXEL_HD bool hits(float) const { return raw >= kMinAlpha; }
     LUXEL_HD float alpha() const { return raw; }
   };
 
-  // What the pixels at px have in common: v_j = base_j + slope_j dy. Forward and backward pass go through here, and so
-  // agree to the bit.
-  struct Column {
-    float dx, base[kCorners], slope[kCorners];
+  // What the pixels at px have in common: v_j = base_j + slope_j dy. Forward and backward pass go through here with the same
+  // E, and so agree to the bit.
+  template <int E> struct Column {
+    static constexpr int kEdges = E;
+    float dx, base[E], slope[E];
 
     LUXEL_HD Column(const Packed& c, float px) : dx(c.scale * (px - c.x)) {
 LUXEL_UNROLL
-      for (int j = 0; j < kCorners; ++j) {
-        if (j >= c.edges) break;
-        const float* a = c.corners + 2 * j;
-        slope[j] = a[0] - a[2];
-        base[j] = fused(a[3] - a[1], fused(c.scale, px - c.x, -a[0]), -slope[j] * a[1]);
+      for (int j = 0; j < E; ++j) {
+        base[j] = fused(c.lines[3 * j], dx, c.lines[3 * j + 2]);
+        slope[j] = c.lines[3 * j + 1];
       }
     }
     // The pixel dy below the centroid.
-    LUXEL_HD Seen at(const Packed& c, float dy) const {
-      Seen seen;
+    LUXEL_HD Reach<E> reach(const Packed& c, float dy) const {
+      Reach<E> reach;
       const float scaled = c.scale * dy;
-      float top = -INFINITY, sum = 0.0f;
+      float tops[E];
 LUXEL_UNROLL
-      for (int j = 0; j < kCorners; ++j) {
-        if (j >= c.edges) break;
-        seen.share[j] = fused(slope[j], scaled, base[j]);
-        top = larger(seen.share[j], top);
-      }
-      seen.stretch = 0.0f;
+      for (int j = 0; j < E; ++j) tops[j] = reach.v[j] = fused(slope[j], scaled, base[j]);
 LUXEL_UNROLL
-      for (int j = 0; j < kCorners; ++j) {
-        if (j >= c.edges) break;
-        const float v = seen.share[j];
-        seen.share[j] = exp2_of(v - top);
-        sum += seen.share[j];
-        seen.stretch = fused(seen.share[j], v, seen.stretch);
+      for (int step = 1; step < E; step *= 2)
+LUXEL_UNROLL
+        for (int j = 0; j + step < E; j += 2 * step) tops[j] = fmaxf(tops[j], tops[j + step]);
+      reach.top = tops[0];
+      reach.near = c.sigma * reach.top < 8.0f;
+      return reach;
+    }
+    LUXEL_HD Seen<E> seen(const Packed& c, const Reach<E>& reach) const {
+      Seen<E> seen;
+      float sums[E], stretch[E];
+LUXEL_UNROLL
+      for (int j = 0; j < E; ++j) {
+        sums[j] = seen.share[j] = exp2_of(reach.v[j] - reach.top);
+        stretch[j] = seen.share[j] * reach.v[j];
       }
-      seen.inverse = inverse(sum);
-      seen.phi = top + log2_of(sum);
+LUXEL_UNROLL
+      for (int step = 1; step < E; step *= 2)
+LUXEL_UNROLL
+        for (int j = 0; j + step < E; j += 2 * step) {
+          sums[j] += sums[j + step];
+          stretch[j] += stretch[j + step];
+        }
+      seen.stretch = stretch[0];
+      seen.inverse = inverse(sums[0]);
+      seen.phi = reach.top + log2_of(sums[0]);
       const float outside = exp2_of(smaller(c.sigma * seen.phi, 126.0f)), falloff = inverse(1.0f + outside);
       seen.rest = outside * falloff;
       seen.raw = c.opacity * falloff;
       return seen;
     }
   };
+  // A pixel by itself, where the lanes of a warp look at splats of their own.
+  static LUXEL_HD Seen<kCorners> look(const Packed& c, float px, float dy) {
+    const Column<kCorners> column(c, px);
+    return column.seen(c, column.reach(c, dy));
+  }
 
   // Gradient by the row, gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the
   // pixels share come in at the end.
@@ -190,39 +223,39 @@ LUXEL_UNROLL
     static constexpr int kCount = 3 + 2 * kCorners;
     float opacity = 0.0f, delta = 0.0f, sigma = 0.0f, zeroth[kCorners] = {}, first[kCorners] = {};
 
-    LUXEL_HD void add(const Packed& c, const Column&, const Seen& seen, float dy, float g_log_alpha) {
+    template <int E> LUXEL_HD void add(const Packed&, const Column<E>&, const Seen<E>& seen, float dy, float g_log_alpha) {
       opacity += g_log_alpha;
-      const float g_power = g_log_alpha * seen.rest, g_phi = g_power * seen.inverse;
+      const float g_power = g_log_alpha * seen.rest, g_phi = g_power * seen.inverse, g_phi_dy = g_phi * dy;
       sigma = fused(seen.phi, g_power, sigma);
       delta = fused(seen.stretch, g_phi, delta);
 LUXEL_UNROLL
-      for (int j = 0; j < kCorners; ++j) {
-        if (j >= c.edges) break;
-        const float g = seen.share[j] * g_phi;
-        zeroth[j] += g;
-        first[j] = fused(g, dy, first[j]);
+      for (int j = 0; j < E; ++j) {
+        zeroth[j] = fused(seen.share[j], g_phi, zeroth[j]);
+        first[j] = fused(seen.share[j], g_phi_dy, first[j]);
       }
     }
     // The sums as they are added over threads: of opacity, delta, sigma, x and y of each corner; `sums` start as 0.
-    LUXEL_HD void store(const Packed& c, const Column& column, float* sums) const {
+    template <int E> LUXEL_HD void store(const Packed& c, const Column<E>& column, float* sums) const {
       const float ln2 = 0.69314718f, factor = -ln2 * c.scale;  // sigma first meets sums, which are 0 where it is huge
       sums[0] = opacity * inverse(c.opacity);
       sums[1] = -c.sigma * delta * inverse(larger(c.scale * c.scale, kLeastDelta));
       sums[2] = -ln2 * sigma;
+      float ax = c.first_x, ay = c.first_y;
 LUXEL_UNROLL
-      for (int j = 0; j < kCorners; ++j) {
-        if (j >= c.edges) break;
-        const float* a = c.corners + 2 * j;
+      for (int j = 0; j < E; ++j) {
+        const float bx = ax - c.lines[3 * j + 1], by = ay + c.lines[3 * j];
         const float g0 = factor * (c.sigma * zeroth[j]), gx = column.dx * g0, gy = factor * c.scale * (c.sigma * first[j]);
-        const float next_x = fused(a[1], g0, -gy), next_y = fused(-a[0], g0, gx);
+        const float next_x = fused(ay, g0, -gy), next_y = fused(-ax, g0, gx);
         const bool closes = j + 1 >= c.edges;
         const int next = j + 1 < kCorners ? j + 1 : 0;
-        sums[3 + 2 * j] += fused(-a[3], g0, gy);
-        sums[4 + 2 * j] += fused(a[2], g0, -gx);
+        sums[3 + 2 * j] += fused(-by, g0, gy);
+        sums[4 + 2 * j] += fused(bx, g0, -gx);
         sums[3] += closes ? next_x : 0.0f;
         sums[4] += closes ? next_y : 0.0f;
         sums[3 + 2 * next] += closes ? 0.0f : next_x;
         sums[4 + 2 * next] += closes ? 0.0f : next_y;
+        ax = bx;
+        ay = by;
       }
     }
     // Where a sum belongs in the row, and its factor.

@@ -101,6 +101,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     // The pixel dy below the centre.
     LUXEL_HD Seen at(const Packed& splat, float dy) const { return {fused(fused(splat.c, dy, slope), dy, constant)}; }
   };
+  static LUXEL_HD Seen look(const Packed& splat, float px, float dy) { return Column(splat, px).at(splat, dy); }
 
   // Gradient by the row, gathered over pixels of one column: moments of g_log_alpha = alpha d loss / d alpha.
   template <bool kAbsolute> struct Sums {
