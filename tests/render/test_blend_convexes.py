@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from convex_stages import MAX_ALPHA, assert_agrees, draw
 
-from luxel.render.camera import Camera
+from luxel.render.camera import Camera, Points
 from luxel.render.ops.bin_splats import PIECE
 from luxel.render.ops.blend_splats import CHANNELS, blend_splats
-from luxel.render.primitives.convexes import Convexes
+from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes
 from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
 
 ROUNDING = {"rtol": 1e-4, "atol": 1e-4}  # sums on a GPU come out of atomic additions in any order
@@ -78,6 +79,20 @@ def test_capped_alpha(toy_camera, precision):
     convexes = convexes_like(precision, 30, seed=7, size=0.8)
     convexes.opacity_logits += 5
     assert_agrees(convexes, toy_camera(40, 30, dtype=D), max_alpha=0.625, jumps=0.06)
+
+
+@pytest.mark.parametrize(("count", "size"), [(200, 1.0), (300, 2.0)])
+def test_as_training_starts(toy_camera, precision, count, size):
+    """Smooth only across their edges: near a corner alone does more than one edge matter."""
+    generator = np.random.default_rng(count)
+    points = Points(
+        (0.5 * generator.standard_normal((count, 3))).astype(np.float32),
+        generator.integers(10, 256, (count, 3), np.uint8),
+    )
+    convexes = Convexes.from_points(points, sigma=STARTING_SIGMA["light"], sh_degree=1, opacity=0.4).scaled(
+        size
+    )
+    assert_agrees(convexes.map(lambda t: t.to(**precision)), toy_camera(80, 60, dtype=D), jumps=0.2)
 
 
 def test_sharp_edges(toy_camera, precision):
