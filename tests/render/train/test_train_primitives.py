@@ -118,6 +118,28 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
         assert torch.equal(tensor, again.optimiser.tensors()[key]), key
 
 
+@pytest.mark.parametrize("every", [1, 7, 1000])
+def test_neighbours_that_are_kept_go_on_too(moving: Moving, tmp_path: Path, every: int) -> None:
+    """Wherever a run is cut: within the life of neighbours, and just after rows were added or changed places."""
+    config = brisk(moving.config("gaussians4d", steps=50, reorder_every=23))
+    config.loss.neighbours_every, config.loss.consistency_weight = every, 1.0
+    whole = moving.trainer(tmp_path / "whole", config)
+    whole.run(progress=False)
+    config.checkpoints = Checkpoints(every=1, minutes=0, keep=99)
+    moving.trainer(tmp_path / "often", config).run(progress=False)
+    for cut in (20, 23, 25, 44):
+        folder = tmp_path / f"cut-{cut}"
+        (folder / "checkpoints").mkdir(parents=True)
+        for path in (tmp_path / "often" / "checkpoints").glob(f"step-*{cut}.*"):
+            (folder / "checkpoints" / path.name).write_bytes(path.read_bytes())
+        (folder / "config.json").write_bytes((tmp_path / "often" / "config.json").read_bytes())
+        again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
+        assert again.steps_done == cut
+        again.run(progress=False)
+        for key, tensor in whole.optimiser.tensors().items():
+            assert torch.equal(tensor, again.optimiser.tensors()[key]), (cut, key)
+
+
 def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, device: torch.device) -> None:
     scores = {}
     for name in ("gaussians", "gaussians4d"):
