@@ -96,9 +96,12 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     opacity_logits, visible, _ = inputs
     ctx.save_for_backward(opacity_logits, visible, output[1])
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, g_loss: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, g_loss: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    if g_loss is None:
+        return (None,) * 3
     return torch.ops.luxel.opacity_entropy_bwd(g_loss, *ctx.saved_tensors), None, None
 
 

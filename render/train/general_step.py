@@ -69,8 +69,9 @@ def general_step(
         )
         frames.append(frame)
         losses.append(photometric_loss(frame.rgb, target.rgb, target.weight, config.loss.ssim_weight))
-        alpha = alpha_term(frame.alpha, target, config.loss)
-        terms.append(alpha if views == 1 else alpha / views)
+        if target.alpha is not None:
+            alpha = alpha_term(frame.alpha, target, config.loss)
+            terms.append(alpha if views == 1 else alpha / views)
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
     seen = [frame.tile_counts[0] > 0 for frame in frames]
     visible = seen[0] if views == 1 else torch.stack(seen).any(0)
@@ -110,14 +111,16 @@ def general_step(
     if told and not (waits and views == 1):
         _add_statistics(bench, told)
     add_noise(bench, scene.tensors(), row)
-    return Seen(photometric.detach(), frame.rgb.detach(), 1 - frame.alpha.detach(), target)
+    through = frame.transmittance
+    through = 1 - frame.alpha if through is None else through
+    return Seen(photometric.detach(), frame.rgb.detach(), through.detach(), target)
 
 
 def _add_statistics(bench: Workbench, told: Sequence[Tensor]) -> None:
     """Adds what density control is told of the step; of several views the largest, as Duan et al. 2024 do."""
     step = torch.where(bench.status[1] == 0, _largest(told), 0.0)
     held = bench.statistics.data[: step.shape[0]]
-    held[:, :3] += step[:, :3]
+    held[:, :3].add_(step[:, :3])
     held[:, 3].clamp_(min=step[:, 3])  # a size: 0 changes nothing
 
 
