@@ -140,6 +140,43 @@ def test_neighbours_that_are_kept_go_on_too(moving: Moving, tmp_path: Path, ever
             assert torch.equal(tensor, again.optimiser.tensors()[key]), (cut, key)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_steps_with_and_without_a_search_are_replayed(
+    moving: Moving, tmp_path: Path, device: torch.device
+) -> None:
+    config = moving.config("gaussians4d", steps=30_000, strategy=FixedCount(), batch=1)
+    config.reorder_every, config.sh_every, config.loss.neighbours_every = 0, 0, 3
+    trainer = moving.trainer(tmp_path / "run", config, device=device)
+    for _ in range(20):
+        trainer.step()
+    captured = trainer.stepper.captures
+    assert captured == 2
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(100):
+            trainer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert trainer.stepper.captures == captured and not trainer.settle()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_replayed_searches_train_as_single_steps_do(
+    moving: Moving, tmp_path: Path, device: torch.device, monkeypatch: Any
+) -> None:
+    config = brisk(moving.config("gaussians4d", deterministic=True, batch=1))
+    config.loss.neighbours_every, config.loss.consistency_weight = 3, 1.0
+    replayed, single = (moving.trainer(tmp_path / name, config, device=device) for name in "ab")
+    replayed.run(progress=False)
+    monkeypatch.setattr(single.stepper._replay, "run", lambda epoch, key, work: work())
+    single.run(progress=False)
+    assert replayed.stepper.captures >= 2
+    for key, tensor in replayed.optimiser.tensors().items():
+        assert torch.equal(tensor, single.optimiser.tensors()[key]), key
+
+
 def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, device: torch.device) -> None:
     scores = {}
     for name in ("gaussians", "gaussians4d"):
