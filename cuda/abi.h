@@ -493,6 +493,61 @@ typedef struct luxel_neighbours_args {
 LUXEL_API int64_t luxel_neighbours_workspace(const luxel_neighbours_args* args); /* pointers are not looked at */
 LUXEL_API int luxel_neighbours(const luxel_neighbours_args* args);
 
+/* opacity_entropy: the mean of -o ln o over the rows that are seen, and of_others times that over the other ones (Duan et
+ * al. 2024, entropy loss).
+ *
+ * o = sigmoid(opacity_logit) held to [1e-3, 1 - 1e-3], beyond which there is no gradient. Rows whose logit is not finite,
+ * spare ones say, have no part in it. Where there is nothing to take a mean of it is 0. */
+typedef struct luxel_opacity_entropy_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* opacity_logits; /* in  real [N] */
+  const uint8_t* visible;     /* in  [N] 1 for rows that are seen */
+  int32_t count;              /* N */
+  double of_others;
+  void* loss;                 /* fwd out  real [1] */
+  void* shares;               /* fwd out, bwd in  real [2] weight of a row that is seen, and of another: 1 / their number */
+  const void* g_loss;         /* bwd in   real [1] */
+  void* g_opacity_logits;     /* bwd out  real [N] */
+  void* workspace;            /* fwd      luxel_opacity_entropy_workspace() bytes, 8-byte aligned */
+  int64_t workspace_bytes;
+} luxel_opacity_entropy_args;
+LUXEL_API int64_t luxel_opacity_entropy_workspace(const luxel_opacity_entropy_args* args); /* pointers are not looked at */
+LUXEL_API int luxel_opacity_entropy_fwd(const luxel_opacity_entropy_args* args);
+LUXEL_API int luxel_opacity_entropy_bwd(const luxel_opacity_entropy_args* args);
+
+/* velocity_consistency: how much 4D Gaussians move unlike their neighbours (Duan et al. 2024, 4D consistency loss).
+ *
+ * The mean over rows that are seen of |v - mean of v over the row's neighbours|_1, with the velocity v = b / c of the
+ * covariance [[A, b], [b^T, c]] of (x, y, z, t). Neighbours need not be seen, and have their gradient too; one that is out
+ * of range stands for the row itself. A velocity that is not finite counts as 0 and has no gradient. The gradient does not
+ * depend on the order in which threads come. */
+typedef struct luxel_velocity_consistency_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* rotors;         /* in  real [N,8], see project_gaussians4d; on the GPU g_rotors and workspace are 16-byte aligned */
+  const void* log_scales;     /* in  real [N,3] */
+  const void* log_scale_t;    /* in  real [N] */
+  const int32_t* neighbours;  /* in  [N,k] */
+  const uint8_t* visible;     /* in  [N] 1 for rows that are seen */
+  int32_t count;              /* N */
+  int32_t k;                  /* 1..16 */
+  void* loss;                 /* fwd out  real [1] */
+  void* share;                /* fwd out, bwd in  real [1] 1 / (k times the rows that are seen) */
+  int64_t* pulls;             /* fwd out, bwd in  [N] what pulls at each velocity, for the backward */
+  const void* g_loss;         /* bwd in   real [1] */
+  void* g_rotors;             /* bwd out  real [N,8], every row written, as the next two */
+  void* g_log_scales;         /* bwd out  real [N,3] */
+  void* g_log_scale_t;        /* bwd out  real [N] */
+  void* workspace;            /* fwd      luxel_velocity_consistency_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_velocity_consistency_args;
+LUXEL_API int64_t luxel_velocity_consistency_workspace(const luxel_velocity_consistency_args* args); /* likewise */
+LUXEL_API int luxel_velocity_consistency_fwd(const luxel_velocity_consistency_args* args);
+LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_args* args);
+
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
   X(luxel_project_gaussians4d_args) \
@@ -506,7 +561,9 @@ LUXEL_API int luxel_neighbours(const luxel_neighbours_args* args);
   X(luxel_alpha_slope_args)        \
   X(luxel_langevin_noise_args)     \
   X(luxel_relocate_args)           \
-  X(luxel_neighbours_args)
+  X(luxel_neighbours_args)         \
+  X(luxel_opacity_entropy_args)    \
+  X(luxel_velocity_consistency_args)
 
 #ifdef __cplusplus
 }

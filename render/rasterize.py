@@ -315,7 +315,8 @@ def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor |
     if background.shape not in ((3,), (cameras, 3)):
         raise ValueError(f"background must be [3] or [{cameras}, 3], got {list(background.shape)}")
     colour = background.to(values).expand(cameras, 3)
-    return torch.nn.functional.pad(colour, (0, values.shape[-1] - 3))
+    others = values.shape[-1] - 3
+    return torch.nn.functional.pad(colour, (0, others)) if others else colour
 
 
 def _blend_features(blend, features: Tensor, cameras: int) -> Tensor:

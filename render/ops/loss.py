@@ -167,9 +167,12 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
         raise ValueError("photometric_loss: differentiable must be True where rgb requires a gradient")
     ctx.save_for_backward(rgb, target, weight, output[1], output[2])
     ctx.mark_non_differentiable(output[1], output[2])
+    ctx.set_materialize_grads(False)  # zeros as many as the partials
 
 
-def _differentiate(ctx: Any, g_loss: Tensor, *unused: Tensor | None) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, g_loss: Tensor | None, *unused: Tensor | None) -> tuple[Tensor | None, ...]:
+    if g_loss is None:
+        return (None,) * 6
     rgb, target, weight, partials, scales = ctx.saved_tensors
     g_rgb = torch.ops.luxel.photometric_loss_bwd(
         g_loss, rgb, target, weight, partials, scales, ctx.ssim_weight, ctx.valid

@@ -51,6 +51,8 @@ class Loss:
     """4D Gaussians: weight of the difference between velocities and those of their neighbours (likewise)."""
     neighbours: int = 8
     """4D Gaussians: how many neighbours that looks at."""
+    neighbours_every: int = 20
+    """4D Gaussians: steps from one search for neighbours to the next, which changes of the set bring forward."""
     neighbour_time: float = 5.0
     """4D Gaussians: how far apart, in capture units, neighbours are for each unit of time between them."""
 
@@ -208,6 +210,7 @@ class TrainConfig:
             (not FEWEST <= self.init.points_each <= MOST, f"init.points_each must be {FEWEST} to {MOST}"),
             (not self.init.sigma > 0, "init.sigma must be positive"),
             (not 1 <= self.loss.neighbours <= 16, "loss.neighbours must be 1 to 16"),
+            (self.loss.neighbours_every < 1, "loss.neighbours_every must be at least 1"),
             *((True, problem) for problem in self.rates.problems()),
             *((True, problem) for problem in self._misfits()),
         ]

@@ -44,14 +44,17 @@ def general_step(
     frames: list[Frame] = []
     told: list[Tensor] = []
     losses: list[Tensor] = []
-    extra: Tensor | float = 0.0
+    terms: list[Tensor | float] = []
+    views = len(shelves)
     for k, take in enumerate(shelves):
         if k:
             bench.table[0, 0] += 1
         target, row = take().gather(bench.table)
         options: dict[str, Any] = {} if waits else {"max_instances": bench.capacity}
         if moment.counts:
-            told.append(torch.zeros_like(bench.statistics.data[: scene.count]))
+            held = bench.statistics.data[: scene.count]
+            # One view adds to what is held itself, where nothing can keep the step from counting.
+            told.append(held if waits and views == 1 else torch.zeros_like(held))
             options["statistics"] = DensifyStatistics(told[-1])
         frame = render(
             scene,
@@ -66,19 +69,26 @@ def general_step(
         )
         frames.append(frame)
         losses.append(photometric_loss(frame.rgb, target.rgb, target.weight, config.loss.ssim_weight))
-        extra = extra + alpha_term(frame.alpha, target, config.loss)
-    views = len(shelves)
-    photometric = torch.stack(losses).mean()
-    visible = torch.stack([(frame.tile_counts > 0).any(0) for frame in frames]).any(0)
-    loss = photometric + extra / views + penalties(scene, config.strategy.penalties, optimiser.inverse_count)
-    loss = loss + KINDS[config.primitive].regularise(scene, visible, optimiser.inverse_count, config)
+        if target.alpha is not None:
+            alpha = alpha_term(frame.alpha, target, config.loss)
+            terms.append(alpha if views == 1 else alpha / views)
+    photometric = losses[0] if views == 1 else torch.stack(losses).mean()
+    seen = [frame.tile_counts[0] > 0 for frame in frames]
+    visible = seen[0] if views == 1 else torch.stack(seen).any(0)
+    terms.append(penalties(scene, config.strategy.penalties, optimiser.inverse_count))
+    terms.append(KINDS[config.primitive].regularise(scene, visible, optimiser.inverse_count, config))
+    if bench.kept is not None:
+        if bench.renews:
+            bench.kept.renew(scene, bench.status)
+        terms.append(bench.kept.term(scene, visible))
+    loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
     gradients = torch.autograd.grad(loss, list(scene.tensors().values()), allow_unused=True)
     if waits:
         bench.table[0, 0] += 1
         bench.status[0] += 1
     else:
-        overflow = torch.stack([_given(frame.overflow) for frame in frames]).amax(0)
-        totals = torch.stack([_given(frame.totals) for frame in frames]).amax(0)
+        overflow = _largest([_given(frame.overflow) for frame in frames])
+        totals = _largest([_given(frame.totals) for frame in frames])
         count_step_(overflow, totals, bench.table, bench.status)
     moved = {
         name: gradient
@@ -98,19 +108,24 @@ def general_step(
             visible if config.sparse_adam else None,
             bench.status[1:2],
         )
-    if told:
+    if told and not (waits and views == 1):
         _add_statistics(bench, told)
     add_noise(bench, scene.tensors(), row)
-    return Seen(photometric.detach(), frame.rgb.detach(), 1 - frame.alpha.detach(), target)
+    through = frame.transmittance
+    through = 1 - frame.alpha if through is None else through
+    return Seen(photometric.detach(), frame.rgb.detach(), through.detach(), target)
 
 
 def _add_statistics(bench: Workbench, told: Sequence[Tensor]) -> None:
     """Adds what density control is told of the step; of several views the largest, as Duan et al. 2024 do."""
-    step = told[0] if len(told) == 1 else torch.stack(list(told)).amax(0)
+    step = torch.where(bench.status[1] == 0, _largest(told), 0.0)
     held = bench.statistics.data[: step.shape[0]]
-    counts = bench.status[1] == 0
-    added = torch.cat([held[:, :3] + step[:, :3], torch.maximum(held[:, 3:], step[:, 3:])], -1)
-    held.copy_(torch.where(counts, added, held))
+    held[:, :3].add_(step[:, :3])
+    held[:, 3].clamp_(min=step[:, 3])  # a size: 0 changes nothing
+
+
+def _largest(each: Sequence[Tensor]) -> Tensor:
+    return each[0] if len(each) == 1 else torch.stack(list(each)).amax(0)
 
 
 def _given(tensor: Tensor | None) -> Tensor:

@@ -22,6 +22,7 @@ from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
 from luxel.render.train.densify.scores import blending_scores, sampled
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.fair_lock import FairLock
+from luxel.render.train.kinds import KINDS
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.reports import StepReport
 from luxel.render.train.start import scene_extent
@@ -64,6 +65,7 @@ class Learning(ABC):
         self.loss: float | None = None
         self._loss_was_finite, self._went_wrong = True, False
         self._statistics = DensifyStatistics.zeros(0)
+        self._kept = KINDS[config.primitive].keeps(config)
         self.background = config.background
 
     @property
@@ -95,7 +97,7 @@ class Learning(ABC):
             self.background = "white" if self.dataset.has_alpha else "black"
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
         self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_passed)
-        self.stepper = Stepper(config, self.dataset, self.timeline, render, self._take_numbers)
+        self.stepper = Stepper(config, self.dataset, self.timeline, render, self._take_numbers, self._kept)
         self.stepper.start(self.steps_done)
 
     @abstractmethod

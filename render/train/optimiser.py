@@ -21,8 +21,8 @@ class Optimiser:
 
     On a GPU the tensors have spare rows, so that a step that was captured for them stays valid while their number
     changes; a spare row has opacity 0, is never seen and never moves. ``generation`` goes up when the tensors are
-    replaced. Every change of the set first builds all new rows, then takes them over: running out of memory in the
-    middle leaves the old state whole.
+    replaced, ``version`` whenever elements come, go or change places. Every change of the set first builds all new
+    rows, then takes them over: running out of memory in the middle leaves the old state whole.
 
     Args:
         scene: the parameters, copied.
@@ -31,7 +31,7 @@ class Optimiser:
     def __init__(self, scene: Parameters) -> None:
         self._kind = type(scene)
         self.inverse_count = scene.opacity_logits.detach().new_zeros(1)
-        self.generation, self.count, self.steps = -1, 0, 0
+        self.generation, self.version, self.count, self.steps = -1, 0, 0, 0
         self._state: list[State] = [{}, {}, {}]  # parameters, first and second moments, with spare rows
         params = scene.detach().tensors()
         self._take([params, *(_each(params, torch.zeros_like) for _ in range(2))])
@@ -44,6 +44,7 @@ class Optimiser:
     @count.setter
     def count(self, count: int) -> None:
         self._count = count
+        self.version += 1  # every change of the set ends here
         self.inverse_count.fill_(1 / max(1, count))
 
     @property

@@ -17,6 +17,7 @@ from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Shelf, Target
+from luxel.render.train.kinds import Kept
 from luxel.render.train.optimiser import BETAS, EPS, Optimiser
 from luxel.render.train.timeline import Moment
 
@@ -42,6 +43,8 @@ class Workbench:
         status: see `count_step_`.
         one: 1 on the device, a scalar.
         capacity: room for tile instances; None: asks the device for the number.
+        kept: what the primitive keeps from step to step, if anything.
+        renews: whether this step renews that.
     """
 
     config: TrainConfig
@@ -51,6 +54,8 @@ class Workbench:
     status: Tensor
     one: Tensor
     capacity: int | None
+    kept: Kept | None = None
+    renews: bool = False
 
 
 def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:

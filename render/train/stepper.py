@@ -17,7 +17,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Shelf
 from luxel.render.train.general_step import general_step
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import KINDS
+from luxel.render.train.kinds import KINDS, Kept
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.step import Seen, Workbench, fused_step, instances_needed
@@ -59,6 +59,7 @@ class Stepper:
         timeline: schedules.
         render: draws with gradients by autograd; with luxel's own `rasterize` steps do not wait for the device.
         on_numbers: told (step, loss, squared error) of the steps that were asked for with ``report``.
+        kept: what the primitive keeps from step to step, if anything.
     """
 
     def __init__(
@@ -68,12 +69,13 @@ class Stepper:
         timeline: Timeline,
         render: Callable[..., Any],
         on_numbers: Callable[[int, float, float], None],
+        kept: Kept | None = None,
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
         self._fused = not self._waits and KINDS[config.primitive].step_of_its_own and config.batch == 1
-        self._on_numbers = on_numbers
+        self._on_numbers, self._kept = on_numbers, kept
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
         # Whether lists get room by estimate; else the number is asked for.
@@ -123,6 +125,8 @@ class Stepper:
             self._status,
             self._one,
             self._room.limit if guesses else None,
+            self._kept,
+            self._kept is not None and self._kept.plan(step, optimiser),
         )
         if guesses and bench.capacity is None:
             shelf = self.dataset.shelf(looks[0], moment.halvings)
@@ -190,7 +194,8 @@ class Stepper:
             moment.sh_degree,
             moment.counts,
         )
-        key = (*(held.photos.rgb.data_ptr() for held in shelves.values()), moment.moves_sh_rest)
+        photos = (held.photos.rgb.data_ptr() for held in shelves.values())
+        key = (*photos, moment.moves_sh_rest, bench.renews)
         return self._replay.run(epoch, key, lambda: work(shelves.__getitem__))
 
     def _read(self, step: int, seen: Seen | None) -> None:

@@ -267,6 +267,8 @@ class Trainer(Learning):
             self.settle()
             tensors = self.optimiser.tensors() | {"generator": self.generator.get_state()}
             tensors["statistics"] = self.statistics.data
+            if self._kept is not None:
+                tensors |= self._kept.tensors(self.optimiser)
             state = {
                 "config": self.config.to_dict(),
                 "adam_steps": self.optimiser.steps,
@@ -372,6 +374,8 @@ class Trainer(Learning):
         )
         self._start_statistics()
         self.statistics.data.copy_(tensors["statistics"])
+        if self._kept is not None:
+            self._kept.restore(tensors, self.optimiser)
         state = start.tensors["generator"]
         if state.numel() == self.generator.get_state().numel():
             self.generator.set_state(state)

@@ -8,7 +8,8 @@ What it covers
     of more tiles than 16 bits tell apart. Photometric loss with both
     paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
     fused into the projection's backward, for one camera and several, whole warps and parts. Convexes likewise,
-    see `sanitize_convexes.py`; 4D Gaussians up to their splats, and neighbours, see `sanitize_gaussians4d.py`.
+    see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
+    spare rows and none seen, see `sanitize_gaussians4d.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\

@@ -1,4 +1,4 @@
-"""The cases of `sanitize.py` that slice and project 4D Gaussians, and those that search for neighbours."""
+"""The cases of `sanitize.py` of 4D Gaussians: slices, projections, neighbours, and what training adds to the loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.neighbours import neighbours
+from luxel.render.ops.opacity_entropy import opacity_entropy
 from luxel.render.ops.project_gaussians4d import project_gaussians4d
+from luxel.render.ops.velocity_consistency import velocity_consistency
 from luxel.render.primitives.gaussians4d import Gaussians4d
 
 
@@ -97,6 +99,27 @@ def nearest(count: int, dimensions: int, k: int, masked: bool, device: torch.dev
     return {"away": torch.where(found == torch.arange(count)[:, None], -1.0, away)}
 
 
+def regularise(gaussians: Gaussians4d, k: int, seen: float, device: torch.device) -> dict[str, Tensor]:
+    """Entropy and consistency of 4D Gaussians of which some rows are spare and hold anything, and their gradients."""
+    generator = torch.Generator().manual_seed(5)
+    held = gaussians.map(lambda t: t.detach().clone())
+    spare = torch.arange(held.count) % 11 == 10
+    for name, tensor in held.tensors().items():
+        tensor[spare] = -math.inf if name == "opacity_logits" else math.nan
+    visible = (torch.rand(held.count, generator=generator) < seen) & ~spare
+    near = neighbours(held.means, k, ~spare)  # the same ones on every device
+    leaves = [
+        getattr(held, name).to(device).requires_grad_()
+        for name in ("rotors", "log_scales", "log_scale_t", "opacity_logits")
+    ]
+    near, visible = near.to(device), visible.to(device)
+    losses = velocity_consistency(*leaves[:3], near, visible), opacity_entropy(leaves[3], visible)
+    gradients = torch.autograd.grad(sum(losses), leaves)
+    named = {"consistency": losses[0], "entropy": losses[1]}
+    named |= {f"gradient {i}": gradient for i, gradient in enumerate(gradients)}
+    return {name: tensor.detach().cpu() for name, tensor in named.items()}
+
+
 def gaussians4d_cases(camera_at: Callable[[float, int, int], Camera]) -> dict[str, Callable[..., Any]]:
     """Every case by name, as a function of the device."""
     out: dict[str, Callable[..., Any]] = {}
@@ -117,4 +140,7 @@ def gaussians4d_cases(camera_at: Callable[[float, int, int], Camera]) -> dict[st
         if count < 40_000 or k == 8:
             name = f"neighbours of {count} in {dimensions}d, k={k}, masked={masked}"
             out[name] = partial(nearest, count, dimensions, k, masked)
+    sets = gaussians4d_that_hurt() | {"many": cloud(20_000, 9)}
+    for (name, gaussians), k, seen in itertools.product(sets.items(), (1, 8, 16), (0.0, 0.6, 1.0)):
+        out[f"regularisers of {name}, k={k}, seen={seen}"] = partial(regularise, gaussians, k, seen)
     return out

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points, View
+from luxel.render.ops.opacity_entropy import opacity_entropy
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.train.kinds.kind import Kind
+from luxel.render.train.neighbourhood import Neighbourhood
 from luxel.render.train.rates import Rates4d
-from luxel.render.train.regularisers4d import consistency, entropy, velocities
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
@@ -38,22 +39,19 @@ def first_gaussians4d(
     ).scaled(init.scale_factor)
 
 
-def motion_terms(
+def opacity_term(
     scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, config: TrainConfig
 ) -> Tensor | float:
-    """Weighted entropy of the opacities, and how much velocities differ from those of their neighbours."""
-    loss = config.loss
-    total: Tensor | float = 0.0
-    if loss.entropy_weight > 0:
-        total = total + loss.entropy_weight * entropy(
-            scene.opacities, visible, live=scene.opacity_logits.isfinite()
-        )
-    if loss.consistency_weight > 0:
-        places = torch.cat([scene.means, scene.times[:, None]], -1)
-        total = total + loss.consistency_weight * consistency(
-            velocities(scene), places, visible, k=loss.neighbours, time_weight=loss.neighbour_time
-        )
-    return total
+    """The weighted entropy of the opacities."""
+    weight = config.loss.entropy_weight
+    return weight * opacity_entropy(scene.opacity_logits, visible) if weight > 0 else 0.0
 
 
-GAUSSIANS4D = Kind(Gaussians4d, Rates4d, ("spacetime", "fixed"), first_gaussians4d, motion_terms)
+def neighbourhood(config: TrainConfig) -> Neighbourhood | None:
+    """Who is compared with whom, where velocities are."""
+    return Neighbourhood(config.loss) if config.loss.consistency_weight > 0 else None
+
+
+GAUSSIANS4D = Kind(
+    Gaussians4d, Rates4d, ("spacetime", "fixed"), first_gaussians4d, opacity_term, neighbourhood
+)

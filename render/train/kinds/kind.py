@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +15,39 @@ from luxel.render.train.rates import Rates
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
+    from luxel.render.train.optimiser import Optimiser
+
+
+class Kept(Protocol):
+    """What a primitive keeps from step to step beside its rows, and the loss that it is kept for.
+
+    It is renewed on the device, now and then, as the host plans; nothing waits for the device. What it holds must be
+    a function of the steps that count, so that a run goes on after a checkpoint as if it had not stopped.
+    """
+
+    def plan(self, step: int, optimiser: Optimiser) -> bool:
+        """Makes room for all rows, and says whether step number ``step`` renews; asked before every step."""
+        ...
+
+    def renew(self, scene: Any, status: Tensor) -> None:
+        """Renews within a step, unless the steps have stalled: where ``status[1]`` (see `count_step_`) is not 0."""
+        ...
+
+    def term(self, scene: Any, visible: Tensor) -> Tensor | float:
+        """What is added to the loss, a scalar: called as ``regularise`` is."""
+        ...
+
+    def tensors(self, optimiser: Optimiser) -> dict[str, Tensor]:
+        """What a checkpoint has to hold, by name; nothing where the next step renews whatever comes."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor], optimiser: Optimiser) -> None:
+        """Takes it out of all tensors of a checkpoint; where it is not there or does not fit, the next step renews."""
+        ...
+
+
+def nothing_kept(config: TrainConfig) -> None:
+    """Nothing."""
 
 
 def no_regulariser(scene: Any, visible: Tensor, inverse_count: Tensor, config: TrainConfig) -> float:
@@ -34,6 +67,7 @@ class Kind:
         regularise: what is added to the loss, a scalar: called with the primitives (spare rows of opacity 0
             included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), and the
             configuration. Must not wait for the device.
+        keeps: makes what a run keeps from step to step, where there is such a thing.
         step_of_its_own: whether there is a fused step.
     """
 
@@ -42,4 +76,5 @@ class Kind:
     strategies: tuple[str, ...]
     first: Callable[[Points, TrainConfig, Sequence[View], torch.device], Parameters]
     regularise: Callable[[Any, Tensor, Tensor, TrainConfig], Tensor | float] = no_regulariser
+    keeps: Callable[[TrainConfig], Kept | None] = nothing_kept
     step_of_its_own: bool = False

@@ -118,6 +118,65 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
         assert torch.equal(tensor, again.optimiser.tensors()[key]), key
 
 
+@pytest.mark.parametrize("every", [1, 7, 1000])
+def test_neighbours_that_are_kept_go_on_too(moving: Moving, tmp_path: Path, every: int) -> None:
+    """Wherever a run is cut: within the life of neighbours, and just after rows were added or changed places."""
+    config = brisk(moving.config("gaussians4d", steps=50, reorder_every=23))
+    config.loss.neighbours_every, config.loss.consistency_weight = every, 1.0
+    whole = moving.trainer(tmp_path / "whole", config)
+    whole.run(progress=False)
+    config.checkpoints = Checkpoints(every=1, minutes=0, keep=99)
+    moving.trainer(tmp_path / "often", config).run(progress=False)
+    for cut in (20, 23, 25, 44):
+        folder = tmp_path / f"cut-{cut}"
+        (folder / "checkpoints").mkdir(parents=True)
+        for path in (tmp_path / "often" / "checkpoints").glob(f"step-*{cut}.*"):
+            (folder / "checkpoints" / path.name).write_bytes(path.read_bytes())
+        (folder / "config.json").write_bytes((tmp_path / "often" / "config.json").read_bytes())
+        again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
+        assert again.steps_done == cut
+        again.run(progress=False)
+        for key, tensor in whole.optimiser.tensors().items():
+            assert torch.equal(tensor, again.optimiser.tensors()[key]), (cut, key)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_steps_with_and_without_a_search_are_replayed(
+    moving: Moving, tmp_path: Path, device: torch.device
+) -> None:
+    config = moving.config("gaussians4d", steps=30_000, strategy=FixedCount(), batch=1)
+    config.reorder_every, config.sh_every, config.loss.neighbours_every = 0, 0, 3
+    trainer = moving.trainer(tmp_path / "run", config, device=device)
+    for _ in range(20):
+        trainer.step()
+    captured = trainer.stepper.captures
+    assert captured == 2
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(100):
+            trainer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert trainer.stepper.captures == captured and not trainer.settle()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_replayed_searches_train_as_single_steps_do(
+    moving: Moving, tmp_path: Path, device: torch.device, monkeypatch: Any
+) -> None:
+    config = brisk(moving.config("gaussians4d", deterministic=True, batch=1))
+    config.loss.neighbours_every, config.loss.consistency_weight = 3, 1.0
+    replayed, single = (moving.trainer(tmp_path / name, config, device=device) for name in "ab")
+    replayed.run(progress=False)
+    monkeypatch.setattr(single.stepper._replay, "run", lambda epoch, key, work: work())
+    single.run(progress=False)
+    assert replayed.stepper.captures >= 2
+    for key, tensor in replayed.optimiser.tensors().items():
+        assert torch.equal(tensor, single.optimiser.tensors()[key]), key
+
+
 def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, device: torch.device) -> None:
     scores = {}
     for name in ("gaussians", "gaussians4d"):

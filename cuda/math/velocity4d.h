@@ -1,0 +1,55 @@
+// How fast the slice of a 4D Gaussian moves (Duan et al. 2024, "4D-Rotor Gaussian Splatting"), with its vjp by hand.
+//
+// With the covariance [[A, b], [b^T, c]] of (x, y, z, t) it is b / c. For n, the time row of R, and u = s^2 n, R u holds b
+// and c in one: (b, c) = l u conj(r). c is taken as n u, which nothing cancels.
+#pragma once
+
+#include <limits>
+
+#include "gaussian4d.h"
+
+namespace luxel {
+
+template <typename T> struct Velocity4d {
+  RotorQuats<T> quats;
+  Quat<T> squares;  // of the scales, the largest of which is 1: b / c stays, and nothing can overflow
+  Quat<T> time, weighted, turned;  // n, u, u conj(r)
+  T inverse_variance;  // 1 / c
+  bool held;           // c would be too small to divide by
+  Vec3<T> velocity;
+};
+
+// False where it is not finite, which is what broken parameters make of it.
+template <typename T>
+LUXEL_HD bool velocity4d(const T* rotor, Vec3<T> log_scales, T log_scale_t, Velocity4d<T>& p) {
+  p.quats = rotor_to_quats(rotor);
+  const T most = larger(larger(log_scales.x, log_scales.y), larger(log_scales.z, log_scale_t));
+  p.squares = {exp_exact(2 * (log_scale_t - most)), exp_exact(2 * (log_scales.x - most)), exp_exact(2 * (log_scales.y - most)),
+               exp_exact(2 * (log_scales.z - most))};
+  p.time = rotation_of_time(p.quats);
+  p.weighted = by_parts(p.squares, p.time);
+  p.turned = product(p.weighted, conjugate(p.quats.right));
+  const Quat<T> b = product(p.quats.left, p.turned);
+  const T variance = dot(p.time, p.weighted);
+  p.held = !(variance >= std::numeric_limits<T>::min());
+  p.inverse_variance = inverse(p.held ? std::numeric_limits<T>::min() : variance);
+  p.velocity = p.inverse_variance * Vec3<T>{b.x, b.y, b.z};
+  return finite(p.velocity.x) && finite(p.velocity.y) && finite(p.velocity.z) && finite(variance);
+}
+
+// Returns the gradient by log scales (t, x, y, z), and writes that by the rotor.
+template <typename T> LUXEL_HD Quat<T> velocity4d_vjp(const Velocity4d<T>& p, Vec3<T> g_velocity, T* g_rotor) {
+  const Quat<T>&left = p.quats.left, &right = p.quats.right;
+  const Vec3<T> g = p.inverse_variance * g_velocity;
+  const Quat<T> g_b = {T(0), g.x, g.y, g.z};
+  const T g_variance = p.held ? T(0) : -dot(g, p.velocity);
+  const Quat<T> g_turned = product(conjugate(left), g_b);
+  const Quat<T> g_weighted = product(g_turned, right) + g_variance * p.time;
+  const Quat<T> g_time = by_parts(p.squares, g_weighted) + g_variance * p.weighted;
+  const Quat<T> g_left = product(g_b, conjugate(p.turned)) + product(right, conjugate(g_time));
+  const Quat<T> g_right = conjugate(product(conjugate(p.weighted), g_turned)) + product(left, g_time);
+  rotor_to_quats_vjp(p.quats, g_left, g_right, g_rotor);
+  return T(2) * by_parts(p.weighted, g_weighted);
+}
+
+}  // namespace luxel
