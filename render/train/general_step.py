@@ -76,7 +76,7 @@ def general_step(
     seen = [frame.tile_counts[0] > 0 for frame in frames]
     visible = seen[0] if views == 1 else torch.stack(seen).any(0)
     terms.append(penalties(scene, config.strategy.penalties, optimiser.inverse_count))
-    terms.append(KINDS[config.primitive].regularise(scene, visible, optimiser.inverse_count, config))
+    terms.append(KINDS[config.primitive].regularise(scene, visible, optimiser.inverse_count, config, moment))
     if bench.kept is not None:
         if bench.renews:
             bench.kept.renew(scene, bench.status)

@@ -16,6 +16,7 @@ from luxel.render.train.rates import ConvexRates
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
+    from luxel.render.train.timeline import Moment
 
 
 PUBLISHED_WIDTH = 1000  # pixels of the photographs, about, for which the starting smoothness is published
@@ -42,9 +43,15 @@ def first_convexes(
     return convexes
 
 
-def mask_term(scene: Convexes, visible: Tensor, inverse_count: Tensor, config: TrainConfig) -> Tensor | float:
-    """The mean of the masks before their threshold, weighted: those that are not needed close."""
-    if not config.loss.mask_weight > 0:
+def mask_term(
+    scene: Convexes, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: Moment
+) -> Tensor | float:
+    """The mean of the masks before their threshold, weighted: those that are not needed close, while others split.
+
+    Later there is no such term: an opacity that has found its value leaves a mask no slope, so that sooner or later all
+    would close. With it to the end 30,000 convexes on the chair (one NVIDIA H200) became 3,357, and 32.4 dB 29.7.
+    """
+    if not (config.loss.mask_weight > 0 and moment.counts):
         return 0.0
     live = scene.opacity_logits.isfinite()
     return config.loss.mask_weight * (scene.mask_logits.sigmoid() * live).sum() * inverse_count[0]

@@ -16,6 +16,7 @@ from luxel.render.train.rates import Rates
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
     from luxel.render.train.optimiser import Optimiser
+    from luxel.render.train.timeline import Moment
 
 
 class Kept(Protocol):
@@ -50,7 +51,9 @@ def nothing_kept(config: TrainConfig) -> None:
     """Nothing."""
 
 
-def no_regulariser(scene: Any, visible: Tensor, inverse_count: Tensor, config: TrainConfig) -> float:
+def no_regulariser(
+    scene: Any, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: Moment
+) -> float:
     """0."""
     return 0.0
 
@@ -65,8 +68,8 @@ class Kind:
         strategies: names of those that can control its density; the first is the usual one.
         first: makes the primitives that training starts from, of points with finite coordinates.
         regularise: what is added to the loss, a scalar: called with the primitives (spare rows of opacity 0
-            included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), and the
-            configuration. Must not wait for the device.
+            included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), the
+            configuration, and what the schedules say. Must not wait for the device.
         keeps: makes what a run keeps from step to step, where there is such a thing.
         step_of_its_own: whether there is a fused step.
     """
@@ -75,6 +78,6 @@ class Kind:
     rates: type[Rates]
     strategies: tuple[str, ...]
     first: Callable[[Points, TrainConfig, Sequence[View], torch.device], Parameters]
-    regularise: Callable[[Any, Tensor, Tensor, TrainConfig], Tensor | float] = no_regulariser
+    regularise: Callable[[Any, Tensor, Tensor, TrainConfig, Moment], Tensor | float] = no_regulariser
     keeps: Callable[[TrainConfig], Kept | None] = nothing_kept
     step_of_its_own: bool = False
