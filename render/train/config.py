@@ -44,7 +44,8 @@ class Loss:
     alpha_weight: float = 0.1
     """Weight of the mean absolute difference between rendered and given alpha (cut-out captures only)."""
     mask_weight: float = 5e-4
-    """Convexes: weight of the mean of their masks, so that those that are not needed close (Held et al. 2025); while others split."""
+    """Convexes: weight of the mean of their masks while they split, so that those that are not needed close (Held et
+    al. 2025)."""
     entropy_weight: float = 1e-3
     """4D Gaussians: weight of the entropy of the opacities, which drives them to 0 or 1 (Duan et al. 2024)."""
     consistency_weight: float = 0.05
