@@ -150,6 +150,17 @@ class Breathe:
 
 
 @dataclass(frozen=True)
+class Slowed:
+    """Another motion at ``pace`` times its speed, from the same beginning."""
+
+    motion: Motion
+    pace: float
+
+    def __call__(self, time: float) -> np.ndarray:
+        return self.motion(self.pace * time)
+
+
+@dataclass(frozen=True)
 class Visit:
     """Is there from ``start`` to ``end`` only: grows out of a point during ``ramp``, turns, and shrinks back."""
 

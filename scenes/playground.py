@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from luxel.scenes.motions import Bounce, Breathe, Motion, Orbit, Spin, Still, Swing, Visit
+from luxel.scenes.motions import Bounce, Breathe, Motion, Orbit, Slowed, Spin, Still, Swing, Visit
 from luxel.scenes.solid_scene import Scene, Solid, Texture
 from luxel.scenes.solids import Box, Capsule, Cylinder, Ellipsoid, RoundedBox, Shape, Torus, sphere
 
@@ -14,7 +14,7 @@ FLOOR = -0.55  # height of the platform's upper side
 PLATFORM = Cylinder(1.15, 0.06)
 
 
-def dynamic_scene(seed: int = 0) -> Scene:
+def dynamic_scene(seed: int = 0, pace: float = 1.0) -> Scene:
     """Nine solids within 1.3 of the origin, z up, each moving in its own way while time goes from 0 to 1.
 
     On a platform at rest: a ball bounces and is flattened on the floor, a box and a torus tumble, a capsule swings, an
@@ -22,7 +22,14 @@ def dynamic_scene(seed: int = 0) -> Scene:
 
     Args:
         seed: of the textures, colours, phases, and of which corner is whose.
+        pace: how much of this happens until time 1. With all of it a solid turns once or more and 150 views from as many
+            places, one a moment, say little about each of its sides; with a third it turns by a third.
+
+    Raises:
+        ValueError: a pace that is not above 0 and at most 1.
     """
+    if not 0 < pace <= 1:
+        raise ValueError(f"pace must be above 0 and at most 1, got {pace}")
     random = np.random.default_rng([seed, 0])
     turn = random.uniform(0, 2 * math.pi)
     slots = iter(turn + 2 * math.pi * random.permutation(6) / 6)
@@ -46,6 +53,8 @@ def dynamic_scene(seed: int = 0) -> Scene:
         ("pebble", Ellipsoid((0.2, 0.2, 0.2)), Breathe(at(0.7, -0.25), (0.3, 0.3, 0.3), 1.5, 0.5)),
         ("slab", RoundedBox((0.07, 0.17, 0.25), 0.04), Spin(at(0.68, -0.24), (0, 0, 1), 1.25)),
     ]
+    if pace != 1:
+        parts = [(name, shape, Slowed(motion, pace)) for name, shape, motion in parts]
     return _textured(parts, seed)
 
 

@@ -325,6 +325,16 @@ def test_nothing_in_the_dynamic_scene_touches(seed: int) -> None:
     assert moving == ["ball", "box", "torus", "capsule", "egg", "visitor", "pebble", "slab"]
 
 
+def test_a_slower_scene_shows_the_beginning() -> None:
+    camera = ahead(96, 72, fov_y=0.7)
+    whole, part = dynamic_scene(3), dynamic_scene(3, pace=0.4)
+    assert whole.render(camera, 0.2).rgb.tobytes() == part.render(camera, 0.5).rgb.tobytes()
+    assert whole.render(camera, 0.5).rgb.tobytes() != part.render(camera, 0.5).rgb.tobytes()
+    for pace in (0.0, -1.0, 1.5):
+        with pytest.raises(ValueError, match="pace"):
+            dynamic_scene(pace=pace)
+
+
 def test_the_visitor_comes_and_goes() -> None:
     scene, camera = dynamic_scene(0), Camera.look_at((1, -1, 4), (0, 0, 0), width=80, height=80)
     number = 1 + [solid.name for solid in scene.solids].index("visitor")
