@@ -22,8 +22,8 @@ def dynamic_scene(seed: int = 0, pace: float = 1.0) -> Scene:
 
     Args:
         seed: of the textures, colours, phases, and of which corner is whose.
-        pace: how much of this happens until time 1. With all of it a solid turns once or more and 150 views from as many
-            places, one a moment, say little about each of its sides; with a third it turns by a third.
+        pace: how much of this happens until time 1. With all of it a solid turns once or more, and 150 views, each from
+            another place, say little about its sides; with a third it turns by a third.
 
     Raises:
         ValueError: a pace that is not above 0 and at most 1.
