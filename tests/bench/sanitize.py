@@ -336,7 +336,7 @@ def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[floa
     """The largest ||found - truth|| / ||truth|| over all tensors and where it is; NaN must meet NaN."""
     worst = (0.0, "")
     for name, true in truth.items():
-        a, b = found[name].double(), true.double()
+        a, b = found[name].cpu().double(), true.double()
         if not torch.equal(a.isfinite(), b.isfinite()):
             return math.inf, f"{name}: not finite at other places"
         scale = max(b.nan_to_num(0, 0, 0).norm().item(), 1e-6 * math.sqrt(max(1, b.numel())))

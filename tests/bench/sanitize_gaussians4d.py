@@ -46,7 +46,8 @@ def gaussians4d_that_hurt() -> dict[str, Gaussians4d]:
     for i, name in enumerate(Gaussians4d.names):
         for k, value in enumerate((math.nan, math.inf, -math.inf)):
             getattr(broken, name)[3 * i + k].view(-1)[0] = value
-    broken.rotors[30], broken.log_scale_t[31], broken.log_scales[32] = 0, 200, -200
+    broken.rotors[30], broken.log_scale_t[31] = 0, 200
+    broken.log_scales[32, 0] = -200  # not all of them: a point has no normal
     return {
         "usual": cloud(300, 1),
         "none": cloud(0, 3),

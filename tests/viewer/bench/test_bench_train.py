@@ -176,7 +176,7 @@ def test_differences_leave_out_what_another_strategy_lacks() -> None:
     config = TrainConfig.from_dict({"strategy": {"kind": "adaptive", "refine_every": 50}, "eval_every": 7})
     found = Contender("x", config).differences(fast())
     assert found["strategy.kind"] == ("mcmc", "adaptive") and found["strategy.refine_every"] == (None, 50)
-    assert found["steps"] == (3000, 30_000) and found["resolution.halvings"] == (2, 0)
+    assert found["steps"] == (3600, 30_000) and found["resolution.halvings"] == (2, 0)
     assert "eval_every" not in found and "strategy.growth" not in found
     assert Contender("x", fast()).differences(fast()) == {}
 
