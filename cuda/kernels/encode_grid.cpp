@@ -33,7 +33,7 @@ void scatter(const luxel_encode_grid_args& args, const GridLevels& levels, const
   for (int64_t job = 0; job < parts * args.levels; ++job) {
     const int64_t l = job / parts, part = job % parts;
     const GridLevel level = levels.at[l];
-    const auto begin = static_cast<uint32_t>(level.size * part / parts), end = static_cast<uint32_t>(level.size * (part + 1) / parts);
+    const int64_t size = level.size, begin = size * part / parts, end = size * (part + 1) / parts;
     T* const table = out<T>(args.g_table) + int64_t(level.offset) * F;
     for (int64_t n = 0; n < args.count; ++n) {
       const T* const g = in<T>(args.g_out) + (n * args.levels + l) * F;
@@ -104,7 +104,9 @@ template <typename T> int run(const luxel_encode_grid_args& args, Pass pass) {
   });
 }
 
-int run_typed(const luxel_encode_grid_args& args, Pass pass) { return args.dtype ? run<double>(args, pass) : run<float>(args, pass); }
+int run_typed(const luxel_encode_grid_args& args, Pass pass) {
+  return args.dtype ? run<double>(args, pass) : run<float>(args, pass);
+}
 
 }  // namespace
 }  // namespace luxel

@@ -26,29 +26,21 @@ template <int F, typename Stored> __device__ __forceinline__ void copy_vector(co
   for (int i = 0; i < kBytes / kStep; ++i) reinterpret_cast<Step*>(to)[i] = __ldg(reinterpret_cast<const Step*>(from) + i);
 }
 
-template <int F> struct Reader {
-  const float* table;
+__device__ __forceinline__ float widened(float value) { return value; }
+__device__ __forceinline__ float widened(__half value) { return __half2float(value); }
+
+// Reads entries of a level.
+template <int F, typename Stored> struct Reader {
+  const Stored* table;
   __device__ __forceinline__ void operator()(uint32_t entry, float* to) const {
-    alignas(16) float values[F];
+    alignas(16) Stored values[F];
     copy_vector<F>(table + static_cast<int64_t>(entry) * F, values);
 #pragma unroll
-    for (int f = 0; f < F; ++f) to[f] = values[f];
+    for (int f = 0; f < F; ++f) to[f] = widened(values[f]);
   }
 };
-template <int F> struct HalfReader {
-  const __half* table;
-  __device__ __forceinline__ void operator()(uint32_t entry, float* to) const {
-    alignas(16) __half values[F];
-    copy_vector<F>(table + static_cast<int64_t>(entry) * F, values);
-#pragma unroll
-    for (int f = 0; f < F; ++f) to[f] = __half2float(values[f]);
-  }
-};
-template <int F> __device__ __forceinline__ Reader<F> reader(const void* table, uint32_t first, const float*) {
-  return {static_cast<const float*>(table) + static_cast<int64_t>(first) * F};
-}
-template <int F> __device__ __forceinline__ HalfReader<F> reader(const void* table, uint32_t first, const __half*) {
-  return {static_cast<const __half*>(table) + static_cast<int64_t>(first) * F};
+template <int F, typename Stored> __device__ __forceinline__ Reader<F, Stored> reader(const Stored* table, const GridLevel& level) {
+  return {table + static_cast<int64_t>(level.offset) * F};
 }
 
 __device__ __forceinline__ void add_together(float* to, const float* values, Fixed<1>) { atomicAdd(to, values[0]); }
@@ -83,13 +75,13 @@ __device__ __forceinline__ int64_t position_of_thread() { return static_cast<int
 
 template <int D, int F, typename Stored>
 __global__ void __launch_bounds__(kThreads)
-    encode_grid_kernel(const luxel_encode_grid_args args, const GridLevels levels, const void* table) {
+    encode_grid_kernel(const luxel_encode_grid_args args, const GridLevels levels, const Stored* table) {
   const int64_t n = position_of_thread();
   if (n >= args.count) return;
   const GridLevel& level = levels.at[blockIdx.y];
   float x[D], value[F];
   load_row<D>(args.x, n, x);
-  grid_value<float, D, F>(level, x, reader<F>(table, level.offset, static_cast<const Stored*>(nullptr)), value);
+  grid_value<float, D, F>(level, x, reader<F>(table, level), value);
   store_row<F>(value, n * args.levels + blockIdx.y, args.out);
 }
 
@@ -120,7 +112,7 @@ __global__ void __launch_bounds__(kThreads) encode_grid_table_kernel(const luxel
 
 template <int D, int F, typename Stored>
 __global__ void __launch_bounds__(kThreads)
-    encode_grid_x_kernel(const luxel_encode_grid_args args, const GridLevels levels, const void* table) {
+    encode_grid_x_kernel(const luxel_encode_grid_args args, const GridLevels levels, const Stored* table) {
   const int64_t n = position_of_thread();
   if (n >= args.count) return;
   float x[D], g_x[D] = {};
@@ -129,14 +121,14 @@ __global__ void __launch_bounds__(kThreads)
     float g[F];
     load_row<F>(args.g_out, n * args.levels + l, g);
     const GridLevel& level = levels.at[l];
-    grid_vjp_x<float, D, F>(level, x, reader<F>(table, level.offset, static_cast<const Stored*>(nullptr)), g, g_x);
+    grid_vjp_x<float, D, F>(level, x, reader<F>(table, level), g, g_x);
   }
   store_row<D>(g_x, n, args.g_x);
 }
 
 template <int D, int F, typename Stored>
 __global__ void __launch_bounds__(kThreads)
-    encode_grid_second_kernel(const luxel_encode_grid_args args, const GridLevels levels, const void* table) {
+    encode_grid_second_kernel(const luxel_encode_grid_args args, const GridLevels levels, const Stored* table) {
   const int64_t n = position_of_thread();
   if (n >= args.count) return;
   float x[D], v[D], g_x[D] = {};
@@ -146,7 +138,7 @@ __global__ void __launch_bounds__(kThreads)
     float g[F], gg[F];
     load_row<F>(args.g_out, n * args.levels + l, g);
     const GridLevel& level = levels.at[l];
-    grid_vjp_x_vjp<float, D, F>(level, x, reader<F>(table, level.offset, static_cast<const Stored*>(nullptr)), v, g, gg, g_x);
+    grid_vjp_x_vjp<float, D, F>(level, x, reader<F>(table, level), v, g, gg, g_x);
     if (args.gg_out) store_row<F>(gg, n * args.levels + l, args.gg_out);
   }
   if (args.g_x) store_row<D>(g_x, n, args.g_x);
@@ -154,7 +146,7 @@ __global__ void __launch_bounds__(kThreads)
 
 bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-// Checks, then body(D, F, levels, blocks of a level).
+// Checks, then body(D, F, table to read, levels, blocks of a level).
 template <typename Body> int prepare(const luxel_encode_grid_args& args, const Body& body) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   if (!aligned(args.table) || !aligned(args.half_table) || !aligned(args.g_table))
@@ -163,7 +155,10 @@ template <typename Body> int prepare(const luxel_encode_grid_args& args, const B
   if (load_levels(args, &levels) < 0) return -1;
   LUXEL_CUDA(cudaSetDevice(args.device));
   const unsigned blocks = blocks_for(args.count, kThreads);
-  return with_sizes(args, [&](auto dimensions, auto features) { return body(dimensions, features, levels, blocks); });
+  return with_sizes(args, [&](auto dimensions, auto features) {
+    return args.half_table ? body(dimensions, features, static_cast<const __half*>(args.half_table), levels, blocks)
+                           : body(dimensions, features, static_cast<const float*>(args.table), levels, blocks);
+  });
 }
 
 }  // namespace
@@ -173,41 +168,38 @@ extern "C" {
 
 int luxel_encode_grid_fwd(const luxel_encode_grid_args* args) {
   using namespace luxel;
-  return prepare(*args, [&](auto dimensions, auto features, const GridLevels& levels, unsigned blocks) {
+  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned blocks) {
     constexpr int D = decltype(dimensions)::value, F = decltype(features)::value;
+    using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
     const dim3 grid(blocks, args->levels);
-    if (args->half_table)
-      return launch("encode_grid", encode_grid_kernel<D, F, __half>, grid, kThreads, 0, args->stream, *args, levels, args->half_table);
-    return launch("encode_grid", encode_grid_kernel<D, F, float>, grid, kThreads, 0, args->stream, *args, levels, args->table);
+    return launch("encode_grid", encode_grid_kernel<D, F, Stored>, grid, kThreads, 0, args->stream, *args, levels, table);
   });
 }
 
 int luxel_encode_grid_bwd(const luxel_encode_grid_args* args) {
   using namespace luxel;
-  return prepare(*args, [&](auto dimensions, auto features, const GridLevels& levels, unsigned blocks) {
+  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned blocks) {
     constexpr int D = decltype(dimensions)::value, F = decltype(features)::value;
+    using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
     const char* const name = "encode_grid_bwd";
     void* const stream = args->stream;
     const dim3 grid(blocks, args->levels);
     if (args->g_table && launch(name, encode_grid_table_kernel<D, F, false>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
-    if (!args->g_x) return 0;
-    if (args->half_table) return launch(name, encode_grid_x_kernel<D, F, __half>, blocks, kThreads, 0, stream, *args, levels, args->half_table);
-    return launch(name, encode_grid_x_kernel<D, F, float>, blocks, kThreads, 0, stream, *args, levels, args->table);
+    return args->g_x ? launch(name, encode_grid_x_kernel<D, F, Stored>, blocks, kThreads, 0, stream, *args, levels, table) : 0;
   });
 }
 
 int luxel_encode_grid_bwd_bwd(const luxel_encode_grid_args* args) {
   using namespace luxel;
-  return prepare(*args, [&](auto dimensions, auto features, const GridLevels& levels, unsigned blocks) {
+  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned blocks) {
     constexpr int D = decltype(dimensions)::value, F = decltype(features)::value;
+    using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
     const char* const name = "encode_grid_bwd_bwd";
     void* const stream = args->stream;
     const dim3 grid(blocks, args->levels);
     if (args->g_table && launch(name, encode_grid_table_kernel<D, F, true>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
     if (!args->g_x && !args->gg_out) return 0;
-    if (args->half_table)
-      return launch(name, encode_grid_second_kernel<D, F, __half>, blocks, kThreads, 0, stream, *args, levels, args->half_table);
-    return launch(name, encode_grid_second_kernel<D, F, float>, blocks, kThreads, 0, stream, *args, levels, args->table);
+    return launch(name, encode_grid_second_kernel<D, F, Stored>, blocks, kThreads, 0, stream, *args, levels, table);
   });
 }
 }

@@ -57,13 +57,15 @@ LUXEL_HD void split_position(float x, float scale, uint32_t* whole, float* rest)
 #if defined(__CUDA_ARCH__)
   const float product = __fmul_rn(x, scale), lost = fmaf(x, scale, -product);
   float low = floorf(__fadd_rn(product, 0.5f));
-  float r = __fadd_rn(__fadd_rn(__fadd_rn(product, -low), 0.5f), lost);
+  const float rough = __fadd_rn(product, 0.5f - low);  // exact where the cell is in doubt
+  const float above = __fadd_rn(__fadd_rn(rough, -1.0f), lost);
+  float r = __fadd_rn(rough, lost);
   if (r < 0.0f) {
     low -= 1.0f;
     r += 1.0f;
-  } else if (r >= 1.0f) {
+  } else if (above >= 0.0f) {
     low += 1.0f;
-    r -= 1.0f;
+    r = above;
   }
   *whole = static_cast<uint32_t>(low);
   *rest = r;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -64,6 +65,27 @@ def encode_grid(
     return torch.ops.luxel.encode_grid(x, table, half_table, list(offsets), list(scales), hashed)
 
 
+@functools.lru_cache
+def _levels(offsets: tuple[int, ...], scales: tuple[float, ...], dimensions: int) -> tuple[Tensor, Tensor]:
+    """Offsets and rounded scales in host memory, once they are found good: kept, as every step asks for them."""
+    count = len(scales)
+    if not 1 <= count <= MOST_LEVELS or len(offsets) != count + 1 or offsets[0] != 0:
+        raise ValueError(
+            f"encode_grid: {count} scales (1 to {MOST_LEVELS}) need one offset more, from 0, got {list(offsets)}"
+        )
+    rounded = torch.tensor(scales, dtype=torch.float32, device="cpu").double()
+    for level, scale in enumerate(rounded.tolist()):
+        size = offsets[level + 1] - offsets[level]
+        if not 0 < scale < 2**22 or not 0 < size <= 2**31:
+            raise ValueError(f"encode_grid: level {level} has scale {scale} and {size} entries")
+        points = (math.ceil(scale) + 1) ** dimensions
+        if points > size and size & (size - 1):
+            raise ValueError(
+                f"encode_grid: level {level} has {size} entries for {points} points; fewer must be a power of two"
+            )
+    return torch.tensor(offsets, dtype=torch.int64, device="cpu"), rounded
+
+
 def _check(
     x: Tensor,
     table: Tensor,
@@ -78,23 +100,10 @@ def _check(
         raise ValueError(f"{stage}: x must be [N, 1 to 4], float32 or float64, got {list(x.shape)} {dtype}")
     if table.dim() != 2 or table.shape[1] not in FEATURES:
         raise ValueError(f"{stage}: table must be [E, 1, 2, 4 or 8], got {list(table.shape)}")
-    levels, dimensions = len(scales), x.shape[1]
-    if not 1 <= levels <= MOST_LEVELS or len(offsets) != levels + 1:
-        raise ValueError(f"{stage}: {levels} scales and {len(offsets)} offsets; wanted 1 to 32, and one more")
-    if offsets[0] != 0 or offsets[-1] != table.shape[0]:
-        raise ValueError(
-            f"{stage}: offsets go from {offsets[0]} to {offsets[-1]}, table has {len(table)} entries"
-        )
-    rounded = torch.tensor(scales, dtype=torch.float32).double()
-    for level, scale in enumerate(rounded.tolist()):
-        size = offsets[level + 1] - offsets[level]
-        if not 0 < scale < 2**22 or not 0 < size <= 2**31:
-            raise ValueError(f"{stage}: level {level} has scale {scale} and {size} entries")
-        points = (math.ceil(scale) + 1) ** dimensions
-        if points > size and size & (size - 1):
-            raise ValueError(
-                f"{stage}: level {level} has {size} entries for {points} points; fewer must be a power of two"
-            )
+    dimensions = x.shape[1]
+    firsts, rounded = _levels(tuple(offsets), tuple(scales), dimensions)
+    if offsets[-1] != table.shape[0]:
+        raise ValueError(f"{stage}: offsets end at {offsets[-1]}, table has {table.shape[0]} entries")
     if half_table is not None and x.device.type != "cuda":
         raise ValueError(f"{stage}: float16 tables are for CUDA, x is on {x.device}")
     shape = tuple(table.shape)
@@ -105,11 +114,11 @@ def _check(
         "x": x.contiguous(),
         "table": table.contiguous(),
         "half_table": None if half_table is None else half_table.contiguous(),
-        "offsets": torch.tensor(offsets, dtype=torch.int64),
+        "offsets": firsts,
         "scales": rounded,
         "count": x.shape[0],
         "dimensions": dimensions,
-        "levels": levels,
+        "levels": len(scales),
         "features": shape[1],
         "hashed": int(hashed),
     }

@@ -75,5 +75,6 @@ def grid_index(at: Tensor, resolution: int, size: int, hashed: bool) -> Tensor:
         for d, prime in enumerate(PRIMES[: at.shape[1]]):
             index = index ^ (at[:, d] * prime)
     else:
-        index = sum((at[:, d] * resolution**d for d in range(at.shape[1])), torch.zeros_like(at[:, 0]))
+        strides = (resolution**d % size for d in range(at.shape[1]))
+        index = sum((at[:, d] * stride for d, stride in enumerate(strides)), torch.zeros_like(at[:, 0]))
     return index % size

@@ -19,6 +19,7 @@ from luxel.render.fields.encodings import (
     SphericalHarmonicsEncoding,
     growth_to,
 )
+from luxel.render.native import cuda_problem
 from luxel.render.ops.encode_grid import encode_grid
 from luxel.render.reference.encode_grid import encode_grid_reference, grid_index
 
@@ -104,7 +105,7 @@ def test_the_three_kinds_are_the_reference(precision, grid):
     x, table = inputs(grid, 203, **precision)
     found = all_gradients(encode_grid, x, table, grid)
     wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
-    assert_same(found, wanted, *((1e-11, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
+    assert_same(found, wanted, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
 
 
 def test_the_kinds_have_the_numbers_of_their_papers():
@@ -215,8 +216,8 @@ def test_strides_do_not_matter(device):
 
 @pytest.mark.gpu
 def test_half_tables_are_read_in_their_place():
-    if not torch.cuda.is_available():
-        pytest.skip("GPU test not run: float16 tables are for CUDA")
+    if problem := cuda_problem():
+        pytest.skip(f"GPU test not run: {problem}")
     for grid in KINDS.values():
         x, table = inputs(grid, 301, "cuda")
         half = table.half()
@@ -267,9 +268,9 @@ def test_what_is_refused(device):
         encode_grid(x, torch.zeros(4, 3, device=device), *levels)
     with pytest.raises(ValueError, match=r"table must be .* torch.float32 on .* torch.float64"):
         encode_grid(x, table.double(), *levels)
-    with pytest.raises(ValueError, match="offsets go from 0 to"):
+    with pytest.raises(ValueError, match="offsets end at"):
         encode_grid(x, table[1:], *levels)
-    with pytest.raises(ValueError, match="5 scales and 5 offsets"):
+    with pytest.raises(ValueError, match=r"5 scales \(1 to 32\) need one offset more"):
         encode_grid(x, table, levels[0][1:], levels[1])
     with pytest.raises(ValueError, match="level 0 has 6 entries for 27 points; fewer must be a power of two"):
         encode_grid(x, table[:6], (0, 6), (2.0,))
