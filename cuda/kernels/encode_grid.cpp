@@ -6,6 +6,8 @@
 namespace luxel {
 namespace {
 
+constexpr int64_t kMany = 64;  // positions that are worth waking other threads for
+
 template <typename T, int F> auto reader(const luxel_encode_grid_args& args, const GridLevel& level) {
   const T* const table = in<T>(args.table) + int64_t(level.offset) * F;
   return [table](uint32_t entry, T* to) {
@@ -14,7 +16,7 @@ template <typename T, int F> auto reader(const luxel_encode_grid_args& args, con
 }
 
 template <typename T, int D, int F> int forward(const luxel_encode_grid_args& args, const GridLevels& levels) {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (args.count >= kMany)
   for (int64_t n = 0; n < args.count; ++n) {
     for (int l = 0; l < args.levels; ++l) {
       T* const to = out<T>(args.out) + (n * args.levels + l) * F;
@@ -29,7 +31,7 @@ template <typename T, int D, int F> int forward(const luxel_encode_grid_args& ar
 template <typename T, int F, typename Corners>
 void scatter(const luxel_encode_grid_args& args, const GridLevels& levels, const Corners& corners) {
   const int64_t parts = (omp_get_max_threads() + args.levels - 1) / args.levels;
-#pragma omp parallel for schedule(dynamic, 1)
+#pragma omp parallel for schedule(dynamic, 1) if (args.count >= kMany)
   for (int64_t job = 0; job < parts * args.levels; ++job) {
     const int64_t l = job / parts, part = job % parts;
     const GridLevel level = levels.at[l];
@@ -52,7 +54,7 @@ template <typename T, int D, int F> int backward(const luxel_encode_grid_args& a
     });
   }
   if (!args.g_x) return 0;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (args.count >= kMany)
   for (int64_t n = 0; n < args.count; ++n) {
     T g_x[D] = {};
     for (int l = 0; l < args.levels; ++l) {
@@ -71,7 +73,7 @@ template <typename T, int D, int F> int second_backward(const luxel_encode_grid_
     });
   }
   if (!args.g_x && !args.gg_out) return 0;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (args.count >= kMany)
   for (int64_t n = 0; n < args.count; ++n) {
     T g_x[D] = {};
     for (int l = 0; l < args.levels; ++l) {
