@@ -9,7 +9,7 @@
  * Every struct starts with: dtype (0 float32, 1 float64; the GPU has float32 only), device (CUDA ordinal),
  * stream (cudaStream_t). `real` below is float or double by dtype. Fields are one per line: the parser needs it.
  * Letters: N primitives, C cameras, H W image, T tiles of one image, K points of a convex, D channels, R numbers
- * of a splat.
+ * of a splat. In encode_grid: N positions of D coordinates, E entries of F features, L levels.
  */
 #ifndef LUXEL_ABI_H
 #define LUXEL_ABI_H
@@ -548,6 +548,40 @@ LUXEL_API int64_t luxel_velocity_consistency_workspace(const luxel_velocity_cons
 LUXEL_API int luxel_velocity_consistency_fwd(const luxel_velocity_consistency_args* args);
 LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_args* args);
 
+/* encode_grid: features of positions by interpolation in grids of several resolutions (Mueller et al. 2022).
+ *
+ * Level l has ceil(scales[l]) + 1 points along each axis. Positions are held to [0,1] (beyond it they have no gradient), times
+ * the scale, plus 0.5; the features at the 2^D points around are weighted D-linearly. Where all points of a level fit into
+ * its entries [offsets[l], offsets[l+1]) they are in order, the first axis fastest; otherwise the number of entries is a
+ * power of two and points are hashed, or wrap around. A position of which a coordinate is NaN has features 0 and no gradient.
+ *
+ * bwd_bwd is the vjp of the part of bwd that gives g_x. On the GPU g_table is added up in any order. */
+enum { LUXEL_GRID_LEVELS = 32 }; /* the most of them */
+typedef struct luxel_encode_grid_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* x;              /* in  real [N,D] */
+  const void* table;          /* in  real [E,F]; on the GPU 16-byte aligned, as half_table and g_table */
+  const void* half_table;     /* in  float16 [E,F] optional: read in place of table, GPU only */
+  const int64_t* offsets;     /* in  [L+1] in host memory: first entry of each level, and E */
+  const double* scales;       /* in  [L] in host memory, above 0 and exact in float32 */
+  int64_t count;              /* N */
+  int32_t dimensions;         /* D, 1..4 */
+  int32_t levels;             /* L, 1..LUXEL_GRID_LEVELS */
+  int32_t features;           /* F: 1, 2, 4, 8 */
+  int32_t hashed;             /* 1: levels that do not fit are hashed; 0: they wrap around */
+  void* out;                  /* fwd out  real [N,L*F] */
+  const void* g_out;          /* bwd, bwd_bwd in   real [N,L*F] */
+  void* g_x;                  /* bwd, bwd_bwd out  real [N,D] optional */
+  void* g_table;              /* bwd, bwd_bwd inout real [E,F] optional; added to, zeroed by the caller */
+  const void* gg_x;           /* bwd_bwd in   real [N,D] gradient by the g_x of bwd */
+  void* gg_out;               /* bwd_bwd out  real [N,L*F] optional: gradient by g_out */
+} luxel_encode_grid_args;
+LUXEL_API int luxel_encode_grid_fwd(const luxel_encode_grid_args* args);
+LUXEL_API int luxel_encode_grid_bwd(const luxel_encode_grid_args* args);
+LUXEL_API int luxel_encode_grid_bwd_bwd(const luxel_encode_grid_args* args);
+
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
   X(luxel_project_gaussians4d_args) \
@@ -563,7 +597,8 @@ LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_ar
   X(luxel_relocate_args)           \
   X(luxel_neighbours_args)         \
   X(luxel_opacity_entropy_args)    \
-  X(luxel_velocity_consistency_args)
+  X(luxel_velocity_consistency_args) \
+  X(luxel_encode_grid_args)
 
 #ifdef __cplusplus
 }

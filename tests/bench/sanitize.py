@@ -9,7 +9,8 @@ What it covers
     paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
     fused into the projection's backward, for one camera and several, whole warps and parts. Convexes likewise,
     see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
-    spare rows and none seen, see `sanitize_gaussians4d.py`.
+    spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
+    float32 and float16, see `sanitize_fields.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -42,6 +43,7 @@ from typing import Any
 
 import torch
 from sanitize_convexes import convex_cases
+from sanitize_fields import field_cases
 from sanitize_gaussians4d import gaussians4d_cases
 from torch import Tensor
 
@@ -329,7 +331,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
                 out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
                     fused_adam_case(g, c, device, **o)
                 )
-    return out | convex_cases(camera_at) | gaussians4d_cases(camera_at)
+    return out | convex_cases(camera_at) | gaussians4d_cases(camera_at) | field_cases()
 
 
 def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:

@@ -1,0 +1,205 @@
+// encode_grid on the GPU: a thread per position and level, level by level, so that one level's entries stay in the cache.
+// Gradients by positions have a thread per position, which adds up the levels in their order.
+#include "encode_grid.h"
+
+#include <cuda_fp16.h>
+
+#include "launch.cuh"
+
+namespace luxel {
+namespace {
+
+constexpr int kThreads = 256;
+
+// As many bytes as a vector access takes.
+template <int Bytes> struct Word;
+template <> struct Word<2> { using type = unsigned short; };
+template <> struct Word<4> { using type = unsigned; };
+template <> struct Word<8> { using type = uint2; };
+template <> struct Word<16> { using type = uint4; };
+
+// Copies F values in the widest accesses that their alignment (that of all F, up to 16 bytes) allows.
+template <int F, typename Stored> __device__ __forceinline__ void copy_vector(const Stored* from, Stored* to) {
+  constexpr int kBytes = F * static_cast<int>(sizeof(Stored)), kStep = kBytes < 16 ? kBytes : 16;
+  using Step = typename Word<kStep>::type;
+#pragma unroll
+  for (int i = 0; i < kBytes / kStep; ++i) reinterpret_cast<Step*>(to)[i] = __ldg(reinterpret_cast<const Step*>(from) + i);
+}
+
+__device__ __forceinline__ float widened(float value) { return value; }
+__device__ __forceinline__ float widened(__half value) { return __half2float(value); }
+
+// Reads entries of a level.
+template <int F, typename Stored> struct Reader {
+  const Stored* table;
+  __device__ __forceinline__ void operator()(uint32_t entry, float* to) const {
+    alignas(16) Stored values[F];
+    copy_vector<F>(table + static_cast<int64_t>(entry) * F, values);
+#pragma unroll
+    for (int f = 0; f < F; ++f) to[f] = widened(values[f]);
+  }
+};
+template <int F, typename Stored> __device__ __forceinline__ Reader<F, Stored> reader(const Stored* table, const GridLevel& level) {
+  return {table + static_cast<int64_t>(level.offset) * F};
+}
+
+__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<1>) { atomicAdd(to, values[0]); }
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<2>) {
+  atomicAdd(reinterpret_cast<float2*>(to), make_float2(values[0], values[1]));
+}
+__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<4>) {
+  atomicAdd(reinterpret_cast<float4*>(to), make_float4(values[0], values[1], values[2], values[3]));
+}
+#endif
+template <int F> __device__ __forceinline__ void add_atomically(float* to, const float* values) {
+#if __CUDA_ARCH__ >= 900
+  constexpr int kTogether = F < 4 ? F : 4;
+#else
+  constexpr int kTogether = 1;
+#endif
+#pragma unroll
+  for (int f = 0; f < F; f += kTogether) add_together(to + f, values + f, Fixed<kTogether>());
+}
+
+template <int Count> __device__ __forceinline__ void load_row(const void* from, int64_t row, float* to) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) to[i] = static_cast<const float*>(from)[row * Count + i];
+}
+template <int Count> __device__ __forceinline__ void store_row(const float* from, int64_t row, void* to) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) static_cast<float*>(to)[row * Count + i] = from[i];
+}
+
+__device__ __forceinline__ int64_t position_of_thread() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
+
+template <int D, int F, typename Stored>
+__global__ void __launch_bounds__(kThreads)
+    encode_grid_kernel(const luxel_encode_grid_args args, const GridLevels levels, const Stored* table) {
+  const int64_t n = position_of_thread();
+  if (n >= args.count) return;
+  const GridLevel& level = levels.at[blockIdx.y];
+  float x[D], value[F];
+  load_row<D>(args.x, n, x);
+  grid_value<float, D, F>(level, x, reader<F>(table, level), value);
+  store_row<F>(value, n * args.levels + blockIdx.y, args.out);
+}
+
+// By the table: of the features, or where Second of their gradient by the position along gg_x.
+template <int D, int F, bool Second>
+__global__ void __launch_bounds__(kThreads) encode_grid_table_kernel(const luxel_encode_grid_args args, const GridLevels levels) {
+  const int64_t n = position_of_thread();
+  if (n >= args.count) return;
+  const GridLevel& level = levels.at[blockIdx.y];
+  float* const g_table = static_cast<float*>(args.g_table) + static_cast<int64_t>(level.offset) * F;
+  float x[D], g[F];
+  load_row<D>(args.x, n, x);
+  load_row<F>(args.g_out, n * args.levels + blockIdx.y, g);
+  const auto add = [&](uint32_t entry, float weight) {
+    float values[F];
+#pragma unroll
+    for (int f = 0; f < F; ++f) values[f] = weight * g[f];
+    add_atomically<F>(g_table + static_cast<int64_t>(entry) * F, values);
+  };
+  if constexpr (Second) {
+    float v[D];
+    load_row<D>(args.gg_x, n, v);
+    grid_vjp_x_vjp_table<float, D>(level, x, v, add);
+  } else {
+    grid_vjp_table<float, D>(level, x, add);
+  }
+}
+
+template <int D, int F, typename Stored>
+__global__ void __launch_bounds__(kThreads)
+    encode_grid_x_kernel(const luxel_encode_grid_args args, const GridLevels levels, const Stored* table) {
+  const int64_t n = position_of_thread();
+  if (n >= args.count) return;
+  float x[D], g_x[D] = {};
+  load_row<D>(args.x, n, x);
+  for (int l = 0; l < args.levels; ++l) {
+    float g[F];
+    load_row<F>(args.g_out, n * args.levels + l, g);
+    const GridLevel& level = levels.at[l];
+    grid_vjp_x<float, D, F>(level, x, reader<F>(table, level), g, g_x);
+  }
+  store_row<D>(g_x, n, args.g_x);
+}
+
+template <int D, int F, typename Stored>
+__global__ void __launch_bounds__(kThreads)
+    encode_grid_second_kernel(const luxel_encode_grid_args args, const GridLevels levels, const Stored* table) {
+  const int64_t n = position_of_thread();
+  if (n >= args.count) return;
+  float x[D], v[D], g_x[D] = {};
+  load_row<D>(args.x, n, x);
+  load_row<D>(args.gg_x, n, v);
+  for (int l = 0; l < args.levels; ++l) {
+    float g[F], gg[F];
+    load_row<F>(args.g_out, n * args.levels + l, g);
+    const GridLevel& level = levels.at[l];
+    grid_vjp_x_vjp<float, D, F>(level, x, reader<F>(table, level), v, g, gg, g_x);
+    if (args.gg_out) store_row<F>(gg, n * args.levels + l, args.gg_out);
+  }
+  if (args.g_x) store_row<D>(g_x, n, args.g_x);
+}
+
+bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+// Checks, then body(D, F, table to read, levels, blocks of a level).
+template <typename Body> int prepare(const luxel_encode_grid_args& args, const Body& body) {
+  if (args.dtype != 0) return fail("the GPU kernels take float32");
+  if (!aligned(args.table) || !aligned(args.half_table) || !aligned(args.g_table))
+    return fail("encode_grid: tables must be 16-byte aligned");
+  GridLevels levels;
+  if (load_levels(args, &levels) < 0) return -1;
+  LUXEL_CUDA(cudaSetDevice(args.device));
+  const unsigned blocks = blocks_for(args.count, kThreads);
+  return with_sizes(args, [&](auto dimensions, auto features) {
+    return args.half_table ? body(dimensions, features, static_cast<const __half*>(args.half_table), levels, blocks)
+                           : body(dimensions, features, static_cast<const float*>(args.table), levels, blocks);
+  });
+}
+
+}  // namespace
+}  // namespace luxel
+
+extern "C" {
+
+int luxel_encode_grid_fwd(const luxel_encode_grid_args* args) {
+  using namespace luxel;
+  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned blocks) {
+    constexpr int D = decltype(dimensions)::value, F = decltype(features)::value;
+    using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
+    const dim3 grid(blocks, args->levels);
+    return launch("encode_grid", encode_grid_kernel<D, F, Stored>, grid, kThreads, 0, args->stream, *args, levels, table);
+  });
+}
+
+int luxel_encode_grid_bwd(const luxel_encode_grid_args* args) {
+  using namespace luxel;
+  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned blocks) {
+    constexpr int D = decltype(dimensions)::value, F = decltype(features)::value;
+    using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
+    const char* const name = "encode_grid_bwd";
+    void* const stream = args->stream;
+    const dim3 grid(blocks, args->levels);
+    if (args->g_table && launch(name, encode_grid_table_kernel<D, F, false>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
+    return args->g_x ? launch(name, encode_grid_x_kernel<D, F, Stored>, blocks, kThreads, 0, stream, *args, levels, table) : 0;
+  });
+}
+
+int luxel_encode_grid_bwd_bwd(const luxel_encode_grid_args* args) {
+  using namespace luxel;
+  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned blocks) {
+    constexpr int D = decltype(dimensions)::value, F = decltype(features)::value;
+    using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
+    const char* const name = "encode_grid_bwd_bwd";
+    void* const stream = args->stream;
+    const dim3 grid(blocks, args->levels);
+    if (args->g_table && launch(name, encode_grid_table_kernel<D, F, true>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
+    if (!args->g_x && !args->gg_out) return 0;
+    return launch(name, encode_grid_second_kernel<D, F, Stored>, blocks, kThreads, 0, stream, *args, levels, table);
+  });
+}
+}

@@ -1,0 +1,1 @@
+"""Neural fields: encodings of positions and directions, and what is built on them."""

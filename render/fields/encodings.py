@@ -1,0 +1,251 @@
+"""Input encodings of neural fields: trainable grids, frequencies, spherical harmonics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from luxel.render.ops.encode_grid import FEATURES, MOST_LEVELS, encode_grid
+from luxel.render.reference.sh import sh_basis
+
+# Growth from level to level in the authors' settings of the four applications, by the kind of grid.
+HASH_GROWTH = {"nerf": 1.51572, "sdf": 1.38191, "volume": 1.275, "image": 1.25992}
+DENSE_GROWTH = 1.405
+
+
+def growth_to(base: int, finest: float, levels: int) -> float:
+    """The growth that takes ``levels`` levels from ``base`` to ``finest`` (Müller et al. 2022, equation 3)."""
+    return math.exp(math.log(finest / base) / (levels - 1)) if levels > 1 else 1.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The levels of a grid encoding (Müller et al. 2022, "Instant Neural Graphics Primitives", section 3).
+
+    Level l has the scale base growth^l - 1, rounded to float32 so that every float type has the same cells, and
+    ceil(scale) + 1 points along each axis.
+
+    Attributes:
+        dimensions: D, of a position, 1 to 4.
+        levels: L, 1 to 32.
+        features: F, per level, 1, 2, 4 or 8.
+        base: the coarsest level's points along an axis, 2 or more.
+        growth: from level to level, 1 or more.
+        log2_entries: of the most entries of a level, up to 28; None for as many as there are points. A level of fewer
+            points has an entry each, up to a multiple of 8.
+        hashed: whether levels of more points than entries are hashed. Otherwise they wrap around, which folds the
+            last axes first: an axis whose points are all a multiple of the entries apart has no effect at all.
+
+    Raises:
+        ValueError: out of these ranges, or more than 2^28 points in a level of unlimited size.
+    """
+
+    dimensions: int
+    levels: int
+    features: int
+    base: int
+    growth: float
+    log2_entries: int | None
+    hashed: bool
+
+    def __post_init__(self) -> None:
+        ranges: dict[str, tuple[float, float, float]] = {
+            "dimensions": (self.dimensions, 1, 4),
+            "levels": (self.levels, 1, MOST_LEVELS),
+            "base": (self.base, 2, 2**20),
+            "growth": (self.growth, 1, 2**20),
+            "log2_entries": (3 if self.log2_entries is None else self.log2_entries, 3, 28),
+        }
+        for name, (value, low, high) in ranges.items():
+            if not low <= value <= high:
+                raise ValueError(f"Grid: {name} must be {low} to {high}, got {value}")
+        if self.features not in FEATURES:
+            raise ValueError(f"Grid: features must be one of {FEATURES}, got {self.features}")
+        if self.base * self.growth ** (self.levels - 1) > 2**22:
+            raise ValueError(
+                f"Grid: the finest level has {self.base * self.growth ** (self.levels - 1):.3g} points"
+            )
+        if self.log2_entries is None and self.resolutions[-1] ** self.dimensions > 2**28:
+            raise ValueError(f"Grid: {self.resolutions[-1]}^{self.dimensions} entries; set log2_entries")
+
+    @classmethod
+    def multi_resolution_hash(
+        cls, dimensions: int, growth: float = HASH_GROWTH["nerf"], log2_entries: int = 19
+    ) -> Grid:
+        """16 levels of 2 features from 16 points on, hashed; images have 24 for ``log2_entries``."""
+        return cls(dimensions, 16, 2, 16, growth, log2_entries, hashed=True)
+
+    @classmethod
+    def multi_resolution_dense(
+        cls, dimensions: int, growth: float = DENSE_GROWTH, log2_entries: int | None = 19
+    ) -> Grid:
+        """8 levels of 2 features from 16 points on to 173, in order."""
+        return cls(dimensions, 8, 2, 16, growth, log2_entries, hashed=False)
+
+    @classmethod
+    def low_resolution_dense(cls, dimensions: int, log2_entries: int | None = 19) -> Grid:
+        """2 levels of 8 features, both of 128 points along an axis, in order."""
+        return cls(dimensions, 2, 8, 128, 1.0, log2_entries, hashed=False)
+
+    @cached_property
+    def scales(self) -> tuple[float, ...]:
+        """Cells along an axis, [L]."""
+        exact = [self.base * self.growth**level - 1 for level in range(self.levels)]
+        return tuple(torch.tensor(exact, dtype=torch.float32).tolist())
+
+    @property
+    def resolutions(self) -> tuple[int, ...]:
+        """Points along an axis, [L]."""
+        return tuple(math.ceil(scale) + 1 for scale in self.scales)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The first entry of each level, and the number of all, [L + 1]."""
+        found = [0]
+        for resolution in self.resolutions:
+            size = -(-(resolution**self.dimensions) // 8) * 8
+            found.append(found[-1] + (size if self.log2_entries is None else min(size, 2**self.log2_entries)))
+        return tuple(found)
+
+    @property
+    def entries(self) -> int:
+        """E, of all levels."""
+        return self.offsets[-1]
+
+    @property
+    def width(self) -> int:
+        """L * F, how many numbers encode a position."""
+        return self.levels * self.features
+
+
+class GridEncoding(nn.Module):
+    """Trainable features on a grid, interpolated at positions; see `luxel.render.ops.encode_grid.encode_grid`.
+
+    Args:
+        grid: its levels.
+        seed: of the table, which starts uniform in [-1e-4, 1e-4] and is the same on every device.
+        half_tables: read the table in float16 (CUDA only); parameter and gradient stay float32.
+        dtype: float32, or on the CPU float64.
+
+    Attributes:
+        table: parameter, [E, F].
+        width: how many numbers encode a position.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        *,
+        seed: int = 0,
+        half_tables: bool = False,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__()
+        self.grid, self.width, self.half_tables = grid, grid.width, half_tables
+        generator = torch.Generator().manual_seed(seed)
+        table = torch.rand(grid.entries, grid.features, generator=generator) * 2e-4 - 1e-4
+        self.table = nn.Parameter(table.to(device=device, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of positions.
+
+        Args:
+            x: in [0, 1], held to it, [..., D], as the table.
+
+        Returns:
+            Coarsest level first, [..., L * F]; 0 where x is NaN.
+
+        Raises:
+            ValueError: shape, type or device of x does not fit.
+        """
+        if x.shape[-1] != self.grid.dimensions:
+            raise ValueError(f"GridEncoding: x must be [..., {self.grid.dimensions}], got {list(x.shape)}")
+        half = self.table.detach().half() if self.half_tables else None
+        rows = x.reshape(-1, self.grid.dimensions)
+        found = encode_grid(rows, self.table, self.grid.offsets, self.grid.scales, self.grid.hashed, half)
+        return found.reshape(*x.shape[:-1], self.width)
+
+
+class FrequencyEncoding(nn.Module):
+    """sin and cos of 2^k pi x for k from 0 to K - 1 (Mildenhall et al. 2020, "NeRF", equation 4).
+
+    Args:
+        dimensions: D, of a position.
+        frequencies: K.
+
+    Attributes:
+        width: D * 2 K.
+
+    Raises:
+        ValueError: either is below 1.
+    """
+
+    def __init__(self, dimensions: int, frequencies: int) -> None:
+        super().__init__()
+        if dimensions < 1 or frequencies < 1:
+            raise ValueError(f"FrequencyEncoding: {dimensions} dimensions, {frequencies} frequencies")
+        self.dimensions, self.frequencies = dimensions, frequencies
+        self.width = 2 * dimensions * frequencies
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Encodes positions.
+
+        Args:
+            x: [..., D].
+
+        Returns:
+            sin, cos of each frequency, lowest first, of each coordinate in turn, [..., D * 2 K].
+
+        Raises:
+            ValueError: x is not [..., D].
+        """
+        if x.shape[-1] != self.dimensions:
+            raise ValueError(f"FrequencyEncoding: x must be [..., {self.dimensions}], got {list(x.shape)}")
+        powers = 2.0 ** torch.arange(self.frequencies, dtype=x.dtype, device=x.device)
+        angles = math.pi * (x[..., None] * powers)
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-3)
+
+
+class SphericalHarmonicsEncoding(nn.Module):
+    """The real spherical harmonics of a direction, the first degree^2 of them.
+
+    In the order and with the signs of `luxel.render.reference.sh.sh_basis`.
+
+    Args:
+        degree: 1 to 4, one above the highest degree of the polynomials: 4 has 16 numbers, up to cubic ones.
+
+    Attributes:
+        width: degree^2.
+
+    Raises:
+        ValueError: degree out of range.
+    """
+
+    def __init__(self, degree: int = 4) -> None:
+        super().__init__()
+        if not 1 <= degree <= 4:
+            raise ValueError(f"SphericalHarmonicsEncoding: degree must be 1 to 4, got {degree}")
+        self.degree, self.width = degree, degree**2
+
+    def forward(self, directions: Tensor) -> Tensor:
+        """Encodes directions.
+
+        Args:
+            directions: unit vectors, [..., 3].
+
+        Returns:
+            [..., degree^2].
+
+        Raises:
+            ValueError: directions is not [..., 3].
+        """
+        if directions.shape[-1] != 3:
+            raise ValueError(
+                f"SphericalHarmonicsEncoding: directions must be [..., 3], got {list(directions.shape)}"
+            )
+        return sh_basis(directions, self.degree - 1)
