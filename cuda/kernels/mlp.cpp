@@ -6,8 +6,9 @@
 namespace luxel {
 namespace {
 
-constexpr int kRows = 6;           // of a product that registers hold, two vectors wide
-constexpr int kBlock = 8 * kRows;  // rows that pass through the layers together
+constexpr int kRows = 6;             // of a product that registers hold, two vectors wide
+constexpr int kBlock = kRowsOfPart;  // rows that pass through the layers together
+static_assert(kBlock % kRows == 0);
 template <typename T> constexpr int kColumns = 2 * kLanes<T>;
 constexpr int kWidest = LUXEL_MLP_WIDEST;
 template <typename T> int padded(int n) { return round_up(n, kColumns<T>); }
@@ -145,8 +146,8 @@ template <typename T> void backward_block(const luxel_mlp_args& args, int64_t fi
 }
 
 template <typename T> int backward(const luxel_mlp_args& args) {
-  const int64_t size = all_matrices<T>(args, true), runs = runs_of(args.count, kBlock);
-  const int64_t per_run = rows_of_run(args.count, kBlock);
+  const int64_t size = all_matrices<T>(args, true), runs = runs_of(args.count);
+  const int64_t per_run = rows_of_run(args.count);
   T *const matrices = out<T>(args.workspace), *const sums = matrices + size;
   write_matrices(args, true, matrices);
 #pragma omp parallel for schedule(dynamic, 1)
@@ -189,7 +190,7 @@ int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args* args) {
 int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args) {
   using namespace luxel;
   const int64_t size = args->dtype ? all_matrices<double>(*args, true) : all_matrices<float>(*args, true);
-  return real_size(*args) * size * (1 + runs_of(args->count, kBlock));
+  return real_size(*args) * size * (1 + runs_of(args->count));
 }
 
 int luxel_mlp_fwd(const luxel_mlp_args* args) {
