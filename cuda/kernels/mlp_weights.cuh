@@ -44,7 +44,7 @@ __device__ __host__ inline int weight_tiles(int inputs, int outputs) {
 
 // kTiles: at least weight_tiles of every layer. sums_of_runs [runs, P].
 template <int kTiles>
-__global__ void __launch_bounds__(kWeightThreads)
+__global__ void __launch_bounds__(kWeightThreads, kTiles > 4 ? 1 : 2)
     mlp_weights_kernel(const luxel_mlp_args args, const MlpSumGradients sums, float* sums_of_runs) {
   constexpr int kRow = LUXEL_MLP_WIDEST + kTilePadding;
   __shared__ __align__(16) __half g_part[kRowsOfPart * kRow], entered_part[kRowsOfPart * kRow];
