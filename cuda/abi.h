@@ -582,6 +582,42 @@ LUXEL_API int luxel_encode_grid_fwd(const luxel_encode_grid_args* args);
 LUXEL_API int luxel_encode_grid_bwd(const luxel_encode_grid_args* args);
 LUXEL_API int luxel_encode_grid_bwd_bwd(const luxel_encode_grid_args* args);
 
+/* mlp: a multilayer perceptron without biases as one stage (Mueller 2021, "Tiny CUDA neural networks").
+ *
+ * h_0 = x, h_{l+1} = activation(W_l h_l) for l < H, out = output_activation(W_H h_H). weights [P] holds W_0 .. W_H one
+ * after another, each row major [its outputs, its inputs] and unpadded: inputs I for l = 0, else W; outputs O for l = H,
+ * else W. `kept` below is `real`, but half on the GPU unless precise. There a pass in half keeps sums in float; gradients
+ * pass through half on their way, so that a caller whose g_out is small multiplies it beforehand (loss scaling) and
+ * divides g_x and g_weights. Sums over rows do not depend on the order in which threads come. */
+enum { LUXEL_LINEAR = 0, LUXEL_RELU = 1, LUXEL_SOFTPLUS = 2, LUXEL_SIGMOID = 3 }; /* activations */
+enum { LUXEL_MLP_WIDEST = 128, LUXEL_MLP_DEEPEST = 8 };                          /* of I, W, O; of H */
+typedef struct luxel_mlp_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* x;              /* in  real [N,I] */
+  const void* weights;        /* in  real [P] */
+  int64_t count;              /* N */
+  int32_t inputs;             /* I, 1..128 */
+  int32_t width;              /* W, 16, 32, 64 or 128 */
+  int32_t hidden_layers;      /* H, 0..8 */
+  int32_t outputs;            /* O, 1..128 */
+  int32_t activation;         /* of hidden layers */
+  int32_t output_activation;
+  int32_t precise;            /* GPU: 1 for float throughout, 0 for half on tensor cores */
+  void* out;                  /* fwd out, bwd in  real [N,O] */
+  void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H */
+  const void* g_out;          /* bwd in   real [N,O] */
+  void* g_x;                  /* bwd out  real [N,I] optional */
+  void* g_weights;            /* bwd out  real [P] optional */
+  void* workspace;            /* luxel_mlp_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_mlp_args;
+LUXEL_API int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args* args); /* pointers are not looked at */
+LUXEL_API int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args); /* likewise */
+LUXEL_API int luxel_mlp_fwd(const luxel_mlp_args* args);
+LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
+
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
   X(luxel_project_gaussians4d_args) \
@@ -598,7 +634,8 @@ LUXEL_API int luxel_encode_grid_bwd_bwd(const luxel_encode_grid_args* args);
   X(luxel_neighbours_args)         \
   X(luxel_opacity_entropy_args)    \
   X(luxel_velocity_consistency_args) \
-  X(luxel_encode_grid_args)
+  X(luxel_encode_grid_args) \
+  X(luxel_mlp_args)
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,8 @@ What it covers
     fused into the projection's backward, for one camera and several, whole warps and parts. Convexes likewise,
     see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
     spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
-    float32 and float16, see `sanitize_fields.py`.
+    float32 and float16, see `sanitize_fields.py`. The multilayer perceptron in half and in float, see
+    `sanitize_mlp.py`; half is compared less tightly.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -45,6 +46,7 @@ import torch
 from sanitize_convexes import convex_cases
 from sanitize_fields import field_cases
 from sanitize_gaussians4d import gaussians4d_cases
+from sanitize_mlp import mlp_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -58,6 +60,7 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 
 TOLERANCE = 2e-3  # of the largest value; a splat at the edge of a cut-off may differ
+HALF, HALF_TOLERANCE = "half ", 1e-2  # how names of cases that compute in half begin
 
 
 def cloud(count: int, seed: int, *, degree: int = 3, scale: float = 0.1) -> Gaussians:
@@ -331,7 +334,8 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
                 out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
                     fused_adam_case(g, c, device, **o)
                 )
-    return out | convex_cases(camera_at) | gaussians4d_cases(camera_at) | field_cases()
+    more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases()
+    return out | convex_cases(camera_at) | more
 
 
 def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
@@ -381,7 +385,7 @@ def main(arguments: list[str] | None = None) -> int:
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             error, where = difference(found, case(cpu)) if device.type != "cpu" else (0.0, "")
-            good = error <= TOLERANCE
+            good = error <= (HALF_TOLERANCE if name.startswith(HALF) else TOLERANCE)
             print(f"{'ok  ' if good else 'DIFF'} {name}: {error:.1e} {where}", flush=True)
         except Exception:
             good = False

@@ -1,0 +1,202 @@
+"""Stage: a multilayer perceptron, and its gradient (kernels of the same name)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation, require
+
+Activation = Literal["none", "relu", "softplus", "sigmoid"]
+ACTIVATIONS: dict[str, int] = {"none": 0, "relu": 1, "softplus": 2, "sigmoid": 3}  # as in abi.h
+WIDTHS = (16, 32, 64, 128)
+WIDEST, DEEPEST = 128, 8  # of the input and the output; hidden layers
+
+_SIZES = "int inputs, int width, int hidden_layers, int outputs, int activation, int output_activation, bool precise"
+define(f"mlp(Tensor x, Tensor weights, {_SIZES}, bool keep) -> (Tensor, Tensor)")
+define(
+    "mlp_bwd(Tensor g_out, Tensor x, Tensor weights, Tensor out, Tensor hidden, "
+    f"{_SIZES}, bool by_x, bool by_weights) -> (Tensor, Tensor)"
+)
+
+
+class Network(NamedTuple):
+    """Sizes and activations in the order of the operation's arguments; raises ValueError by `check`."""
+
+    inputs: int
+    width: int
+    hidden_layers: int
+    outputs: int
+    activation: int = ACTIVATIONS["relu"]
+    output_activation: int = ACTIVATIONS["none"]
+    precise: bool = False
+
+    def check(self) -> None:
+        """Raises ValueError, naming what is out of range."""
+        for name, value in (("inputs", self.inputs), ("outputs", self.outputs)):
+            if not 1 <= value <= WIDEST:
+                raise ValueError(f"mlp: {name} must be 1 to {WIDEST}, got {value}")
+        if self.width not in WIDTHS:
+            raise ValueError(f"mlp: width must be one of {WIDTHS}, got {self.width}")
+        if not 0 <= self.hidden_layers <= DEEPEST:
+            raise ValueError(f"mlp: hidden_layers must be 0 to {DEEPEST}, got {self.hidden_layers}")
+        for name in ("activation", "output_activation"):
+            if getattr(self, name) not in ACTIVATIONS.values():
+                raise ValueError(
+                    f"mlp: {name} must be 0 to {len(ACTIVATIONS) - 1}, got {getattr(self, name)}"
+                )
+
+    def shapes(self) -> list[tuple[int, int]]:
+        """[its outputs, its inputs] of each matrix, in their order in the weights."""
+        widths = [self.inputs, *[self.width] * self.hidden_layers, self.outputs]
+        return [(after, before) for before, after in pairwise(widths)]
+
+    def parameter_count(self) -> int:
+        """P."""
+        return sum(after * before for after, before in self.shapes())
+
+
+def mlp(
+    x: Tensor,
+    weights: Tensor,
+    inputs: int,
+    width: int,
+    hidden_layers: int,
+    outputs: int,
+    activation: Activation = "relu",
+    output_activation: Activation = "none",
+    *,
+    precise: bool = False,
+) -> Tensor:
+    """A multilayer perceptron without biases; nothing waits for the device.
+
+    h_0 = x, h_{l+1} = activation(W_l h_l) for l < H, the result is output_activation(W_H h_H): Müller 2021, "Tiny
+    CUDA neural networks". See `luxel.render.reference.mlp.mlp_reference`. Gradients are the same from run to run to
+    the bit.
+
+    On a GPU, unless ``precise``, values are rounded to half on their way and summed in float. Values beyond 65504
+    become infinite, and gradients below 6e-8 vanish: loss scaling is the caller's job, who multiplies the loss
+    before the backward pass and divides the gradients after it.
+
+    Args:
+        x: [N, I], float32 or (CPU only) float64.
+        weights: W_0 .. W_H one after another, each row major [its outputs, its inputs], unpadded, [P], type of x.
+        inputs: I, 1 to 128.
+        width: W, of hidden layers: 16, 32, 64 or 128.
+        hidden_layers: H, 0 to 8; 0 is one linear layer.
+        outputs: O, 1 to 128.
+        activation: of hidden layers: "none", "relu", "softplus" or "sigmoid".
+        output_activation: of the result, likewise.
+        precise: on a GPU, float throughout instead of half on tensor cores; slower.
+
+    Returns:
+        [N, O], type of x. Has first derivatives only.
+
+    Raises:
+        ValueError: sizes are out of range, or shapes, types or devices do not fit them.
+    """
+    for name, chosen in (("activation", activation), ("output_activation", output_activation)):
+        if chosen not in ACTIVATIONS:
+            raise ValueError(f"mlp: {name} must be one of {tuple(ACTIVATIONS)}, got {chosen!r}")
+    codes = ACTIVATIONS[activation], ACTIVATIONS[output_activation]
+    keep = torch.is_grad_enabled() and (x.requires_grad or weights.requires_grad)
+    sizes = inputs, width, hidden_layers, outputs
+    return torch.ops.luxel.mlp(x, weights, *sizes, *codes, precise, keep)[0]
+
+
+def _check(network: Network, x: Tensor, weights: Tensor) -> dict[str, Any]:
+    """The fields of the argument struct that forward and backward share."""
+    network.check()
+    if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64):
+        raise ValueError(
+            f"mlp: x must be [N, {network.inputs}], float32 or float64, got {list(x.shape)} {x.dtype}"
+        )
+    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+        "x": (x, x.dtype, (x.shape[0], network.inputs)),
+        "weights": (weights, x.dtype, (network.parameter_count(),)),
+    }
+    require("mlp", x.device, wanted)
+    arguments = network._asdict() | {"precise": int(network.precise)}
+    return arguments | {"x": x.contiguous(), "weights": weights.contiguous(), "count": x.shape[0]}
+
+
+def _run(stage: str, x: Tensor, arguments: dict[str, Any]) -> None:
+    """Calls the stage with the workspace that it asks for."""
+    library = library_for(x.device)
+    sizes = {name: value for name, value in arguments.items() if isinstance(value, int)}
+    needed = library.call(f"{stage}_workspace", x.device, x.dtype, **sizes)
+    workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
+    library.call(stage, x.device, x.dtype, **arguments, workspace=workspace, workspace_bytes=needed)
+
+
+def _forward(x: Tensor, weights: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    arguments = _check(Network(*rest[:-1]), x, weights)
+    out, hidden = outputs = _fake_forward(x, weights, *rest)
+    _run("mlp_fwd", x, arguments | {"out": out, "hidden": hidden if rest[-1] else None})
+    return outputs
+
+
+def _backward(
+    g_out: Tensor, x: Tensor, weights: Tensor, out: Tensor, hidden: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor]:
+    network = Network(*rest[:-2])
+    arguments = _check(network, x, weights)
+    shape = (x.shape[0], network.outputs)
+    kept = (network.hidden_layers, x.shape[0], network.width)
+    wanted = {
+        "g_out": (g_out, x.dtype, shape),
+        "out": (out, x.dtype, shape),
+        "hidden": (hidden, _kept_type(x, network.precise), kept),
+    }
+    require("mlp_bwd", x.device, wanted)
+    g_x, g_weights = grads = _fake_backward(g_out, x, weights, out, hidden, *rest)
+    arguments |= {"out": out.contiguous(), "hidden": hidden.contiguous(), "g_out": g_out.contiguous()}
+    arguments |= {"g_x": g_x if rest[-2] else None, "g_weights": g_weights if rest[-1] else None}
+    _run("mlp_bwd", x, arguments)
+    return grads
+
+
+def _kept_type(x: Tensor, precise: bool) -> torch.dtype:
+    """Of the activations that the backward pass reads."""
+    return torch.float16 if x.device.type == "cuda" and not precise else x.dtype
+
+
+def _fake_forward(x: Tensor, weights: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    network, keep = Network(*rest[:-1]), rest[-1]
+    n = x.shape[0]
+    shape = (network.hidden_layers, n, network.width) if keep else (0,)
+    return x.new_empty(n, network.outputs), x.new_empty(shape, dtype=_kept_type(x, network.precise))
+
+
+def _fake_backward(
+    g_out: Tensor, x: Tensor, weights: Tensor, out: Tensor, hidden: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor]:
+    by_x, by_weights = rest[-2:]
+    return x.new_empty(x.shape if by_x else (0,)), weights.new_empty(weights.shape if by_weights else (0,))
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    x, weights, *network, keep = inputs
+    ctx.network, ctx.keep = network, keep
+    ctx.save_for_backward(x, weights, *output)
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, g_out: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    none = (None,) * 8
+    if g_out is None:
+        return None, None, *none
+    if not ctx.keep:
+        raise RuntimeError("mlp: no gradient of a pass that did not keep its activations (keep=False)")
+    by_x, by_weights = ctx.needs_input_grad[:2]
+    grads = torch.ops.luxel.mlp_bwd(g_out, *ctx.saved_tensors, *ctx.network, by_x, by_weights)
+    return grads[0] if by_x else None, grads[1] if by_weights else None, *none
+
+
+register_implementation("mlp", _forward, _fake_forward, _differentiate, _save)
+register_implementation("mlp_bwd", _backward, _fake_backward)
