@@ -1,1 +1,1 @@
-"""Neural fields: encodings of positions and directions, and what is built on them."""
+"""Neural fields: encodings of positions and directions, small networks, and the two together."""
