@@ -40,12 +40,18 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         reporter.write_line(f"{words}: {sum(marker in report.keywords for report in skipped)}")
 
 
+@pytest.fixture
+def gpu() -> torch.device:
+    """The GPU, for tests marked so; where luxel cannot use one they skip and say why."""
+    if problem := cuda_problem():
+        pytest.skip(f"GPU test not run: {problem}")
+    return torch.device("cuda")
+
+
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> torch.device:
     """Each backend that luxel has; those that the machine lacks skip and say why."""
-    if request.param == "cuda" and (problem := cuda_problem()):
-        pytest.skip(f"GPU test not run: {problem}")
-    return torch.device(request.param)
+    return request.getfixturevalue("gpu") if request.param == "cuda" else torch.device("cpu")
 
 
 @pytest.fixture(scope="session")

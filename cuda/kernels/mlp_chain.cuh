@@ -100,6 +100,27 @@ template <int kWidth, bool kBackward> struct MlpChain {
     }
   }
 
+  // c += all that step s multiplies, from memory in the first step, times columns of its matrix.
+  template <int kColumns>
+  __device__ __forceinline__ void multiply_all(float (&c)[kTiles][kColumns][4], const uint32_t (&a)[kTiles][kWidth / 16][4], int s,
+                                               const MlpStep& step, const __half* matrix, bool store) const {
+    if (s == 0) {
+      for (int k0 = 0; k0 < step.depth; k0 += 16) {
+        uint32_t first[kTiles][4];
+        load_first(first, k0, store);
+        multiply(c, first, matrix + k0, step.row());
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < kWidth / 16; ++k) {
+        uint32_t part[kTiles][4];
+#pragma unroll
+        for (int i = 0; i < 4 * kTiles; ++i) part[i / 4][i % 4] = a[i / 4][k][i % 4];
+        multiply(c, part, matrix + 16 * k, kWidth + kTilePadding);
+      }
+    }
+  }
+
   // Sums to what the next step multiplies, and to memory.
   template <int kActivation>
   __device__ __forceinline__ void finish_hidden(const float (&c)[kTiles][kWidth / 8][4], uint32_t (&a)[kTiles][kWidth / 16][4],
@@ -146,21 +167,7 @@ template <int kWidth, bool kBackward> struct MlpChain {
   __device__ __forceinline__ void hidden_step(uint32_t (&a)[kTiles][kWidth / 16][4], int s, const MlpStep& step,
                                               const __half* matrix) const {
     float c[kTiles][kWidth / 8][4] = {};
-    if (s == 0) {
-      for (int k0 = 0; k0 < step.depth; k0 += 16) {
-        uint32_t first[kTiles][4];
-        load_first(first, k0, true);
-        multiply(c, first, matrix + k0, step.row());
-      }
-    } else {
-#pragma unroll
-      for (int k = 0; k < kWidth / 16; ++k) {
-        uint32_t part[kTiles][4];
-#pragma unroll
-        for (int i = 0; i < 4 * kTiles; ++i) part[i / 4][i % 4] = a[i / 4][k][i % 4];
-        multiply(c, part, matrix + 16 * k, kWidth + kTilePadding);
-      }
-    }
+    multiply_all(c, a, s, step, matrix, true);
     const int layer = kBackward ? step.layer - 1 : s;
     switch (args.activation) {  // out here, for the loops within are unrolled
       case LUXEL_RELU: finish_hidden<LUXEL_RELU>(c, a, layer); break;
@@ -174,22 +181,7 @@ template <int kWidth, bool kBackward> struct MlpChain {
                                             const __half* matrix) const {
     for (int n0 = 0; n0 < step.columns; n0 += 16) {
       float c[kTiles][2][4] = {};
-      const __half* const part_of_matrix = matrix + n0 * step.row();
-      if (s == 0) {
-        for (int k0 = 0; k0 < step.depth; k0 += 16) {
-          uint32_t first[kTiles][4];
-          load_first(first, k0, n0 == 0);
-          multiply(c, first, part_of_matrix + k0, step.row());
-        }
-      } else {
-#pragma unroll
-        for (int k = 0; k < kWidth / 16; ++k) {
-          uint32_t part[kTiles][4];
-#pragma unroll
-          for (int i = 0; i < 4 * kTiles; ++i) part[i / 4][i % 4] = a[i / 4][k][i % 4];
-          multiply(c, part, part_of_matrix + 16 * k, kWidth + kTilePadding);
-        }
-      }
+      multiply_all(c, a, s, step, matrix + n0 * step.row(), n0 == 0);
       finish_last(c, n0, step.columns);
     }
   }

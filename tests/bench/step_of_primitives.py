@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from step_profile import profiled
+from step_profile import profiled, timed
 
 from luxel.render.camera import View
 from luxel.render.primitives import Gaussians, Gaussians4d, Parameters
@@ -100,13 +99,7 @@ def main() -> None:
                 runner.step()
             took = []
             for _ in range(WINDOWS):
-                runner.settle()
-                started = time.perf_counter()
-                until = runner.steps_done + WINDOW
-                while runner.steps_done < until:
-                    runner.step()
-                runner.settle()
-                took.append(1e3 * (time.perf_counter() - started) / WINDOW)
+                took.append(1e3 * timed(runner, WINDOW) / WINDOW)
             median = float(np.median(took))
             base = base or median
             print(

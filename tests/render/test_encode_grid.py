@@ -19,7 +19,6 @@ from luxel.render.fields.encodings import (
     SphericalHarmonicsEncoding,
     growth_to,
 )
-from luxel.render.native import cuda_problem
 from luxel.render.ops.encode_grid import encode_grid
 from luxel.render.reference.encode_grid import encode_grid_reference, grid_index
 
@@ -215,11 +214,9 @@ def test_strides_do_not_matter(device):
 
 
 @pytest.mark.gpu
-def test_half_tables_are_read_in_their_place():
-    if problem := cuda_problem():
-        pytest.skip(f"GPU test not run: {problem}")
+def test_half_tables_are_read_in_their_place(gpu):
     for grid in KINDS.values():
-        x, table = inputs(grid, 301, "cuda")
+        x, table = inputs(grid, 301, gpu)
         half = table.half()
         found = all_gradients(encode_grid, x, torch.zeros_like(table), grid, half)
         assert found["g_table"].dtype == torch.float32

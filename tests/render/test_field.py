@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from luxel.render.fields.encodings import Grid
+from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
+from luxel.render.fields.mlp import Mlp
 from luxel.render.ops.adam import fused_adam_
 from luxel.render.reference.encode_grid import encode_grid_reference
 from luxel.render.reference.mlp import mlp_reference
 
 D = torch.float64
 SMALL = Grid(2, levels=6, features=2, base=4, growth=1.7, log2_entries=11, hashed=True)
+
+
+def small(outputs: int, *, seed: int = 0, **options: Any) -> Field:
+    """A field on the small grid."""
+    where = {name: options[name] for name in ("device", "dtype") if name in options}
+    return Field(GridEncoding(SMALL, seed=seed, **where), Mlp(SMALL.width, outputs, seed=seed, **options))
 
 
 def pixels(side: int, device: torch.device) -> Tensor:
@@ -33,8 +41,8 @@ def picture(x: Tensor) -> Tensor:
 
 def trained(device: torch.device, steps: int) -> tuple[Field, float]:
     """A field after some steps on a picture, and its PSNR."""
-    field = Field(SMALL, 3, width=32, output_activation="sigmoid", device=device)
-    params = [field.encoding.table, field.network.weights]
+    field = small(3, width=32, output_activation="sigmoid", device=device)
+    params = list(field.parameters())
     first, second = ([torch.zeros_like(p) for p in params] for _ in range(2))
     x = pixels(48, device)
     target = picture(x)
@@ -50,7 +58,7 @@ def trained(device: torch.device, steps: int) -> tuple[Field, float]:
 def test_a_field_learns_a_picture(device):
     field, psnr = trained(device, 300)
     assert psnr > 30
-    again = Field(SMALL, 3, width=32, output_activation="sigmoid", seed=1, device=device)
+    again = small(3, width=32, output_activation="sigmoid", seed=1, device=device)
     again.load_state_dict(field.state_dict())
     x = torch.rand(5, 7, 2, generator=torch.Generator().manual_seed(0)).to(device)
     assert again(x).shape == (5, 7, 3)
@@ -63,16 +71,16 @@ def test_training_repeats_on_the_cpu():
 
 
 def test_gradients_are_those_of_the_references():
-    field = Field(SMALL, 4, width=16, hidden_layers=1, seed=3, dtype=D)
+    field = small(4, width=16, hidden_layers=1, seed=3, dtype=D)
     with torch.no_grad():
-        field.encoding.table.mul_(3e3)  # as large as they become
+        next(field.encoding.parameters()).mul_(3e3)  # as large as they become
     x = torch.rand(200, 2, dtype=D, generator=torch.Generator().manual_seed(2)).requires_grad_()
-    leaves = [x, field.encoding.table, field.network.weights]
+    encoding, network = field.encoding, field.network
+    assert isinstance(encoding, GridEncoding)
+    leaves = [x, encoding.table, network.weights]
     given = torch.randn(200, 4, dtype=D, generator=torch.Generator().manual_seed(4))
     found = torch.autograd.grad((field(x) * given).sum(), leaves)
-    grid = field.encoding.grid
-    features = encode_grid_reference(x, field.encoding.table, grid.offsets, grid.scales, grid.hashed)
-    network = field.network
+    features = encode_grid_reference(x, encoding.table, SMALL.offsets, SMALL.scales, SMALL.hashed)
     out = mlp_reference(features, network.weights, *network.network[:4], "relu", "none")
     for name, a, b in zip(
         ("x", "table", "weights"), found, torch.autograd.grad((out * given).sum(), leaves), strict=True
@@ -82,12 +90,14 @@ def test_gradients_are_those_of_the_references():
 
 @pytest.mark.parametrize("shape", [(0, 2), (3, 0, 2), (4, 1, 2)])
 def test_any_number_of_positions(device, shape):
-    field = Field(SMALL, 1, width=16, hidden_layers=0, device=device)
+    field = small(1, width=16, hidden_layers=0, device=device)
     assert field(torch.zeros(shape, device=device)).shape == (*shape[:-1], 1)
 
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match="x must be"):
-        Field(SMALL, 1)(torch.zeros(3, 3))
+        small(1)(torch.zeros(3, 3))
     with pytest.raises(ValueError, match="width"):
-        Field(SMALL, 1, width=20)
+        small(1, width=20)
+    with pytest.raises(ValueError, match="gives 12 numbers, the network takes 13"):
+        Field(GridEncoding(SMALL), Mlp(13, 1))

@@ -8,17 +8,7 @@ import threading
 import pytest
 import torch
 
-from luxel.render.native import cuda_problem
 from luxel.render.replay import Replay, release_memory
-
-CPU, GPU = torch.device("cpu"), torch.device("cuda")
-
-
-@pytest.fixture
-def gpu() -> torch.device:
-    if problem := cuda_problem():
-        pytest.skip(f"GPU test not run: {problem}")
-    return GPU
 
 
 def used(device: torch.device) -> Replay[torch.Tensor]:
@@ -31,7 +21,7 @@ def used(device: torch.device) -> Replay[torch.Tensor]:
 
 
 def test_on_a_cpu_work_runs_each_time():
-    replay: Replay[int] = Replay(CPU)
+    replay: Replay[int] = Replay(torch.device("cpu"))
     calls: list[int] = []
 
     def work() -> int:

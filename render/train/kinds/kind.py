@@ -35,7 +35,7 @@ class Kept(Protocol):
         ...
 
     def term(self, scene: Any, visible: Tensor) -> Tensor | float:
-        """What is added to the loss, a scalar: called as ``regularise`` is."""
+        """What is added to the loss, a scalar, for the primitives and which of them a view of the step sees."""
         ...
 
     def tensors(self, optimiser: Optimiser) -> dict[str, Tensor]:
