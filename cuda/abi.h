@@ -22,7 +22,7 @@ extern "C" {
 
 #define LUXEL_API __attribute__((visibility("default")))
 
-enum { LUXEL_TILE = 16, LUXEL_PIECE = 256 }; /* pixels along a tile's side; instances of a piece of a tile's list (GPU) */
+enum { LUXEL_TILE = 16, LUXEL_PIECE = 128 }; /* pixels along a tile's side; instances of a piece of a tile's list (GPU) */
 /* Primitives of the tile rasterizer, and R, how many numbers a splat of theirs has: the screen splat of a Gaussian, and
  * of a convex of at most LUXEL_CORNERS corners. Every splat starts with x, y (px), opacity, depth. */
 enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1 };

@@ -42,9 +42,10 @@ template <typename Policy, int D, int R> int forward(const luxel_blend_args& arg
 template <typename Policy, int D> int forward(const luxel_blend_args& args) {
   const int64_t tiles = tiles_of(args);
   // The room only hints at the mean length of the lists; where bits must repeat, it must not decide.
+  const bool chains = !args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles;
   if constexpr (!Policy::kHeavy)
-    if (!args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles) return forward<Policy, D, 1>(args);
-  return forward<Policy, D, 2>(args);
+    if (!chains) return forward<Policy, D, 2>(args);
+  return forward<Policy, D, 1>(args);
 }
 
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {

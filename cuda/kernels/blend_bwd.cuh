@@ -55,7 +55,7 @@ __device__ __forceinline__ float reciprocal(float x) {
 
 // Where one lane's sums go, of the numbers kFirst .. kFirst + 31 that are reduced together: into the row of the splat, or of
 // the instance and this warp (see blend_ordered.cuh).
-template <typename Policy, typename Sums, int D, int kFirst> struct LaneTarget {
+template <typename Policy, typename Sums, int D, int kFirst = 0> struct LaneTarget {
   static constexpr int kRest = Sums::kCount + D - kFirst, kCount = kRest < 32 ? kRest : 32;
   int number;
   float scale;
@@ -85,11 +85,24 @@ template <typename Policy, typename Sums, int D, int kFirst> struct LaneTarget {
   }
 };
 
+// Of all numbers, where lanes may have a second one each.
+template <typename Policy, typename Sums, int D> struct LaneTargets {
+  static constexpr int kMore = Sums::kCount + D > 32 ? 32 : 0;
+  LaneTarget<Policy, Sums, D> first;
+  LaneTarget<Policy, Sums, D, kMore> more;
+
+  __device__ __forceinline__ LaneTargets(const luxel_blend_args& args, int warp, int lane)
+      : first(args, warp, lane), more(args, warp, lane) {}
+  __device__ __forceinline__ void add(float* numbers, uint32_t row, int lane) const {
+    first.add(numbers, row, lane);
+    if (kMore > 0) more.add(numbers, row, lane);
+  }
+};
+
 template <typename Policy, int D, bool kAbsolute, int R>
 __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D))
     blend_bwd_kernel(const luxel_blend_args args) {
-  using Sums = typename Policy::template Sums<kAbsolute>;
-  constexpr int kNumbers = Sums::kCount + D, kCount = kBatch<Policy>;
+  constexpr int kCount = kBatch;
   __shared__ struct : Batch<Policy, D, kCount> {
     uint32_t row[kCount];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
@@ -113,19 +126,14 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     thread_last = max(thread_last, last[r]);
   }
   if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
-  const auto fetch_batch = [&](int32_t first) {  // of the piece
-#pragma unroll
-    for (int k = 0; k < kCount / Shape<R>::kThreads; ++k) {
-      const int slot = threadIdx.x + k * Shape<R>::kThreads;
-      const int32_t instance = start + first + slot, id = instance < end ? args.instances[instance] : -1;
-      Fetched<Policy, D> splat;
-      fetch_splat(args, splat, id);
-      store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
-      batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
-    }
-  };
-  int32_t first = kCount == LUXEL_PIECE ? 0 : (end - start - 1) / kCount * kCount;
-  fetch_batch(first);
+#pragma unroll 1
+  for (int slot = threadIdx.x; slot < kCount; slot += Shape<R>::kThreads) {
+    const int32_t instance = start + slot, id = instance < end ? args.instances[instance] : -1;
+    Fetched<Policy, D> splat;
+    fetch_splat(args, splat, id);
+    store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
+    batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
+  }
 #pragma unroll
   for (int r = 0; r < R; ++r) {
     if (!at.inside(r)) continue;
@@ -147,12 +155,9 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     behind[r] = slope;
   }
   const int32_t warp_last = max_over_warp(thread_last);
-  constexpr int kMore = kNumbers > 32 ? 32 : 0;  // lanes have a second number each
-  const LaneTarget<Policy, Sums, D, 0> lane_target(args, at.warp, at.lane);
-  const LaneTarget<Policy, Sums, D, kMore> more_target(args, at.warp, at.lane);
 
   // Gathers what pixel r, dy below the splat, learns of it.
-  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& seen, Sums& sums,
+  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& seen, auto& sums,
                           float* g_value) {
     const float raw = seen.alpha(), alpha = fminf(args.max_alpha, raw);
     const float inverse = reciprocal(1.0f - alpha);
@@ -168,30 +173,36 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
     behind[r] = fmaf(weight, slope, behind[r]);
   };
-  // The warp's sums of one splat as numbers to be added up, those of its row first; whether there are any.
-  const auto gather_all = [&](const Entry<Policy, D>& entry, int32_t place, float* numbers) -> bool {
-    float* g_value = numbers + Sums::kCount;
-    Sums sums;
+  // Gathers what the warp learns of one splat, and adds it up.
+  const auto visit = [&](const Entry<Policy, D>& entry, unsigned blocks, int32_t place, uint32_t row) {
     bool any = false;
-    if constexpr (Policy::kHeavy) {  // one after the other: what is kept of a pixel fills many registers
+    if constexpr (Policy::kHeavy) {  // pixels one after the other: what is kept of one fills many registers
       for_edges(entry.splat.edges, [&](auto edges) {
+        using Sums = typename Policy::template Sums<kAbsolute, decltype(edges)::value>;
         const typename Policy::template Column<decltype(edges)::value> along(entry.splat, px);
+        Sums sums;
+        float numbers[Sums::kCount + D] = {};
 #pragma unroll
         for (int r = 0; r < R; ++r) {
+          if (!(blocks >> (Blocks<Policy, R>::kBelow * r) & 1)) continue;
           const float dy = py + static_cast<float>(4 * r) - entry.splat.y;
           const auto reach = along.reach(entry.splat, dy);
           if (!__any_sync(kAll, reach.near && place < last[r])) continue;
           const auto seen = along.seen(entry.splat, reach);
           const bool counts = seen.hits(0.0f) && place < last[r];
           any |= counts;
-          if (counts) gather(r, dy, entry, along, seen, sums, g_value);
+          if (counts) gather(r, dy, entry, along, seen, sums, numbers + Sums::kCount);
         }
-        any = __any_sync(kAll, any);
-        if (any) sums.store(entry.splat, along, numbers);
+        if (!__any_sync(kAll, any)) return;
+        sums.store(entry.splat, along, numbers);
+        LaneTargets<Policy, Sums, D>(args, at.warp, at.lane).add(numbers, row, at.lane);
       });
     } else {
+      using Sums = typename Policy::template Sums<kAbsolute>;
       const typename Policy::Packed splat = entry.splat;
       const typename Policy::Column along(splat, px);
+      Sums sums;
+      float numbers[Sums::kCount + D] = {};
       typename Policy::Seen seen[R];
       bool counts[R];
 #pragma unroll
@@ -200,41 +211,22 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
         counts[r] = seen[r].hits(splat.highest()) && place < last[r];
         any |= counts[r];
       }
-      any = __any_sync(kAll, any);
-      if (any) {
+      if (!__any_sync(kAll, any)) return;
 #pragma unroll
-        for (int r = 0; r < R; ++r)
-          if (counts[r]) gather(r, py + static_cast<float>(4 * r) - splat.y, entry, along, seen[r], sums, g_value);
-        sums.store(splat, along, numbers);
-      }
-    }
-    return any;
-  };
-  // Walks the batch in shared memory from the back.
-  const auto walk = [&] {
-    const int32_t filled = kCount == LUXEL_PIECE ? end - start : min(end - start - first, kCount);
-    for (int group = (filled - 1) / 32 * 32; group >= 0; group -= 32) {
-      if (first + group >= warp_last) continue;
-      unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
-      while (bits != 0) {
-        const int top = 31 - __clz(bits), slot = group + top;
-        bits ^= 1u << top;
-        float numbers[kNumbers] = {};
-        if (!gather_all(batch.entries[slot], first + slot, numbers)) continue;
-        lane_target.add(numbers, batch.row[slot], at.lane);
-        if (kMore > 0) more_target.add(numbers, batch.row[slot], at.lane);
-      }
+      for (int r = 0; r < R; ++r)
+        if (counts[r]) gather(r, py + static_cast<float>(4 * r) - splat.y, entry, along, seen[r], sums, numbers + Sums::kCount);
+      sums.store(splat, along, numbers);
+      LaneTargets<Policy, Sums, D>(args, at.warp, at.lane).add(numbers, row, at.lane);
     }
   };
   __syncthreads();
-  walk();
-  if constexpr (kCount < LUXEL_PIECE) {
-    while (first > 0) {
-      first -= kCount;
-      __syncthreads();
-      fetch_batch(first);
-      __syncthreads();
-      walk();
+  for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {  // from the back
+    if (group >= warp_last) continue;
+    unsigned bits = __ballot_sync(kAll, (batch.blocks[group + at.lane] & Blocks<Policy, R>::all(at.warp)) != 0);
+    while (bits != 0) {
+      const int slot = group + 31 - __clz(bits);
+      bits ^= 1u << (slot - group);
+      visit(batch.entries[slot], batch.blocks[slot] >> Blocks<Policy, R>::first(at.warp), slot, batch.row[slot]);
     }
   }
 }

@@ -11,15 +11,15 @@ namespace {
 // The places in shared memory of the splats of the batch that can reach the pixels of this warp, in order; filled up to a
 // multiple of kMostAhead with one that reaches none.
 template <typename Policy, int D>
-__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch<Policy> + 1>& batch, int warp, int lane,
+__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch + 1>& batch, int warp, int lane,
                                            uint32_t* list) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
-  constexpr int kCount = kBatch<Policy>;
+  constexpr int kCount = kBatch;
   const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
   int count = 0;
 #pragma unroll
   for (int group = 0; group < kCount; group += 32) {
-    const bool mine = batch.subtiles[group + lane] >> warp & 1;
+    const bool mine = batch.blocks[group + lane] >> warp & 1;
     const unsigned bits = __ballot_sync(kAll, mine);
     if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = entries + (group + lane) * kBytes;
     count += __popc(bits);
@@ -30,14 +30,14 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch<Policy>
 }
 
 template <typename Policy, int D, int R> struct ForwardShared {
-  Batch<Policy, D, kBatch<Policy> + 1> batch;
-  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch<Policy> + kMostAhead];
+  Batch<Policy, D, kBatch + 1> batch;
+  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch + kMostAhead];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
   constexpr uint32_t kNone = ~0u;
-  constexpr int kCount = kBatch<Policy>, kLoads = kCount / Shape<R>::kThreads;
+  constexpr int kCount = kBatch, kLoads = loads(kCount, Shape<R>::kThreads);
   auto& batch = shared.batch;
   const Place<R> at(args, tile);
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
@@ -60,11 +60,11 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
 #pragma unroll
     for (int r = 0; r < kLoads; ++r) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Shape<R>::kThreads;
-      next[r] = instance < end ? args.instances[instance] : -1;
+      next[r] = instance < end && brings<kCount, Shape<R>::kThreads>(r) ? args.instances[instance] : -1;
       if (fetches_early<Policy>(R)) fetch_splat(args, splat[r], next[r]);
     }
   };
-  const auto leave_states = [&](int32_t done) {  // of the piece that `done` splats of the list reach into
+  const auto leave_states = [&](int32_t done) {  // of the piece that ends here
     if (!state_is_asked(args, done, end - begin)) return;
     float* states = state_of<D>(args, tile, (done - 1) / LUXEL_PIECE);
 #pragma unroll
@@ -72,14 +72,12 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
   };
   fetch_batch(begin);
   for (int32_t start = begin; start < end; start += kCount) {
-    if (!__syncthreads_or(alive())) {
-      if (!whole_pieces<Policy>(start - begin)) leave_states(start - begin);
-      break;
-    }
+    if (!__syncthreads_or(alive())) break;
 #pragma unroll
     for (int r = 0; r < kLoads; ++r) {
       if (!fetches_early<Policy>(R)) fetch_splat(args, splat[r], next[r]);
-      store_splat<R>(batch, threadIdx.x + r * Shape<R>::kThreads, splat[r], next[r], at.x0, at.y0);
+      if (brings<kCount, Shape<R>::kThreads>(r))
+        store_splat<R>(batch, threadIdx.x + r * Shape<R>::kThreads, splat[r], next[r], at.x0, at.y0);
     }
     __syncthreads();
     fetch_batch(start + kCount);  // arrives while this batch is blended
@@ -91,19 +89,17 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
       if (!__any_sync(kAll, alive())) break;
       const int chunk_end = min(chunk + 32, count);
       if constexpr (Policy::kHeavy) {
+        static_assert(R == 1, "a warp's pixels are the block that splats were tested against");
         for (int k = chunk; k < chunk_end; ++k) {
           const uint32_t place = list[k];
           const auto& entry = *static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place));
           for_edges(entry.splat.edges, [&](auto edges) {
             const typename Policy::template Column<decltype(edges)::value> column(entry.splat, px);
-#pragma unroll
-            for (int r = 0; r < R; ++r) {
-              const auto reach = column.reach(entry.splat, py + static_cast<float>(4 * r) - entry.splat.y);
-              if (!__any_sync(kAll, reach.near)) continue;
-              const auto seen = column.seen(entry.splat, reach);
-              const bool counts = pixels[r].visit(seen.hits(0.0f), fminf(args.max_alpha, seen.alpha()), entry.value, entry.depth);
-              last_place[r] = counts ? place : last_place[r];
-            }
+            const auto reach = column.reach(entry.splat, py - entry.splat.y);
+            if (!__any_sync(kAll, reach.near)) return;
+            const auto seen = column.seen(entry.splat, reach);
+            const bool counts = pixels[0].visit(seen.hits(0.0f), fminf(args.max_alpha, seen.alpha()), entry.value, entry.depth);
+            last_place[0] = counts ? place : last_place[0];
           });
         }
       } else {
@@ -143,7 +139,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
       const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
       if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
     }
-    if (whole_pieces<Policy>(start + kCount - begin)) leave_states(start + kCount - begin);
+    leave_states(start + kCount - begin);
   }
 #pragma unroll
   for (int r = 0; r < R; ++r)

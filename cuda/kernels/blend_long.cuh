@@ -74,15 +74,15 @@ template <int R> struct LongShape {
 };
 
 template <typename Policy, int D> struct LongShared {
-  Entry<Policy, D> entries[kBatch<Policy> + kLongLanes];  // those that can reach the block's pixels
-  uint8_t slots[kBatch<Policy> + kLongLanes];             // where they were in the batch
-  unsigned reaching[kBatch<Policy> / 32];
+  Entry<Policy, D> entries[kBatch + kLongLanes];  // those that can reach the block's pixels
+  uint8_t slots[kBatch + kLongLanes];             // where they were in the batch
+  unsigned reaching[kBatch / 32];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongShared<Policy, D>& shared, int tile, int part) {
   constexpr int kThreads = LongShape<R>::kThreads, kW = LongShape<R>::kW, kH = LongShape<R>::kH;
-  constexpr int kCount = kBatch<Policy>, kLoads = kCount / kThreads;
+  constexpr int kCount = kBatch, kLoads = loads(kCount, kThreads);
   const Place<1> of_tile(args, tile);
   const int lane = threadIdx.x & 31, sub = threadIdx.x % kLongLanes, mine = threadIdx.x / kLongLanes;
   const int x0 = of_tile.x0 + part % (LUXEL_TILE / kW) * kW, y0 = of_tile.y0 + part / (LUXEL_TILE / kW) * kH;
@@ -103,11 +103,11 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
       const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + k * kThreads;
-      id[k] = instance < end ? args.instances[instance] : -1;
+      id[k] = instance < end && brings<kCount, kThreads>(k) ? args.instances[instance] : -1;
       if (!Policy::kHeavy) fetch_splat(args, splat[k], id[k]);
     }
   };
-  const auto leave_state = [&](int32_t done) {  // of the piece that `done` splats of the list reach into
+  const auto leave_state = [&](int32_t done) {  // of the piece that ends here
     if (!state_is_asked(args, done, end - begin)) return;
     Gathered<D, kMedian> state = pixel;
 #pragma unroll
@@ -117,10 +117,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
   };
   fetch(begin);
   for (int32_t start = begin; start < end; start += kCount) {
-    if (!__syncthreads_or(pixel.transmittance > 0.0f)) {
-      if (!whole_pieces<Policy>(start - begin)) leave_state(start - begin);
-      break;
-    }
+    if (!__syncthreads_or(pixel.transmittance > 0.0f)) break;
     bool reaches[kLoads];
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
@@ -130,7 +127,8 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       reaches[k] = id[k] >= 0 && Policy::Bounds::of(splat[k].row).band(top, top + (kH - 1), left, right) && right >= first &&
                    left <= first + (kW - 1);
       const unsigned bits = __ballot_sync(kAll, reaches[k]);
-      if (lane == 0) shared.reaching[(threadIdx.x + k * kThreads) / 32] = bits;
+      const int word = static_cast<int>(threadIdx.x + k * kThreads) / 32;
+      if (lane == 0 && brings<kCount, kThreads>(k)) shared.reaching[word] = bits;
     }
     __syncthreads();
     int count = 0;
@@ -179,7 +177,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       }
     }
     if (last_place >= 0) pixel.last = start + shared.slots[last_place] + 1;
-    if (whole_pieces<Policy>(start + kCount - begin)) leave_state(start + kCount - begin);
+    leave_state(start + kCount - begin);
   }
 #pragma unroll
   for (int d = 0; d < D; ++d) pixel.sums[d] = sum_over_pixel(pixel.sums[d]);

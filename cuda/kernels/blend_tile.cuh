@@ -21,9 +21,10 @@ namespace {
 constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
 // at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Heavy
-// policies have work enough in one splat and two pixels, and long rows: they look at one splat at a time, and fetch late.
+// policies have work enough in one splat, and long rows: they look at one at a time, and fetch late; since a pixel costs them
+// more than reading the splat does, a thread has one.
 template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
-  return channels > 4 ? 1 : (Policy::kHeavy ? 4 : 4 * pixels);
+  return channels > 4 ? 1 : (Policy::kHeavy ? 3 : 4 * pixels);
 }
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 template <typename Policy> constexpr bool fetches_early(int pixels) { return !Policy::kHeavy && pixels == 1; }
@@ -37,8 +38,7 @@ template <typename Policy> constexpr int backward_blocks(int) { return 1; }  // 
 template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 8 : 18); }
 #endif
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
-// Splats in shared memory at a time: a piece of the list, or a part of one where the splats are large.
-template <typename Policy> constexpr int kBatch = Policy::kHeavy ? LUXEL_PIECE / 2 : LUXEL_PIECE;
+constexpr int kBatch = LUXEL_PIECE;  // splats in shared memory at a time: a piece of the list
 
 constexpr unsigned kAll = ~0u;
 constexpr int kPixels = LUXEL_TILE * LUXEL_TILE;
@@ -76,15 +76,9 @@ LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
   return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
 }
 
-// Whether `done` splats of a list are whole pieces of it, as all batches end where they are as large as pieces.
-template <typename Policy> __device__ __forceinline__ bool whole_pieces(int32_t done) {
-  return kBatch<Policy> == LUXEL_PIECE || done % LUXEL_PIECE == 0;
-}
-
-// Whether the backward pass asks for the state at the end of the piece in which a list stands after `done` splats: at the
-// end of a list it does not. A pass that ends early, within a piece, has to leave it too.
+// Whether the backward pass asks for the state of a list after `done` splats, which are whole pieces: at its end it does not.
 __device__ __forceinline__ bool state_is_asked(const luxel_blend_args& args, int32_t done, int32_t length) {
-  return args.states && (done + LUXEL_PIECE - 1) / LUXEL_PIECE * LUXEL_PIECE < length;
+  return args.states && done < length;
 }
 
 // Where piece k of a tile left its states: channel c of pixel p of the tile is at [c * 256 + p].
@@ -103,7 +97,21 @@ template <typename Policy, int D> struct alignas(16) Entry {
 
 template <typename Policy, int D, int kEntries> struct Batch {
   Entry<Policy, D> entries[kEntries];
-  uint8_t subtiles[kBatch<Policy>];  // bit w: may reach the pixels of warp w
+  uint8_t blocks[kBatch];  // bit b: may reach block b of the tile, see Blocks
+};
+
+// The blocks of pixels that splats of a tile are tested against: those of a warp, or, where a pixel costs much, the 8 x 4 ones
+// that a warp looks at at once, of which it has R.
+template <typename Policy, int R> struct Blocks {
+  static constexpr int kPixels = Policy::kHeavy ? 1 : R, kOfWarp = R / kPixels, kBelow = Shape<kPixels>::kSubtilesX;
+  // The first block of a warp; its others are kBelow after one another.
+  static __device__ int first(int warp) { return warp / kBelow * kOfWarp * kBelow + warp % kBelow; }
+  static __device__ unsigned all(int warp) {
+    unsigned bits = 0;
+#pragma unroll
+    for (int r = 0; r < kOfWarp; ++r) bits |= 1u << (kBelow * r);
+    return bits << first(warp);
+  }
 };
 
 // Which subtiles of the tile at (x0, y0) the primitive can reach.
@@ -125,9 +133,15 @@ template <int R, typename Bounds> __device__ __forceinline__ unsigned reachable_
   return mask;
 }
 
+// How many splats of a batch a thread brings at most; and whether its k-th is one of the batch, which most shapes know.
+constexpr int loads(int splats, int threads) { return (splats + threads - 1) / threads; }
+template <int kSplats, int kThreads> __device__ __forceinline__ bool brings(int k) {
+  return kSplats % kThreads == 0 || static_cast<int>(threadIdx.x) + k * kThreads < kSplats;
+}
+
 // Calls work(integral_constant<int, E>) with a number of edges E, not less than there are, that the loops are compiled for.
 template <typename Work> __device__ __forceinline__ void for_edges(int edges, Work work) {
-  if (edges <= 4) return work(std::integral_constant<int, 4>());
+  if (edges <= 5) return work(std::integral_constant<int, 5>());
   if (edges <= 6) return work(std::integral_constant<int, 6>());
   work(std::integral_constant<int, LUXEL_CORNERS>());
 }
@@ -168,10 +182,11 @@ __device__ __forceinline__ void store_splat(Batch<Policy, D, kEntries>& batch, i
                                             int32_t id, int x0, int y0) {
   unsigned mask = 0;
   if (id >= 0) {
-    mask = reachable_subtiles<R>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
+    constexpr int kPixels = Blocks<Policy, R>::kPixels;
+    mask = reachable_subtiles<kPixels>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
     batch.entries[slot] = entry_of(splat);
   }
-  batch.subtiles[slot] = static_cast<uint8_t>(mask);
+  batch.blocks[slot] = static_cast<uint8_t>(mask);
 }
 
 }  // namespace

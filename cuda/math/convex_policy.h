@@ -153,7 +153,7 @@ LUXEL_UNROLL
   // Alpha at a pixel, and what was found on the way.
   template <int E> struct Seen {
     float raw;                         // uncapped alpha
-    float rest, phi, stretch, inverse; // as in At
+    float rest, phi, inverse; // as in At
     float share[E];
     LUXEL_HD bool hits(float) const { return raw >= kMinAlpha; }
     LUXEL_HD float alpha() const { return raw; }
@@ -189,20 +189,13 @@ LUXEL_UNROLL
     }
     LUXEL_HD Seen<E> seen(const Packed& c, const Reach<E>& reach) const {
       Seen<E> seen;
-      float sums[E], stretch[E];
+      float sums[E];
 LUXEL_UNROLL
-      for (int j = 0; j < E; ++j) {
-        sums[j] = seen.share[j] = exp2_of(reach.v[j] - reach.top);
-        stretch[j] = seen.share[j] * reach.v[j];
-      }
+      for (int j = 0; j < E; ++j) sums[j] = seen.share[j] = exp2_of(reach.v[j] - reach.top);
 LUXEL_UNROLL
       for (int step = 1; step < E; step *= 2)
 LUXEL_UNROLL
-        for (int j = 0; j + step < E; j += 2 * step) {
-          sums[j] += sums[j + step];
-          stretch[j] += stretch[j + step];
-        }
-      seen.stretch = stretch[0];
+        for (int j = 0; j + step < E; j += 2 * step) sums[j] += sums[j + step];
       seen.inverse = inverse(sums[0]);
       seen.phi = reach.top + log2_of(sums[0]);
       const float outside = exp2_of(smaller(c.sigma * seen.phi, 126.0f)), falloff = inverse(1.0f + outside);
@@ -219,44 +212,50 @@ LUXEL_UNROLL
 
   // Gradient by the row, gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the
   // pixels share come in at the end.
-  template <bool> struct Sums {
-    static constexpr int kCount = 3 + 2 * kCorners;
-    float opacity = 0.0f, delta = 0.0f, sigma = 0.0f, zeroth[kCorners] = {}, first[kCorners] = {};
+  template <bool, int E> struct Sums {
+    static constexpr int kCount = 3 + 2 * E;
+    float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};
 
-    template <int E> LUXEL_HD void add(const Packed&, const Column<E>&, const Seen<E>& seen, float dy, float g_log_alpha) {
+    LUXEL_HD void add(const Packed&, const Column<E>&, const Seen<E>& seen, float dy, float g_log_alpha) {
       opacity += g_log_alpha;
       const float g_power = g_log_alpha * seen.rest, g_phi = g_power * seen.inverse, g_phi_dy = g_phi * dy;
       sigma = fused(seen.phi, g_power, sigma);
-      delta = fused(seen.stretch, g_phi, delta);
 LUXEL_UNROLL
       for (int j = 0; j < E; ++j) {
         zeroth[j] = fused(seen.share[j], g_phi, zeroth[j]);
         first[j] = fused(seen.share[j], g_phi_dy, first[j]);
       }
     }
-    // The sums as they are added over threads: of opacity, delta, sigma, x and y of each corner; `sums` start as 0.
-    template <int E> LUXEL_HD void store(const Packed& c, const Column<E>& column, float* sums) const {
+    // The sums as they are added over threads: of opacity, delta, sigma, x and y of each corner. That of delta is of share times
+    // v, which is linear in dy.
+    LUXEL_HD void store(const Packed& c, const Column<E>& column, float* sums) const {
       const float ln2 = 0.69314718f, factor = -ln2 * c.scale;  // sigma first meets sums, which are 0 where it is huge
-      sums[0] = opacity * inverse(c.opacity);
-      sums[1] = -c.sigma * delta * inverse(larger(c.scale * c.scale, kLeastDelta));
-      sums[2] = -ln2 * sigma;
-      float ax = c.first_x, ay = c.first_y;
+      float ax = c.first_x, ay = c.first_y, delta = 0.0f;
+LUXEL_UNROLL
+      for (int k = 0; k < 2 * E; ++k) sums[3 + k] = 0.0f;
 LUXEL_UNROLL
       for (int j = 0; j < E; ++j) {
         const float bx = ax - c.lines[3 * j + 1], by = ay + c.lines[3 * j];
-        const float g0 = factor * (c.sigma * zeroth[j]), gx = column.dx * g0, gy = factor * c.scale * (c.sigma * first[j]);
+        const float z = c.sigma * zeroth[j], f = c.scale * (c.sigma * first[j]);
+        delta = fused(column.slope[j], f, fused(column.base[j], z, delta));
+        const float g0 = factor * z, gx = column.dx * g0, gy = factor * f;
         const float next_x = fused(ay, g0, -gy), next_y = fused(-ax, g0, gx);
         const bool closes = j + 1 >= c.edges;
-        const int next = j + 1 < kCorners ? j + 1 : 0;
+        const int next = j + 1 < E ? j + 1 : 0;
         sums[3 + 2 * j] += fused(-by, g0, gy);
         sums[4 + 2 * j] += fused(bx, g0, -gx);
         sums[3] += closes ? next_x : 0.0f;
         sums[4] += closes ? next_y : 0.0f;
-        sums[3 + 2 * next] += closes ? 0.0f : next_x;
-        sums[4 + 2 * next] += closes ? 0.0f : next_y;
+        if (next != 0) {
+          sums[3 + 2 * next] += closes ? 0.0f : next_x;
+          sums[4 + 2 * next] += closes ? 0.0f : next_y;
+        }
         ax = bx;
         ay = by;
       }
+      sums[0] = opacity * inverse(c.opacity);
+      sums[1] = -delta * inverse(larger(c.scale * c.scale, kLeastDelta));
+      sums[2] = -ln2 * sigma;
     }
     // Where a sum belongs in the row, and its factor.
     static LUXEL_HD int slot(int k) { return k == 0 ? 2 : (k < 3 ? k + 3 : k + kFirst - 3); }

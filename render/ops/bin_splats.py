@@ -9,7 +9,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see abi.h
-PIECE = 256  # instances of a piece of a tile's list on the GPU, see abi.h
+PIECE = 128  # instances of a piece of a tile's list on the GPU, see abi.h
 PRIMITIVES = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of their numbers in abi.h
 
 define(
