@@ -49,9 +49,19 @@ __global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
   add_totals<kForwardThreads / 32>(tiles, args.totals);
 }
 
-// Numbers of a convex's gradient.
+// Numbers in shared memory that a convex needs in the backward pass: its gradient, and its points.
 __host__ __device__ __forceinline__ int numbers_backward(const luxel_project_convexes_args& args) {
-  return 3 * args.points_each + 7 + 3 * args.sh_stride;
+  return 3 * args.points_each + 7 + 3 * args.sh_stride + 3 * args.points_each;
+}
+
+// Lays the numbers of a row, without points and sh_rest, where they belong among those of its warp.
+__device__ __forceinline__ void store_small(const ConvexGradient<float>& g, Vec3<float> g_dc, float* numbers, int lane) {
+  float row[7];
+  flatten(g, g_dc, row);
+#pragma unroll
+  for (int k = 0; k < 3; ++k) numbers[kWarpRows * k + lane] = row[k];
+  store3(numbers + kWarpRows * 3 + 3 * lane, load3(row + 3));
+  numbers[kWarpRows * 6 + lane] = row[6];
 }
 
 // kGeneral: several cameras, or gradients of the camera; else one camera, and the coefficients of colour, which are brought to
@@ -81,9 +91,15 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
     float* const g_points = numbers + lane * width;
     float* const rest = numbers + sink.start[kConvexParameters - 1];
     float* const g_rest = rest + lane * rest_width;
+    float* const points = rest + kWarpRows * rest_width;
+    if (seen != 0) stage(args.points, first, args.count, width, width, ~0u, points);
     if (!kGeneral && seen != 0 && wanted > 0) stage(args.sh_rest, first, args.count, rest_width, wanted, seen, rest);
+    ConvexRow<float> row = {};
+    if (n < args.count) row = row_of<float>(args, n);  // before the wait
+    row.points = points + width * lane;
+    if (!kGeneral) row.sh.sh_rest = g_rest;
     for (int k = 0; k < width; ++k) g_points[k] = 0.0f;
-    if (!kGeneral) staged();
+    staged();
     for (int k = !kGeneral && any ? wanted : 0; k < rest_width; ++k) g_rest[k] = 0.0f;
     ConvexGradient<float> g = {};
     Vec3<float> g_dc = {0.0f, 0.0f, 0.0f};
@@ -95,7 +111,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
         const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here)
-          project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n),
+          project_one_vjp<true>(args, load_camera<float>(args, camera), row,
                                 in<float>(args.g_splats) + LUXEL_CONVEX * index,
                                 in<float>(args.g_values) + value_channels(args) * index, g, g_dc, g_points, g_rest,
                                 told.of_view());
@@ -105,21 +121,13 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
       }
       told.end();
     } else if (any) {
-      ConvexRow<float> row = row_of<float>(args, n);
-      row.sh.sh_rest = g_rest;
-      project_one_vjp<false>(args, load_camera<float>(args, 0), row, in<float>(args.g_splats) + LUXEL_CONVEX * static_cast<int64_t>(n),
-                             in<float>(args.g_values) + value_channels(args) * static_cast<int64_t>(n), g, g_dc, g_points,
-                             g_rest, statistics);
+      const int64_t index = n;
+      project_one_vjp<false>(args, load_camera<float>(args, 0), row, in<float>(args.g_splats) + LUXEL_CONVEX * index,
+                             in<float>(args.g_values) + value_channels(args) * index, g, g_dc, g_points, g_rest, statistics);
     }
-    if (args.mask_penalty != 0.0f && n < args.count) penalty_vjp(args, row_of<float>(args, n).shape, g);
+    if (args.mask_penalty != 0.0f && n < args.count) penalty_vjp(args, row.shape, g);
     spread_over_points(g.centroid, args.points_each, g_points);
-    float others[7];
-    flatten(g, g_dc, others);
-    float* const after = numbers + kWarpRows * width;
-#pragma unroll
-    for (int k = 0; k < 3; ++k) after[kWarpRows * k + lane] = others[k];
-    store3(after + kWarpRows * 3 + 3 * lane, g_dc);
-    after[kWarpRows * 6 + lane] = others[6];
+    store_small(g, g_dc, numbers + kWarpRows * width, lane);
   }
   writer.take(numbers, args.count);
 }

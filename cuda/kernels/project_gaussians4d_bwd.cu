@@ -9,12 +9,16 @@
 namespace luxel {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kBlocks = 4;  // of a multiprocessor, which the registers are cut to; one less where views add up
+// Tunables: threads of a block, and blocks of a multiprocessor, which the registers are cut to. Where views add up a warp
+// needs more of both registers and shared memory.
+__host__ __device__ constexpr int threads_of(bool general) { return general ? 64 : 128; }
+__host__ __device__ constexpr int blocks_of(bool general) { return general ? 6 : 4; }
 
-// Numbers in shared memory that a warp needs.
+// Numbers in shared memory that a warp needs: gradients, and apart from them the parameters of several views, or the
+// gradients of splats and values of one.
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians4d_args& args, bool general) {
-  return kWarpRows * (kSmall4d + 3 * args.sh_stride + (general ? 0 : LUXEL_SPLAT + value_channels(args)));
+  const int row = kSmall4d + 3 * args.sh_stride;
+  return kWarpRows * (row + (general ? row : LUXEL_SPLAT + value_channels(args)));
 }
 
 // The parameters without sh_rest: numbers of a row, and where they begin among those of a row.
@@ -28,7 +32,7 @@ __host__ __device__ constexpr int start_of(int parameter) {
   return kStart[parameter];
 }
 
-// The rows of a lane within what stage_inputs brings; sh_rest follows the small numbers.
+// The rows of a lane within what stage_parameters brings; sh_rest follows the small numbers.
 __device__ __forceinline__ Gaussian4dRow<float> staged_row(const float* numbers, const float* rest, int lane) {
   const float* at[kSmallParameters];
 #pragma unroll
@@ -36,19 +40,22 @@ __device__ __forceinline__ Gaussian4dRow<float> staged_row(const float* numbers,
   return {at[0], at[1], at[2], at[3], at[4], at[5], at[6], rest};
 }
 
-// Starts to copy what the gradients of a warp's Gaussians depend on, all of it at once: the small parameters of all 32
-// to where their gradients will be, sh_rest, and the gradients of splats and values behind them.
-__device__ __forceinline__ void stage_inputs(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
-                                             float* numbers) {
+// Starts to copy the parameters that the gradients of a warp's Gaussians depend on, all at once: the small ones of all 32,
+// and sh_rest of those that are seen behind them.
+__device__ __forceinline__ void stage_parameters(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
+                                                 float* numbers) {
   const void* const tensors[kSmallParameters] = {args.means,  args.times,          args.log_scales, args.log_scale_t,
                                                  args.rotors, args.opacity_logits, args.sh_dc};
 #pragma unroll
   for (int i = 0; i < kSmallParameters; ++i)
     stage(tensors[i], first, args.count, width_of(i), width_of(i), ~0u, numbers + kWarpRows * start_of(i));
-  const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args), channels = value_channels(args);
-  numbers += kWarpRows * kSmall4d;
-  if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, numbers);
-  numbers += kWarpRows * width;
+  const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args);
+  if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, numbers + kWarpRows * kSmall4d);
+}
+// The same for the gradients of splats and values.
+__device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
+                                                float* numbers) {
+  const int channels = value_channels(args);
   stage(args.g_splats, first, args.count, LUXEL_SPLAT, LUXEL_SPLAT, seen, numbers);
   stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_SPLAT * kWarpRows);
 }
@@ -73,17 +80,17 @@ __device__ __forceinline__ void store_small(const float (&gradient)[kSmall4d], f
   }
 }
 
-// kGeneral: several cameras, or gradients of camera or time; else one camera, and what stage_inputs brings turns into
-// gradients where it lies.
+// kGeneral: several cameras, or gradients of camera or time; else one camera, and the parameters in shared memory turn into
+// gradients where they lie.
 template <bool kAdam, bool kGeneral>
-__global__ void __launch_bounds__(kThreads, kGeneral ? kBlocks - 1 : kBlocks)
+__global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
     project_gaussians4d_bwd_kernel(const __grid_constant__ luxel_project_gaussians4d_args args,
                                    const __grid_constant__ WarpSink<kParameters4d> sink) {
   extern __shared__ float4 shared[];
   const bool skipped = args.skip != nullptr && *args.skip != 0;
   if (kAdam && skipped) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const int first = blockIdx.x * kThreads + warp * kWarpRows, n = first + lane;
+  const int first = blockIdx.x * threads_of(kGeneral) + warp * kWarpRows, n = first + lane;
   if (first >= args.count) return;  // warps are on their own: there is no barrier of the block
   const int width = 3 * args.sh_stride;
   bool any = false;
@@ -97,13 +104,17 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? kBlocks - 1 : kBlocks)
   if (seen != 0 || sink.extra) {
     numbers = reinterpret_cast<float*>(shared) + warp * numbers_of_warp(args, kGeneral);
     float* g_rest = numbers + kWarpRows * kSmall4d + lane * width;
+    float* const behind = numbers + kWarpRows * (kSmall4d + width);
+    if (seen != 0) stage_parameters(args, first, seen, kGeneral ? behind : numbers);
+    if (!kGeneral && seen != 0) stage_gradients(args, first, seen, behind);
     float* statistics = args.statistics && !skipped ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
     Gaussian4dTotal<float> total = {};
     float gradient[kSmall4d] = {};
     if (kGeneral) {
       ViewStatistics<float> told(any ? statistics : nullptr, args.largest_of_views != 0);
       for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
-      const Gaussian4dRow<float> row = row_of<float>(args, n);
+      staged();
+      const Gaussian4dRow<float> row = staged_row(behind, behind + kWarpRows * kSmall4d + lane * width, lane);
       for (int camera = 0; camera < args.cameras; ++camera) {
         total.pose = {};
         total.moment = 0.0f;
@@ -121,15 +132,12 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? kBlocks - 1 : kBlocks)
       told.end();
       if (any) flatten(row, total, gradient);
     } else {
-      if (seen != 0) stage_inputs(args, first, seen, numbers);
       staged();
       const Gaussian4dRow<float> row = staged_row(numbers, g_rest, lane);
-      const float* g_splats = numbers + kWarpRows * (kSmall4d + width);
-      const float* g_values = g_splats + LUXEL_SPLAT * kWarpRows;
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
       if (any) {
-        project_one_vjp<false>(args, load_camera<float>(args, 0), row, g_splats + LUXEL_SPLAT * lane,
-                               g_values + value_channels(args) * lane, total, g_rest, statistics);
+        project_one_vjp<false>(args, load_camera<float>(args, 0), row, behind + LUXEL_SPLAT * lane,
+                               behind + LUXEL_SPLAT * kWarpRows + value_channels(args) * lane, total, g_rest, statistics);
         flatten(row, total, gradient);
       }
     }
@@ -139,6 +147,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? kBlocks - 1 : kBlocks)
 }
 
 template <bool kAdam, bool kGeneral> int run(const luxel_project_gaussians4d_args& args) {
+  constexpr int kThreads = threads_of(kGeneral);
   const size_t shared = sizeof(float) * (kThreads / kWarpRows) * numbers_of_warp(args, kGeneral);
   return launch("project_gaussians4d_bwd", project_gaussians4d_bwd_kernel<kAdam, kGeneral>, blocks_for(args.count, kThreads),
                 kThreads, shared, args.stream, args, make_sink(args, parameter_rows<float>(args)));

@@ -118,7 +118,7 @@ template <bool kAdam, int P> struct Writer {
     }
   }
 
-  // Which parameter the number at this place is one of, of those before `end`.
+  // Which parameter the number at this place is one of, of the first kEnd.
   template <int kEnd> __device__ __forceinline__ int parameter_at(int at) const {
     int parameter = 0;
 #pragma unroll

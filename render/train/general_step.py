@@ -19,7 +19,7 @@ from luxel.render.rasterize import DensifyStatistics, Frame
 from luxel.render.train.dataset import Shelf
 from luxel.render.train.objective import alpha_term
 from luxel.render.train.optimiser import BETAS, EPS
-from luxel.render.train.step import Seen, Workbench, add_noise, kept_terms, regularisers
+from luxel.render.train.step import Seen, Workbench, add_noise, kept_terms, regularisers, renew
 from luxel.render.train.timeline import Moment
 
 
@@ -75,6 +75,7 @@ def general_step(
     seen = [frame.tile_counts[0] > 0 for frame in frames]
     visible = seen[0] if views == 1 else torch.stack(seen).any(0)
     terms += [weight * value for weight, value in regularisers(bench, scene, visible, moment)]
+    renew(bench, scene)
     terms += [weight * value for weight, value in kept_terms(bench, scene, visible)]
     loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
     gradients = torch.autograd.grad(loss, list(scene.tensors().values()), allow_unused=True)

@@ -93,6 +93,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
         with_normals=False,
     )
     splats, values, tile_counts, totals = scene.project(view, None)
+    renew(bench, scene)
     if bench.capacity is None:
         visible_capacity, capacity = (int(x) for x in totals.tolist())
     else:
@@ -172,16 +173,18 @@ def regularisers(bench: Workbench, scene: Any, visible: Tensor, moment: Moment) 
     config, inverse_count = bench.config, bench.optimiser.inverse_count
     terms = KINDS[config.primitive].regularise(scene, visible, inverse_count, config, moment)
     of_strategy = penalties(scene, config.strategy.penalties, inverse_count)
-    return terms if isinstance(of_strategy, float) else [*terms, (1.0, of_strategy)]
+    return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
+
+
+def renew(bench: Workbench, scene: Any) -> None:
+    """Renews what is kept from step to step, where it is time; before the step is counted."""
+    if bench.kept is not None and bench.renews:
+        bench.kept.renew(scene, bench.status)
 
 
 def kept_terms(bench: Workbench, scene: Any, visible: Tensor) -> list[Term]:
-    """The loss of what is kept from step to step, which is renewed before."""
-    if bench.kept is None:
-        return []
-    if bench.renews:
-        bench.kept.renew(scene, bench.status)
-    return [bench.kept.term(scene, visible)]
+    """The loss of what is kept from step to step."""
+    return [] if bench.kept is None else [bench.kept.term(scene, visible)]
 
 
 def extra_gradients(
