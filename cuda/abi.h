@@ -8,8 +8,8 @@
  *
  * Every struct starts with: dtype (0 float32, 1 float64; the GPU has float32 only), device (CUDA ordinal),
  * stream (cudaStream_t). `real` below is float or double by dtype. Fields are one per line: the parser needs it.
- * Letters: N primitives, C cameras, H W image, T tiles of one image, K points of a convex, D channels, R numbers
- * of a splat. In encode_grid: N positions of D coordinates, E entries of F features, L levels.
+ * Letters: N primitives of P parameters, C cameras, H W image, T tiles of one image, K points of a convex, D channels, R
+ * numbers of a splat. In encode_grid: N positions of D coordinates, E entries of F features, L levels.
  */
 #ifndef LUXEL_ABI_H
 #define LUXEL_ABI_H
@@ -78,30 +78,21 @@ typedef struct luxel_project_gaussians_args {
   void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: sum of mean2d gradient norms, of absolute ones,
                                  times seen, largest radius / max(W,H) */
+  int32_t largest_of_views;   /* bwd      1: of each statistic the largest over the cameras is added, not all of them */
   const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are; with
                                  adam_schedule everything does */
   float opacity_penalty;      /* bwd      times sigmoid(opacity_logit), added to the loss for every row, seen or not */
   float scale_penalty;        /* bwd      times the sum of a row's exp(log_scales), likewise */
   const void* penalty_factor; /* bwd in   real [1] optional: times both */
-  const void* adam_schedule;  /* bwd in   real [8] optional: learning rates of the six parameters in their order, then
+  const void* adam_schedule;  /* bwd in   real [P+2] optional: learning rates of the P parameters in their order, then
                                  1 - beta1^t, 1 - beta2^t. With it the parameters above are moved by Adam as `adam` below
-                                 does, in place; the six g_ are not looked at and may be null */
-  void* m_means;              /* bwd inout real [N,3] first moments, with adam_schedule only, as all below */
-  void* m_quats;              /* bwd inout real [N,4] */
-  void* m_log_scales;         /* bwd inout real [N,3] */
-  void* m_opacity_logits;     /* bwd inout real [N] */
-  void* m_sh_dc;              /* bwd inout real [N,3] */
-  void* m_sh_rest;            /* bwd inout real [N,sh_stride,3] */
-  void* v_means;              /* bwd inout real [N,3] second moments */
-  void* v_quats;              /* bwd inout real [N,4] */
-  void* v_log_scales;         /* bwd inout real [N,3] */
-  void* v_opacity_logits;     /* bwd inout real [N] */
-  void* v_sh_dc;              /* bwd inout real [N,3] */
-  void* v_sh_rest;            /* bwd inout real [N,sh_stride,3] */
+                                 does, in place; their gradients g_ are not looked at and may be null */
+  const int64_t* adam_table;  /* bwd in   HOST [P,3], with adam_schedule only, as all below: addresses of the first
+                                 moments of a parameter, of the second ones, and of what is added to its gradient, or 0 */
   double adam_beta1;
   double adam_beta2;
   double adam_eps;
-  int32_t adam_visible_only;  /* 1: rows that no camera saw keep parameters and moments, penalties or not */
+  int32_t adam_visible_only;  /* 1: rows that no camera saw keep parameters and moments, whatever their gradient */
   int32_t adam_active_sh_only; /* 1: coefficients above sh_degree keep values and moments: right while their moments are
                                  0, that is as long as sh_degree has never been higher */
   int32_t adam_keep_sh_rest;  /* 1: sh_rest and its moments stay as they are */
@@ -160,7 +151,17 @@ typedef struct luxel_project_gaussians4d_args {
   void* g_moments;            /* bwd out  real [C], optional; added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: sums over views of mean2d gradient norms and of
                                  |d loss of the view / d times|, times seen, largest radius / max(W,H) */
-  const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are */
+  int32_t largest_of_views;   /* bwd      see project_gaussians */
+  const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are; with
+                                 adam_schedule everything does */
+  const void* adam_schedule;  /* bwd in   real [P+2] optional, see project_gaussians, as all below */
+  const int64_t* adam_table;  /* bwd in   HOST [P,3] */
+  double adam_beta1;
+  double adam_beta2;
+  double adam_eps;
+  int32_t adam_visible_only;
+  int32_t adam_active_sh_only;
+  int32_t adam_keep_sh_rest;
 } luxel_project_gaussians4d_args;
 LUXEL_API int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_args* args);
 LUXEL_API int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args* args);
@@ -212,7 +213,19 @@ typedef struct luxel_project_convexes_args {
   void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: sum of the gradient by the activated sigma, with its sign;
                                  nothing; times seen; largest distance of a point from the centroid (px) / max(W,H) */
-  const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are */
+  int32_t largest_of_views;   /* bwd      see project_gaussians */
+  const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are; with
+                                 adam_schedule everything does */
+  float mask_penalty;         /* bwd      times sigmoid(mask_logit), added to the loss for every row of finite opacity_logit */
+  const void* penalty_factor; /* bwd in   real [1] optional: times that */
+  const void* adam_schedule;  /* bwd in   real [P+2] optional, see project_gaussians, as all below */
+  const int64_t* adam_table;  /* bwd in   HOST [P,3] */
+  double adam_beta1;
+  double adam_beta2;
+  double adam_eps;
+  int32_t adam_visible_only;
+  int32_t adam_active_sh_only;
+  int32_t adam_keep_sh_rest;
 } luxel_project_convexes_args;
 LUXEL_API int luxel_project_convexes_fwd(const luxel_project_convexes_args* args);
 LUXEL_API int luxel_project_convexes_bwd(const luxel_project_convexes_args* args);
@@ -348,12 +361,13 @@ typedef struct luxel_adam_args {
 } luxel_adam_args;
 LUXEL_API int luxel_adam(const luxel_adam_args* args);
 
-/* gather_view: what the present training step needs, by a cursor that lives where the kernels run, so that a captured
- * step can be replayed for one view after another.
+/* gather_view: what the B views of the present training step need, by a cursor that lives where the kernels run, so that
+ * a captured step can be replayed for one view after another.
  *
  * table [1+table_rows,24] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
- * is the present one: photograph (int32), view (int32), ten floats that the optimiser reads, the background (3
- * floats), the number of the step (int32), the time of the view (float), seven more. rgb = background + alpha (photograph - background), bytes divided by 255. */
+ * is that of the first view, and those after it of the others: photograph (int32), view (int32), ten floats that the
+ * optimiser reads, the background (3 floats), the number of the step (int32), the time of the view (float), seven more.
+ * rgb = background + alpha (photograph - background), bytes divided by 255. */
 typedef struct luxel_gather_view_args {
   int32_t dtype;
   int32_t device;
@@ -365,14 +379,15 @@ typedef struct luxel_gather_view_args {
   const float* intrinsics;    /* in  [V,4] fx fy cx cy */
   const int32_t* table;       /* in  [1+table_rows,24] */
   int32_t table_rows;
+  int32_t views;              /* B */
   int32_t width;
   int32_t height;
-  float* rgb;                 /* out [H,W,3] */
-  float* alpha;               /* out [H,W], with alphas */
-  float* weight;              /* out [H,W], with weights */
-  float* world_to_cam;        /* out [4,4] */
-  float* camera;              /* out [4] */
-  int32_t* row;               /* out [24] */
+  float* rgb;                 /* out [B,H,W,3] */
+  float* alpha;               /* out [B,H,W], with alphas */
+  float* weight;              /* out [B,H,W], with weights */
+  float* world_to_cam;        /* out [B,4,4] */
+  float* camera;              /* out [B,4] */
+  int32_t* row;               /* out [B,24] */
 } luxel_gather_view_args;
 LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);
 
@@ -461,15 +476,17 @@ LUXEL_API int luxel_relocate(const luxel_relocate_args* args);
 /* count_step: after the lists of a step are made, says whether the step counts.
  *
  * Where they overflowed, status[1] is set and stays set until the caller clears it: this step and all that follow
- * change nothing. Else status[0] goes up by one. The cursor of the table moves on in either case. */
+ * change nothing. Else status[0] goes up by one. The cursor of the table moves on by the views in either case. */
 typedef struct luxel_count_step_args {
   int32_t dtype;
   int32_t device;
   void* stream;
   const int32_t* overflow;    /* in    [1] from bin_splats */
-  const int64_t* totals;      /* in    [2] from project_gaussians */
+  const int64_t* totals;      /* in    [2] from project_<primitive>, of all views together */
+  int32_t views;              /* B */
   int32_t* table;             /* inout the cursor first */
-  int32_t* status;            /* inout [4] steps that count, stalled, most tile instances asked for, not used */
+  int32_t* status;            /* inout [4] steps that count, stalled, most tile instances asked for by a view (on average
+                                 over those of a step), not used */
 } luxel_count_step_args;
 LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
 

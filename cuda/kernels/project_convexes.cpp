@@ -28,10 +28,12 @@ constexpr int kBlock = 256;
 
 template <typename T> void backward(const luxel_project_convexes_args& args) {
   const bool skipped = args.skip && *args.skip != 0;
-  const int blocks = (args.count + kBlock - 1) / kBlock, k = args.points_each, rest = 3 * args.sh_stride;
+  if (skipped && args.adam_schedule) return;
+  const int blocks = (args.count + kBlock - 1) / kBlock, k = args.points_each;
   std::vector<PoseGradient<T>> poses(static_cast<size_t>(blocks) * args.cameras);
   std::vector<Pinhole<T>> cameras;
   for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
+  const Sink<T, kConvexParameters> sink(args, parameter_rows<T>(args));
 #pragma omp parallel for schedule(dynamic, 1)
   for (int block = 0; block < blocks; ++block) {
     const int32_t end = smaller((block + 1) * kBlock, args.count);
@@ -39,25 +41,28 @@ template <typename T> void backward(const luxel_project_convexes_args& args) {
       const ConvexRow<T> row = row_of<T>(args, n);
       ConvexGradient<T> g = {};
       Vec3<T> g_dc = {};
-      T *g_points = out<T>(args.g_points) + 3 * k * n, *g_rest = out<T>(args.g_sh_rest) + rest * n;
-      for (int i = 0; i < 3 * k; ++i) g_points[i] = T(0);
-      for (int i = 0; i < rest; ++i) g_rest[i] = T(0);
-      T* statistics = args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr;
+      T numbers[3 * LUXEL_CORNERS + 7] = {}, g_rest[45] = {};  // the points first
+      ViewStatistics<T> statistics(args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr,
+                                   args.largest_of_views != 0);
+      bool seen = false;
       for (int camera = 0; camera < args.cameras; ++camera) {
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-        if (args.tile_counts[index] == 0) continue;
-        PoseGradient<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
-        g.pose = pose;
-        project_one_vjp(args, cameras[camera], row, in<T>(args.g_splats) + LUXEL_CONVEX * index,
-                        in<T>(args.g_values) + value_channels(args) * index, g, g_dc, g_points, g_rest, statistics);
-        pose = g.pose;
+        if (args.tile_counts[index] > 0) {
+          seen = true;
+          PoseGradient<T>& pose = poses[static_cast<size_t>(block) * args.cameras + camera];
+          g.pose = pose;
+          project_one_vjp<true>(args, cameras[camera], row, in<T>(args.g_splats) + LUXEL_CONVEX * index,
+                                in<T>(args.g_values) + value_channels(args) * index, g, g_dc, numbers, g_rest,
+                                statistics.of_view());
+          pose = g.pose;
+        }
+        statistics.end_view(camera == 0);
       }
-      spread_over_points(g.centroid, k, g_points);
-      out<T>(args.g_log_delta)[n] = g.log_delta;
-      out<T>(args.g_log_sigma)[n] = g.log_sigma;
-      out<T>(args.g_opacity_logits)[n] = g.opacity_logit;
-      out<T>(args.g_mask_logits)[n] = g.mask_logit;
-      store3(out<T>(args.g_sh_dc) + 3 * n, g_dc);
+      statistics.end();
+      penalty_vjp(args, row.shape, g);
+      spread_over_points(g.centroid, k, numbers);
+      flatten(g, g_dc, numbers + 3 * k);
+      sink.take(n, numbers, g_rest, seen);
     }
   }
   if (!args.g_world_to_cam) return;

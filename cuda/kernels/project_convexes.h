@@ -5,6 +5,7 @@
 #include "../abi.h"
 #include "../math/convex.h"
 #include "../math/convex_policy.h"
+#include "row_sink.h"
 #include "sh_values.h"
 
 namespace luxel {
@@ -63,14 +64,14 @@ LUXEL_UNROLL
 }
 
 // Adds the gradients of a convex through one camera that sees it, given those of its splat and values; those of its points,
-// by their corners only, and of sh_rest are added to g_points and g_rest.
-template <typename T>
+// by their corners only, are added to g_points; g_rest and kAdd as for seen_colour_vjp.
+template <bool kAdd, typename T>
 LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
                               const T* g_splat, const T* g_value, ConvexGradient<T>& total, Vec3<T>& g_dc, T* g_points,
                               T* g_rest, T* statistics) {
   ConvexProjection<T> p;
   if (!project_convex(cam, row.points, args.points_each, row.shape, p)) return;  // cannot be: the forward pass saw it
-  const Vec3<T> g_seen = seen_colour_vjp<true>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
+  const Vec3<T> g_seen = seen_colour_vjp<kAdd>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
   total.centroid = total.centroid + g_seen;
   total.pose.add_seen(cam, g_seen);
   const T g_sigma = g_splat[5];
@@ -87,16 +88,34 @@ LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pin
                      [&](int k, Vec3<T> g) { store3(g_points + 3 * k, load3(g_points + 3 * k) + g); });
 }
 
-// The seven parameters as rows of numbers: where their gradients go, and how many there are in a row.
-constexpr int kConvexParameters = 7, kMostConvexSmall = 3 * LUXEL_CORNERS + 7;
-template <typename T> struct ConvexParameterRows {
-  T* target[kConvexParameters];
-  int width[kConvexParameters];
-};
-template <typename T> LUXEL_HD ConvexParameterRows<T> parameter_rows(const luxel_project_convexes_args& args) {
-  return {{out<T>(args.g_points), out<T>(args.g_log_delta), out<T>(args.g_log_sigma), out<T>(args.g_opacity_logits),
-           out<T>(args.g_sh_dc), out<T>(args.g_mask_logits), out<T>(args.g_sh_rest)},
-          {3 * args.points_each, 1, 1, 1, 3, 1, 3 * args.sh_stride}};
+// Adds the gradient of mask_penalty * mask before its threshold, times the factor; not of rows that are spare.
+template <typename T>
+LUXEL_HD void penalty_vjp(const luxel_project_convexes_args& args, const ConvexShape<T>& shape, ConvexGradient<T>& g) {
+  if (args.mask_penalty == 0.0f || !finite(shape.opacity_logit)) return;
+  const T factor = args.penalty_factor ? in<T>(args.penalty_factor)[0] : T(1), mask = sigmoid(shape.mask_logit);
+  g.mask_logit += factor * T(args.mask_penalty) * mask * (T(1) - mask);
+}
+
+// The seven parameters as rows of numbers.
+constexpr int kConvexParameters = 7;
+template <typename T> ParameterRows<T, kConvexParameters> parameter_rows(const luxel_project_convexes_args& args) {
+  const Parameter parameters[kConvexParameters] = {
+      {args.points, args.g_points, 3 * args.points_each, 0},
+      {args.log_delta, args.g_log_delta, 1, 1},
+      {args.log_sigma, args.g_log_sigma, 1, 2},
+      {args.opacity_logits, args.g_opacity_logits, 1, 3},
+      {args.sh_dc, args.g_sh_dc, 3, 4},
+      {args.mask_logits, args.g_mask_logits, 1, 6},
+      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 5}};
+  return rows_of<T>(args, parameters);
+}
+// A convex's gradient in the order of these rows, without points and sh_rest: seven numbers.
+template <typename T> LUXEL_HD void flatten(const ConvexGradient<T>& g, Vec3<T> g_dc, T* row) {
+  row[0] = g.log_delta;
+  row[1] = g.log_sigma;
+  row[2] = g.opacity_logit;
+  store3(row + 3, g_dc);
+  row[6] = g.mask_logit;
 }
 
 // What is left to do once all cameras are summed: the centroid's gradient goes to all points.

@@ -5,6 +5,7 @@
 #include "../abi.h"
 #include "../math/gaussian.h"
 #include "../math/splat.h"
+#include "row_sink.h"
 #include "sh_values.h"
 
 namespace luxel {
@@ -161,27 +162,18 @@ LUXEL_HD void penalties_vjp(const luxel_project_gaussians_args& args, const Gaus
   }
 }
 
-// The six parameters as rows of numbers: what the backward pass writes, gradients or, with Adam, the parameters.
-template <typename T> struct ParameterRows {
-  T *target[6], *exp_avg[6], *exp_avg_sq[6];  // moments: with Adam only
-  int width[6];                               // numbers of a row
-  int active[6];                              // of these, the first ones that Adam moves
-};
-template <typename T> ParameterRows<T> parameter_rows(const luxel_project_gaussians_args& args) {
-  const bool adam = args.adam_schedule != nullptr;
-  const int rest = 3 * args.sh_stride;
-  return {{out<T>(adam ? const_cast<void*>(args.means) : args.g_means),
-           out<T>(adam ? const_cast<void*>(args.quats) : args.g_quats),
-           out<T>(adam ? const_cast<void*>(args.log_scales) : args.g_log_scales),
-           out<T>(adam ? const_cast<void*>(args.opacity_logits) : args.g_opacity_logits),
-           out<T>(adam ? const_cast<void*>(args.sh_dc) : args.g_sh_dc),
-           out<T>(adam ? const_cast<void*>(args.sh_rest) : args.g_sh_rest)},
-          {out<T>(args.m_means), out<T>(args.m_quats), out<T>(args.m_log_scales), out<T>(args.m_opacity_logits),
-           out<T>(args.m_sh_dc), out<T>(args.m_sh_rest)},
-          {out<T>(args.v_means), out<T>(args.v_quats), out<T>(args.v_log_scales), out<T>(args.v_opacity_logits),
-           out<T>(args.v_sh_dc), out<T>(args.v_sh_rest)},
-          {3, 4, 3, 1, 3, rest},
-          {3, 4, 3, 1, 3, args.adam_keep_sh_rest ? 0 : (args.adam_active_sh_only ? 3 * sh_terms(args) : rest)}};
+// The six parameters as rows of numbers.
+constexpr int kGaussianParameters = 6;
+template <typename T>
+ParameterRows<T, kGaussianParameters> parameter_rows(const luxel_project_gaussians_args& args) {
+  const Parameter parameters[kGaussianParameters] = {
+      {args.means, args.g_means, 3, 0},
+      {args.quats, args.g_quats, 4, 1},
+      {args.log_scales, args.g_log_scales, 3, 2},
+      {args.opacity_logits, args.g_opacity_logits, 1, 3},
+      {args.sh_dc, args.g_sh_dc, 3, 4},
+      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 5}};
+  return rows_of<T>(args, parameters);
 }
 // A Gaussian's gradient in the order of these rows, without sh_rest: 14 numbers.
 template <typename T> LUXEL_HD void flatten(const GaussianGradient<T>& g, Vec3<T> g_dc, T* row) {

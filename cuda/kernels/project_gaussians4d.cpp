@@ -3,7 +3,6 @@
 
 #include "project_forward.h"
 
-#include <cstring>
 #include <vector>
 
 namespace luxel {
@@ -19,24 +18,14 @@ template <typename T> struct View {
   T moment;
 };
 
-template <typename T> void store_gradient(const luxel_project_gaussians4d_args& args, int64_t n, const T* numbers, const T* g_rest) {
-  T* const targets[kParameters4d] = {out<T>(args.g_means),       out<T>(args.g_times),  out<T>(args.g_log_scales),
-                                     out<T>(args.g_log_scale_t), out<T>(args.g_rotors), out<T>(args.g_opacity_logits),
-                                     out<T>(args.g_sh_dc)};
-  for (int i = 0; i < kParameters4d; ++i) {
-    std::memcpy(targets[i] + n * width4d(i), numbers, sizeof(T) * width4d(i));
-    numbers += width4d(i);
-  }
-  if (args.sh_stride > 0)
-    std::memcpy(out<T>(args.g_sh_rest) + n * 3 * args.sh_stride, g_rest, sizeof(T) * 3 * args.sh_stride);
-}
-
 template <typename T> void backward(const luxel_project_gaussians4d_args& args) {
-  const bool counted = args.statistics && !(args.skip && *args.skip != 0);
+  const bool skipped = args.skip && *args.skip != 0;
+  if (skipped && args.adam_schedule) return;
   const int blocks = (args.count + kBlock - 1) / kBlock;
   std::vector<View<T>> views(static_cast<size_t>(blocks) * args.cameras);
   std::vector<TimedPinhole<T>> cameras;
   for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
+  const Sink<T, kParameters4d> sink(args, parameter_rows<T>(args));
 #pragma omp parallel for schedule(dynamic, 1)
   for (int block = 0; block < blocks; ++block) {
     const int32_t end = smaller((block + 1) * kBlock, args.count);
@@ -44,22 +33,26 @@ template <typename T> void backward(const luxel_project_gaussians4d_args& args) 
       const Gaussian4dRow<T> row = row_of<T>(args, n);
       Gaussian4dTotal<T> total = {};
       T numbers[kSmall4d] = {}, g_rest[45] = {};
-      T* statistics = counted ? out<T>(args.statistics) + 4 * n : nullptr;
+      ViewStatistics<T> statistics(args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr,
+                                   args.largest_of_views != 0);
       bool seen = false;
       for (int camera = 0; camera < args.cameras; ++camera) {
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
-        if (args.tile_counts[index] == 0) continue;
-        seen = true;
-        View<T>& view = views[static_cast<size_t>(block) * args.cameras + camera];
-        total.pose = view.pose;
-        total.moment = view.moment;
-        const T* g_splat = in<T>(args.g_splats) + LUXEL_SPLAT * index;
-        const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
-        project_one_vjp<true>(args, cameras[camera], row, g_splat, g_value, total, g_rest, statistics);
-        view = {total.pose, total.moment};
+        if (args.tile_counts[index] > 0) {
+          seen = true;
+          View<T>& view = views[static_cast<size_t>(block) * args.cameras + camera];
+          total.pose = view.pose;
+          total.moment = view.moment;
+          const T* g_splat = in<T>(args.g_splats) + LUXEL_SPLAT * index;
+          const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
+          project_one_vjp<true>(args, cameras[camera], row, g_splat, g_value, total, g_rest, statistics.of_view());
+          view = {total.pose, total.moment};
+        }
+        statistics.end_view(camera == 0);
       }
+      statistics.end();
       if (seen) flatten(row, total, numbers);
-      store_gradient(args, n, numbers, g_rest);
+      sink.take(n, numbers, g_rest, seen);
     }
   }
   for (size_t i = 0; i < views.size(); ++i) {

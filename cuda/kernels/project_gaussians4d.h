@@ -85,15 +85,24 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const 
     add_statistics(cam, s, screen_norm(cam, g.x, g.y), g_moment < T(0) ? -g_moment : g_moment, statistics);
 }
 
-// The parameters without sh_rest as rows of numbers, in the order of the arguments.
-constexpr int kParameters4d = 7;
-LUXEL_HD int width4d(int parameter) {
-  const int widths[kParameters4d] = {3, 1, 3, 1, 8, 1, 3};
-  return widths[parameter];
+// The eight parameters as rows of numbers, in the order of the arguments.
+constexpr int kParameters4d = 8;
+template <typename T>
+ParameterRows<T, kParameters4d> parameter_rows(const luxel_project_gaussians4d_args& args) {
+  const Parameter parameters[kParameters4d] = {
+      {args.means, args.g_means, 3, 0},
+      {args.times, args.g_times, 1, 1},
+      {args.log_scales, args.g_log_scales, 3, 2},
+      {args.log_scale_t, args.g_log_scale_t, 1, 3},
+      {args.rotors, args.g_rotors, 8, 4},
+      {args.opacity_logits, args.g_opacity_logits, 1, 5},
+      {args.sh_dc, args.g_sh_dc, 3, 6},
+      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 7}};
+  return rows_of<T>(args, parameters);
 }
-constexpr int kSmall4d = 20;  // their sum
+constexpr int kSmall4d = 20;  // numbers of a row without sh_rest
 
-// The gradient of a Gaussian that was seen, in this order.
+// The gradient of a Gaussian that was seen, in the order of these rows, without sh_rest.
 template <typename T> LUXEL_HD void flatten(const Gaussian4dRow<T>& row, const Gaussian4dTotal<T>& total, T* numbers) {
   const Quat<T> scales = scales4d(load3(row.log_scales), *row.log_scale_t);
   const Quat<T> g_log_scales = shape_vjp(row.rotor, scales, total.parameters, numbers + 8);

@@ -1,60 +1,61 @@
 // project_gaussians4d on the GPU, backward: a thread per Gaussian, over all cameras, so that parameter gradients need no
 // atomics. As in project_gaussians_bwd.cu a warp brings what its 32 Gaussians depend on into shared memory, gathers the
-// gradients there in the order in which each parameter lies in global memory, and writes them together.
+// gradients there in the order in which each parameter lies in global memory, and hands them to the sink.
 #include "project_gaussians4d.h"
 
 #include "launch.cuh"
-#include "warp_rows.cuh"
+#include "row_sink.cuh"
 
 namespace luxel {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kBlocks = 4;  // of a multiprocessor, which the registers are cut to; one less where views add up
+// Tunables: threads of a block, and blocks of a multiprocessor, which the registers are cut to. Where views add up a warp
+// needs more of both registers and shared memory.
+__host__ __device__ constexpr int threads_of(bool general) { return general ? 64 : 128; }
+__host__ __device__ constexpr int blocks_of(bool general) { return general ? 6 : 4; }
 
-// Numbers in shared memory that a warp needs.
+// Numbers in shared memory that a warp needs: gradients, and apart from them the parameters of several views, or the
+// gradients of splats and values of one.
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians4d_args& args, bool general) {
-  return kWarpRows * (kSmall4d + 3 * args.sh_stride + (general ? 0 : LUXEL_SPLAT + value_channels(args)));
+  const int row = kSmall4d + 3 * args.sh_stride;
+  return kWarpRows * (row + (general ? row : LUXEL_SPLAT + value_channels(args)));
 }
 
-// visit(tensor, where its rows begin among the small numbers of a row, their width), for inputs or for their gradients.
-template <typename Visit>
-__device__ __forceinline__ void for_small(const luxel_project_gaussians4d_args& args, bool gradients, Visit visit) {
-  const void* const inputs[kParameters4d] = {args.means,  args.times,          args.log_scales, args.log_scale_t,
-                                             args.rotors, args.opacity_logits, args.sh_dc};
-  void* const outputs[kParameters4d] = {args.g_means,  args.g_times,          args.g_log_scales, args.g_log_scale_t,
-                                        args.g_rotors, args.g_opacity_logits, args.g_sh_dc};
-  int start = 0;
-#pragma unroll
-  for (int i = 0; i < kParameters4d; ++i) {
-    visit(gradients ? outputs[i] : const_cast<void*>(inputs[i]), start, width4d(i));
-    start += width4d(i);
-  }
+// The parameters without sh_rest: numbers of a row, and where they begin among those of a row.
+constexpr int kSmallParameters = kParameters4d - 1;
+__host__ __device__ constexpr int width_of(int parameter) {
+  constexpr int kWidth[kSmallParameters] = {3, 1, 3, 1, 8, 1, 3};
+  return kWidth[parameter];
+}
+__host__ __device__ constexpr int start_of(int parameter) {
+  constexpr int kStart[kSmallParameters] = {0, 3, 4, 7, 8, 16, 17};
+  return kStart[parameter];
 }
 
-// The rows of a lane within what stage_inputs brings; sh_rest follows the small numbers.
+// The rows of a lane within what stage_parameters brings; sh_rest follows the small numbers.
 __device__ __forceinline__ Gaussian4dRow<float> staged_row(const float* numbers, const float* rest, int lane) {
-  const float* at[kParameters4d];
-  int start = 0;
+  const float* at[kSmallParameters];
 #pragma unroll
-  for (int i = 0; i < kParameters4d; ++i) {
-    at[i] = numbers + kWarpRows * start + width4d(i) * lane;
-    start += width4d(i);
-  }
+  for (int i = 0; i < kSmallParameters; ++i) at[i] = numbers + kWarpRows * start_of(i) + width_of(i) * lane;
   return {at[0], at[1], at[2], at[3], at[4], at[5], at[6], rest};
 }
 
-// Starts to copy what the gradients of a warp's Gaussians depend on, all of it at once: the small parameters of all 32
-// to where their gradients will be, sh_rest, and the gradients of splats and values behind them.
-__device__ __forceinline__ void stage_inputs(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
-                                             float* numbers) {
-  for_small(args, false, [&](const void* tensor, int start, int width) {
-    stage(tensor, first, args.count, width, width, ~0u, numbers + kWarpRows * start);
-  });
-  const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args), channels = value_channels(args);
-  numbers += kWarpRows * kSmall4d;
-  if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, numbers);
-  numbers += kWarpRows * width;
+// Starts to copy the parameters that the gradients of a warp's Gaussians depend on, all at once: the small ones of all 32,
+// and sh_rest of those that are seen behind them.
+__device__ __forceinline__ void stage_parameters(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
+                                                 float* numbers) {
+  const void* const tensors[kSmallParameters] = {args.means,  args.times,          args.log_scales, args.log_scale_t,
+                                                 args.rotors, args.opacity_logits, args.sh_dc};
+#pragma unroll
+  for (int i = 0; i < kSmallParameters; ++i)
+    stage(tensors[i], first, args.count, width_of(i), width_of(i), ~0u, numbers + kWarpRows * start_of(i));
+  const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args);
+  if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, numbers + kWarpRows * kSmall4d);
+}
+// The same for the gradients of splats and values.
+__device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
+                                                float* numbers) {
+  const int channels = value_channels(args);
   stage(args.g_splats, first, args.count, LUXEL_SPLAT, LUXEL_SPLAT, seen, numbers);
   stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_SPLAT * kWarpRows);
 }
@@ -71,36 +72,25 @@ __device__ __forceinline__ void add_view(const luxel_project_gaussians4d_args& a
 
 // Lays the numbers of a row, without sh_rest, where they belong among those of its warp.
 __device__ __forceinline__ void store_small(const float (&gradient)[kSmall4d], float* numbers, int lane) {
-  constexpr int kStart[kSmall4d] = {0, 0, 0, 3, 4, 4, 4, 7, 8, 8, 8, 8, 8, 8, 8, 8, 16, 17, 17, 17};
-  constexpr int kWidth[kSmall4d] = {3, 3, 3, 1, 3, 3, 3, 1, 8, 8, 8, 8, 8, 8, 8, 8, 1, 3, 3, 3};
+  constexpr int kParameter[kSmall4d] = {0, 0, 0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5, 6, 6, 6};
 #pragma unroll
-  for (int k = 0; k < kSmall4d; ++k) numbers[kWarpRows * kStart[k] + lane * kWidth[k] + k - kStart[k]] = gradient[k];
-}
-
-// Writes the warp's rows of a gradient from shared memory; zeros where there is none.
-__device__ __forceinline__ void write_rows(void* tensor, int first, int count, int width, const float* rows) {
-  float* target = out<float>(tensor) + static_cast<int64_t>(first) * width;
-  const int lane = threadIdx.x & 31;
-  if (first + kWarpRows <= count && aligned(tensor)) {
-    for (int e = 4 * lane; e < kWarpRows * width; e += 4 * 32) {
-      float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-      if (rows) load4(rows + e, four);
-      store4(target + e, four);
-    }
-  } else {
-#pragma unroll 1
-    for (int e = lane; e < min(kWarpRows, count - first) * width; e += 32) target[e] = rows ? rows[e] : 0.0f;
+  for (int k = 0; k < kSmall4d; ++k) {
+    const int i = kParameter[k];
+    numbers[kWarpRows * start_of(i) + lane * width_of(i) + k - start_of(i)] = gradient[k];
   }
 }
 
-// kGeneral: several cameras, or gradients of camera or time; else one camera, and what stage_inputs brings turns into
-// gradients where it lies.
-template <bool kGeneral>
-__global__ void __launch_bounds__(kThreads, kGeneral ? kBlocks - 1 : kBlocks)
-    project_gaussians4d_bwd_kernel(const __grid_constant__ luxel_project_gaussians4d_args args) {
+// kGeneral: several cameras, or gradients of camera or time; else one camera, and the parameters in shared memory turn into
+// gradients where they lie.
+template <bool kAdam, bool kGeneral>
+__global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
+    project_gaussians4d_bwd_kernel(const __grid_constant__ luxel_project_gaussians4d_args args,
+                                   const __grid_constant__ WarpSink<kParameters4d> sink) {
   extern __shared__ float4 shared[];
+  const bool skipped = args.skip != nullptr && *args.skip != 0;
+  if (kAdam && skipped) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  const int first = blockIdx.x * kThreads + warp * kWarpRows, n = first + lane;
+  const int first = blockIdx.x * threads_of(kGeneral) + warp * kWarpRows, n = first + lane;
   if (first >= args.count) return;  // warps are on their own: there is no barrier of the block
   const int width = 3 * args.sh_stride;
   bool any = false;
@@ -108,17 +98,23 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? kBlocks - 1 : kBlocks)
     any |= n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
   const uint32_t seen = __ballot_sync(~0u, any);
 
+  Writer<kAdam, kParameters4d> writer = {sink, sink.decays, nullptr, ~0u, first};
+  if (!writer.begin(args, seen)) return;
   float* numbers = nullptr;  // zeros, where nothing is seen
-  if (seen != 0) {
+  if (seen != 0 || sink.extra) {
     numbers = reinterpret_cast<float*>(shared) + warp * numbers_of_warp(args, kGeneral);
     float* g_rest = numbers + kWarpRows * kSmall4d + lane * width;
-    const bool counted = args.statistics != nullptr && !(args.skip != nullptr && *args.skip != 0);
-    float* statistics = counted ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
+    float* const behind = numbers + kWarpRows * (kSmall4d + width);
+    if (seen != 0) stage_parameters(args, first, seen, kGeneral ? behind : numbers);
+    if (!kGeneral && seen != 0) stage_gradients(args, first, seen, behind);
+    float* statistics = args.statistics && !skipped ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
     Gaussian4dTotal<float> total = {};
     float gradient[kSmall4d] = {};
     if (kGeneral) {
+      ViewStatistics<float> told(any ? statistics : nullptr, args.largest_of_views != 0);
       for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
-      const Gaussian4dRow<float> row = row_of<float>(args, n);
+      staged();
+      const Gaussian4dRow<float> row = staged_row(behind, behind + kWarpRows * kSmall4d + lane * width, lane);
       for (int camera = 0; camera < args.cameras; ++camera) {
         total.pose = {};
         total.moment = 0.0f;
@@ -127,37 +123,34 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? kBlocks - 1 : kBlocks)
         if (here) {
           const float* g_splat = in<float>(args.g_splats) + LUXEL_SPLAT * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
-          project_one_vjp<true>(args, load_camera<float>(args, camera), row, g_splat, g_value, total, g_rest, statistics);
+          project_one_vjp<true>(args, load_camera<float>(args, camera), row, g_splat, g_value, total, g_rest,
+                                told.of_view());
         }
+        told.end_view(camera == 0);
         if (__any_sync(~0u, here)) add_view(args, camera, total);
       }
+      told.end();
       if (any) flatten(row, total, gradient);
     } else {
-      stage_inputs(args, first, seen, numbers);
       staged();
       const Gaussian4dRow<float> row = staged_row(numbers, g_rest, lane);
-      const float* g_splats = numbers + kWarpRows * (kSmall4d + width);
-      const float* g_values = g_splats + LUXEL_SPLAT * kWarpRows;
       for (int k = any ? 3 * sh_terms(args) : 0; k < width; ++k) g_rest[k] = 0.0f;
       if (any) {
-        project_one_vjp<false>(args, load_camera<float>(args, 0), row, g_splats + LUXEL_SPLAT * lane,
-                               g_values + value_channels(args) * lane, total, g_rest, statistics);
+        project_one_vjp<false>(args, load_camera<float>(args, 0), row, behind + LUXEL_SPLAT * lane,
+                               behind + LUXEL_SPLAT * kWarpRows + value_channels(args) * lane, total, g_rest, statistics);
         flatten(row, total, gradient);
       }
     }
     store_small(gradient, numbers, lane);
-    __syncwarp();
   }
-  for_small(args, true, [&](void* tensor, int start, int columns) {
-    write_rows(tensor, first, args.count, columns, numbers ? numbers + kWarpRows * start : nullptr);
-  });
-  if (width > 0) write_rows(args.g_sh_rest, first, args.count, width, numbers ? numbers + kWarpRows * kSmall4d : nullptr);
+  writer.take(numbers, args.count);
 }
 
-template <bool kGeneral> int run(const luxel_project_gaussians4d_args& args) {
+template <bool kAdam, bool kGeneral> int run(const luxel_project_gaussians4d_args& args) {
+  constexpr int kThreads = threads_of(kGeneral);
   const size_t shared = sizeof(float) * (kThreads / kWarpRows) * numbers_of_warp(args, kGeneral);
-  return launch("project_gaussians4d_bwd", project_gaussians4d_bwd_kernel<kGeneral>, blocks_for(args.count, kThreads), kThreads,
-                shared, args.stream, args);
+  return launch("project_gaussians4d_bwd", project_gaussians4d_bwd_kernel<kAdam, kGeneral>, blocks_for(args.count, kThreads),
+                kThreads, shared, args.stream, args, make_sink(args, parameter_rows<float>(args)));
 }
 
 }  // namespace
@@ -169,5 +162,6 @@ extern "C" int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_arg
     return luxel::fail("project_gaussians4d: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const bool general = args->cameras != 1 || args->g_world_to_cam || args->g_moments;
-  return general ? luxel::run<true>(*args) : luxel::run<false>(*args);
+  if (args->adam_schedule) return general ? luxel::run<true, true>(*args) : luxel::run<true, false>(*args);
+  return general ? luxel::run<false, true>(*args) : luxel::run<false, false>(*args);
 }

@@ -2,14 +2,16 @@
 // atomics. A warp brings what its 32 Gaussians depend on into shared memory, all at once: reading it piece by piece, each
 // load waiting for a decision on the one before, took longer than the arithmetic. It gathers the gradients there too, in
 // the order in which each parameter lies in global memory, and hands them to the sink.
-#include "project_gaussians_sink.cuh"
+#include "project_gaussians.h"
 
 #include "launch.cuh"
+#include "row_sink.cuh"
 
 namespace luxel {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr int kSmall = 14;  // numbers of a Gaussian without sh_rest
 constexpr int kBlocks = 5;  // of a multiprocessor, which the registers are cut to: with 4 or 6 a tenth slower
 
 // Numbers in shared memory that a warp needs.
@@ -51,7 +53,7 @@ __device__ __forceinline__ void stage_inputs(const luxel_project_gaussians_args&
 template <bool kAdam, bool kGeneral>
 __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
     project_gaussians_bwd_kernel(const __grid_constant__ luxel_project_gaussians_args args,
-                                 const __grid_constant__ Sink sink) {
+                                 const __grid_constant__ WarpSink<kGaussianParameters> sink) {
   extern __shared__ float4 shared[];
   const bool skipped = args.skip != nullptr && *args.skip != 0;
   if (kAdam && skipped) return;
@@ -65,21 +67,17 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
   const uint32_t seen = __ballot_sync(~0u, any);
   const bool penalties = args.opacity_penalty != 0.0f || args.scale_penalty != 0.0f;
 
-  Writer<kAdam> writer = {sink, sink.decays, nullptr, ~0u, first};
-  if (kAdam) {
-    writer.schedule = in<float>(args.adam_schedule);
-    writer.constants = sink.decays.at(1.0f, writer.schedule[6], writer.schedule[7]);
-    if (args.adam_visible_only) writer.moving = seen;
-    if (writer.moving == 0) return;
-  }
+  Writer<kAdam, kGaussianParameters> writer = {sink, sink.decays, nullptr, ~0u, first};
+  if (!writer.begin(args, seen)) return;
   float* gradients = nullptr;  // zeros, where nothing is seen
-  if (seen != 0 || penalties) {
+  if (seen != 0 || penalties || sink.extra) {
     gradients = reinterpret_cast<float*>(shared) + warp * numbers_of_warp(args, kGeneral);
     float* g_rest = gradients + kWarpRows * kSmall + lane * width;
     GaussianGradient<float> g = {};
     Vec3<float> g_dc = {0.0f, 0.0f, 0.0f};
     float* statistics = args.statistics && !skipped ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
     if (kGeneral) {
+      ViewStatistics<float> told(any ? statistics : nullptr, args.largest_of_views != 0);
       for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
       for (int camera = 0; camera < args.cameras; ++camera) {
         g.pose = {};
@@ -89,11 +87,13 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
           const float* g_splat = in<float>(args.g_splats) + LUXEL_SPLAT * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
-                                g_rest, statistics);
+                                g_rest, told.of_view());
         }
+        told.end_view(camera == 0);
         if (args.g_world_to_cam && __any_sync(~0u, here))
           add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
       }
+      told.end();
       if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
     } else {
       stage_inputs(args, first, seen, gradients);
@@ -113,18 +113,15 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
       if (penalties) penalties_vjp(args, row, g);
     }
     store_small(g, g_dc, gradients, lane);
-    __syncwarp();
   }
-  const int rows = min(kWarpRows, args.count - first);
-  if (sink.aligned && rows == kWarpRows) writer.whole(gradients);
-  else writer.one_by_one(gradients, rows);
+  writer.take(gradients, args.count);
 }
 
 template <bool kAdam, bool kGeneral> int run(const luxel_project_gaussians_args& args) {
   const int grid = (args.count + kThreads - 1) / kThreads;
   const size_t shared = sizeof(float) * (kThreads / kWarpRows) * numbers_of_warp(args, kGeneral);
   return launch("project_gaussians_bwd", project_gaussians_bwd_kernel<kAdam, kGeneral>, grid, kThreads, shared, args.stream, args,
-                make_sink(args));
+                make_sink(args, parameter_rows<float>(args)));
 }
 
 }  // namespace

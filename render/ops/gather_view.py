@@ -15,10 +15,10 @@ ROW = 24  # 32-bit numbers of a table row, see abi.h
 PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
 
 define(
-    "gather_view(Tensor photos, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    "gather_view(Tensor photos, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table, "
+    "int views) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
-define("count_step_(Tensor overflow, Tensor totals, Tensor(a!) table, Tensor(b!) status) -> ()")
+define("count_step_(Tensor overflow, Tensor totals, Tensor(a!) table, Tensor(b!) status, int views) -> ()")
 
 
 def gather_view(
@@ -28,6 +28,7 @@ def gather_view(
     poses: Tensor,
     intrinsics: Tensor,
     table: Tensor,
+    views: int | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor, Tensor, Tensor]:
     """The photograph and camera that the present row of a table names; nothing waits for the device.
 
@@ -36,6 +37,7 @@ def gather_view(
         poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels.
         table: int32 [1 + R, 24]; the first number is the cursor, row 1 + cursor is read: photograph, view, ten floats
             (as their bits), the background (three floats), the step, the time of the view (a float), seven more.
+        views: B, where this many rows from that one on are wanted; all outputs then have a leading B.
 
     Returns:
         rgb [H, W, 3] in [0, 1], composited onto the background where there is alpha; alpha [H, W] or None;
@@ -44,9 +46,8 @@ def gather_view(
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    rgb, alpha, weight, world_to_cam, camera, row = torch.ops.luxel.gather_view(
-        photos, alphas, weights, poses, intrinsics, table
-    )
+    found = torch.ops.luxel.gather_view(photos, alphas, weights, poses, intrinsics, table, views or 1)
+    rgb, alpha, weight, world_to_cam, camera, row = found if views else (t[0] for t in found)
     return (
         rgb,
         None if alphas is None else alpha,
@@ -57,16 +58,17 @@ def gather_view(
     )
 
 
-def count_step_(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor) -> None:
+def count_step_(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor, views: int = 1) -> None:
     """Moves the cursor on; counts the step, or notes that its lists overflowed and nothing is to change.
 
     Args:
-        overflow: int32 [1] of `bin_splats`. totals: int64 [2] of `project_gaussians`.
+        overflow: int32 [1] of `bin_splats`. totals: int64 [2] of `project_gaussians` or the like.
         table: as in `gather_view`.
         status: int32 [4]: steps that count, whether a step overflowed since this was last cleared, most tile
-            instances that a step asked for, and one that is not used.
+            instances that a view asked for, on average over those of its step, and one that is not used.
+        views: B, rows of the table that the step has used.
     """
-    torch.ops.luxel.count_step_(overflow, totals, table, status)
+    torch.ops.luxel.count_step_(overflow, totals, table, status, views)
 
 
 def _check(
@@ -76,6 +78,7 @@ def _check(
     poses: Tensor,
     intrinsics: Tensor,
     table: Tensor,
+    views: int,
 ) -> None:
     p, h, w = photos.shape[:3]
     wanted = {
@@ -89,25 +92,34 @@ def _check(
     require("gather_view", photos.device, wanted)
     if table.shape[0] < 2:
         raise ValueError("gather_view: the table has no rows")
+    if views < 1:
+        raise ValueError(f"gather_view: views must be at least 1, got {views}")
 
 
 def _fake(
-    photos: Tensor, alphas: Tensor | None, weights: Tensor | None, poses: Tensor, *_: Tensor
+    photos: Tensor,
+    alphas: Tensor | None,
+    weights: Tensor | None,
+    poses: Tensor,
+    intrinsics: Tensor,
+    table: Tensor,
+    views: int,
 ) -> tuple[Tensor, ...]:
-    h, w = photos.shape[1:3]
+    image = views, *photos.shape[1:3]
+    nothing = views, 0
     return (
-        poses.new_empty(h, w, 3),
-        poses.new_empty((0,) if alphas is None else (h, w)),
-        poses.new_empty((0,) if weights is None else (h, w)),
-        poses.new_empty(4, 4),
-        poses.new_empty(4),
-        poses.new_empty(ROW),
+        poses.new_empty(*image, 3),
+        poses.new_empty(nothing if alphas is None else image),
+        poses.new_empty(nothing if weights is None else image),
+        poses.new_empty(views, 4, 4),
+        poses.new_empty(views, 4),
+        poses.new_empty(views, ROW),
     )
 
 
 def _gather(*inputs: Any) -> tuple[Tensor, ...]:
     _check(*inputs)
-    photos, alphas, weights, poses, intrinsics, table = inputs
+    photos, alphas, weights, poses, intrinsics, table, views = inputs
     outputs = _fake(*inputs)
     rgb, alpha, weight, world_to_cam, camera, row = outputs
     library_for(photos.device).call(
@@ -121,6 +133,7 @@ def _gather(*inputs: Any) -> tuple[Tensor, ...]:
         intrinsics=intrinsics,
         table=table,
         table_rows=table.shape[0] - 1,
+        views=views,
         width=photos.shape[2],
         height=photos.shape[1],
         rgb=rgb,
@@ -133,13 +146,14 @@ def _gather(*inputs: Any) -> tuple[Tensor, ...]:
     return outputs
 
 
-def _count(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor) -> None:
+def _count(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor, views: int) -> None:
     library_for(table.device).call(
         "count_step",
         table.device,
         torch.float32,
         overflow=overflow,
         totals=totals,
+        views=views,
         table=table,
         status=status,
     )

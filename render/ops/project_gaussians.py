@@ -19,7 +19,7 @@ PROJECTION = Projection(
     },
     SPLAT,
     GAUSSIAN_OPTIONS,
-    backward="Tensor? skip=None, float opacity_penalty=0, float scale_penalty=0",
+    penalties=("opacity_penalty", "scale_penalty"),
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 

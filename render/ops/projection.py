@@ -48,7 +48,7 @@ class Projection:
         cameras: by name, the shape of each camera's part.
         moving: which of the cameras' tensors have gradients.
         more: fields that follow from the parameters.
-        backward: further keywords of the backward, as in a schema.
+        penalties: weights of terms that the backward adds to the loss itself, see abi.h.
     """
 
     stage: str
@@ -58,17 +58,18 @@ class Projection:
     cameras: Shapes = field(default_factory=lambda: {"world_to_cam": (4, 4), "intrinsics": (4,)})
     moving: tuple[str, ...] = ("world_to_cam",)
     more: Callable[[Mapping[str, Tensor]], dict[str, Any]] = lambda _: {}
-    backward: str = "Tensor? skip=None"
+    penalties: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         tensors = ", ".join(f"Tensor {name}" for name in self.names)
         options = ", ".join(f"{TYPES[name]} {name}" for name in self.options)
         wanted = ", ".join(f"bool of_{name}" for name in self.moving)
+        more = ", ".join(["Tensor? skip=None", *(f"float {name}=0" for name in self.penalties)])
         outputs = ", ".join(["Tensor"] * (len(self.parameters) + len(self.moving)))
         define(f"{self.stage}({tensors}, Tensor? statistics, {options}) -> (Tensor, Tensor, Tensor, Tensor)")
         define(
             f"{self.stage}_bwd({tensors}, Tensor(a!)? statistics, {options}, Tensor tile_counts, Tensor g_splats, "
-            f"Tensor g_values, {wanted}, *, {self.backward}) -> ({outputs})"
+            f"Tensor g_values, {wanted}, *, {more}) -> ({outputs})"
         )
         register_implementation(self.stage, self._forward, self._fake, self._autograd, self._setup_context)
         register_implementation(f"{self.stage}_bwd", self._backward, self._backward_fake)

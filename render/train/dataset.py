@@ -73,13 +73,20 @@ class Kind(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a render of ``camera`` is compared with, floats on the device."""
+    """What a render of ``camera`` is compared with, floats on the device; of several views with a leading B."""
 
     camera: Camera
     rgb: Tensor  # [H, W, 3], composited onto the background
     alpha: Tensor | None  # [H, W]
     weight: Tensor | None  # [H, W]
     time: Tensor | None = None  # scalar
+
+    def view(self, k: int) -> Target:
+        """One of several views."""
+        camera = self.camera
+        posed = replace(camera, world_to_cam=camera.world_to_cam[k], intrinsics=camera.intrinsics[k])
+        alpha, weight, time = (None if t is None else t[k] for t in (self.alpha, self.weight, self.time))
+        return Target(posed, self.rgb[k], alpha, weight, time)
 
 
 class Shelf(NamedTuple):
@@ -99,13 +106,18 @@ class Shelf(NamedTuple):
         """Width and height in pixels."""
         return self.photos.rgb.shape[2], self.photos.rgb.shape[1]
 
-    def gather(self, table: Tensor) -> tuple[Target, Tensor]:
-        """The target that the present row of ``table`` names, and that row; see `gather_view`."""
+    def gather(self, table: Tensor, views: int | None = None) -> tuple[Target, Tensor]:
+        """The target that the present row of ``table`` names, and that row; see `gather_view`.
+
+        Args:
+            table: of the steps.
+            views: so many rows at once; all tensors then have a leading dimension.
+        """
         rgb, alpha, weight, world_to_cam, intrinsics, row = gather_view(
-            *self.photos, self.poses, self.intrinsics, table
+            *self.photos, self.poses, self.intrinsics, table, views
         )
         camera = Camera(world_to_cam, intrinsics, *self.size, self.near, self.far)
-        return Target(camera, rgb, alpha, weight, row[TIME]), row
+        return Target(camera, rgb, alpha, weight, row[..., TIME]), row
 
 
 def halved(photo: Photo, times: int) -> Photo:

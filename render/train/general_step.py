@@ -1,6 +1,6 @@
-"""One training step of any primitive, through autograd: gather, draw, compare, and Adam.
+"""One training step through autograd, of any renderer and of views of any size: gather, draw, compare, and Adam.
 
-Like the fused step of Gaussians it takes everything that differs from step to step from the table, so that it can be
+Like the fused step it takes everything that differs from step to step from the table, so that it can be
 captured and replayed where the renderer does not wait for the host.
 """
 
@@ -17,10 +17,9 @@ from luxel.render.ops.gather_view import ADAM, BACKGROUND, TIME, count_step_
 from luxel.render.ops.loss import photometric_loss
 from luxel.render.rasterize import DensifyStatistics, Frame
 from luxel.render.train.dataset import Shelf
-from luxel.render.train.kinds import KINDS
-from luxel.render.train.objective import alpha_term, penalties
+from luxel.render.train.objective import alpha_term
 from luxel.render.train.optimiser import BETAS, EPS
-from luxel.render.train.step import Seen, Workbench, add_noise
+from luxel.render.train.step import Seen, Workbench, add_noise, kept_terms, regularisers, renew
 from luxel.render.train.timeline import Moment
 
 
@@ -75,12 +74,9 @@ def general_step(
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
     seen = [frame.tile_counts[0] > 0 for frame in frames]
     visible = seen[0] if views == 1 else torch.stack(seen).any(0)
-    terms.append(penalties(scene, config.strategy.penalties, optimiser.inverse_count))
-    terms.append(KINDS[config.primitive].regularise(scene, visible, optimiser.inverse_count, config, moment))
-    if bench.kept is not None:
-        if bench.renews:
-            bench.kept.renew(scene, bench.status)
-        terms.append(bench.kept.term(scene, visible))
+    terms += [weight * value for weight, value in regularisers(bench, scene, visible, moment)]
+    renew(bench, scene)
+    terms += [weight * value for weight, value in kept_terms(bench, scene, visible)]
     loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
     gradients = torch.autograd.grad(loss, list(scene.tensors().values()), allow_unused=True)
     if waits:

@@ -53,11 +53,11 @@ class Neighbourhood:
         held = self._rows(scene.count)
         held.copy_(torch.where(status[1] == 0, found, held))
 
-    def term(self, scene: Gaussians4d, visible: Tensor) -> Tensor:
-        """The weighted `velocity_consistency`."""
+    def term(self, scene: Gaussians4d, visible: Tensor) -> tuple[float, Tensor]:
+        """`velocity_consistency`, and its weight."""
         near = self._rows(scene.count)
         found = velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
-        return self.settings.consistency_weight * found
+        return self.settings.consistency_weight, found
 
     def tensors(self, optimiser: Optimiser) -> dict[str, Tensor]:
         """The neighbours of those that are there, int32 [N, k], where they still are."""

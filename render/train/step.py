@@ -1,7 +1,8 @@
-"""One training step of Gaussians, top to bottom: gather, project, bin, blend, compare, and all of it backwards."""
+"""One training step without autograd, top to bottom: gather, project, bin, blend, compare, and all of it backwards."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,15 +11,16 @@ from torch import Tensor
 
 from luxel.render.ops.alpha_slope import alpha_slope
 from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.gather_view import ADAM, BACKGROUND, STEP, count_step_
+from luxel.render.ops.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
 from luxel.render.ops.langevin_noise import langevin_noise_
-from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
+from luxel.render.ops.project_adam import STEPS, project_adam_
+from luxel.render.primitives.parameters import Viewing
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Shelf, Target
-from luxel.render.train.kinds import Kept
-from luxel.render.train.optimiser import BETAS, EPS, Optimiser
+from luxel.render.train.kinds import KINDS, Kept, Term
+from luxel.render.train.objective import penalties
+from luxel.render.train.optimiser import BETAS, EPS, Optimiser, State
 from luxel.render.train.timeline import Moment
 
 
@@ -41,8 +43,8 @@ class Workbench:
         statistics: for density control, a row for each row of the optimiser.
         table: see `gather_view`.
         status: see `count_step_`.
-        one: 1 on the device, a scalar.
-        capacity: room for tile instances; None: asks the device for the number.
+        scalars: numbers that are weights in the loss, on the device.
+        capacity: room for tile instances of a view; None: asks the device for the number.
         kept: what the primitive keeps from step to step, if anything.
         renews: whether this step renews that.
     """
@@ -52,41 +54,50 @@ class Workbench:
     statistics: DensifyStatistics
     table: Tensor
     status: Tensor
-    one: Tensor
+    scalars: Mapping[float, Tensor]
     capacity: int | None
     kept: Kept | None = None
     renews: bool = False
 
 
-def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
-    """A step without autograd, whose last kernel moves each Gaussian where its gradient is made.
+@torch.no_grad()
+def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -> Seen:
+    """A step without autograd, whose last kernel moves each primitive where its gradient is made.
 
     Everything that differs from step to step comes from the table, so that this can be captured and replayed. Where
     the lists need more room than ``capacity``, nothing changes and ``status`` says so.
+
+    Args:
+        bench: what is worked on.
+        shelf: where the photographs of all views of the step are.
+        moment: what the schedules say.
+        views: how many; the loss is their mean.
     """
-    config = bench.config
+    config, kind = bench.config, KINDS[bench.config.primitive]
     params, first, second = bench.optimiser.rows()
-    target, row = shelf.gather(bench.table)
+    scene = bench.optimiser.primitives(params)
+    target, rows = shelf.gather(bench.table, views)
     width, height = shelf.size
-    view = target.camera.world_to_cam[None], target.camera.intrinsics[None]
-    projection: dict[str, Any] = {
-        "width": width,
-        "height": height,
-        "sh_degree": moment.sh_degree,
-        "near": shelf.near,
-        "far": shelf.far,
-        "dilation": DILATION,
-        "antialiased": config.antialiased,
-    }
-    splats, values, tile_counts, totals = project_gaussians(
-        tuple(params.values()),  # pyright: ignore[reportArgumentType]
-        *view,
-        **projection,
+    view = Viewing(
+        world_to_cam=target.camera.world_to_cam,
+        intrinsics=target.camera.intrinsics,
+        times=rows[:, TIME].contiguous() if scene.moves else None,
+        width=width,
+        height=height,
+        near=shelf.near,
+        far=shelf.far,
+        sh_degree=moment.sh_degree,
+        dilation=DILATION,
+        antialiased=config.antialiased,
+        with_depth=False,
+        with_normals=False,
     )
+    splats, values, tile_counts, totals = scene.project(view, None)
+    renew(bench, scene)
     if bench.capacity is None:
         visible_capacity, capacity = (int(x) for x in totals.tolist())
     else:
-        visible_capacity, capacity = tile_counts.numel(), bench.capacity
+        visible_capacity, capacity = tile_counts.numel(), views * bench.capacity
     instances, ranges, overflow, plan = bin_splats(
         splats,
         tile_counts,
@@ -95,57 +106,104 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment) -> Seen:
         height=height,
         visible_capacity=visible_capacity,
         capacity=capacity,
+        primitive=scene.policy,
     )
-    count_step_(overflow, totals, bench.table, bench.status)
+    count_step_(overflow, totals, bench.table, bench.status, views)
     absolute = moment.counts and getattr(config.strategy, "absolute", False)
-    scene = splats, values, row[BACKGROUND][None], instances, ranges, plan
+    drawn = splats, values, rows[:, BACKGROUND].contiguous(), instances, ranges, plan
     how = width, height, MAX_ALPHA, absolute, config.deterministic, False, False, True
-    image, transmittance, last, _, _, states = torch.ops.luxel.blend_gaussians(*scene, *how)
-    pair = image[0], target.rgb, target.weight
-    loss, partials, scales = torch.ops.luxel.photometric_loss(*pair, config.loss.ssim_weight, False, True)
-    g_image = torch.ops.luxel.photometric_loss_bwd(
-        bench.one, *pair, partials, scales, config.loss.ssim_weight, False
-    )
+    blend, blend_bwd = (getattr(torch.ops.luxel, f"blend_{scene.policy}{suffix}") for suffix in ("", "_bwd"))
+    image, transmittance, last, _, _, states = blend(*drawn, *how)
+    loss, g_image = photometric(bench, image, target)
     g_transmittance = None
     if target.alpha is not None and config.loss.alpha_weight > 0:
-        g_transmittance = alpha_slope(
-            transmittance[0], target.alpha, target.weight, config.loss.alpha_weight
-        )[None]
-    g_splats, g_values, _ = torch.ops.luxel.blend_gaussians_bwd(
-        *scene,
-        *how,
-        image,
-        transmittance,
-        last,
-        states,
-        g_image[None],
-        g_transmittance,
-        False,
+        g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
+    g_splats, g_values, _ = blend_bwd(
+        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False
     )
-    opacity_penalty, scale_penalty = config.strategy.penalties
-    project_gaussians_adam_(
-        tuple(params.values()),  # pyright: ignore[reportArgumentType]
-        tuple(first.values()),
-        tuple(second.values()),
-        *view,
-        **projection,
+    options = view._asdict()
+    options["moments"] = options.pop("times")
+    projection = STEPS[config.primitive].projection
+    weights: dict[str, Any] = {} if kind.penalties is None else kind.penalties(config, moment)
+    project_adam_(
+        config.primitive,
+        list(params.values()),
+        list(first.values()),
+        list(second.values()),
+        [options[name] for name in projection.cameras],
+        **{name: options[name] for name in projection.options},
         tile_counts=tile_counts,
         g_splats=g_splats,
         g_values=g_values,
-        schedule=row[ADAM][:8],
+        extras=extra_gradients(bench, params, tile_counts, moment),
+        schedule=rows[0, ADAM][: len(params) + 2],
         betas=BETAS,
         eps=EPS,
         visible_only=config.sparse_adam,
         active_sh_only=True,
         keep_sh_rest=not moment.moves_sh_rest,
-        opacity_penalty=opacity_penalty,
-        scale_penalty=scale_penalty / 3,
+        **weights,
         penalty_factor=bench.optimiser.inverse_count,
         statistics=bench.statistics.data if moment.counts else None,
+        largest_of_views=views > 1,  # as Duan et al. 2024 do
         skip=bench.status[1:2],
     )
-    add_noise(bench, params, row)
-    return Seen(loss, image[0], transmittance[0], target)
+    add_noise(bench, params, rows[0])
+    return Seen(loss, image[-1], transmittance[-1], target.view(-1))
+
+
+def photometric(bench: Workbench, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+    """The mean of the views' photometric losses, and its gradient by the images, [B, H, W, 3]."""
+    share, parts = bench.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
+    if target.weight is not None and image.shape[0] > 1:
+        # Where pixels have weights, their mean over all views is not that of the views' means.
+        parts = list(zip(image.split(1), target.rgb.split(1), target.weight.split(1), strict=True))
+    losses, gradients, seed = [], [], bench.scalars[1 / len(parts)]
+    for part in parts:
+        loss, partials, scales = torch.ops.luxel.photometric_loss(*part, share, False, True)
+        losses.append(loss)
+        gradients.append(torch.ops.luxel.photometric_loss_bwd(seed, *part, partials, scales, share, False))
+    if len(parts) == 1:
+        return losses[0], gradients[0]
+    return torch.stack(losses).mean(), torch.cat(gradients)
+
+
+def regularisers(bench: Workbench, scene: Any, visible: Tensor, moment: Moment) -> list[Term]:
+    """What the strategy and the kind of primitive add to the loss."""
+    config, inverse_count = bench.config, bench.optimiser.inverse_count
+    terms = KINDS[config.primitive].regularise(scene, visible, inverse_count, config, moment)
+    of_strategy = penalties(scene, config.strategy.penalties, inverse_count)
+    return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
+
+
+def renew(bench: Workbench, scene: Any) -> None:
+    """Renews what is kept from step to step, where it is time; before the step is counted."""
+    if bench.kept is not None and bench.renews:
+        bench.kept.renew(scene, bench.status)
+
+
+def kept_terms(bench: Workbench, scene: Any, visible: Tensor) -> list[Term]:
+    """The loss of what is kept from step to step."""
+    return [] if bench.kept is None else [bench.kept.term(scene, visible)]
+
+
+def extra_gradients(
+    bench: Workbench, params: State, tile_counts: Tensor, moment: Moment
+) -> tuple[Tensor | None, ...] | None:
+    """Gradients by the parameters of what is added to the loss beside the photographs', but for what the projection's
+    backward adds itself; None where there is nothing."""
+    by_autograd = KINDS[bench.config.primitive].penalties is None
+    if bench.kept is None and not by_autograd:
+        return None
+    with torch.enable_grad():
+        scene = bench.optimiser.primitives(params).map(lambda t: t.detach().requires_grad_())
+        visible = tile_counts.any(0)
+        terms = regularisers(bench, scene, visible, moment) if by_autograd else []
+        terms += kept_terms(bench, scene, visible)
+    if not terms:
+        return None
+    values, seeds = [value for _, value in terms], [bench.scalars[weight] for weight, _ in terms]
+    return torch.autograd.grad(values, list(scene.tensors().values()), seeds, allow_unused=True)
 
 
 def instances_needed(bench: Workbench, shelf: Shelf) -> int:

@@ -17,7 +17,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Shelf
 from luxel.render.train.general_step import general_step
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import KINDS, Kept
+from luxel.render.train.kinds import Kept
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.step import Seen, Workbench, fused_step, instances_needed
@@ -74,13 +74,13 @@ class Stepper:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
-        self._fused = not self._waits and KINDS[config.primitive].step_of_its_own and config.batch == 1
+        self._fused = not self._waits
         self._on_numbers, self._kept = on_numbers, kept
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
         # Whether lists get room by estimate; else the number is asked for.
         self.estimates = self.device.type == "cuda"
-        self._one = torch.ones((), device=self.device)
+        self._scalars: dict[float, Tensor] = {}
         self._room = InstanceRoom()
         self._replay: Replay[Seen] = Replay(self.device)
         self._counted_from = 0  # the step at which the status was last cleared
@@ -116,6 +116,7 @@ class Stepper:
         if moment.halvings != self._level:
             self._level = moment.halvings
             self._room.forget()
+        self._send_scalars()
         guesses = self.estimates and not self._waits
         bench = Workbench(
             self.config,
@@ -123,7 +124,7 @@ class Stepper:
             statistics,
             self._table.tensor,
             self._status,
-            self._one,
+            self._scalars,
             self._room.limit if guesses else None,
             self._kept,
             self._kept is not None and self._kept.plan(step, optimiser),
@@ -174,8 +175,10 @@ class Stepper:
 
     def _run(self, bench: Workbench, looks: range, moment: Moment) -> Seen:
         def work(shelf: Callable[[int], Shelf]) -> Seen:
-            if self._fused:
-                return fused_step(bench, shelf(looks[0]), moment)
+            if self._fused and (len(looks) == 1 or not self.dataset.streaming):
+                shelves = [shelf(look) for look in looks]
+                if all(one is shelves[0] for one in shelves):
+                    return fused_step(bench, shelves[0], moment, len(looks))
             return general_step(self._render, bench, [partial(shelf, look) for look in looks], moment)
 
         def shelf(look: int) -> Shelf:
@@ -197,6 +200,12 @@ class Stepper:
         photos = (held.photos.rgb.data_ptr() for held in shelves.values())
         key = (*photos, moment.moves_sh_rest, bench.renews)
         return self._replay.run(epoch, key, lambda: work(shelves.__getitem__))
+
+    def _send_scalars(self) -> None:
+        """Puts the weights of the loss on the device, before a step that may be captured looks for them."""
+        weights = map(float, vars(self.config.loss).values())
+        for weight in {1.0, 1 / self.config.batch, *weights} - self._scalars.keys():
+            self._scalars[weight] = torch.full((), weight, device=self.device)
 
     def _read(self, step: int, seen: Seen | None) -> None:
         """Sends the status, and the numbers of a step, on their way to the host."""

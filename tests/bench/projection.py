@@ -23,8 +23,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import adam_schedule, fused_adam_
+from luxel.render.ops.project_adam import project_adam_
 from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.scenes import data_scenes
@@ -87,13 +87,13 @@ class Step:
         fused_adam_(self.parameters, self.backward(i), *self.moments, RATES, 100, visible=visible)
 
     def fused(self, _: int, **options: Any) -> None:
-        parameters: Any = tuple(self.parameters)
         if not hasattr(self, "schedule"):
             self.schedule = torch.tensor(adam_schedule(RATES, 100), device=self.splats.device)
-        project_gaussians_adam_(
-            parameters,
+        project_adam_(
+            "gaussians",
+            self.parameters,
             *self.moments,
-            *self.cameras,
+            self.cameras,
             tile_counts=self.tile_counts,
             g_splats=self.g_splats,
             g_values=self.g_values,

@@ -7,7 +7,8 @@ What it covers
     NaN and infinite parameters, one that fills the image, thousands on one tile. Lists of a million splats, and
     of more tiles than 16 bits tell apart. Photometric loss with both
     paddings, with and without weights. Adam over several groups, dense and for visible rows only; Adam
-    fused into the projection's backward, for one camera and several, whole warps and parts. Convexes likewise,
+    fused into the projection's backward, for one camera and several, whole warps and parts, with gradients from
+    elsewhere and without, see `sanitize_adam.py`. Convexes likewise,
     see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
     spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
     float32 and float16, see `sanitize_fields.py`. The multilayer perceptron in half and in float, see
@@ -43,6 +44,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from sanitize_adam import adam_cases
 from sanitize_convexes import convex_cases
 from sanitize_fields import field_cases
 from sanitize_gaussians4d import gaussians4d_cases
@@ -52,9 +54,9 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import adam_schedule, fused_adam_, scheduled_adam_
 from luxel.render.ops.bin_splats import bin_splats
+from luxel.render.ops.gather_view import ROW, gather_view
 from luxel.render.ops.loss import photometric_loss
 from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
 from luxel.render.ops.relocate import relocate_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
@@ -226,45 +228,18 @@ def adam_case(device: torch.device, masked: bool) -> dict[str, Tensor]:
     return {f"params {i}": p.cpu() for i, p in enumerate(params)}
 
 
-def fused_adam_case(
-    gaussians: Gaussians, camera: Camera, device: torch.device, sh_degree: int = 3, **options: Any
-) -> dict[str, Tensor]:
-    """One step of Adam within the projection's backward, from random gradients of the splats."""
-    camera = camera.to(device)
-    parameters = [t.detach().clone().to(device) for t in gaussians.tensors().values()]
-    means, squares = ([torch.full_like(p, value) for p in parameters] for value in (1e-3, 1e-4))
-    cameras = (camera.world_to_cam, camera.intrinsics)
-    drawing: dict[str, Any] = {"width": camera.width, "height": camera.height, "sh_degree": sh_degree}
-    drawing |= {"near": 0.01, "far": 100.0, "dilation": 0.3, "with_depth": True}
-    inputs: Any = tuple(parameters)
-    splats, values, tile_counts, _ = project_gaussians(inputs, *cameras, **drawing)
-    seen = tile_counts.cpu() > 0
-    g_splats, g_values = (
-        torch.randn(t.shape, generator=torch.Generator().manual_seed(3)).to(device) for t in (splats, values)
+def gather_case(device: torch.device, views: int) -> dict[str, Tensor]:
+    """Photographs with alphas and weights by a cursor near the end of its table."""
+    generator = torch.Generator().manual_seed(1)
+    photos, alphas, weights = (
+        torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8).to(device)
+        for shape in ((3, 33, 17, 3), (3, 33, 17), (3, 33, 17))
     )
-    statistics = torch.zeros(gaussians.count, 4, device=device)
-    project_gaussians_adam_(
-        inputs,
-        means,
-        squares,
-        *cameras,
-        tile_counts=tile_counts,
-        g_splats=g_splats,
-        g_values=g_values,
-        schedule=torch.tensor(adam_schedule([1e-3] * 6, 5), device=device),
-        statistics=statistics,
-        **drawing,
-        **options,
-    )
-    outputs = {
-        f"{kind} {i}": t
-        for kind, part in zip("pmv", (parameters, means, squares), strict=True)
-        for i, t in enumerate(part)
-    }
-    return {name: t.cpu() for name, t in outputs.items()} | {
-        "statistics": statistics.cpu(),
-        "seen": seen.float(),
-    }
+    poses, intrinsics = (torch.randn(3, *shape, generator=generator).to(device) for shape in ((4, 4), (4,)))
+    table = torch.zeros(5, ROW, dtype=torch.int32)
+    table[0, 0], table[1:, 0], table[1:, 1] = 2, torch.tensor([0, 2, 1, 2]), torch.tensor([2, 1, 0, 1])
+    found = gather_view(photos, alphas, weights, poses, intrinsics, table.to(device), views)
+    return {str(i): tensor.cpu() for i, tensor in enumerate(found) if tensor is not None}
 
 
 def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
@@ -320,20 +295,12 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     for added in (0, 33):
         out[f"relocate added={added}"] = lambda device, a=added: relocate_case(device, a)
     penalties = {"opacity_penalty": 0.1, "scale_penalty": 0.1}
+    one = Camera.stack([camera_at(0.3, 67, 45)])
     for name, gaussians in gaussian_cases().items():
-        for view, camera in (("one camera", camera_at(0.3, 67, 45)), ("3 cameras", batch)):
-            if name in ("broken", "pile") and view == "3 cameras":
-                continue  # one camera covers them
-            stacked = camera if camera.batched else Camera.stack([camera])
-            for options in (
-                {},
-                {"visible_only": True},
-                {"active_sh_only": True, "sh_degree": 1, **penalties},
-            ):
-                title = ", ".join((name, view, *(k for k in options if k not in penalties)))
-                out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
-                    fused_adam_case(g, c, device, **o)
-                )
+        cameras = one if name in ("broken", "pile") else batch
+        out |= adam_cases(name, gaussians, cameras, penalties)
+    for views in (1, 3):
+        out[f"gather {views} views"] = lambda device, v=views: gather_case(device, v)
     more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases()
     return out | convex_cases(camera_at) | more
 

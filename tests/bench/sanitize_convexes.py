@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from sanitize_adam import adam_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -157,6 +158,8 @@ def convex_cases(camera_at: Callable[[float, int, int], Camera]) -> dict[str, Ca
     out["convexes given room"] = partial(raster, usual, camera, room=20_000)
     out["convexes batch of 3"] = partial(raster, usual, batch)
     out["convexes batch of 3, none"] = partial(raster, Convexes.empty(), batch)
+    for name, convexes in {**hard, "usual": usual, "whole warps": cloud(256, 7)}.items():
+        out |= adam_cases(f"convexes {name}", convexes, batch, {"mask_penalty": 0.1})
     many = cloud(30_000, 20, degree=0, size=0.002)
     out["convexes in more tiles than 16 bits tell apart"] = partial(lists, many, camera_at(0.3, 4160, 4160))
     return out

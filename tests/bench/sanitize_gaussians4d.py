@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from sanitize_adam import adam_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -131,6 +132,8 @@ def gaussians4d_cases(camera_at: Callable[[float, int, int], Camera]) -> dict[st
     ):
         cameras = Camera.stack([camera_at(0.3 + 0.7 * k, 67, 45) for k in range(count)])
         out[f"4d {name}, {title}, parameters alone"] = partial(project, gaussians, cameras, False, {})
+        if count > 1:
+            out |= adam_cases(f"4d {name}", gaussians, cameras, {})
         out[f"4d {name}, {title}, poses"] = partial(project, gaussians, cameras, True, options)
     for width, height in ((1, 1), (17, 1), (129, 97)):
         camera = Camera.stack([camera_at(0.3, width, height)])

@@ -6,23 +6,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from convex_scenes import random_convexes
+from gaussians4d_scenes import random_gaussians4d
 from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.adam import adam_schedule, fused_adam_
-from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.project_gaussians_adam import project_gaussians_adam_
+from luxel.render.ops.project_adam import STEPS, project_adam_
+from luxel.render.ops.projection import TYPES, Projection
+from luxel.render.primitives import PRIMITIVES
 
-RATES = (1e-3, 5e-3, 2e-3, 2e-2, 1e-2, 5e-4)
+NAMES = list(STEPS)
+RATES = (1e-3, 5e-3, 2e-3, 2e-2, 1e-2, 5e-4, 4e-3, 3e-3)  # of the first parameters
 SIZE = {"width": 50, "height": 37}
 VIEW = {**SIZE, "sh_degree": 3, "near": 0.0625, "far": 64.0, "dilation": 0.3125}
-PENALTIES = {"opacity_penalty": 0.125, "scale_penalty": 0.25}
+PENALTIES = {
+    "gaussians": {"opacity_penalty": 0.125, "scale_penalty": 0.25},
+    "gaussians4d": {},
+    "convexes": {"mask_penalty": 0.25},
+}
+SWITCHES = ("visible_only", "active_sh_only", "keep_sh_rest", "largest_of_views")
 
 
 @dataclass
 class State:
     """Parameters with their moments."""
 
+    primitive: str
     parameters: list[Tensor]
     exp_avgs: list[Tensor] = field(default_factory=list)
     exp_avg_sqs: list[Tensor] = field(default_factory=list)
@@ -32,40 +42,72 @@ class State:
         self.exp_avgs = self.exp_avgs or [torch.zeros_like(t) for t in self.parameters]
         self.exp_avg_sqs = self.exp_avg_sqs or [torch.zeros_like(t) for t in self.parameters]
 
+    @property
+    def parts(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        return self.parameters, self.exp_avgs, self.exp_avg_sqs
+
+    @property
+    def projection(self) -> Projection:
+        return STEPS[self.primitive].projection
+
+    @property
+    def rest(self) -> int:
+        """The place of sh_rest."""
+        return PRIMITIVES[self.primitive].names.index("sh_rest")
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        return RATES[: len(self.parameters)]
+
     def copy(self) -> State:
-        return State(*([t.clone() for t in part] for part in vars(self).values()))
+        return State(self.primitive, *([t.clone() for t in part] for part in self.parts))
+
+    def fresh(self) -> State:
+        """The same parameters before the first step."""
+        return State(self.primitive, self.parameters)
 
     def tensors(self) -> list[Tensor]:
-        return [*self.parameters, *self.exp_avgs, *self.exp_avg_sqs]
+        return [t for part in self.parts for t in part]
+
+    def options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Those of the projection, in its order; the rest of what is given is not looked at."""
+        every = {**dict.fromkeys(TYPES, False), **VIEW, **given}
+        return {name: every[name] for name in self.projection.options}
 
 
 def scene(
+    primitive: str,
     random_gaussians,
     toy_camera,
     precision: dict[str, Any],
     count: int = 75,
     cameras: int = 1,
     degree: int = 3,
-) -> tuple[State, Camera]:
-    """Gaussians of which some are off the image, with moments as after some steps, and cameras."""
-    gaussians = random_gaussians(count, seed=40, spread=1.5, sh_degree=degree, **precision)
+) -> tuple[State, list[Tensor]]:
+    """Primitives of which some are off the image, with moments as after some steps, and what describes cameras."""
+    made: Any
+    if primitive == "gaussians":
+        made = random_gaussians(count, seed=40, spread=1.5, sh_degree=degree, **precision)
+    elif primitive == "gaussians4d":
+        made = random_gaussians4d(count, 40, sh_degree=degree, **precision)
+        made.means *= 1.5
+    else:
+        made = random_convexes(count, 40, sh_degree=degree).to(precision["dtype"]).to(precision["device"])
+        made.points += made.points.mean(1, keepdim=True)
     eyes = ({}, {"eye": (2.5, 2, 1)}, {"eye": (0, 3, 1)})
-    views = [toy_camera(**SIZE, **eye, dtype=precision["dtype"]) for eye in eyes[:cameras]]
-    state = State(list(gaussians.tensors().values()))
+    views = Camera.stack([toy_camera(**SIZE, **eye, dtype=precision["dtype"]) for eye in eyes[:cameras]])
+    views = views.to(precision["device"])
+    state = State(primitive, list(made.tensors().values()))
     generator = torch.Generator().manual_seed(9)
     for mean, square in zip(state.exp_avgs, state.exp_avg_sqs, strict=True):
         mean += 1e-3 * torch.randn(mean.shape, generator=generator).to(mean)
         square += 1e-4 * torch.rand(square.shape, generator=generator).to(square) + 1e-6
-    return state, Camera.stack(views).to(precision["device"])
+    times = [torch.linspace(0.25, 0.75, cameras).to(**precision)] if primitive == "gaussians4d" else []
+    return state, [views.world_to_cam, views.intrinsics, *times]
 
 
-def project(state: State, camera: Camera, **options: Any) -> tuple[Tensor, ...]:
-    return project_gaussians(
-        tuple(state.parameters),  # pyright: ignore[reportArgumentType]
-        camera.world_to_cam,
-        camera.intrinsics,
-        **{**VIEW, **options},
-    )
+def project(state: State, cameras: list[Tensor], **options: Any) -> tuple[Tensor, ...]:
+    return state.projection((*state.parameters, *cameras), None, **state.options(options))
 
 
 def gradients_of(splats: Tensor, values: Tensor, seed: int) -> dict[str, Tensor]:
@@ -76,56 +118,74 @@ def gradients_of(splats: Tensor, values: Tensor, seed: int) -> dict[str, Tensor]
     }
 
 
-def fused(state: State, camera: Camera, step: int, **more: Any) -> None:
+def projected(state: State, cameras: list[Tensor], seed: int = 1, **options: Any) -> dict[str, Tensor]:
+    """What the forward pass leaves for the backward, and random gradients."""
+    splats, values, tile_counts, _ = project(state, cameras, **options)
+    return {"tile_counts": tile_counts, **gradients_of(splats, values, seed)}
+
+
+def extras_of(state: State, seed: int, *but: str) -> list[Tensor | None]:
+    """Gradients that come from elsewhere, for all parameters but some."""
+    generator = torch.Generator().manual_seed(seed)
+    named = zip(PRIMITIVES[state.primitive].names, state.parameters, strict=True)
+    return [
+        None if name in but else 0.1 * torch.randn(t.shape, generator=generator).to(t) for name, t in named
+    ]
+
+
+def fused(state: State, cameras: list[Tensor], step: int, **more: Any) -> None:
     if "schedule" not in more:
-        more["schedule"] = torch.tensor(adam_schedule(RATES, step), dtype=torch.float64).to(
-            state.parameters[0]
-        )
-    project_gaussians_adam_(
-        tuple(state.parameters),  # pyright: ignore[reportArgumentType]
-        state.exp_avgs,
-        state.exp_avg_sqs,
-        camera.world_to_cam,
-        camera.intrinsics,
-        **{**VIEW, **more},
-    )
+        schedule = torch.tensor(adam_schedule(state.rates, step), dtype=torch.float64)
+        more["schedule"] = schedule.to(state.parameters[0])
+    rest = {name: value for name, value in more.items() if name not in TYPES}
+    project_adam_(state.primitive, *state.parts, cameras, **state.options(more), **rest)
 
 
 def apart(
     state: State,
-    camera: Camera,
+    cameras: list[Tensor],
     step: int,
+    *,
     tile_counts: Tensor,
     g_splats: Tensor,
     g_values: Tensor,
+    statistics: Tensor | None = None,
+    visible_only: bool = False,
+    extras: list[Tensor | None] | None = None,
     **more: Any,
 ) -> Tensor:
     """The backward, then Adam; returns the gradient of the cameras."""
-    options = {**VIEW, "antialiased": False, "with_depth": False, "with_normals": False, **more}
-    statistics, visible_only = options.pop("statistics", None), options.pop("visible_only", False)
-    penalties = {name: options.pop(name, 0.0) for name in PENALTIES}
-    *grads, g_world_to_cam = torch.ops.luxel.project_gaussians_bwd(
+    penalties = {name: more.get(name, 0.0) for name in state.projection.penalties}
+    outputs = getattr(torch.ops.luxel, f"{state.projection.stage}_bwd")(
         *state.parameters,
-        camera.world_to_cam,
-        camera.intrinsics,
+        *cameras,
         statistics,
-        *options.values(),
+        *state.options(more).values(),
         tile_counts,
         g_splats,
         g_values,
-        True,
+        *(True,) * len(state.projection.moving),
         **penalties,
     )
+    grads, g_world_to_cam = list(outputs[: len(state.parameters)]), outputs[len(state.parameters)]
+    for grad, extra in zip(grads, extras or [], strict=False):
+        if extra is not None:
+            grad += extra
     visible = (tile_counts > 0).any(0) if visible_only else None
-    fused_adam_(state.parameters, grads, state.exp_avgs, state.exp_avg_sqs, RATES, step, visible=visible)
+    parameters, *moments = state.parts
+    fused_adam_(parameters, grads, *moments, state.rates, step, visible=visible)
     return g_world_to_cam
 
 
 def assert_moved_alike(found: State, wanted: State, start: State) -> None:
     """To rounding; on a GPU to 1e-4 of the distance moved, since two kernels may round a small gradient apart."""
     for a, b, before in zip(found.tensors(), wanted.tensors(), start.tensors(), strict=True):
+        if not b.numel():
+            continue
+        of_move, of_size = 1e-6, 1e-7
         if a.is_cuda:
-            assert (a - b).norm() <= 1e-4 * (b - before).norm() + 1e-7 * b.norm()
-        else:
-            tolerance = 1e-12 if a.dtype == torch.float64 else 1e-6
-            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
+            of_move = 1e-4
+        elif a.dtype == torch.float64:
+            of_move, of_size = 1e-12, 1e-15
+        assert (b - before).norm() > 0
+        assert (a - b).norm() <= of_move * (b - before).norm() + of_size * b.norm()

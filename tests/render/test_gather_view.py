@@ -55,6 +55,18 @@ def test_gathers_the_row_under_the_cursor(device: torch.device, alpha: bool, wei
         assert torch.equal(row.view(torch.int32), table[1 + min(max(cursor, 0), 1)])
 
 
+def test_gathers_several_rows(device: torch.device) -> None:
+    held, table = shelf(device, True, True), table_of(device)
+    for cursor in (0, 1):  # the second time the last row twice
+        table[0, 0] = cursor
+        together, each = gather_view(**held, table=table, views=2), []
+        for k in range(2):
+            table[0, 0] = cursor + k
+            each.append(gather_view(**held, table=table))
+        for found, parts in zip(together, zip(*each, strict=True), strict=True):
+            assert found is not None and torch.equal(found, torch.stack(parts))
+
+
 def test_counts_until_a_step_overflows(device: torch.device) -> None:
     table, status = table_of(device), torch.zeros(4, dtype=torch.int32, device=device)
     for overflow, needed in ((0, 10), (0, 30), (1, 99), (0, 20)):
@@ -66,6 +78,9 @@ def test_counts_until_a_step_overflows(device: torch.device) -> None:
         )
     assert status[:3].tolist() == [2, 1, 99], "a step after the overflow was counted"
     assert int(table[0, 0]) == 4
+    none = torch.zeros(1, dtype=torch.int32, device=device)
+    count_step_(none, torch.tensor([5, 700], device=device), table, status.zero_(), views=3)
+    assert status[:3].tolist() == [1, 0, 234] and int(table[0, 0]) == 7
 
 
 def test_what_does_not_fit_is_named(device: torch.device) -> None:
@@ -78,10 +93,10 @@ def test_what_does_not_fit_is_named(device: torch.device) -> None:
 
 def test_library_checks(device: torch.device) -> None:
     held, table = shelf(device, True, False), table_of(device)
-    torch.library.opcheck(torch.ops.luxel.gather_view, (*held.values(), table))
+    torch.library.opcheck(torch.ops.luxel.gather_view, (*held.values(), table, 2))
     status = torch.zeros(4, dtype=torch.int32, device=device)
     counts = (
         torch.zeros(1, dtype=torch.int32, device=device),
         torch.zeros(2, dtype=torch.int64, device=device),
     )
-    torch.library.opcheck(torch.ops.luxel.count_step_, (*counts, table, status))
+    torch.library.opcheck(torch.ops.luxel.count_step_, (*counts, table, status, 1))

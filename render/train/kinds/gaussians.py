@@ -14,6 +14,7 @@ from luxel.render.train.rates import LearningRates
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
+    from luxel.render.train.timeline import Moment
 
 
 def first_gaussians(
@@ -30,6 +31,12 @@ def first_gaussians(
     )
 
 
+def penalties(config: TrainConfig, moment: Moment) -> dict[str, float]:
+    """The strategy's, of mean opacity and mean scale."""
+    opacity, scale = config.strategy.penalties
+    return {"opacity_penalty": opacity, "scale_penalty": scale / 3}
+
+
 GAUSSIANS = Kind(
-    Gaussians, LearningRates, ("mcmc", "adaptive", "fixed"), first_gaussians, step_of_its_own=True
+    Gaussians, LearningRates, ("mcmc", "adaptive", "fixed"), first_gaussians, penalties=penalties
 )

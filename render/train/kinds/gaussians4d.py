@@ -11,7 +11,7 @@ from torch import Tensor
 from luxel.render.camera import Points, View
 from luxel.render.ops.opacity_entropy import opacity_entropy
 from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.render.train.kinds.kind import Kind
+from luxel.render.train.kinds.kind import Kind, Term
 from luxel.render.train.neighbourhood import Neighbourhood
 from luxel.render.train.rates import Rates4d
 
@@ -42,10 +42,10 @@ def first_gaussians4d(
 
 def opacity_term(
     scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: Moment
-) -> Tensor | float:
-    """The weighted entropy of the opacities."""
+) -> list[Term]:
+    """The entropy of the opacities."""
     weight = config.loss.entropy_weight
-    return weight * opacity_entropy(scene.opacity_logits, visible) if weight > 0 else 0.0
+    return [(weight, opacity_entropy(scene.opacity_logits, visible))] if weight > 0 else []
 
 
 def neighbourhood(config: TrainConfig) -> Neighbourhood | None:

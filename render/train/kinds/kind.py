@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from luxel.render.train.timeline import Moment
 
 
+Term = tuple[float, Tensor]  # of the loss: a weight, and a scalar on the device
+
+
 class Kept(Protocol):
     """What a primitive keeps from step to step beside its rows, and the loss that it is kept for.
 
@@ -34,8 +37,8 @@ class Kept(Protocol):
         """Renews within a step, unless the steps have stalled: where ``status[1]`` (see `count_step_`) is not 0."""
         ...
 
-    def term(self, scene: Any, visible: Tensor) -> Tensor | float:
-        """What is added to the loss, a scalar, for the primitives and which of them a view of the step sees."""
+    def term(self, scene: Any, visible: Tensor) -> Term:
+        """What is added to the loss for the primitives and which of them a view of the step sees."""
         ...
 
     def tensors(self, optimiser: Optimiser) -> dict[str, Tensor]:
@@ -53,9 +56,9 @@ def nothing_kept(config: TrainConfig) -> None:
 
 def no_regulariser(
     scene: Any, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: Moment
-) -> float:
-    """0."""
-    return 0.0
+) -> list[Term]:
+    """Nothing."""
+    return []
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,19 @@ class Kind:
         rates: its learning rates.
         strategies: names of those that can control its density; the first is the usual one.
         first: makes the primitives that training starts from, of points with finite coordinates.
-        regularise: what is added to the loss, a scalar: called with the primitives (spare rows of opacity 0
+        regularise: what is added to the loss: called with the primitives (spare rows of opacity 0
             included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), the
             configuration, and what the schedules say. Must not wait for the device.
         keeps: makes what a run keeps from step to step, where there is such a thing.
-        step_of_its_own: whether there is a fused step.
+        penalties: weights of what is added to the loss by the backward of the projection itself, instead of
+            `regularise` and the strategy's penalties, by the names of `luxel.render.ops.project_adam.project_adam_`;
+            that divides by N. None: nothing is.
     """
 
     parameters: type[Parameters]
     rates: type[Rates]
     strategies: tuple[str, ...]
     first: Callable[[Points, TrainConfig, Sequence[View], torch.device], Parameters]
-    regularise: Callable[[Any, Tensor, Tensor, TrainConfig, Moment], Tensor | float] = no_regulariser
+    regularise: Callable[[Any, Tensor, Tensor, TrainConfig, Moment], list[Term]] = no_regulariser
     keeps: Callable[[TrainConfig], Kept | None] = nothing_kept
-    step_of_its_own: bool = False
+    penalties: Callable[[TrainConfig, Moment], dict[str, float]] | None = None

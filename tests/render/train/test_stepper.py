@@ -31,10 +31,11 @@ def steps_logged(folder: Path) -> list[int]:
     return sorted(json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines())
 
 
-@pytest.mark.parametrize("views", [0, 1, 3], ids=["fused", "one view", "three views"])
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "autograd"])
+@pytest.mark.parametrize("views", [1, 3], ids=["one view", "three views"])
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_steps_without_room_are_repeated(
-    toy: Any, tmp_path: Path, device: torch.device, strategy: Any, views: int, monkeypatch: Any
+    toy: Any, tmp_path: Path, device: torch.device, strategy: Any, views: int, fused: bool, monkeypatch: Any
 ) -> None:
     config = toy.config(
         steps=60,
@@ -43,12 +44,12 @@ def test_steps_without_room_are_repeated(
         reorder_every=30,
         report_every=5,
         deterministic=True,
-        batch=views or 1,
+        batch=views,
     )
     exact, roomy = (toy.trainer(tmp_path / name, config, device=device) for name in "ab")
     exact.stepper.estimates, roomy.stepper.estimates = False, True
     for trainer in (exact, roomy):
-        trainer.stepper._fused = views == 0
+        trainer.stepper._fused = fused
     exact.run(progress=False)
     stalls = []
 

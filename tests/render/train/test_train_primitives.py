@@ -2,64 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from moving import Moving, brisk
 
-from luxel.render.camera import Pixels, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
-from luxel.render.primitives.gaussians import SH_C0
-from luxel.render.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer, optimiser
-from luxel.render.train.config import Checkpoints, Init
+from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.instance_room import InstanceRoom
 from luxel.render.train.kinds import KINDS
 from luxel.render.train.presets import PRESETS, preset
 from luxel.render.train.rates import LearningRates
-from luxel.scenes.toy import ring_cameras, torus_knot
 
 NAMES = list(PRIMITIVES)
-
-
-class Moving:
-    """A knot that travels while time goes from 0 to 1, seen by eight cameras at four times; one of each is held out."""
-
-    def __init__(self, travels: float) -> None:
-        knot, views = torus_knot(300), []
-        for i, (k, camera) in itertools.product(range(4), enumerate(ring_cameras(8, width=48, height=40))):
-            time = i / 3
-            moved = replace(knot, means=knot.means + torch.tensor([0.0, 0.0, travels * (time - 0.5)]))
-            with torch.no_grad():
-                rgb = (rasterize(moved, camera).rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).numpy()
-            pixels = Pixels(rgb, None)
-            views.append(View(f"{i}-{k}.png", camera, lambda pixels=pixels: pixels, time))
-        self.test = [view for i, view in enumerate(views) if i % 8 == 2 * (i // 8)]
-        self.train = [view for view in views if view not in self.test]
-        noise = 0.03 * np.random.default_rng(0).standard_normal((300, 3))
-        colours = (255 * (0.5 + SH_C0 * knot.sh_dc.numpy()).clip(0, 1)).astype(np.uint8)
-        self.points = Points((knot.means.numpy() + noise).astype(np.float32), colours)
-
-    def config(self, primitive: str, **changes: Any) -> TrainConfig:
-        config = preset("default", primitive)
-        config.steps, config.lpips, config.save_renders, config.report_every = 60, False, 0, 10
-        config.init = Init(sh_degree=1, opacity=0.5)
-        config.checkpoints = Checkpoints(every=0, minutes=0)
-        for name, value in changes.items():
-            setattr(config, name, value)
-        return config
-
-    def trainer(self, folder: Path, config: TrainConfig, **options: Any) -> Trainer:
-        return Trainer(
-            config, self.train, self.test, self.points, folder, **{"say": lambda _: None, **options}
-        )
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +32,6 @@ def still() -> Moving:
 @pytest.fixture(scope="module")
 def moving() -> Moving:
     return Moving(1.0)
-
-
-def brisk(config: TrainConfig) -> TrainConfig:
-    """The same with density control that acts within a short run, whatever the gradients."""
-    strategy = config.strategy
-    for name, value in (
-        ("grow_grad2d", 1e-6),
-        ("grow_sigma", -1.0),
-        ("refine_every", 20),
-        ("refine_stop", 20_000),
-    ):
-        if hasattr(strategy, name):
-            setattr(strategy, name, value)
-    config.max_gaussians = 600
-    return config
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -259,16 +206,19 @@ def test_a_capture_without_times_is_named(still: Moving, tmp_path: Path) -> None
     assert any("same time" in line for line in said)
 
 
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "autograd"])
 @pytest.mark.parametrize("name", NAMES)
-def test_spare_rows_change_nothing(moving: Moving, tmp_path: Path, name: str, monkeypatch: Any) -> None:
+def test_spare_rows_change_nothing(
+    moving: Moving, tmp_path: Path, name: str, fused: bool, monkeypatch: Any
+) -> None:
     """As on a GPU: rows that are not used yet take part in every step."""
     config = brisk(moving.config(name, batch=2 if name == "gaussians4d" else 1))
     exact = moving.trainer(tmp_path / "a", config)
-    exact.stepper._fused = False
+    exact.stepper._fused = fused
     exact.run(progress=False)
     monkeypatch.setattr(optimiser, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
     roomy = moving.trainer(tmp_path / "b", config)
-    roomy.stepper._fused, roomy.stepper.estimates = False, True
+    roomy.stepper._fused, roomy.stepper.estimates = fused, True
     roomy.run(progress=False)
     assert roomy.optimiser.capacity > roomy.optimiser.count == exact.optimiser.count
     for key, tensor in exact.optimiser.tensors().items():

@@ -1,0 +1,75 @@
+"""A made-up capture of something that moves, which every primitive can be trained on in seconds."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from luxel.render.camera import Pixels, Points, View
+from luxel.render.primitives.gaussians import SH_C0
+from luxel.render.rasterize import rasterize
+from luxel.render.train import TrainConfig, Trainer
+from luxel.render.train.config import Checkpoints, Init
+from luxel.render.train.presets import preset
+from luxel.scenes.toy import ring_cameras, torus_knot
+
+
+class Moving:
+    """A knot that travels while time goes from 0 to 1, seen by eight cameras at four times; one of each is held out.
+
+    Args:
+        travels: how far.
+        masked: whether the photographs have alphas and weights.
+    """
+
+    def __init__(self, travels: float, masked: bool = False) -> None:
+        knot, views = torus_knot(300), []
+        for i, (k, camera) in itertools.product(range(4), enumerate(ring_cameras(8, width=48, height=40))):
+            time = i / 3
+            moved = replace(knot, means=knot.means + torch.tensor([0.0, 0.0, travels * (time - 0.5)]))
+            with torch.no_grad():
+                rgb = (rasterize(moved, camera).rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).numpy()
+            pixels = Pixels(rgb, None)
+            if masked:  # coverage, and pixels that count less or not at all
+                random = np.random.default_rng(len(views))
+                pixels = Pixels(rgb, *random.integers(0, 256, (2, *rgb.shape[:2]), np.uint8))
+            views.append(View(f"{i}-{k}.png", camera, lambda pixels=pixels: pixels, time))
+        self.test = [view for i, view in enumerate(views) if i % 8 == 2 * (i // 8)]
+        self.train = [view for view in views if view not in self.test]
+        noise = 0.03 * np.random.default_rng(0).standard_normal((300, 3))
+        colours = (255 * (0.5 + SH_C0 * knot.sh_dc.numpy()).clip(0, 1)).astype(np.uint8)
+        self.points = Points((knot.means.numpy() + noise).astype(np.float32), colours)
+
+    def config(self, primitive: str, **changes: Any) -> TrainConfig:
+        config = preset("default", primitive)
+        config.steps, config.lpips, config.save_renders, config.report_every = 60, False, 0, 10
+        config.init = Init(sh_degree=1, opacity=0.5)
+        config.checkpoints = Checkpoints(every=0, minutes=0)
+        for name, value in changes.items():
+            setattr(config, name, value)
+        return config
+
+    def trainer(self, folder: Path, config: TrainConfig, **options: Any) -> Trainer:
+        return Trainer(
+            config, self.train, self.test, self.points, folder, **{"say": lambda _: None, **options}
+        )
+
+
+def brisk(config: TrainConfig) -> TrainConfig:
+    """The same with density control that acts within a short run, whatever the gradients."""
+    strategy = config.strategy
+    for name, value in (
+        ("grow_grad2d", 1e-6),
+        ("grow_sigma", -1.0),
+        ("refine_every", 20),
+        ("refine_stop", 20_000),
+    ):
+        if hasattr(strategy, name):
+            setattr(strategy, name, value)
+    config.max_gaussians = 600
+    return config
