@@ -2,65 +2,13 @@
 // Gradients by positions have a thread per position, which adds up the levels in their order.
 #include "encode_grid.h"
 
-#include <cuda_fp16.h>
-
+#include "grid_access.cuh"
 #include "launch.cuh"
 
 namespace luxel {
 namespace {
 
 constexpr int kThreads = 256;
-
-// As many bytes as a vector access takes.
-template <int Bytes> struct Word;
-template <> struct Word<2> { using type = unsigned short; };
-template <> struct Word<4> { using type = unsigned; };
-template <> struct Word<8> { using type = uint2; };
-template <> struct Word<16> { using type = uint4; };
-
-// Copies F values in the widest accesses that their alignment (that of all F, up to 16 bytes) allows.
-template <int F, typename Stored> __device__ __forceinline__ void copy_vector(const Stored* from, Stored* to) {
-  constexpr int kBytes = F * static_cast<int>(sizeof(Stored)), kStep = kBytes < 16 ? kBytes : 16;
-  using Step = typename Word<kStep>::type;
-#pragma unroll
-  for (int i = 0; i < kBytes / kStep; ++i) reinterpret_cast<Step*>(to)[i] = __ldg(reinterpret_cast<const Step*>(from) + i);
-}
-
-__device__ __forceinline__ float widened(float value) { return value; }
-__device__ __forceinline__ float widened(__half value) { return __half2float(value); }
-
-// Reads entries of a level.
-template <int F, typename Stored> struct Reader {
-  const Stored* table;
-  __device__ __forceinline__ void operator()(uint32_t entry, float* to) const {
-    alignas(16) Stored values[F];
-    copy_vector<F>(table + static_cast<int64_t>(entry) * F, values);
-#pragma unroll
-    for (int f = 0; f < F; ++f) to[f] = widened(values[f]);
-  }
-};
-template <int F, typename Stored> __device__ __forceinline__ Reader<F, Stored> reader(const Stored* table, const GridLevel& level) {
-  return {table + static_cast<int64_t>(level.offset) * F};
-}
-
-__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<1>) { atomicAdd(to, values[0]); }
-#if __CUDA_ARCH__ >= 900
-__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<2>) {
-  atomicAdd(reinterpret_cast<float2*>(to), make_float2(values[0], values[1]));
-}
-__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<4>) {
-  atomicAdd(reinterpret_cast<float4*>(to), make_float4(values[0], values[1], values[2], values[3]));
-}
-#endif
-template <int F> __device__ __forceinline__ void add_atomically(float* to, const float* values) {
-#if __CUDA_ARCH__ >= 900
-  constexpr int kTogether = F < 4 ? F : 4;
-#else
-  constexpr int kTogether = 1;
-#endif
-#pragma unroll
-  for (int f = 0; f < F; f += kTogether) add_together(to + f, values + f, Fixed<kTogether>());
-}
 
 template <int Count> __device__ __forceinline__ void load_row(const void* from, int64_t row, float* to) {
 #pragma unroll

@@ -1,0 +1,89 @@
+// What the forward and the backward pass of field share: 16 rows of a warp times a matrix in shared memory.
+#pragma once
+
+#include "field.h"
+#include "grid_access.cuh"
+#include "mlp_chain.cuh"
+
+namespace luxel {
+
+constexpr int kFieldWidest = 32;  // features of a position
+constexpr int kFeatureRow = kFieldWidest + kTilePadding;  // of features in shared memory
+
+// Features of all positions, [pairs,N]: neighbouring lanes have neighbouring positions, whichever way they are read.
+struct FieldFeatures {
+  __half2* at;
+  int pairs;
+  int64_t count;
+  __device__ __forceinline__ void store(int pair, int64_t row, __half2 value) const { at[pair * count + row] = value; }
+  // Sixteen features from the 16 k-th on, of rows `row` and `row` + 8, as a factor on the left.
+  __device__ __forceinline__ void load_factor(uint32_t (&a)[4], int k, int64_t row, int t) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int pair = 8 * k + t + 4 * (i / 2);
+      const int64_t r = row + 8 * (i % 2);
+      a[i] = r < count && pair < pairs ? __ldg(reinterpret_cast<const uint32_t*>(at) + pair * count + r) : 0u;
+    }
+  }
+};
+
+// c += a b for kColumns tiles of eight columns of b, of which shared memory has the transpose: a column's numbers in a row.
+template <int kColumns>
+__device__ __forceinline__ void multiply_rows(float (&c)[kColumns][4], const uint32_t (&a)[4], const __half* columns, int row,
+                                              int lane) {
+#pragma unroll
+  for (int j = 0; j < kColumns; j += 2) {
+    uint32_t b[4];
+    load_tiles(b, columns + (8 * j + lane % 8 + (lane & 16 ? 8 : 0)) * row + (lane & 8 ? 8 : 0));
+    multiply_tiles(c[j], a, b[0], b[1]);
+    multiply_tiles(c[j + 1], a, b[2], b[3]);
+  }
+}
+// The same with b as it is.
+template <int kColumns>
+__device__ __forceinline__ void multiply_rows_plain(float (&c)[kColumns][4], const uint32_t (&a)[4], const __half* b_rows, int row,
+                                                    int lane) {
+#pragma unroll
+  for (int j = 0; j < kColumns; j += 2) {
+    uint32_t b[4];
+    load_tiles_transposed(b, b_rows + lane % 16 * row + 8 * j + (lane & 16 ? 8 : 0));
+    multiply_tiles(c[j], a, b[0], b[1]);
+    multiply_tiles(c[j + 1], a, b[2], b[3]);
+  }
+}
+
+// Sums of a hidden layer to its values, as the next factor on the left.
+template <int kActivation, int kWidth>
+__device__ __forceinline__ void activate_rows_by(const float (&c)[kWidth / 8][4], uint32_t (&a)[kWidth / 16][4]) {
+#pragma unroll
+  for (int j = 0; j < kWidth / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      a[j / 2][2 * (j % 2) + i] = pack_halves(activate_half(kActivation, c[j][2 * i]), activate_half(kActivation, c[j][2 * i + 1]));
+}
+template <int kWidth>
+__device__ __forceinline__ void activate_rows(int activation, const float (&c)[kWidth / 8][4], uint32_t (&a)[kWidth / 16][4]) {
+  switch (activation) {  // out here, for the loops within are unrolled
+    case LUXEL_RELU: activate_rows_by<LUXEL_RELU, kWidth>(c, a); break;
+    case LUXEL_SOFTPLUS: activate_rows_by<LUXEL_SOFTPLUS, kWidth>(c, a); break;
+    case LUXEL_SIGMOID: activate_rows_by<LUXEL_SIGMOID, kWidth>(c, a); break;
+    default: activate_rows_by<LUXEL_LINEAR, kWidth>(c, a);
+  }
+}
+
+// All matrices to shared memory; returns what follows them.
+__device__ __forceinline__ __half* load_matrices(const luxel_mlp_args& args, __half* to) {
+  for (int s = 0; s <= args.hidden_layers; ++s) {
+    const MlpStep step(args, s, false);
+    load_matrix<false>(args, step, to);
+    to += step.size();
+  }
+  return to;
+}
+inline int size_of_matrices(const luxel_mlp_args& args) {  // halves
+  int all = 0;
+  for (int s = 0; s <= args.hidden_layers; ++s) all += MlpStep(args, s, false).size();
+  return all;
+}
+
+}  // namespace luxel
