@@ -621,8 +621,9 @@ LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
 /* field: encode_grid, then mlp on its features, as one stage: what fields ask for at every step. Half on the GPU.
  *
  * The GPU has D of 2 and 3, F of 2, 4 and 8, L F up to 32, W of 32 and 64, H of 1 and 2, O up to 16. The hidden layers are
- * computed anew by bwd, from `encoded`: half on the GPU, [L F / 2,N,2], features in pairs; on the CPU real [N,L F]. Sums over
- * rows for g_weights are the same from run to run on one device; g_table is added up in any order on the GPU. */
+ * computed anew by bwd there: `kept` has the features in pairs, half [L F / 2,N,2]. On the CPU it has features and hidden layers,
+ * real [N,L F] and [H,N,W]. Sums over rows for g_weights are the same from run to run on one device; g_table is added up in any
+ * order on the GPU. */
 enum {
   LUXEL_FIELD_BY_LEVELS = 1,      /* fwd: all positions through one level after the other, then the perceptron: two kernels,
                                      which have one level's entries in the caches at a time; otherwise one kernel */
@@ -652,7 +653,7 @@ typedef struct luxel_field_args {
   int32_t output_activation;
   int32_t options;            /* of LUXEL_FIELD_..., added up; the CPU does not look at them */
   void* out;                  /* fwd out, bwd in  real [N,O] */
-  void* encoded;              /* fwd out optional, bwd in  half or real, see above */
+  void* kept;                 /* fwd out optional, bwd in  half or real, see above */
   const void* g_out;          /* bwd in   real [N,O] */
   void* g_table;              /* bwd inout real [E,F] optional; added to, zeroed by the caller */
   void* g_weights;            /* bwd out  real [P] optional */

@@ -4,66 +4,57 @@
 namespace luxel {
 namespace {
 
-// The parts of a workspace, in bytes: what mlp asks for, features that nobody keeps, hidden layers and results, gradient by the features.
-struct Parts {
-  int64_t network = 0, encoded = 0, hidden = 0, out = 0, g_encoded = 0;
-  int64_t bytes() const { return network + encoded + hidden + out + g_encoded; }
+int64_t real_size(const luxel_field_args& args) { return args.dtype ? sizeof(double) : sizeof(float); }
+int64_t features_size(const luxel_field_args& args) { return real_size(args) * args.count * args.levels * args.features; }
 
-  Parts(const luxel_field_args& args, bool backward) {
-    const luxel_mlp_args sizes = network_of(args);
-    const int64_t row = (args.dtype ? sizeof(double) : sizeof(float)) * args.count;
-    network = luxel_mlp_fwd_workspace(&sizes);
-    if (backward) {
-      network = larger(network, luxel_mlp_bwd_workspace(&sizes));
-      hidden = aligned_size(row * args.hidden_layers * args.width);
-      out = aligned_size(row * sizes.outputs);
-      g_encoded = aligned_size(row * sizes.inputs);
-    } else {
-      encoded = aligned_size(row * sizes.inputs);
-    }
-    network = aligned_size(network);
-  }
-};
+// A workspace: what mlp asks for, then features that nobody keeps, or their gradient.
+int64_t network_size(const luxel_field_args& args, bool backward) {
+  const luxel_mlp_args network = network_of(args);
+  return aligned_size(backward ? luxel_mlp_bwd_workspace(&network) : luxel_mlp_fwd_workspace(&network));
+}
 
 }  // namespace
 }  // namespace luxel
 
 extern "C" {
 
-int64_t luxel_field_fwd_workspace(const luxel_field_args* args) { return luxel::Parts(*args, false).bytes(); }
-int64_t luxel_field_bwd_workspace(const luxel_field_args* args) { return luxel::Parts(*args, true).bytes(); }
+int64_t luxel_field_fwd_workspace(const luxel_field_args* args) {
+  using namespace luxel;
+  return network_size(*args, false) + (args->kept ? 0 : features_size(*args));
+}
+
+int64_t luxel_field_bwd_workspace(const luxel_field_args* args) {
+  using namespace luxel;
+  return network_size(*args, true) + features_size(*args);
+}
 
 int luxel_field_fwd(const luxel_field_args* args) {
   using namespace luxel;
-  const Parts parts(*args, false);
-  if (args->workspace_bytes < parts.bytes()) return fail("field: workspace too small");
-  char* const workspace = static_cast<char*>(args->workspace);
+  if (args->workspace_bytes < luxel_field_fwd_workspace(args)) return fail("field: workspace too small");
   luxel_encode_grid_args grid = grid_of(*args);
   luxel_mlp_args network = network_of(*args);
-  grid.out = args->encoded ? args->encoded : workspace + parts.network;
+  network.workspace = args->workspace;
+  network.workspace_bytes = network_size(*args, false);
+  char* const rest = static_cast<char*>(args->workspace) + network.workspace_bytes;
+  grid.out = args->kept ? args->kept : rest;
   if (luxel_encode_grid_fwd(&grid) < 0) return -1;
   network.x = grid.out;
-  network.workspace = workspace;
-  network.workspace_bytes = parts.network;
+  network.hidden = args->kept ? static_cast<char*>(args->kept) + features_size(*args) : nullptr;
   return luxel_mlp_fwd(&network);
 }
 
 int luxel_field_bwd(const luxel_field_args* args) {
   using namespace luxel;
-  const Parts parts(*args, true);
-  if (args->workspace_bytes < parts.bytes()) return fail("field: workspace too small");
-  char* const workspace = static_cast<char*>(args->workspace);
+  if (args->workspace_bytes < luxel_field_bwd_workspace(args)) return fail("field: workspace too small");
+  luxel_encode_grid_args grid = grid_of(*args);
   luxel_mlp_args network = network_of(*args);
-  network.x = args->encoded;
-  network.hidden = workspace + parts.network;
-  network.out = workspace + parts.network + parts.hidden;
-  network.workspace = workspace;
-  network.workspace_bytes = parts.network;
-  if (luxel_mlp_fwd(&network) < 0) return -1;  // the same numbers once more
-  if (args->g_table) network.g_x = workspace + parts.network + parts.hidden + parts.out;
+  network.workspace = args->workspace;
+  network.workspace_bytes = network_size(*args, true);
+  network.x = args->kept;
+  network.hidden = static_cast<char*>(args->kept) + features_size(*args);
+  network.g_x = args->g_table ? static_cast<char*>(args->workspace) + network.workspace_bytes : nullptr;
   if (luxel_mlp_bwd(&network) < 0) return -1;
   if (!args->g_table) return 0;
-  luxel_encode_grid_args grid = grid_of(*args);
   grid.g_out = network.g_x;
   return luxel_encode_grid_bwd(&grid);
 }

@@ -106,7 +106,7 @@ int backward(const luxel_field_args& args, const luxel_mlp_args& network, int bl
   const auto kernel = field_bwd_kernel<kWidth, kHidden>;
   const int shared = (size_of_matrices(network) + BackTiles<kWidth, kHidden>::kSize) * static_cast<int>(sizeof(__half));
   if (allow_shared(kernel, shared) < 0) return -1;
-  return launch("field_bwd", kernel, blocks, kBackThreads, shared, args.stream, network, features_at(args, args.encoded),
+  return launch("field_bwd", kernel, blocks, kBackThreads, shared, args.stream, network, features_at(args, args.kept),
                 g_features, sums);
 }
 
@@ -136,7 +136,7 @@ extern "C" {
 
 int64_t luxel_field_fwd_workspace(const luxel_field_args* args) {
   using namespace luxel;
-  return args->encoded || whole(*args) ? 0 : encoded_size(*args);
+  return args->kept || whole(*args) ? 0 : encoded_size(*args);
 }
 
 int64_t luxel_field_bwd_workspace(const luxel_field_args* args) {
@@ -149,16 +149,16 @@ int luxel_field_fwd(const luxel_field_args* args) {
   using namespace luxel;
   GridLevels levels = {};
   if (check_field(*args) < 0 || load_levels(grid_of(*args), &levels) < 0) return -1;
-  if (!args->encoded && !whole(*args) && args->workspace_bytes < encoded_size(*args)) return fail("field: workspace too small");
+  if (!args->kept && !whole(*args) && args->workspace_bytes < encoded_size(*args)) return fail("field: workspace too small");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const luxel_mlp_args network = network_of(*args);
   const bool wide = args->width == 64;
   if (whole(*args)) {
-    const FieldFeatures features = features_at(*args, args->encoded);
+    const FieldFeatures features = features_at(*args, args->kept);
     if (args->dimensions == 2) return wide ? forward<2, 64>(*args, network, levels, features) : forward<2, 32>(*args, network, levels, features);
     return wide ? forward<3, 64>(*args, network, levels, features) : forward<3, 32>(*args, network, levels, features);
   }
-  const FieldFeatures features = features_at(*args, args->encoded ? args->encoded : args->workspace);
+  const FieldFeatures features = features_at(*args, args->kept ? args->kept : args->workspace);
   if (encode_by_levels(*args, levels, features) < 0) return -1;
   return wide ? forward<0, 64>(*args, network, levels, features) : forward<0, 32>(*args, network, levels, features);
 }
@@ -181,7 +181,7 @@ int luxel_field_bwd(const luxel_field_args* args) {
                                        : (deep ? backward<32, 2>(*args, network, blocks, g_features, sums)
                                                : backward<32, 1>(*args, network, blocks, g_features, sums));
   if (failed < 0) return -1;
-  if (sums) {
+  if (args->g_weights) {
     const int64_t size = layer_start(network, args->hidden_layers + 1);
     if (launch("field_bwd, sum", field_sum_kernel, blocks_for(size, 32), kSumThreads, 0, args->stream, sums, blocks, size,
                out<float>(args->g_weights)) < 0)

@@ -36,23 +36,13 @@ struct ReaderPast {
   }
 };
 
-// Positions `row` and `row` + 16; beyond the last: 0.
-template <int D>
-__device__ __forceinline__ void load_two_positions(const float* x, int64_t row, int64_t count, float (&first)[D], float (&second)[D]) {
-#pragma unroll
-  for (int d = 0; d < D; ++d) {
-    first[d] = row < count ? __ldg(x + row * D + d) : 0.0f;
-    second[d] = row + 16 < count ? __ldg(x + (row + 16) * D + d) : 0.0f;
-  }
-}
-
 // Features of rows first .. first + 31 by a warp, to `stage` and, where they are kept, to memory.
 template <int D>
 __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_count, const FieldTable& table,
                                             const FieldFeatures& features, int64_t first, int lane, __half* stage) {
   const uint32_t end = lane % 2;
-  float a[D], b[D];
-  load_two_positions<D>(table.x, first + lane / 2, features.count, a, b);
+  const HeldPosition<D> a = load_held<D>(table.x, first + lane / 2, features.count);
+  const HeldPosition<D> b = load_held<D>(table.x, first + lane / 2 + 16, features.count);
   const int own = lane / 2 + 16 * static_cast<int>(end);
   for (int l = 0; l < level_count; ++l) {
     const GridLevel& level = levels.at[l];
@@ -147,8 +137,9 @@ __global__ void __launch_bounds__(kLevelThreads)
   if (first >= features.count) return;
   const uint32_t end = lane % 2;
   const GridLevel& level = levels.at[blockIdx.y];
-  float a[D], b[D], value[F];
-  load_two_positions<D>(x, first + lane / 2, features.count, a, b);
+  float value[F];
+  const HeldPosition<D> a = load_held<D>(x, first + lane / 2, features.count);
+  const HeldPosition<D> b = load_held<D>(x, first + lane / 2 + 16, features.count);
   features_of_pair<D, F>(level, a, b, end, reader<F>(table, level), value);
   const int64_t own = first + lane / 2 + 16 * end;
   if (own >= features.count) return;

@@ -13,7 +13,8 @@ constexpr int kMostCells = 10;  // of 16 positions in a row: with more of them, 
 template <int F> __device__ __forceinline__ void add_entry(float* to, const float* values) { add_atomically<F>(to, values); }
 template <int F> __device__ __forceinline__ void add_entry(__half* to, const float* values) {
 #pragma unroll
-  for (int f = 0; f < F; f += 2) atomicAdd(reinterpret_cast<__half2*>(to + f), __floats2half2_rn(values[f], values[f + 1]));
+  for (int f = 0; f < F; f += 2)  // atomicAdd asks first whether it is shared memory, and waits for the sum
+    asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(to + f), "r"(pack_halves(values[f], values[f + 1])) : "memory");
 }
 
 template <int D, int F, typename Sum>
@@ -24,14 +25,13 @@ __global__ void __launch_bounds__(kScatterThreads)
   const GridLevel& level = levels.at[blockIdx.y];
   Sum* const sums = g_table + int64_t{level.offset} * F;
   const int64_t start = (int64_t{blockIdx.x} * kScatterWarps + warp) * kScatterRows;
-#pragma unroll
+#pragma unroll 1
   for (int part = 0; part < kScatterRows; part += 16) {
     const int64_t row = start + part + lane / 2;
     const bool there = row < g_features.count;
-    float position[D], g[F];
+    const HeldPosition<D> position = load_held<D>(x, row, g_features.count);
+    float g[F];
     bool active = false;
-#pragma unroll
-    for (int d = 0; d < D; ++d) position[d] = there ? __ldg(x + row * D + d) : 0.0f;
 #pragma unroll
     for (int f = 0; f < F; f += 2) {
       const int64_t pair = int64_t{blockIdx.y} * (F / 2) + f / 2;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kScatterThreads)
       active |= two.x != 0.0f || two.y != 0.0f;
     }
     const CellEnd<D> cell = cell_end<D>(level, position, end);
-    active = active && cell.good;
+    active = active && position.good;
     bool same = __shfl_up_sync(~0u, static_cast<int>(active), 2) != 0 && lane >= 2 && active;  // as the position before
 #pragma unroll
     for (int d = 0; d < D; ++d) same = (__shfl_up_sync(~0u, cell.corner[d], 2) == cell.corner[d]) && same;

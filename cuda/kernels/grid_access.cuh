@@ -59,6 +59,23 @@ template <int F> __device__ __forceinline__ void add_atomically(float* to, const
   for (int f = 0; f < F; f += kTogether) add_together(to + f, values + f, Fixed<kTogether>());
 }
 
+// A position held to [0, 1].
+template <int D> struct HeldPosition {
+  float at[D];
+  bool good;  // there is one, and no coordinate is NaN
+};
+template <int D> __device__ __forceinline__ HeldPosition<D> load_held(const float* x, int64_t row, int64_t count) {
+  HeldPosition<D> out;
+  out.good = row < count;
+#pragma unroll
+  for (int d = 0; d < D; ++d) {
+    const float value = row < count ? __ldg(x + row * D + d) : 0.0f;
+    out.good = out.good && value == value;
+    out.at[d] = fminf(fmaxf(value, 0.0f), 1.0f);
+  }
+  return out;
+}
+
 // The corners at one end of a cell's first axis. Two neighbouring lanes have one end each: their entries are mostly neighbours
 // too (the hash leaves the first axis as it is), and what lanes ask of one cache line at a time is asked once, or, of one
 // sector of 32 bytes, added at once.
@@ -67,7 +84,6 @@ template <int D> struct CellEnd {
   uint32_t entry[kCorners];
   float weight[kCorners];
   uint32_t corner[D];
-  bool good;  // no coordinate is NaN
 };
 
 template <int D> __device__ __forceinline__ void find_entries(const GridLevel& level, const GridCell<float, D>& cell, uint32_t* entry) {
@@ -75,10 +91,19 @@ template <int D> __device__ __forceinline__ void find_entries(const GridLevel& l
   for (int k = 0; k < CellEnd<D>::kCorners; ++k) entry[k] = corner_entry(level, cell, 2 * k);
 }
 
-template <int D> __device__ __forceinline__ CellEnd<D> cell_end(const GridLevel& level, const float* x, uint32_t end) {
+// A position at the edge of a cell may fall to either side, unlike in grid_cell: features and gradients by the table are the
+// same from both.
+template <int D>
+__device__ __forceinline__ CellEnd<D> cell_end(const GridLevel& level, const HeldPosition<D>& x, uint32_t end) {
+  constexpr float kRound = 12582912.0f;  // 1.5 2^23: a sum with it is rounded to a whole number, in its lowest bits
   CellEnd<D> out;
   GridCell<float, D> cell;
-  out.good = grid_cell(level, x, &cell);
+#pragma unroll
+  for (int d = 0; d < D; ++d) {
+    const float rounded = fmaf(x.at[d], level.scale, kRound);
+    cell.corner[d] = __float_as_uint(rounded) - __float_as_uint(kRound);
+    cell.fraction[d] = __fadd_rn(fmaf(x.at[d], level.scale, -__fadd_rn(rounded, -kRound)), 0.5f);
+  }
   const float along = end ? cell.fraction[0] : 1.0f - cell.fraction[0];
   cell.corner[0] += end;
 #pragma unroll
@@ -101,7 +126,8 @@ template <int D> __device__ __forceinline__ CellEnd<D> cell_end(const GridLevel&
 
 // What the corners of one end give to the features of a position.
 template <int D, int F, typename Load>
-__device__ __forceinline__ void add_up_end(const GridLevel& level, const float* x, uint32_t end, const Load& load, float* value) {
+__device__ __forceinline__ void add_up_end(const GridLevel& level, const HeldPosition<D>& x, uint32_t end, const Load& load,
+                                           float* value) {
   const CellEnd<D> cell = cell_end<D>(level, x, end);
   float features[CellEnd<D>::kCorners][F];
 #pragma unroll
@@ -111,15 +137,15 @@ __device__ __forceinline__ void add_up_end(const GridLevel& level, const float* 
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < CellEnd<D>::kCorners; ++k) sum = fmaf(cell.weight[k], features[k][f], sum);
-    value[f] = cell.good ? sum : 0.0f;
+    value[f] = x.good ? sum : 0.0f;
   }
 }
 
 // The features of two positions, by two lanes: the even one (end 0) gets those of `first`, the odd one of `second`. All lanes
 // of the warp take part.
 template <int D, int F, typename Load>
-__device__ __forceinline__ void features_of_pair(const GridLevel& level, const float* first, const float* second, uint32_t end,
-                                                 const Load& load, float* value) {
+__device__ __forceinline__ void features_of_pair(const GridLevel& level, const HeldPosition<D>& first, const HeldPosition<D>& second,
+                                                 uint32_t end, const Load& load, float* value) {
   float a[F], b[F];
   add_up_end<D, F>(level, first, end, load, a);
   add_up_end<D, F>(level, second, end, load, b);
