@@ -16,6 +16,9 @@ struct FieldFeatures {
   int pairs;
   int64_t count;
   __device__ __forceinline__ void store(int pair, int64_t row, __half2 value) const { at[pair * count + row] = value; }
+  __device__ __forceinline__ float2 load(int pair, int64_t row) const {
+    return unpack_halves(__ldg(reinterpret_cast<const uint32_t*>(at) + pair * count + row));
+  }
   // Sixteen features from the 16 k-th on, of rows `row` and `row` + 8, as a factor on the left.
   __device__ __forceinline__ void load_factor(uint32_t (&a)[4], int k, int64_t row, int t) const {
 #pragma unroll
