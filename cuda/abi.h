@@ -606,7 +606,8 @@ typedef struct luxel_mlp_args {
   int32_t output_activation;
   int32_t precise;            /* GPU: 1 for float throughout, 0 for half on tensor cores */
   void* out;                  /* fwd out, bwd in  real [N,O] */
-  void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H */
+  void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H; not looked at on the GPU where it is not
+                                 precise, I <= 32, W is 32 or 64, H 1 or 2, O <= 16: bwd computes it anew */
   const void* g_out;          /* bwd in   real [N,O] */
   void* g_x;                  /* bwd out  real [N,I] optional */
   void* g_weights;            /* bwd out  real [P] optional */

@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first = first_row_of_warp(), own = first + lane / 2 + 16 * end;
   if (first >= args.count) return;
   const auto* const x = static_cast<const float*>(args.x);
-  const HeldPosition<D> a = load_held<D>(x, first + lane / 2, args.count), b = load_held<D>(x, first + lane / 2 + 16, args.count);
+  const HeldPosition<D> a = load_held<D>(x, first + lane / 2, args.count);
+  const HeldPosition<D> b = load_held<D>(x, first + lane / 2 + 16, args.count);
   float values[kGroup<F>][F] = {};
 #pragma unroll
   for (int i = 0; i < kGroup<F>; ++i) {
@@ -51,10 +52,9 @@ __global__ void __launch_bounds__(kThreads)
   if (own >= args.count) return;
   float* const to = group_of_row<F>(static_cast<float*>(args.out), own, args.levels, group);
   if (args.levels % kGroup<F> == 0) {  // aligned, and a whole group
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      reinterpret_cast<float4*>(to)[i] = make_float4(values[4 * i / F][4 * i % F], values[(4 * i + 1) / F][(4 * i + 1) % F],
-                                                     values[(4 * i + 2) / F][(4 * i + 2) % F], values[(4 * i + 3) / F][(4 * i + 3) % F]);
+    const auto value = [&](int i) { return values[i / F][i % F]; };
+    reinterpret_cast<float4*>(to)[0] = make_float4(value(0), value(1), value(2), value(3));
+    reinterpret_cast<float4*>(to)[1] = make_float4(value(4), value(5), value(6), value(7));
     return;
   }
 #pragma unroll

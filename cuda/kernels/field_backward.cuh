@@ -59,15 +59,17 @@ __device__ __forceinline__ void load_last(const luxel_mlp_args& args, int64_t ro
   for (int i = 0; i < 4; ++i) {
     const int64_t r = row + 8 * (i % 2);
     const int n = 8 * (i / 2) + 2 * t;
-    float pair[2] = {};
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      if (r >= args.count || n + e >= args.outputs) continue;
-      const int64_t at = r * args.outputs + n + e;
-      pair[e] = __ldg(in<float>(args.g_out) + at);
-      if (args.output_activation != LUXEL_LINEAR) pair[e] *= activate_vjp(args.output_activation, __ldg(in<float>(args.out) + at));
+    if (r >= args.count) {
+      a[0][i] = 0;
+      continue;
     }
-    a[0][i] = pack_halves(pair[0], pair[1]);
+    float2 g = load_two(in<float>(args.g_out), r, n, args.outputs);
+    if (args.output_activation != LUXEL_LINEAR) {
+      const float2 y = load_two(in<float>(args.out), r, n, args.outputs);
+      g.x *= activate_vjp(args.output_activation, y.x);
+      g.y *= activate_vjp(args.output_activation, y.y);
+    }
+    a[0][i] = pack_halves(g.x, g.y);
   }
 }
 
@@ -101,9 +103,9 @@ __device__ __forceinline__ void store_weights(const float (&sums)[kTiles][4], fl
 }
 
 // g_features: at is null where not wanted. sums [blocks,P]: null where not wanted.
-template <int kWidth, int kHidden>
+template <int kWidth, int kHidden, typename Features>
 __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
-    field_bwd_kernel(const luxel_mlp_args args, const FieldFeatures features, const FieldFeatures g_features, float* sums) {
+    field_bwd_kernel(const luxel_mlp_args args, const Features features, const Features g_features, float* sums) {
   using Tiles = BackTiles<kWidth, kHidden>;
   constexpr int kRow = Tiles::kRow, kParts = kWidth / 16, kColumns = kWidth / 8;
   constexpr int kOutputs = kWidth / 16, kGroups = kBackWarps / kOutputs;  // tiles of a hidden layer's outputs; warps on each
@@ -132,7 +134,7 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
 #pragma unroll
         for (int k = 0; k < kFieldWidest / 16; ++k) {
           uint32_t x[1][4];
-          features.load_factor(x[0], k, row, t);
+          load_factor(features, x[0], k, row, t);
           store_factor(x, tiles + of_warp * kFeatureRow + 16 * k, kFeatureRow, lane);
           if (k < parts) multiply_rows<kColumns>(c, x[0], matrices + 16 * k, first_row, lane);
         }
@@ -164,12 +166,8 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
 #pragma unroll
         for (int k = 0; k < kParts; ++k) multiply_rows_plain<2>(c, a[k], matrices + 16 * k * first_row + 16 * part, first_row, lane);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int pair = 8 * part + 4 * (i / 2) + t;
-          const int64_t r = row + 8 * (i % 2);
-          if (r < args.count && pair < g_features.pairs)
-            g_features.store(pair, r, __floats2half2_rn(c[i / 2][2 * (i % 2)], c[i / 2][2 * (i % 2) + 1]));
-        }
+        for (int i = 0; i < 4; ++i)
+          g_features.store(8 * part + 4 * (i / 2) + t, row + 8 * (i % 2), c[i / 2][2 * (i % 2)], c[i / 2][2 * (i % 2) + 1]);
       }
     }
     if (!sums) continue;
@@ -193,7 +191,7 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
 
 constexpr int kSumThreads = 256;
 // The blocks' sums in their order: of 32 numbers by a block, whose warps have every eighth sum.
-__global__ void __launch_bounds__(kSumThreads) field_sum_kernel(const float* sums, int blocks, int64_t size, float* to) {
+static __global__ void __launch_bounds__(kSumThreads) field_sum_kernel(const float* sums, int blocks, int64_t size, float* to) {
   constexpr int kWarps = kSumThreads / 32;
   __shared__ float parts[kWarps][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -209,6 +207,39 @@ __global__ void __launch_bounds__(kSumThreads) field_sum_kernel(const float* sum
 #pragma unroll
   for (int w = 1; w < kWarps; ++w) total += parts[w][lane];
   to[p] = total;
+}
+
+inline int backward_blocks(const luxel_mlp_args& args, int* blocks) {
+  int most = 0;
+  if (resident_blocks(kBackBlocks, args.device, &most) < 0) return -1;
+  *blocks = static_cast<int>(smaller<int64_t>((args.count + kBackRows - 1) / kBackRows, most));
+  return 0;
+}
+inline int64_t backward_sums(const luxel_mlp_args& args, int blocks) {  // bytes
+  return aligned_size(blocks * layer_start(args, args.hidden_layers + 1) * int64_t{sizeof(float)});
+}
+
+template <int kWidth, int kHidden, typename Features>
+int launch_backward(const luxel_mlp_args& args, int blocks, const Features& features, const Features& g_features, float* sums) {
+  const auto kernel = field_bwd_kernel<kWidth, kHidden, Features>;
+  const int shared = (size_of_matrices(args) + BackTiles<kWidth, kHidden>::kSize) * static_cast<int>(sizeof(__half));
+  if (allow_shared(kernel, shared) < 0) return -1;
+  return launch("field_bwd", kernel, blocks, kBackThreads, shared, args.stream, args, features, g_features, sums);
+}
+
+// The perceptron's gradients: by the features, where g_features.at is not null, and by the weights, where args.g_weights is not.
+template <typename Features>
+int network_backward(const luxel_mlp_args& args, int blocks, const Features& features, const Features& g_features, float* sums) {
+  const bool deep = args.hidden_layers == 2;
+  if (!args.g_weights) sums = nullptr;
+  const int failed = args.width == 64 ? (deep ? launch_backward<64, 2>(args, blocks, features, g_features, sums)
+                                              : launch_backward<64, 1>(args, blocks, features, g_features, sums))
+                                      : (deep ? launch_backward<32, 2>(args, blocks, features, g_features, sums)
+                                              : launch_backward<32, 1>(args, blocks, features, g_features, sums));
+  if (failed < 0 || !args.g_weights) return failed;
+  const int64_t size = layer_start(args, args.hidden_layers + 1);
+  return launch("field_bwd, sum", field_sum_kernel, blocks_for(size, 32), kSumThreads, 0, args.stream, sums, blocks, size,
+                out<float>(args.g_weights));
 }
 
 }  // namespace luxel

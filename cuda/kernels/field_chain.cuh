@@ -3,6 +3,7 @@
 
 #include "field.h"
 #include "grid_access.cuh"
+#include "launch.cuh"
 #include "mlp_chain.cuh"
 
 namespace luxel {
@@ -10,25 +11,59 @@ namespace luxel {
 constexpr int kFieldWidest = 32;  // features of a position
 constexpr int kFeatureRow = kFieldWidest + kTilePadding;  // of features in shared memory
 
-// Features of all positions, [pairs,N]: neighbouring lanes have neighbouring positions, whichever way they are read.
+// Rows of so many columns can be read and written two numbers at a time.
+__device__ __forceinline__ bool in_twos(const float* rows, int columns) {
+  return columns % 2 == 0 && reinterpret_cast<uintptr_t>(rows) % 8 == 0;
+}
+// Two numbers of a row, at an even column.
+__device__ __forceinline__ float2 load_two(const float* from, int64_t row, int column, int columns) {
+  const float* const at = from + row * columns + column;
+  if (in_twos(from, columns)) return column < columns ? __ldg(reinterpret_cast<const float2*>(at)) : make_float2(0.0f, 0.0f);
+  return make_float2(column < columns ? __ldg(at) : 0.0f, column + 1 < columns ? __ldg(at + 1) : 0.0f);
+}
+__device__ __forceinline__ void store_two(float* to, int64_t row, int column, int columns, float x, float y) {
+  float* const at = to + row * columns + column;
+  if (in_twos(to, columns)) {
+    if (column < columns) *reinterpret_cast<float2*>(at) = make_float2(x, y);
+    return;
+  }
+  if (column < columns) at[0] = x;
+  if (column + 1 < columns) at[1] = y;
+}
+
+// Features of all positions in pairs, [pairs,N]: neighbouring lanes have neighbouring positions, whichever way they are read.
 struct FieldFeatures {
   __half2* at;
   int pairs;
   int64_t count;
-  __device__ __forceinline__ void store(int pair, int64_t row, __half2 value) const { at[pair * count + row] = value; }
-  __device__ __forceinline__ float2 load(int pair, int64_t row) const {
-    return unpack_halves(__ldg(reinterpret_cast<const uint32_t*>(at) + pair * count + row));
+  __device__ __forceinline__ uint32_t packed(int pair, int64_t row) const {
+    return row < count && pair < pairs ? __ldg(reinterpret_cast<const uint32_t*>(at) + pair * count + row) : 0u;
   }
-  // Sixteen features from the 16 k-th on, of rows `row` and `row` + 8, as a factor on the left.
-  __device__ __forceinline__ void load_factor(uint32_t (&a)[4], int k, int64_t row, int t) const {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int pair = 8 * k + t + 4 * (i / 2);
-      const int64_t r = row + 8 * (i % 2);
-      a[i] = r < count && pair < pairs ? __ldg(reinterpret_cast<const uint32_t*>(at) + pair * count + r) : 0u;
-    }
+  __device__ __forceinline__ void store(int pair, int64_t row, float x, float y) const {
+    if (row < count && pair < pairs) at[pair * count + row] = __floats2half2_rn(x, y);
   }
 };
+
+// The same of float rows, [N,columns].
+struct FloatRows {
+  float* at;
+  int columns;
+  int64_t count;
+  __device__ __forceinline__ uint32_t packed(int pair, int64_t row) const {
+    const float2 two = row < count ? load_two(at, row, 2 * pair, columns) : make_float2(0.0f, 0.0f);
+    return pack_halves(two.x, two.y);
+  }
+  __device__ __forceinline__ void store(int pair, int64_t row, float x, float y) const {
+    if (row < count) store_two(at, row, 2 * pair, columns, x, y);
+  }
+};
+
+// Sixteen features from the 16 k-th on, of rows `row` and `row` + 8, as a factor on the left.
+template <typename Features>
+__device__ __forceinline__ void load_factor(const Features& features, uint32_t (&a)[4], int k, int64_t row, int t) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) a[i] = features.packed(8 * k + t + 4 * (i / 2), row + 8 * (i % 2));
+}
 
 // c += a b for kColumns tiles of eight columns of b, of which shared memory has the transpose: a column's numbers in a row.
 template <int kColumns>
@@ -87,6 +122,19 @@ inline int size_of_matrices(const luxel_mlp_args& args) {  // halves
   int all = 0;
   for (int s = 0; s <= args.hidden_layers; ++s) all += MlpStep(args, s, false).size();
   return all;
+}
+
+// Sizes that the kernels have, besides those of the grid.
+inline bool field_network(const luxel_mlp_args& args) {
+  return args.inputs <= kFieldWidest && (args.width == 32 || args.width == 64) &&
+         (args.hidden_layers == 1 || args.hidden_layers == 2) && args.outputs <= 16;
+}
+
+// Dynamic shared memory beyond what a kernel has unasked.
+template <typename Kernel> int allow_shared(Kernel kernel, int bytes) {
+  constexpr int kWithoutAsking = 48 << 10;
+  if (bytes > kWithoutAsking) LUXEL_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  return 0;
 }
 
 }  // namespace luxel

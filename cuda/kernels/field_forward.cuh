@@ -37,9 +37,9 @@ struct ReaderPast {
 };
 
 // Features of rows first .. first + 31 by a warp, to `stage` and, where they are kept, to memory.
-template <int D>
+template <int D, typename Features>
 __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_count, const FieldTable& table,
-                                            const FieldFeatures& features, int64_t first, int lane, __half* stage) {
+                                            const Features& features, int64_t first, int lane, __half* stage) {
   const uint32_t end = lane % 2;
   const HeldPosition<D> a = load_held<D>(table.x, first + lane / 2, features.count);
   const HeldPosition<D> b = load_held<D>(table.x, first + lane / 2 + 16, features.count);
@@ -54,26 +54,15 @@ __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_
       features_of_pair<D, 2>(level, a, b, end, entries, value);
     const __half2 pair = __floats2half2_rn(value[0], value[1]);
     *reinterpret_cast<__half2*>(stage + own * kFeatureRow + 2 * l) = pair;
-    if (features.at && first + own < features.count) features.store(l, first + own, pair);
+    if (features.at) features.store(l, first + own, value[0], value[1]);
   }
-}
-
-// Two numbers of a row of O.
-__device__ __forceinline__ void store_two(float* to, int64_t row, int column, int columns, float x, float y) {
-  float* const at = to + row * columns + column;
-  if (columns % 2 == 0) {
-    if (column < columns) *reinterpret_cast<float2*>(at) = make_float2(x, y);
-    return;
-  }
-  if (column < columns) at[0] = x;
-  if (column + 1 < columns) at[1] = y;
 }
 
 // D 0: the features are there already.
-template <int D, int kWidth>
+template <int D, int kWidth, typename Features>
 __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
     field_kernel(const luxel_mlp_args args, const GridLevels levels, int level_count, const FieldTable table,
-                 const FieldFeatures features) {
+                 const Features features) {
   constexpr int kRow = kWidth + kTilePadding;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   __half* const matrices = reinterpret_cast<__half*>(shared_bytes);
@@ -100,7 +89,7 @@ __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
         for (int k = 0; k < parts; ++k) {
           uint32_t x[4];
           if constexpr (D > 0) load_tiles(x, stage + (m + lane % 16) * kFeatureRow + 16 * k + (lane & 16 ? 8 : 0));
-          else features.load_factor(x, k, row, t);
+          else load_factor(features, x, k, row, t);
           multiply_rows<kWidth / 8>(c, x, matrices + 16 * k, first_row, lane);
         }
         activate_rows<kWidth>(args.activation, c, a);
@@ -142,10 +131,31 @@ __global__ void __launch_bounds__(kLevelThreads)
   const HeldPosition<D> b = load_held<D>(x, first + lane / 2 + 16, features.count);
   features_of_pair<D, F>(level, a, b, end, reader<F>(table, level), value);
   const int64_t own = first + lane / 2 + 16 * end;
-  if (own >= features.count) return;
 #pragma unroll
   for (int f = 0; f < F; f += 2)
-    features.store(static_cast<int>(blockIdx.y) * (F / 2) + f / 2, own, __floats2half2_rn(value[f], value[f + 1]));
+    features.store(static_cast<int>(blockIdx.y) * (F / 2) + f / 2, own, value[f], value[f + 1]);
+}
+
+template <int D, int kWidth, typename Features>
+int launch_field(const luxel_mlp_args& args, const GridLevels& levels, int level_count, const FieldTable& table,
+                 const Features& features) {
+  const auto kernel = field_kernel<D, kWidth, Features>;
+  const int stage = D > 0 ? kFieldWarps * kFieldRows * kFeatureRow : 0;
+  const int shared = (size_of_matrices(args) + stage) * static_cast<int>(sizeof(__half));
+  int per_multiprocessor = 0, most = 0;
+  if (allow_shared(kernel, shared) < 0) return -1;
+  LUXEL_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_multiprocessor, kernel, kFieldThreads, shared));
+  if (resident_blocks(larger(per_multiprocessor, 1), args.device, &most) < 0) return -1;
+  constexpr int kRowsOfBlock = kFieldWarps * kFieldRows;
+  const auto blocks = static_cast<unsigned>(smaller<int64_t>((args.count + kRowsOfBlock - 1) / kRowsOfBlock, most));
+  return launch(D > 0 ? "field" : "field, network", kernel, blocks, kFieldThreads, shared, args.stream, args, levels, level_count,
+                table, features);
+}
+
+// The perceptron alone.
+template <typename Features> int launch_network(const luxel_mlp_args& args, const Features& features) {
+  return args.width == 64 ? launch_field<0, 64>(args, GridLevels{}, 0, FieldTable{}, features)
+                          : launch_field<0, 32>(args, GridLevels{}, 0, FieldTable{}, features);
 }
 
 }  // namespace luxel

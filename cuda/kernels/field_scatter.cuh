@@ -19,21 +19,19 @@ __global__ void __launch_bounds__(kScatterThreads)
   for (int part = 0; part < kScatterRows; part += 16) {
     const int64_t row = start + part + lane / 2;
     const HeldPosition<D> position = load_held<D>(x, row, g_features.count);
-    float g[F] = {};
-    if (row < g_features.count) {
+    float g[F];
 #pragma unroll
-      for (int f = 0; f < F; f += 2) {
-        const float2 pair = g_features.load(static_cast<int>(blockIdx.y) * (F / 2) + f / 2, row);
-        g[f] = pair.x;
-        g[f + 1] = pair.y;
-      }
+    for (int f = 0; f < F; f += 2) {
+      const float2 pair = unpack_halves(g_features.packed(static_cast<int>(blockIdx.y) * (F / 2) + f / 2, row));
+      g[f] = pair.x;
+      g[f + 1] = pair.y;
     }
     scatter_level<D, F>(level, position, g, lane, g_table + int64_t{level.offset} * F);
   }
 }
 
 // g_table += what was added up in half, eight numbers a thread.
-__global__ void __launch_bounds__(256) field_widen_kernel(const __half* sums, int64_t numbers, float* g_table) {
+static __global__ void __launch_bounds__(256) field_widen_kernel(const __half* sums, int64_t numbers, float* g_table) {
   const int64_t i = (int64_t{blockIdx.x} * 256 + threadIdx.x) * 8;
   if (i + 8 <= numbers) {
     const uint4 packed = *reinterpret_cast<const uint4*>(sums + i);

@@ -86,7 +86,8 @@ template <int D> struct CellEnd {
   uint32_t corner[D];
 };
 
-template <int D> __device__ __forceinline__ void find_entries(const GridLevel& level, const GridCell<float, D>& cell, uint32_t* entry) {
+template <int D>
+__device__ __forceinline__ void find_entries(const GridLevel& level, const GridCell<float, D>& cell, uint32_t* entry) {
 #pragma unroll
   for (int k = 0; k < CellEnd<D>::kCorners; ++k) entry[k] = corner_entry(level, cell, 2 * k);
 }
@@ -144,8 +145,8 @@ __device__ __forceinline__ void add_up_end(const GridLevel& level, const HeldPos
 // The features of two positions, by two lanes: the even one (end 0) gets those of `first`, the odd one of `second`. All lanes
 // of the warp take part.
 template <int D, int F, typename Load>
-__device__ __forceinline__ void features_of_pair(const GridLevel& level, const HeldPosition<D>& first, const HeldPosition<D>& second,
-                                                 uint32_t end, const Load& load, float* value) {
+__device__ __forceinline__ void features_of_pair(const GridLevel& level, const HeldPosition<D>& first,
+                                                 const HeldPosition<D>& second, uint32_t end, const Load& load, float* value) {
   float a[F], b[F];
   add_up_end<D, F>(level, first, end, load, a);
   add_up_end<D, F>(level, second, end, load, b);

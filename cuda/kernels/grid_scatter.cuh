@@ -19,8 +19,8 @@ template <int F> __device__ __forceinline__ void add_entry(__half* to, const flo
 
 // sums: of the level, [its entries, F]. All lanes of a warp take part; those of one position have the same g.
 template <int D, int F, typename Sum>
-__device__ __forceinline__ void scatter_level(const GridLevel& level, const HeldPosition<D>& position, const float (&g)[F], int lane,
-                                              Sum* sums) {
+__device__ __forceinline__ void scatter_level(const GridLevel& level, const HeldPosition<D>& position, const float (&g)[F],
+                                              int lane, Sum* sums) {
   constexpr int kCorners = CellEnd<D>::kCorners;
   const int end = lane % 2;
   const CellEnd<D> cell = cell_end<D>(level, position, end);

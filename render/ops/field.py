@@ -10,12 +10,11 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops.encode_grid import check_grid, encode_grid
-from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, mlp
+from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
 from luxel.render.ops.registry import define, register_implementation, require
 
 Option = Literal["by_levels", "past_first_cache", "half_gradients"]
 OPTIONS: dict[str, int] = {"by_levels": 1, "past_first_cache": 2, "half_gradients": 4}  # as in abi.h
-MOST_FEATURES, MOST_OUTPUTS = 32, 16  # of the GPU's kernels
 
 _FIELD = (
     "Tensor x, Tensor table, Tensor? half_table, Tensor weights, int[] offsets, float[] scales, bool hashed, "
@@ -39,15 +38,7 @@ def covered(device: torch.device, dimensions: int, features: int, network: Netwo
     """
     if device.type != "cuda":
         return True
-    return (
-        not network.precise
-        and dimensions in (2, 3)
-        and features in (2, 4, 8)
-        and network.inputs <= MOST_FEATURES
-        and network.width in (32, 64)
-        and network.hidden_layers in (1, 2)
-        and network.outputs <= MOST_OUTPUTS
-    )
+    return dimensions in (2, 3) and features in (2, 4, 8) and computed_anew(device, network)
 
 
 def field(
