@@ -623,7 +623,8 @@ typedef struct luxel_mlp_args {
   int32_t output_activation;
   int32_t precise;            /* GPU: 1 for float throughout, 0 for half on tensor cores */
   void* out;                  /* fwd out, bwd in  real [N,O] */
-  void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H */
+  void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H; not looked at on the GPU where it is not
+                                 precise, I <= 32, W is 32 or 64, H 1 or 2, O <= 16: bwd computes it anew */
   const void* g_out;          /* bwd in   real [N,O] */
   void* g_x;                  /* bwd out  real [N,I] optional */
   void* g_weights;            /* bwd out  real [P] optional */
@@ -634,6 +635,53 @@ LUXEL_API int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args* args); /* pointe
 LUXEL_API int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args); /* likewise */
 LUXEL_API int luxel_mlp_fwd(const luxel_mlp_args* args);
 LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
+
+/* field: encode_grid, then mlp on its features, as one stage: what fields ask for at every step. Half on the GPU.
+ *
+ * The GPU has D of 2 and 3, F of 2, 4 and 8, L F up to 32, W of 32 and 64, H of 1 and 2, O up to 16. The hidden layers are
+ * computed anew by bwd there: `kept` has the features in pairs, half [L F / 2,N,2]. On the CPU it has features and hidden layers,
+ * real [N,L F] and [H,N,W]. Sums over rows for g_weights are the same from run to run on one device; g_table is added up in any
+ * order on the GPU. */
+enum {
+  LUXEL_FIELD_BY_LEVELS = 1,      /* fwd: all positions through one level after the other, then the perceptron: two kernels,
+                                     which have one level's entries in the caches at a time; otherwise one kernel */
+  LUXEL_FIELD_PAST_L1 = 2,        /* fwd: entries of large levels are not kept in the first cache */
+  LUXEL_FIELD_HALF_GRADIENTS = 4, /* bwd: g_table's sums in half, added to g_table at the end: half the memory, and less
+                                     than half the precision where many positions meet in an entry */
+};
+typedef struct luxel_field_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* x;              /* in  real [N,D] */
+  const void* table;          /* in  real [E,F]; on the GPU 16-byte aligned, as half_table and g_table */
+  const void* half_table;     /* in  float16 [E,F] optional: read in place of table, GPU only */
+  const int64_t* offsets;     /* in  [L+1] in host memory, as of encode_grid */
+  const double* scales;       /* in  [L] in host memory, likewise */
+  const void* weights;        /* in  real [P], as of mlp with L F inputs */
+  int64_t count;              /* N */
+  int32_t dimensions;         /* D */
+  int32_t levels;             /* L */
+  int32_t features;           /* F */
+  int32_t hashed;             /* 1: levels that do not fit are hashed; 0: they wrap around */
+  int32_t width;              /* W */
+  int32_t hidden_layers;      /* H */
+  int32_t outputs;            /* O */
+  int32_t activation;         /* of hidden layers */
+  int32_t output_activation;
+  int32_t options;            /* of LUXEL_FIELD_..., added up; the CPU does not look at them */
+  void* out;                  /* fwd out, bwd in  real [N,O] */
+  void* kept;                 /* fwd out optional, bwd in  half or real, see above */
+  const void* g_out;          /* bwd in   real [N,O] */
+  void* g_table;              /* bwd inout real [E,F] optional; added to, zeroed by the caller */
+  void* g_weights;            /* bwd out  real [P] optional */
+  void* workspace;            /* luxel_field_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_field_args;
+LUXEL_API int64_t luxel_field_fwd_workspace(const luxel_field_args* args); /* looks at which pointers are null */
+LUXEL_API int64_t luxel_field_bwd_workspace(const luxel_field_args* args); /* looks at offsets */
+LUXEL_API int luxel_field_fwd(const luxel_field_args* args);
+LUXEL_API int luxel_field_bwd(const luxel_field_args* args);
 
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
@@ -652,7 +700,8 @@ LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
   X(luxel_opacity_entropy_args)    \
   X(luxel_velocity_consistency_args) \
   X(luxel_encode_grid_args) \
-  X(luxel_mlp_args)
+  X(luxel_mlp_args) \
+  X(luxel_field_args)
 
 #ifdef __cplusplus
 }

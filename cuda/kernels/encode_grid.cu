@@ -1,66 +1,14 @@
-// encode_grid on the GPU: a thread per position and level, level by level, so that one level's entries stay in the cache.
-// Gradients by positions have a thread per position, which adds up the levels in their order.
+// encode_grid on the GPU: two lanes per position, with one end of its cell each; group by group of levels, so that a group's
+// entries stay in the cache. Gradients by positions have a thread per position, which adds up the levels in their order.
 #include "encode_grid.h"
 
-#include <cuda_fp16.h>
-
+#include "grid_scatter.cuh"
 #include "launch.cuh"
 
 namespace luxel {
 namespace {
 
 constexpr int kThreads = 256;
-
-// As many bytes as a vector access takes.
-template <int Bytes> struct Word;
-template <> struct Word<2> { using type = unsigned short; };
-template <> struct Word<4> { using type = unsigned; };
-template <> struct Word<8> { using type = uint2; };
-template <> struct Word<16> { using type = uint4; };
-
-// Copies F values in the widest accesses that their alignment (that of all F, up to 16 bytes) allows.
-template <int F, typename Stored> __device__ __forceinline__ void copy_vector(const Stored* from, Stored* to) {
-  constexpr int kBytes = F * static_cast<int>(sizeof(Stored)), kStep = kBytes < 16 ? kBytes : 16;
-  using Step = typename Word<kStep>::type;
-#pragma unroll
-  for (int i = 0; i < kBytes / kStep; ++i) reinterpret_cast<Step*>(to)[i] = __ldg(reinterpret_cast<const Step*>(from) + i);
-}
-
-__device__ __forceinline__ float widened(float value) { return value; }
-__device__ __forceinline__ float widened(__half value) { return __half2float(value); }
-
-// Reads entries of a level.
-template <int F, typename Stored> struct Reader {
-  const Stored* table;
-  __device__ __forceinline__ void operator()(uint32_t entry, float* to) const {
-    alignas(16) Stored values[F];
-    copy_vector<F>(table + static_cast<int64_t>(entry) * F, values);
-#pragma unroll
-    for (int f = 0; f < F; ++f) to[f] = widened(values[f]);
-  }
-};
-template <int F, typename Stored> __device__ __forceinline__ Reader<F, Stored> reader(const Stored* table, const GridLevel& level) {
-  return {table + static_cast<int64_t>(level.offset) * F};
-}
-
-__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<1>) { atomicAdd(to, values[0]); }
-#if __CUDA_ARCH__ >= 900
-__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<2>) {
-  atomicAdd(reinterpret_cast<float2*>(to), make_float2(values[0], values[1]));
-}
-__device__ __forceinline__ void add_together(float* to, const float* values, Fixed<4>) {
-  atomicAdd(reinterpret_cast<float4*>(to), make_float4(values[0], values[1], values[2], values[3]));
-}
-#endif
-template <int F> __device__ __forceinline__ void add_atomically(float* to, const float* values) {
-#if __CUDA_ARCH__ >= 900
-  constexpr int kTogether = F < 4 ? F : 4;
-#else
-  constexpr int kTogether = 1;
-#endif
-#pragma unroll
-  for (int f = 0; f < F; f += kTogether) add_together(to + f, values + f, Fixed<kTogether>());
-}
 
 template <int Count> __device__ __forceinline__ void load_row(const void* from, int64_t row, float* to) {
 #pragma unroll
@@ -73,41 +21,89 @@ template <int Count> __device__ __forceinline__ void store_row(const float* from
 
 __device__ __forceinline__ int64_t position_of_thread() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
+constexpr int kRowsOfWarp = 32, kRowsOfBlock = kRowsOfWarp * kThreads / 32;
+template <int F> constexpr int kGroup = 8 / F;  // levels whose features of a position are 32 bytes: a sector of memory
+
+__device__ __forceinline__ int64_t first_row_of_warp() {
+  return int64_t{blockIdx.x} * kRowsOfBlock + static_cast<int64_t>(threadIdx.x / 32) * kRowsOfWarp;
+}
+
+// Where the features of the levels from `first` on are in rows of [N, L * F].
+template <int F, typename Row> __device__ __forceinline__ Row* group_of_row(Row* rows, int64_t row, int levels, int first) {
+  return rows + (row * levels + first) * F;
+}
+
 template <int D, int F, typename Stored>
 __global__ void __launch_bounds__(kThreads)
     encode_grid_kernel(const luxel_encode_grid_args args, const GridLevels levels, const Stored* table) {
-  const int64_t n = position_of_thread();
-  if (n >= args.count) return;
-  const GridLevel& level = levels.at[blockIdx.y];
-  float x[D], value[F];
-  load_row<D>(args.x, n, x);
-  grid_value<float, D, F>(level, x, reader<F>(table, level), value);
-  store_row<F>(value, n * args.levels + blockIdx.y, args.out);
+  const int lane = threadIdx.x % 32, end = lane % 2, group = static_cast<int>(blockIdx.y) * kGroup<F>;
+  const int64_t first = first_row_of_warp(), own = first + lane / 2 + 16 * end;
+  if (first >= args.count) return;
+  const auto* const x = static_cast<const float*>(args.x);
+  const HeldPosition<D> a = load_held<D>(x, first + lane / 2, args.count);
+  const HeldPosition<D> b = load_held<D>(x, first + lane / 2 + 16, args.count);
+  float values[kGroup<F>][F] = {};
+#pragma unroll
+  for (int i = 0; i < kGroup<F>; ++i) {
+    if (group + i >= args.levels) break;
+    const GridLevel& level = levels.at[group + i];
+    features_of_pair<D, F>(level, a, b, end, reader<F>(table, level), values[i]);
+  }
+  if (own >= args.count) return;
+  float* const to = group_of_row<F>(static_cast<float*>(args.out), own, args.levels, group);
+  if (args.levels % kGroup<F> == 0) {  // aligned, and a whole group
+    const auto value = [&](int i) { return values[i / F][i % F]; };
+    reinterpret_cast<float4*>(to)[0] = make_float4(value(0), value(1), value(2), value(3));
+    reinterpret_cast<float4*>(to)[1] = make_float4(value(4), value(5), value(6), value(7));
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kGroup<F>; ++i) {
+    if (group + i >= args.levels) break;
+#pragma unroll
+    for (int f = 0; f < F; ++f) to[i * F + f] = values[i][f];
+  }
 }
 
-// By the table: of the features, or where Second of their gradient by the position along gg_x.
-template <int D, int F, bool Second>
+template <int D, int F>
 __global__ void __launch_bounds__(kThreads) encode_grid_table_kernel(const luxel_encode_grid_args args, const GridLevels levels) {
+  const int lane = threadIdx.x % 32, group = static_cast<int>(blockIdx.y) * kGroup<F>;
+  const int64_t first = first_row_of_warp();
+#pragma unroll 1
+  for (int part = 0; part < kRowsOfWarp; part += 16) {
+    const int64_t row = first + part + lane / 2;
+    const HeldPosition<D> position = load_held<D>(static_cast<const float*>(args.x), row, args.count);
+    const float* const from = group_of_row<F>(static_cast<const float*>(args.g_out), row, args.levels, group);
+#pragma unroll 1
+    for (int i = 0; i < kGroup<F>; ++i) {
+      if (group + i >= args.levels) break;
+      const GridLevel& level = levels.at[group + i];
+      float g[F];
+#pragma unroll
+      for (int f = 0; f < F; ++f) g[f] = row < args.count ? __ldg(from + i * F + f) : 0.0f;
+      scatter_level<D, F>(level, position, g, lane, static_cast<float*>(args.g_table) + int64_t{level.offset} * F);
+    }
+  }
+}
+
+// By the table, of the gradient of the features by the position along gg_x.
+template <int D, int F>
+__global__ void __launch_bounds__(kThreads)
+    encode_grid_table_second_kernel(const luxel_encode_grid_args args, const GridLevels levels) {
   const int64_t n = position_of_thread();
   if (n >= args.count) return;
   const GridLevel& level = levels.at[blockIdx.y];
   float* const g_table = static_cast<float*>(args.g_table) + static_cast<int64_t>(level.offset) * F;
-  float x[D], g[F];
+  float x[D], v[D], g[F];
   load_row<D>(args.x, n, x);
+  load_row<D>(args.gg_x, n, v);
   load_row<F>(args.g_out, n * args.levels + blockIdx.y, g);
-  const auto add = [&](uint32_t entry, float weight) {
+  grid_vjp_x_vjp_table<float, D>(level, x, v, [&](uint32_t entry, float weight) {
     float values[F];
 #pragma unroll
     for (int f = 0; f < F; ++f) values[f] = weight * g[f];
     add_atomically<F>(g_table + static_cast<int64_t>(entry) * F, values);
-  };
-  if constexpr (Second) {
-    float v[D];
-    load_row<D>(args.gg_x, n, v);
-    grid_vjp_x_vjp_table<float, D>(level, x, v, add);
-  } else {
-    grid_vjp_table<float, D>(level, x, add);
-  }
+  });
 }
 
 template <int D, int F, typename Stored>
@@ -144,6 +140,11 @@ __global__ void __launch_bounds__(kThreads)
   if (args.g_x) store_row<D>(g_x, n, args.g_x);
 }
 
+dim3 rows_and_groups(const luxel_encode_grid_args& args) {
+  const int group = 8 / args.features;
+  return dim3(blocks_for(args.count, kRowsOfBlock), (args.levels + group - 1) / group);
+}
+
 bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 // Checks, then body(D, F, table to read, levels, blocks of a level).
@@ -168,10 +169,10 @@ extern "C" {
 
 int luxel_encode_grid_fwd(const luxel_encode_grid_args* args) {
   using namespace luxel;
-  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned blocks) {
+  return prepare(*args, [&](auto dimensions, auto features, auto* table, const GridLevels& levels, unsigned) {
     constexpr int D = decltype(dimensions)::value, F = decltype(features)::value;
     using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
-    const dim3 grid(blocks, args->levels);
+    const dim3 grid = rows_and_groups(*args);
     return launch("encode_grid", encode_grid_kernel<D, F, Stored>, grid, kThreads, 0, args->stream, *args, levels, table);
   });
 }
@@ -183,8 +184,8 @@ int luxel_encode_grid_bwd(const luxel_encode_grid_args* args) {
     using Stored = std::remove_const_t<std::remove_pointer_t<decltype(table)>>;
     const char* const name = "encode_grid_bwd";
     void* const stream = args->stream;
-    const dim3 grid(blocks, args->levels);
-    if (args->g_table && launch(name, encode_grid_table_kernel<D, F, false>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
+    const dim3 grid = rows_and_groups(*args);
+    if (args->g_table && launch(name, encode_grid_table_kernel<D, F>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
     return args->g_x ? launch(name, encode_grid_x_kernel<D, F, Stored>, blocks, kThreads, 0, stream, *args, levels, table) : 0;
   });
 }
@@ -197,7 +198,7 @@ int luxel_encode_grid_bwd_bwd(const luxel_encode_grid_args* args) {
     const char* const name = "encode_grid_bwd_bwd";
     void* const stream = args->stream;
     const dim3 grid(blocks, args->levels);
-    if (args->g_table && launch(name, encode_grid_table_kernel<D, F, true>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
+    if (args->g_table && launch(name, encode_grid_table_second_kernel<D, F>, grid, kThreads, 0, stream, *args, levels) < 0) return -1;
     if (!args->g_x && !args->gg_out) return 0;
     return launch(name, encode_grid_second_kernel<D, F, Stored>, blocks, kThreads, 0, stream, *args, levels, table);
   });

@@ -1,6 +1,9 @@
-// mlp on the GPU: in half on tensor cores (mlp_chain.cuh, mlp_weights.cuh), or in float (mlp_precise.cuh).
+// mlp on the GPU: in half on tensor cores, as field has it where that has the sizes (field_forward.cuh, field_backward.cuh), else
+// layer by layer (mlp_chain.cuh, mlp_weights.cuh); or in float (mlp_precise.cuh).
 #include "mlp.h"
 
+#include "field_backward.cuh"
+#include "field_forward.cuh"
 #include "launch.cuh"
 #include "mlp_precise.cuh"
 
@@ -45,6 +48,20 @@ template <bool kBackward> int run_chain_of_width(const luxel_mlp_args& args, con
   if (args.width == 32) return run_chain<32, kBackward>(args, sums);
   if (args.width == 64) return run_chain<64, kBackward>(args, sums);
   return run_chain<128, kBackward>(args, sums);
+}
+
+// Without hidden layers in memory, which the backward pass computes anew.
+bool anew(const luxel_mlp_args& args) { return !args.precise && field_network(args); }
+
+FloatRows rows_of(const luxel_mlp_args& args, const void* at) {
+  return {const_cast<float*>(in<float>(at)), args.inputs, args.count};
+}
+
+int backward_anew(const luxel_mlp_args& args) {
+  int blocks = 0;
+  if (backward_blocks(args, &blocks) < 0) return -1;
+  if (args.workspace_bytes < backward_sums(args, blocks)) return fail("mlp: workspace too small");
+  return network_backward(args, blocks, rows_of(args, args.x), rows_of(args, args.g_x), out<float>(args.workspace));
 }
 
 int sum_runs_of_weights(const luxel_mlp_args& args, const float* sums_of_runs) {
@@ -95,13 +112,19 @@ extern "C" {
 
 int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args*) { return 0; }
 
-int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args) { return luxel::Parts(*args).bytes; }
+int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args) {
+  using namespace luxel;
+  int blocks = 0;
+  if (!anew(*args)) return Parts(*args).bytes;
+  return backward_blocks(*args, &blocks) < 0 ? -1 : backward_sums(*args, blocks);
+}
 
 int luxel_mlp_fwd(const luxel_mlp_args* args) {
   using namespace luxel;
   if (args->dtype != 0) return fail("the GPU kernels take float32");
   if (check_mlp(*args) < 0) return -1;
   LUXEL_CUDA(cudaSetDevice(args->device));
+  if (anew(*args)) return launch_network(*args, rows_of(*args, args->x));
   if (!args->precise) return run_chain_of_width<false>(*args, MlpSumGradients{});
   return launch("mlp, precise", mlp_precise_fwd_kernel, blocks_for(args->count, kPreciseRows), kPreciseThreads, 0, args->stream,
                 *args);
@@ -111,9 +134,10 @@ int luxel_mlp_bwd(const luxel_mlp_args* args) {
   using namespace luxel;
   if (args->dtype != 0) return fail("the GPU kernels take float32");
   if (check_mlp(*args) < 0) return -1;
+  LUXEL_CUDA(cudaSetDevice(args->device));
+  if (anew(*args)) return backward_anew(*args);
   const Parts parts(*args);
   if (args->workspace_bytes < parts.bytes) return fail("mlp: workspace too small");
-  LUXEL_CUDA(cudaSetDevice(args->device));
   auto* const workspace = static_cast<char*>(args->workspace);
   return args->precise ? backward_precise(*args, workspace, parts) : backward_half(*args, workspace, parts);
 }

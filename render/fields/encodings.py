@@ -163,12 +163,24 @@ class GridEncoding(nn.Module):
         Raises:
             ValueError: shape, type or device of x does not fit.
         """
+        grid = self.grid
+        rows, half = self.rows(x), self.half_table()
+        found = encode_grid(rows, self.table, grid.offsets, grid.scales, grid.hashed, half)
+        return found.reshape(*x.shape[:-1], self.width)
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Positions [..., D] as [N, D].
+
+        Raises:
+            ValueError: x is not [..., D].
+        """
         if x.shape[-1] != self.grid.dimensions:
             raise ValueError(f"GridEncoding: x must be [..., {self.grid.dimensions}], got {list(x.shape)}")
-        half = self.table.detach().half() if self.half_tables else None
-        rows = x.reshape(-1, self.grid.dimensions)
-        found = encode_grid(rows, self.table, self.grid.offsets, self.grid.scales, self.grid.hashed, half)
-        return found.reshape(*x.shape[:-1], self.width)
+        return x.reshape(-1, self.grid.dimensions)
+
+    def half_table(self) -> Tensor | None:
+        """The table in float16 where it is to be read so, [E, F]: made anew at each call."""
+        return self.table.detach().half() if self.half_tables else None
 
 
 class FrequencyEncoding(nn.Module):

@@ -86,7 +86,7 @@ def _levels(offsets: tuple[int, ...], scales: tuple[float, ...], dimensions: int
     return torch.tensor(offsets, dtype=torch.int64, device="cpu"), rounded
 
 
-def _check(
+def check_grid(
     x: Tensor,
     table: Tensor,
     half_table: Tensor | None,
@@ -132,7 +132,7 @@ def _check_gradients(x: Tensor, table: Tensor, scales: Sequence[float], **given:
 
 
 def _forward(x: Tensor, table: Tensor, *rest: Any) -> Tensor:
-    arguments = _check(x, table, *rest)
+    arguments = check_grid(x, table, *rest)
     out = _fake_forward(x, table, *rest)
     library_for(x.device).call("encode_grid_fwd", x.device, x.dtype, **arguments, out=out)
     return out
@@ -140,7 +140,7 @@ def _forward(x: Tensor, table: Tensor, *rest: Any) -> Tensor:
 
 def _backward(g_out: Tensor, x: Tensor, table: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     *grid, by_x, by_table = rest
-    arguments = _check(x, table, *grid) | _check_gradients(x, table, grid[2], g_out=g_out)
+    arguments = check_grid(x, table, *grid) | _check_gradients(x, table, grid[2], g_out=g_out)
     g_x, g_table = grads = _fake_backward(g_out, x, table, *rest)
     arguments |= {"g_x": g_x if by_x else None, "g_table": g_table.zero_() if by_table else None}
     library_for(x.device).call("encode_grid_bwd", x.device, x.dtype, **arguments)
@@ -151,7 +151,7 @@ def _second_backward(
     gg_x: Tensor, g_out: Tensor, x: Tensor, table: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     *grid, by_g_out, by_x, by_table = rest
-    arguments = _check(x, table, *grid) | _check_gradients(x, table, grid[2], g_out=g_out, gg_x=gg_x)
+    arguments = check_grid(x, table, *grid) | _check_gradients(x, table, grid[2], g_out=g_out, gg_x=gg_x)
     gg_out, g_x, g_table = grads = _fake_second_backward(gg_x, g_out, x, table, *rest)
     arguments |= {"gg_out": gg_out if by_g_out else None, "g_x": g_x if by_x else None}
     arguments |= {"g_table": g_table.zero_() if by_table else None}

@@ -1,4 +1,5 @@
-"""The cases of `sanitize.py` of neural fields: the grid encoding and its first and second gradients."""
+"""The cases of `sanitize.py` of neural fields: the grid encoding and its first and second gradients, and the encoding
+together with a perceptron, whose names begin with "half"."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from luxel.render.fields.encodings import Grid
 from luxel.render.ops.encode_grid import encode_grid
+from luxel.render.ops.field import OPTIONS, field
+from luxel.render.ops.mlp import Network
 
 
 def encode(grid: Grid, count: int, half: bool, device: torch.device) -> dict[str, Tensor]:
@@ -40,6 +43,81 @@ def encode(grid: Grid, count: int, half: bool, device: torch.device) -> dict[str
     return {name: t.detach().cpu() for name, t in named.items()}
 
 
+# grid, then width, hidden layers, outputs, activation, output activation; no hidden ReLUs: a sign may differ in half
+FIELDS: list[tuple[Grid, tuple[Any, ...]]] = [
+    (Grid(3, 16, 2, 16, 1.38191, 12, hashed=True), (64, 2, 16, "softplus", "none")),
+    (Grid(3, 5, 2, 5, 1.7, 9, hashed=False), (64, 1, 3, "sigmoid", "sigmoid")),
+    (Grid(2, 16, 2, 16, 1.25992, 10, hashed=True), (32, 2, 1, "none", "softplus")),
+    (Grid(2, 8, 2, 16, 1.405, 10, hashed=False), (32, 1, 15, "softplus", "none")),
+    (Grid(3, 2, 8, 16, 1.0, 10, hashed=False), (64, 2, 4, "softplus", "sigmoid")),
+    (Grid(2, 7, 4, 4, 1.5, 8, hashed=True), (32, 2, 7, "sigmoid", "none")),
+]
+
+
+def whole_field(
+    which: int,
+    count: int,
+    half: bool,
+    options: tuple[Any, ...],
+    wanted: tuple[bool, bool],
+    rays: bool,
+    device: torch.device,
+) -> dict[str, Tensor]:
+    """Output, and gradients by table and weights where they are wanted; some positions are broken.
+
+    Args:
+        which: of FIELDS.
+        rays: neighbouring positions are neighbours in space.
+    """
+    grid, network = FIELDS[which]
+    width, hidden, outputs, *_ = network
+    generator = torch.Generator().manual_seed(count)
+    x = torch.rand(count, grid.dimensions, generator=generator)
+    if rays:
+        x = torch.linspace(0, 1, count)[:, None] * torch.linspace(0.3, 1, grid.dimensions)
+    for k, value in enumerate((0.0, 1.0, -0.5, 1.5, math.nan, math.inf, -math.inf)):
+        x[k::50] = value
+    shapes = Network(grid.width, width, hidden, outputs).shapes()
+    drawn = [torch.randn(*shape, generator=generator) * math.sqrt(2 / sum(shape)) for shape in shapes]
+    table = torch.randn(grid.entries, grid.features, generator=generator).half().float().to(device)
+    weights = torch.cat([matrix.flatten() for matrix in drawn]).half().float().to(device)
+    g_out = torch.randn(count, outputs, generator=generator).half().float().to(device)
+    halved = table.half() if half and device.type == "cuda" else None
+    for tensor, want in zip((table, weights), wanted, strict=True):
+        tensor.requires_grad_(want)
+    out = field(
+        x.to(device),
+        table,
+        weights,
+        grid.offsets,
+        grid.scales,
+        grid.hashed,
+        *network,
+        half_table=halved,
+        options=options,
+    )
+    leaves = [t for t, want in zip((table, weights), wanted, strict=True) if want]
+    gradients = torch.autograd.grad(out, leaves, g_out) if leaves else ()
+    named = {"out": out} | {f"gradient {i}": gradient for i, gradient in enumerate(gradients)}
+    return {name: t.detach().cpu() for name, t in named.items()}
+
+
+def whole_cases() -> dict[str, Callable[..., Any]]:
+    """Those of the encoding together with a perceptron."""
+    out: dict[str, Callable[..., Any]] = {}
+    both = (True, True)
+    for which, count in itertools.product(range(len(FIELDS)), (0, 1, 129, 1000)):
+        case = partial(whole_field, which, count, True, (), both, count == 1000)
+        out[f"half field {which}, {count} rows"] = case
+    for which, option in itertools.product((0, 2, 4), (*((o,) for o in OPTIONS), tuple(OPTIONS))):
+        out[f"half field {which}, {option}"] = partial(whole_field, which, 533, True, option, both, False)
+    for wanted in ((False, False), (True, False), (False, True)):
+        name = f"half field, gradient by table {wanted[0]}, by weights {wanted[1]}"
+        out[name] = partial(whole_field, 0, 300, False, (), wanted, False)
+    out["half field, many rows"] = partial(whole_field, 0, 120_000, True, (), both, True)
+    return out
+
+
 def field_cases() -> dict[str, Callable[..., Any]]:
     """Every case by name, as a function of the device."""
     out: dict[str, Callable[..., Any]] = {}
@@ -56,4 +134,4 @@ def field_cases() -> dict[str, Callable[..., Any]]:
     out["grid, dense"] = partial(encode, Grid.multi_resolution_dense(3), 3001, False)
     out["grid, low dense"] = partial(encode, Grid.low_resolution_dense(3), 3001, False)
     out["grid, 32 levels"] = partial(encode, Grid(2, 32, 2, 2, 1.2, 8, hashed=True), 3001, False)
-    return out
+    return out | whole_cases()

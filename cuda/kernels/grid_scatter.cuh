@@ -1,0 +1,60 @@
+// The gradient of a grid's level by its entries. Two lanes have a position, one end of its cell each; neighbouring positions in
+// one cell, as samples along a ray are, add up their parts before they go to memory.
+#pragma once
+
+#include "grid_access.cuh"
+
+namespace luxel {
+
+constexpr int kMostCells = 10;  // of 16 positions in a row: with more of them, adding up beforehand costs more than it saves
+
+template <int F> __device__ __forceinline__ void add_entry(float* to, const float* values) { add_atomically<F>(to, values); }
+template <int F> __device__ __forceinline__ void add_entry(__half* to, const float* values) {
+#pragma unroll
+  for (int f = 0; f < F; f += 2) {  // atomicAdd asks first whether it is shared memory, and waits for the sum
+    const __half2 pair = __floats2half2_rn(values[f], values[f + 1]);
+    asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(to + f), "r"(*reinterpret_cast<const uint32_t*>(&pair)) : "memory");
+  }
+}
+
+// sums: of the level, [its entries, F]. All lanes of a warp take part; those of one position have the same g.
+template <int D, int F, typename Sum>
+__device__ __forceinline__ void scatter_level(const GridLevel& level, const HeldPosition<D>& position, const float (&g)[F],
+                                              int lane, Sum* sums) {
+  constexpr int kCorners = CellEnd<D>::kCorners;
+  const int end = lane % 2;
+  const CellEnd<D> cell = cell_end<D>(level, position, end);
+  bool active = false;
+#pragma unroll
+  for (int f = 0; f < F; ++f) active |= g[f] != 0.0f;
+  active = active && position.good;
+  bool same = __shfl_up_sync(~0u, static_cast<int>(active), 2) != 0 && lane >= 2 && active;  // cell as of the position before
+#pragma unroll
+  for (int d = 0; d < D; ++d) same = (__shfl_up_sync(~0u, cell.corner[d], 2) == cell.corner[d]) && same;
+  float values[kCorners][F];
+#pragma unroll
+  for (int k = 0; k < kCorners; ++k)
+#pragma unroll
+    for (int f = 0; f < F; ++f) values[k][f] = cell.weight[k] * g[f];
+  const uint32_t heads = __ballot_sync(~0u, !same) & (0x55555555u << end);  // of runs of one cell, at this end
+  if (__popc(heads) <= kMostCells) {                                        // the same at both ends
+    const uint32_t later = heads & ~((2u << lane) - 1u);
+    const int stop = later ? __ffs(later) - 1 : 32;  // one past this run's last lane
+#pragma unroll
+    for (int step = 2; step < 32; step *= 2)
+#pragma unroll
+      for (int k = 0; k < kCorners; ++k)
+#pragma unroll
+        for (int f = 0; f < F; ++f) {
+          const float more = __shfl_down_sync(~0u, values[k][f], step);
+          if (lane + step < stop) values[k][f] += more;
+        }
+    active = active && !same;
+  }
+  if (active) {
+#pragma unroll
+    for (int k = 0; k < kCorners; ++k) add_entry<F>(sums + int64_t{cell.entry[k]} * F, values[k]);
+  }
+}
+
+}  // namespace luxel
