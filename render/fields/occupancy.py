@@ -8,7 +8,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-
 DECAY = 0.95
 THRESHOLD = 0.01 * 1024 / math.sqrt(3)  # a step of a 1024th of the diagonal through it takes 1 % of the light
 WARM_UP = 256  # steps in which all cells are looked at

@@ -20,14 +20,15 @@ BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from thei
 
 
 @dataclass
-class Capture:
+class RadianceData:
     """What a radiance field is trained on and judged by.
 
     Attributes:
         views: to train on.
         held_out: to judge by; where there are none, some of those that it is trained on.
         points: of the scene, where they are known.
-        box: low x, y, z, high x, y, z of the part of the scene that is drawn; None: `box_of`.
+        box: low x, y, z, high x, y, z of the part of the scene that is drawn; None: `box_of`, by the points only where
+            photographs are opaque, as those of what is cut out do not show where it ends.
         background: behind photographs with alpha where they are compared, in [0, 1].
         random_background: train photographs with alpha on random colours instead, so that nothing opaque is taken for
             background.
@@ -67,7 +68,9 @@ class Photographs(NamedTuple):
             LuxelError: there are none, or one has another size than its camera says.
         """
         if not views:
-            raise LuxelError("A radiance field needs photographs, there are none.", "Name a capture with views.")
+            raise LuxelError(
+                "A radiance field needs photographs, there are none.", "Name a capture with views."
+            )
         found = [read_view(view) for view in views]
         channels = 4 if any(rgb.shape[1] == 4 for rgb, _ in found) else 3
         sizes = [len(rgb) for rgb, _ in found]

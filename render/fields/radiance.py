@@ -15,7 +15,7 @@ from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, target_of
+from luxel.render.fields.photographs import BLENDER_BOX, Photographs, RadianceData, box_of, target_of
 from luxel.render.fields.waves import render_waves
 from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.colour_inputs import HARMONICS, colour_inputs
@@ -73,7 +73,7 @@ class RadianceField(Application):
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None
-        self._capture: Capture | None = None
+        self._capture: RadianceData | None = None
         self._photographs: Photographs | None = None
         self._background: Tensor | None = None
 
@@ -93,7 +93,7 @@ class RadianceField(Application):
         ends = [torch.tensor(pair, device=self.device) for pair in zip(low, high, strict=True)]
         return torch.cartesian_prod(*ends)
 
-    def begin(self, data: Capture | Sequence[View], device: torch.device) -> None:
+    def begin(self, data: RadianceData | Sequence[View], device: torch.device) -> None:
         """Takes photographs.
 
         Args:
@@ -103,14 +103,14 @@ class RadianceField(Application):
         Raises:
             LuxelError: there are no photographs, one has another size than its camera says, or the box is empty.
         """
-        capture = data if isinstance(data, Capture) else Capture(list(data))
+        capture = data if isinstance(data, RadianceData) else RadianceData(list(data))
         self._photographs = Photographs.read(capture.views, device)
-        box = capture.box or box_of(capture.views, capture.points)
+        transparent = self._photographs.pixels.shape[1] == 4
+        box = capture.box or box_of(capture.views, None if transparent else capture.points)
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self.box.copy_(torch.tensor(box, dtype=torch.float64))
         self._capture = capture
-        transparent = self._photographs.pixels.shape[1] == 4
         fixed = None if transparent and capture.random_background else capture.background
         self._background = None if fixed is None else torch.tensor(fixed, device=device)
         assert self.region.box is not None  # read now: a captured step must not
@@ -187,7 +187,10 @@ class RadianceField(Application):
             wanted, weight = target_of(view, behind)
             found = self.render(view.camera.to(self.device), behind).clamp(0, 1)
             scores.append((psnr(found, wanted, weight), ssim(found, wanted, weight)))
-        return {"psnr": sum(s[0] for s in scores) / len(scores), "ssim": sum(s[1] for s in scores) / len(scores)}
+        return {
+            "psnr": sum(s[0] for s in scores) / len(scores),
+            "ssim": sum(s[1] for s in scores) / len(scores),
+        }
 
     def _samples(self, batch: Drawn) -> Samples:
         shown, batch_size = self._shown(), self.config.batch

@@ -47,8 +47,8 @@ def _forward(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
             "colour_inputs: features must be [S, a multiple of 4 up to 112], float32 or float64, "
             f"got {list(features.shape)} {features.dtype}"
         )
-    wanted = {"directions": (directions, features.dtype, (features.shape[0], 3))}
-    require("colour_inputs", features.device, wanted)
+    shape = features.shape[0], 3
+    require("colour_inputs", features.device, {"directions": (directions, features.dtype, shape)})
     inputs, density = outputs = _fake_forward(features)
     library_for(features.device).call(
         "colour_inputs_fwd",
@@ -66,8 +66,7 @@ def _forward(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
 
 def _backward(g_inputs: Tensor, g_density: Tensor | None) -> Tensor:
     rows, width = g_inputs.shape
-    wanted = {"g_density": (g_density, g_inputs.dtype, (rows,))}
-    require("colour_inputs_bwd", g_inputs.device, wanted)
+    require("colour_inputs_bwd", g_inputs.device, {"g_density": (g_density, g_inputs.dtype, (rows,))})
     grad = _fake_backward(g_inputs)
     library_for(grad.device).call(
         "colour_inputs_bwd",

@@ -13,7 +13,9 @@ from luxel.render.ops.registry import define, register_implementation, require
 
 MIN_TRANSMITTANCE = 1e-4
 
-_INPUTS = "Tensor density, Tensor colour, Tensor dt, Tensor t, Tensor ranges, Tensor counters, Tensor background"
+_INPUTS = (
+    "Tensor density, Tensor colour, Tensor dt, Tensor t, Tensor ranges, Tensor counters, Tensor background"
+)
 define(f"composite({_INPUTS}, float scale, float min_transmittance) -> (Tensor, Tensor, Tensor)")
 define(
     "composite_bwd(Tensor g_rgb, Tensor? g_transmittance, Tensor? g_depth, "
@@ -128,7 +130,9 @@ def _backward(
         "g_depth": (g_depth, dtype, (rays,)),
     }
     require("composite_bwd", density.device, wanted)
-    arguments |= {name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in wanted.items()}
+    arguments |= {
+        name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in wanted.items()
+    }
     g_density, g_colour = grads = _fake_backward(g_rgb, None, None, density, *rest)
     library_for(density.device).call(
         "composite_bwd", density.device, dtype, **arguments, g_density=g_density, g_colour=g_colour

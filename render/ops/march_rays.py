@@ -87,7 +87,9 @@ class Samples(NamedTuple):
     t: Tensor  # along the ray, [S]
     dt: Tensor  # [S]
     ranges: Tensor  # first sample and number of them, int32 [R, 2]
-    counters: Tensor  # samples, samples asked for, rays that count, rays without room, one not used; int64 [5]
+    counters: (
+        Tensor  # samples, samples asked for, rays that count, rays without room, one not used; int64 [5]
+    )
 
 
 def march_rays(
@@ -155,24 +157,15 @@ def march_pixels(
     return Samples(*torch.ops.luxel.march_rays(*rays, occupancy, seed, live, *rest))
 
 
-def _check(
-    origins: Tensor | None,
-    directions: Tensor | None,
-    pixels: Tensor | None,
-    views: Tensor | None,
-    world_to_cam: Tensor | None,
-    intrinsics: Tensor | None,
-    occupancy: Tensor | None,
-    seed: Tensor | None,
-    live: Tensor | None,
-    region: Region,
-    capacity: int,
-) -> tuple[Tensor, int, dict[str, Any]]:
-    """A tensor of the rays' type, R, and fields of the argument struct."""
+def _check(tensors: Sequence[Tensor | None], region: Region, capacity: int) -> tuple[Tensor, dict[str, Any]]:
+    """A tensor of the rays' type, and fields of the argument struct."""
+    origins, directions, pixels, views, world_to_cam, intrinsics, occupancy, seed, live = tensors
     given = origins if origins is not None else world_to_cam
     rows = origins if origins is not None else pixels
     if given is None or rows is None or given.dtype not in (torch.float32, torch.float64):
-        raise ValueError("march_rays: rays must be origins and directions, or pixels of views, in a float type")
+        raise ValueError(
+            "march_rays: rays must be origins and directions, or pixels of views, in a float type"
+        )
     count, views_count = rows.shape[0], 0 if views is None else views.shape[0]
     if not 0 < capacity < 2**31 - 1 or count >= 2**31:
         raise ValueError(f"march_rays: capacity {capacity} for {count} rays")
@@ -192,13 +185,13 @@ def _check(
     }
     require("march_rays", given.device, wanted)
     arguments |= {name: None if t is None else t.contiguous() for name, (t, *_) in wanted.items()}
-    return given, count, arguments | {"count": count, "view_count": views_count, "capacity": capacity}
+    return given, arguments | {"count": count, "view_count": views_count, "capacity": capacity}
 
 
 def _run(*inputs: Any) -> tuple[Tensor, ...]:
     *tensors, resolution, capacity, target, box, step, near, far = inputs
     region = Region(tuple(box), step, near, far, resolution)
-    given, _, arguments = _check(*tensors, region, capacity)
+    given, arguments = _check(tensors, region, capacity)
     outputs = _fake(*inputs)
     names = ("positions", "sample_directions", "t", "dt", "ranges", "counters")
     arguments |= dict(zip(names, outputs, strict=True))

@@ -13,16 +13,20 @@ from luxel.render.ops.march_rays import Region
 from luxel.render.ops.registry import define, register_implementation, require
 
 STATE = 8  # numbers of a ray between waves, see abi.h
-CAMERA = "Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, float near, float far"
+_CAMERA = (
+    "Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, "
+    "float near, float far"
+)
 _PICTURE = "Tensor(f!) rgb, Tensor(g!) transmittance, Tensor(h!) depth"
 
 define(
     "begin_waves_(Tensor(a!) state, Tensor(b!) next_list, Tensor(c!) next_listed, "
-    f"{_PICTURE}, {CAMERA}, Tensor background, int width, int first_pixel) -> ()"
+    f"{_PICTURE}, {_CAMERA}, Tensor background, int width, int first_pixel) -> ()"
 )
 define(
     "march_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) samples, Tensor(c!) positions, "
-    f"Tensor(d!) directions, Tensor(e!) t, Tensor(f!) ranges, {CAMERA}, int width, int first_pixel, int rays, int most) -> ()"
+    f"Tensor(d!) directions, Tensor(e!) t, Tensor(f!) ranges, {_CAMERA}, int width, int first_pixel, int rays, "
+    "int most) -> ()"
 )
 define(
     "composite_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) next_list, Tensor(c!) next_listed, "
@@ -224,7 +228,9 @@ def _camera(
     return world_to_cam, intrinsics, occupancy, *levels
 
 
-def _check(stage: str, state: Tensor, rest: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]]) -> None:
+def _check(
+    stage: str, state: Tensor, rest: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]]
+) -> None:
     if state.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{stage}: state must be float32 or float64, got {state.dtype}")
     wanted = {"state": (state, state.dtype, (state.shape[0], STATE))} | rest
@@ -239,10 +245,12 @@ def _camera_fields(
     occupancy: Tensor | None,
     resolution: int,
     box: list[float],
-    *distances: float,
+    step: float,
+    near: float,
+    far: float,
 ) -> dict[str, Any]:
     """Of the argument struct, checked."""
-    region = Region(tuple(box), *distances, resolution)
+    region = Region(tuple(box), step, near, far, resolution)
     wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "world_to_cam": (world_to_cam, like.dtype, (4, 4)),
         "intrinsics": (intrinsics, like.dtype, (4,)),
@@ -253,7 +261,9 @@ def _camera_fields(
     return region.arguments(stage) | tensors
 
 
-def _picture(state: Tensor, rgb: Tensor, transmittance: Tensor, depth: Tensor, background: Tensor) -> dict[str, Any]:
+def _picture(
+    state: Tensor, rgb: Tensor, transmittance: Tensor, depth: Tensor, background: Tensor
+) -> dict[str, Any]:
     n, dtype = state.shape[0], state.dtype
     return {
         "rgb": (rgb, dtype, (n, 3)),

@@ -52,7 +52,7 @@ def march_rays_reference(
 
     Returns:
         Rays of the samples, in order, [S]; positions in the box as [0, 1]^3, [S, 3]; t, [S]; and how near each place of
-        any ray (in or not, so many per ray) is to a face of its cell or to an end of its ray, in cells and steps, [R, K].
+        any ray (in or not, K of each) is to a face of its cell or to an end of its ray, in cells and steps, [R, K].
     """
     low, high = (origins.new_tensor(part) for part in (box[:3], box[3:]))
     origin, direction = (origins - low) / (high - low), directions / (high - low)

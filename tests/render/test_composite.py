@@ -45,7 +45,8 @@ def drawn(counts: list[int], seed: int = 0, spare: int = 5, thick: float = 2.0) 
 def moved(given: dict[str, Tensor], dtype: torch.dtype, device: Any) -> dict[str, Tensor]:
     """On a device; floats in another type, rounded to float32 first."""
     return {
-        name: t.float().to(device, dtype) if t.is_floating_point() else t.to(device) for name, t in given.items()
+        name: t.float().to(device, dtype) if t.is_floating_point() else t.to(device)
+        for name, t in given.items()
     }
 
 
@@ -64,7 +65,9 @@ def gradients(outputs: Any, leaves: list[Tensor], keep: Tensor) -> list[Tensor]:
 def test_it_is_the_reference(precision, thick):
     counts = [0, 1, 31, 32, 33, 200, 0, 64, 65, 7, 1000, 3] + [k % 41 for k in range(60)]
     given = moved(drawn(counts, thick=thick), **precision)
-    true = {name: t.detach().cpu().double() if t.is_floating_point() else t.cpu() for name, t in given.items()}
+    true = {
+        name: t.detach().cpu().double() if t.is_floating_point() else t.cpu() for name, t in given.items()
+    }
     for values in (given, true):
         values["density"].requires_grad_()
         values["colour"].requires_grad_()
@@ -77,9 +80,17 @@ def test_it_is_the_reference(precision, thick):
     for name, a, b in zip(found._fields, found, wanted, strict=True):
         scale = max(1.0, b.abs().max().item())
         off = (1e-5 if single else 1e-12) * scale
-        torch.testing.assert_close(a.detach().cpu().double()[keep], b.detach()[keep], rtol=0, atol=off, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            a.detach().cpu().double()[keep],
+            b.detach()[keep],
+            rtol=0,
+            atol=off,
+            msg=lambda m, n=name: f"{n}: {m}",
+        )
     got = gradients(found, [given["density"], given["colour"]], keep)
-    for name, a, b in zip(("density", "colour"), got, gradients(wanted, [true["density"], true["colour"]], keep), strict=True):
+    for name, a, b in zip(
+        ("density", "colour"), got, gradients(wanted, [true["density"], true["colour"]], keep), strict=True
+    ):
         assert (a - b).norm() <= (1e-4 if single else 1e-10) * b.norm(), name
         assert not a[int(counters[0]) :].any()
 
@@ -94,7 +105,11 @@ def test_by_hand(device):
     background = torch.tensor([[1.0, 0, 0.5]], device=device).expand(3, 3)
     found = composite(density, colour, dt, t, ranges, counters, background)
     w = 1 - math.exp(-1)
-    rgb = [[0.75 * w + 1 - w, 0.5 * w, 0.5 * (1 - w)], [1, 0, 0.5], [0.75 * w + 0.5 * (1 - w), 0.5, 0.5 * (1 - w)]]
+    rgb = [
+        [0.75 * w + 1 - w, 0.5 * w, 0.5 * (1 - w)],
+        [1, 0, 0.5],
+        [0.75 * w + 0.5 * (1 - w), 0.5, 0.5 * (1 - w)],
+    ]
     torch.testing.assert_close(found.rgb.cpu(), torch.tensor(rgb))
     torch.testing.assert_close(found.transmittance.cpu(), torch.tensor([1 - w, 1, 0]))
     torch.testing.assert_close(found.depth.cpu(), torch.tensor([2 * w, 0, 2 * w + 3 * (1 - w)]))
@@ -106,7 +121,9 @@ def test_the_end_of_a_ray(device):
     for name in ("density", "colour"):
         given[name].requires_grad_()
     found = composite(**given, min_transmittance=0.3)
-    g_density, g_colour = torch.autograd.grad(found.rgb.sum() + found.depth.sum(), [given["density"], given["colour"]])
+    g_density, g_colour = torch.autograd.grad(
+        found.rgb.sum() + found.depth.sum(), [given["density"], given["colour"]]
+    )
     depth = given["density"].exp() * given["dt"]
     for first, count in given["ranges"].tolist():
         before = (depth[first : first + count].cumsum(0) - depth[first : first + count]).neg().exp()
@@ -140,7 +157,9 @@ def test_held_densities(device):
 def test_colour_inputs(precision, width):
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(317, width, generator=generator).to(**precision).requires_grad_()
-    directions = torch.nn.functional.normalize(torch.randn(317, 3, generator=generator), dim=-1).to(**precision)
+    directions = torch.nn.functional.normalize(torch.randn(317, 3, generator=generator), dim=-1).to(
+        **precision
+    )
     directions[5] = 0
     found, density = colour_inputs(features, directions)
     off = 1e-6 if features.dtype == torch.float32 else 1e-14

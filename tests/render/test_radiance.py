@@ -13,7 +13,8 @@ from torch import Tensor
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view
+from luxel.render.fields.occupancy import Occupancy
+from luxel.render.fields.photographs import BLENDER_BOX, Photographs, RadianceData, box_of, read_view
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.ops.march_rays import ASKED, LEFT_OUT, SAMPLES
 
@@ -23,7 +24,7 @@ class SmallRadianceField(RadianceField):
     places: ClassVar[int] = 192
 
 
-CONFIG = FieldConfig(field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 13, seed=3)
+CONFIG = FieldConfig(field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 12, seed=3)
 
 
 def balls(camera: Camera) -> np.ndarray:
@@ -31,7 +32,9 @@ def balls(camera: Camera) -> np.ndarray:
     fine = camera.resized(3 * camera.width, 3 * camera.height)
     v, u = torch.meshgrid(torch.arange(fine.height) + 0.5, torch.arange(fine.width) + 0.5, indexing="ij")
     fx, fy, cx, cy = fine.intrinsics
-    local = torch.nn.functional.normalize(torch.stack([(u - cx) / fx, (v - cy) / fy, torch.ones_like(u)], -1), dim=-1)
+    local = torch.nn.functional.normalize(
+        torch.stack([(u - cx) / fx, (v - cy) / fy, torch.ones_like(u)], -1), dim=-1
+    )
     d, o = local @ camera.world_to_cam[:3, :3], camera.position
     nearest = torch.full(u.shape, math.inf)
     rgba = torch.zeros(*u.shape, 4)
@@ -83,12 +86,12 @@ def train(field: RadianceField, steps: int, device: torch.device) -> None:
 
 def test_it_learns_a_small_scene(device):
     field = SmallRadianceField(CONFIG).to(device)
-    field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), device)
+    field.begin(RadianceData(ring(12), held_out=ring(4, start=0.3)), device)
     before = field.evaluate()
-    train(field, 300, device)
+    train(field, 200, device)
     after = field.evaluate()
-    assert after["psnr"] > 22 > before["psnr"], (before, after)
-    assert after["ssim"] > 0.8
+    assert after["psnr"] > 25 > before["psnr"], (before, after)
+    assert after["ssim"] > 0.9
     assert 0.001 < field.occupancy.share() < 0.4
     assert field.live > 100  # rays, for a start of 8
 
@@ -103,7 +106,7 @@ def test_it_learns_a_small_scene(device):
     black, alpha, depth = again.layers(camera)
     torch.testing.assert_close(black + (1 - alpha[..., None]), picture, rtol=0, atol=1e-5)
     seen = alpha > 0.99
-    assert seen.any() and 2.5 < (depth[seen] / alpha[seen]).min() and (depth[seen] / alpha[seen]).max() < 5
+    assert seen.any() and (depth[seen] / alpha[seen]).min() > 2.5 and (depth[seen] / alpha[seen]).max() < 5
 
 
 def test_the_number_of_rays_follows_the_samples(device):
@@ -147,9 +150,6 @@ def test_occupancy_finds_what_is_dense(device):
 
 
 def test_updates_come_often_at_first():
-    due = [step for step in range(600) if RadianceField(CONFIG).occupancy.due(step)] if False else []
-    from luxel.render.fields.occupancy import Occupancy
-
     due = [step for step in range(600) if Occupancy.due(step)]
     assert due[:17] == list(range(17)) and due[-1] == 592 and due[-2] == 576
     again = Occupancy(4), Occupancy(4)
@@ -181,7 +181,8 @@ def test_photographs(device):
 
 def test_boxes():
     assert box_of(ring(8)) == BLENDER_BOX
-    far = [View("", Camera.look_at((10 + 8 * math.cos(k), 8 * math.sin(k), 1), (10, 0, 1)), views) for k in range(5) for views in [None]]
+    eyes = [(10 + 8 * math.cos(k), 8 * math.sin(k), 1) for k in range(5)]
+    far = [View("", Camera.look_at(eye, (10, 0, 1)), lambda: Pixels(np.zeros((1, 1, 3)))) for eye in eyes]
     box = torch.tensor(box_of(far)).view(2, 3)
     torch.testing.assert_close(box.mean(0), torch.tensor([10.0, 0, 1]), rtol=0, atol=1e-3)
     assert abs((box[1] - box[0]).max() - 16 * 1.5 / 4.0311) < 0.01
@@ -199,7 +200,7 @@ def test_what_is_refused():
         field.begin([], cpu)
     views = ring(1, 8)
     with pytest.raises(LuxelError, match="is empty"):
-        field.begin(Capture(views, box=(0, 0, 0, 1, 0, 1)), cpu)
+        field.begin(RadianceData(views, box=(0, 0, 0, 1, 0, 1)), cpu)
     wrong = View("wrong", views[0].camera, lambda: Pixels(np.zeros((8, 9, 3), np.uint8)))
     with pytest.raises(LuxelError, match=r"wrong: rgb is uint8 \[8, 9, 3\]"):
         field.begin([wrong], cpu)

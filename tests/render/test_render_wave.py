@@ -45,11 +45,19 @@ def at_once(camera: Camera, occupancy: Tensor | None, background: Tensor) -> tup
     samples = march_pixels(pixels, views, pose, lens, REGION, occupancy, capacity=count * 300)
     density, colour = field(samples.positions, samples.directions)
     behind = background.expand(count, 3).contiguous()
-    return composite(density, colour, samples.dt, samples.t, samples.ranges, samples.counters, behind, scale=SCALE)
+    return composite(
+        density, colour, samples.dt, samples.t, samples.ranges, samples.counters, behind, scale=SCALE
+    )
 
 
 def in_waves(
-    camera: Camera, occupancy: Tensor | None, background: Tensor, capacity: int, most: int, first: int, count: int
+    camera: Camera,
+    occupancy: Tensor | None,
+    background: Tensor,
+    capacity: int,
+    most: int,
+    first: int,
+    count: int,
 ) -> tuple[WaveRays, int]:
     rays = WaveRays.room(count, 2000, background)
     samples = WaveSamples.room(capacity, rays)
@@ -78,7 +86,9 @@ def test_waves_are_all_samples_at_once(precision, capacity, most, cells):
     near_least = (wanted[1] - 1e-4).abs() < 1e-6  # either side of the least transmittance is right
     off = 1e-5 if background.dtype == torch.float32 else 1e-12
     for name, a, b in zip(("rgb", "transmittance", "depth"), rays[3:], wanted, strict=True):
-        torch.testing.assert_close(a[~near_least], b[~near_least], rtol=0, atol=3 * off, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            a[~near_least], b[~near_least], rtol=0, atol=3 * off, msg=lambda m, n=name: f"{n}: {m}"
+        )
     assert near_least.float().mean() < 0.01
     if not cells:
         return
@@ -91,7 +101,11 @@ def test_rays_that_meet_nothing(device):
     background = torch.tensor([0.1, 0.2, 0.3], device=device)
     rays, waves = in_waves(camera, torch.zeros_like(shell(device)), background, 100, 4, 0, 200)
     assert waves == 0 and rays.listed[0] == 0
-    assert torch.equal(rays.rgb, background.expand(200, 3)) and (rays.transmittance == 1).all() and not rays.depth.any()
+    assert (
+        torch.equal(rays.rgb, background.expand(200, 3))
+        and (rays.transmittance == 1).all()
+        and not rays.depth.any()
+    )
 
 
 def test_what_is_refused(device):
@@ -105,4 +119,13 @@ def test_what_is_refused(device):
     with pytest.raises(ValueError, match="17 of 16 rays"):
         march_wave_(0, rays, samples, *view, listed=17, most=4)
     with pytest.raises(ValueError, match=r"colour must be \[64, 3\]"):
-        composite_wave_(0, rays, samples, torch.zeros(64, device=device), torch.zeros(63, 3, device=device), REGION, background, listed=16)
+        composite_wave_(
+            0,
+            rays,
+            samples,
+            torch.zeros(64, device=device),
+            torch.zeros(63, 3, device=device),
+            REGION,
+            background,
+            listed=16,
+        )
