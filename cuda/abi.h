@@ -658,12 +658,13 @@ typedef struct luxel_march_rays_args {
   const int64_t* views;       /* in  [V,2] number of the first pixel, width */
   const void* world_to_cam;   /* in  real [V,4,4] row major */
   const void* intrinsics;     /* in  real [V,4] fx fy cx cy */
-  const uint8_t* occupancy;   /* in  [G^3/8] bit c % 8 of byte c / 8 is cell c = x + G (y + G z); null: all are occupied */
+  const uint64_t* occupancy;  /* in  [(G/4)^3] a word for each block of 4^3 cells, and in it a bit for each cell, in both x
+                                 fastest, then y; null: all are occupied */
   const int64_t* seed;        /* in  [1] optional */
   int32_t* live;              /* inout [1] optional: how many rays count; see target */
   int32_t count;              /* R */
   int32_t view_count;         /* V */
-  int32_t resolution;         /* G, a multiple of 2 */
+  int32_t resolution;         /* G, a multiple of 4, up to 1024 */
   int32_t capacity;           /* S */
   int32_t target;             /* above 0: live becomes how many rays would have had so many samples; moved by no more
                                  than a factor of 2, and held to [1,R] */
@@ -748,7 +749,7 @@ typedef struct luxel_render_wave_args {
   void* stream;
   const void* world_to_cam;   /* in  real [4,4], not for composite_wave, as the next two */
   const void* intrinsics;     /* in  real [4] */
-  const uint8_t* occupancy;   /* in  as in march_rays */
+  const uint64_t* occupancy;  /* in  as in march_rays */
   int32_t width;              /* of the picture */
   int32_t first_pixel;
   int32_t count;              /* N; of march_wave and composite_wave as many as may be listed, at least */

@@ -1,5 +1,5 @@
 // Marching along a ray through the occupied cells of a box (Mueller et al. 2022, "Instant Neural Graphics Primitives",
-// appendix E.1). Places along the ray are evenly spaced; those in empty cells are skipped cell by cell.
+// appendix E.1). Places along the ray are evenly spaced; those in empty cells are skipped cell by cell, or block by block.
 #pragma once
 
 #include "vec.h"
@@ -23,16 +23,17 @@ template <typename T> struct Box3 {
   Vec3<T> low, inverse_size;
 };
 
-// One bit per cell of the unit cube, the first axis fastest.
+// One bit per cell of the unit cube: a word for each block of 4 x 4 x 4 cells, in both the first axis fastest.
 struct Cells {
-  const uint8_t* bits;  // null: all are occupied
-  int resolution;
+  const uint64_t* blocks;  // null: all are occupied
+  int resolution;          // cells along an axis, a multiple of 4
 };
 
-LUXEL_HD bool occupied(const Cells& cells, int x, int y, int z) {
-  const int64_t cell = x + static_cast<int64_t>(cells.resolution) * (y + static_cast<int64_t>(cells.resolution) * z);
-  return (cells.bits[cell >> 3] >> (cell & 7)) & 1;
+LUXEL_HD uint64_t block_of(const Cells& cells, int x, int y, int z) {
+  const int along = cells.resolution >> 2;
+  return cells.blocks[(x >> 2) + along * ((y >> 2) + along * (z >> 2))];
 }
+LUXEL_HD bool occupied(uint64_t block, int x, int y, int z) { return (block >> ((x & 3) | (y & 3) << 2 | (z & 3) << 4)) & 1; }
 
 // A ray in the box as the unit cube; t stays what it is in the world.
 template <typename T> struct MarchRay {
@@ -71,9 +72,10 @@ LUXEL_HD bool enter_box(const Ray<T>& ray, const Box3<T>& box, T near_t, T far_t
 LUXEL_HD int cell_along(float p, int resolution) { return clamp(static_cast<int>(p * static_cast<float>(resolution)), 0, resolution - 1); }
 LUXEL_HD int cell_along(double p, int resolution) { return clamp(static_cast<int>(p * resolution), 0, resolution - 1); }
 
-// Where a ray leaves a cell along one axis.
-template <typename T> LUXEL_HD T leaves_at(int cell, T size, T origin, T inverse) {
-  return fused(static_cast<T>(inverse > T(0) ? cell + 1 : cell), size, -origin) * inverse;
+// Where a ray leaves along one axis: a cell, or with `coarse` 2 the block that it is in.
+template <typename T> LUXEL_HD T leaves_at(int cell, int coarse, T size, T origin, T inverse) {
+  const int edge = ((cell >> coarse) + (inverse > T(0))) << coarse;
+  return fused(static_cast<T>(edge), size, -origin) * inverse;
 }
 
 // The first place from `place` on that is in an occupied cell; -1: there is none. Of at most `most` places.
@@ -82,13 +84,16 @@ template <typename T> LUXEL_HD int occupied_place(const MarchRay<T>& march, cons
   while (place < most) {
     const T t = march.at(place);
     if (!(t < march.end)) return -1;
-    if (!cells.bits) return place;
+    if (!cells.blocks) return place;
     const Vec3<T> p = march.point(t);
     const int x = cell_along(p.x, cells.resolution), y = cell_along(p.y, cells.resolution), z = cell_along(p.z, cells.resolution);
-    if (occupied(cells, x, y, z)) return place;
+    const uint64_t block = block_of(cells, x, y, z);
+    if (occupied(block, x, y, z)) return place;
+    const int coarse = block == 0 ? 2 : 0;
     const T leaves =
-        smaller(leaves_at(x, size, march.origin.x, march.inverse.x),
-                smaller(leaves_at(y, size, march.origin.y, march.inverse.y), leaves_at(z, size, march.origin.z, march.inverse.z)));
+        smaller(leaves_at(x, coarse, size, march.origin.x, march.inverse.x),
+                smaller(leaves_at(y, coarse, size, march.origin.y, march.inverse.y),
+                        leaves_at(z, coarse, size, march.origin.z, march.inverse.z)));
     const T beyond = ceil_of(fused(leaves - march.begin, march.inverse_step, -march.jitter));
     const int next = beyond < static_cast<T>(most) ? static_cast<int>(beyond) : most;
     place = next > place ? next : place + 1;

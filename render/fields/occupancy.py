@@ -8,6 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from luxel.render.ops.march_rays import pack_cells, unpack_cells
+
 DECAY = 0.95
 THRESHOLD = 0.01 * 1024 / math.sqrt(3)  # a step of a 1024th of the diagonal through it takes 1 % of the light
 WARM_UP = 256  # steps in which all cells are looked at
@@ -21,11 +23,12 @@ class Occupancy(nn.Module):
     Müller et al. 2022, "Instant Neural Graphics Primitives", appendix E.2.
 
     Args:
-        resolution: G, cells along each axis of the unit cube, an even number.
+        resolution: G, cells along each axis of the unit cube, a multiple of 4.
 
     Attributes:
         densities: per cell the greatest density that was met, decaying, [G^3], the first axis fastest.
-        bits: whether they are above the threshold, the lowest bit first, uint8 [G^3 / 8]. All are at first.
+        bits: whether they are above the threshold, as `luxel.render.ops.march_rays.pack_cells` has them, uint8
+            [G^3 / 8]. All are at first.
     """
 
     densities: Tensor
@@ -33,8 +36,8 @@ class Occupancy(nn.Module):
 
     def __init__(self, resolution: int = 128) -> None:
         super().__init__()
-        if not 2 <= resolution <= 1024 or resolution % 2:
-            raise ValueError(f"Occupancy: resolution must be even, 2 to 1024, got {resolution}")
+        if not 4 <= resolution <= 1024 or resolution % 4:
+            raise ValueError(f"Occupancy: resolution must be a multiple of 4, 4 to 1024, got {resolution}")
         self.resolution = resolution
         self.register_buffer("densities", torch.zeros(resolution**3))
         self.register_buffer("bits", torch.full((resolution**3 // 8,), 255, dtype=torch.uint8))
@@ -74,24 +77,23 @@ class Occupancy(nn.Module):
     def refresh(self) -> None:
         """Sets the bits by the densities: above the threshold, or above the mean where that is less."""
         least = self.densities.mean().clamp_max(THRESHOLD)
-        powers = 2 ** torch.arange(8, dtype=torch.uint8, device=self.bits.device)
-        above = (self.densities > least).view(-1, 8)
-        self.bits.copy_((above * powers).sum(-1, dtype=torch.uint8))
+        above = self.densities > least
+        self.bits.copy_(pack_cells(above.view(self.resolution, self.resolution, self.resolution)))
 
     def share(self) -> Tensor:
         """The share of cells that are occupied, a scalar on the device."""
-        return self._occupied().float().mean()
+        return self.occupied().float().mean()
 
-    def _occupied(self) -> Tensor:
-        shifts = torch.arange(8, dtype=torch.uint8, device=self.bits.device)
-        return ((self.bits[:, None] >> shifts) & 1).flatten()
+    def occupied(self) -> Tensor:
+        """Which cells are, bool [G, G, G], indexed [z, y, x]."""
+        return unpack_cells(self.bits)
 
     def _drawn(self, generator: torch.Generator) -> Tensor:
         """Cells at random, then occupied ones at random."""
         cells, device = len(self.densities), self.densities.device
         quarter = max(1, cells // 4)
         anywhere = torch.randint(cells, (quarter,), device=device, generator=generator)
-        upto = self._occupied().cumsum(0, dtype=torch.int32)
+        upto = self.occupied().flatten().cumsum(0, dtype=torch.int32)
         number = torch.rand(quarter, device=device, generator=generator) * upto[-1]
         occupied = torch.searchsorted(upto, number.to(torch.int32), right=True)
         return torch.cat([anywhere, occupied.clamp_max(cells - 1)])

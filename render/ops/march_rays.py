@@ -30,7 +30,7 @@ class Region(NamedTuple):
         box: low x, y, z, high x, y, z, in the units of the capture.
         step: between places along a ray, likewise.
         near, far: distances along a ray outside of which it has no samples.
-        resolution: G, cells of the occupancy grid along each axis of the box, an even number.
+        resolution: G, cells of the occupancy grid along each axis of the box, a multiple of 4.
     """
 
     box: tuple[float, ...]
@@ -55,7 +55,7 @@ class Region(NamedTuple):
         """As fields of the argument structs.
 
         Raises:
-            ValueError: the box is empty, the step is not above 0, or the resolution is odd.
+            ValueError: the box is empty, the step is not above 0, or the resolution is none.
         """
         if len(self.box) != 6 or not all(
             low < high for low, high in zip(self.box[:3], self.box[3:], strict=True)
@@ -63,8 +63,8 @@ class Region(NamedTuple):
             raise ValueError(f"{stage}: box must be low x y z, high x y z, got {list(self.box)}")
         if not self.step > 0 or not math.isfinite(self.step):
             raise ValueError(f"{stage}: step must be above 0, got {self.step}")
-        if not 2 <= self.resolution <= 1024 or self.resolution % 2:
-            raise ValueError(f"{stage}: resolution must be even, 2 to 1024, got {self.resolution}")
+        if not 4 <= self.resolution <= 1024 or self.resolution % 4:
+            raise ValueError(f"{stage}: resolution must be a multiple of 4, 4 to 1024, got {self.resolution}")
         names = ("low_x", "low_y", "low_z", "high_x", "high_y", "high_z")
         arguments: dict[str, Any] = dict(zip(names, self.box, strict=True))
         return arguments | {
@@ -77,6 +77,28 @@ class Region(NamedTuple):
     def occupancy_bytes(self) -> int:
         """How many bytes hold a bit of each cell."""
         return self.resolution**3 // 8
+
+
+def pack_cells(occupied: Tensor) -> Tensor:
+    """Which cells are occupied, a bit for each: eight bytes for a block of 4 x 4 x 4 cells, uint8 [G^3 / 8].
+
+    In a block, and among blocks, x runs fastest, then y; the lowest bit comes first.
+
+    Args:
+        occupied: bool [G, G, G], indexed [z, y, x], G a multiple of 4.
+    """
+    along = occupied.shape[0] // 4
+    blocks = occupied.view(along, 4, along, 4, along, 4).permute(0, 2, 4, 1, 3, 5)
+    powers = 2 ** torch.arange(8, dtype=torch.uint8, device=occupied.device)
+    return (blocks.reshape(-1, 8) * powers).sum(-1, dtype=torch.uint8)
+
+
+def unpack_cells(bits: Tensor) -> Tensor:
+    """The reverse of `pack_cells`, bool [G, G, G]."""
+    along = round((bits.shape[0] // 8) ** (1 / 3))
+    shifts = torch.arange(8, dtype=torch.uint8, device=bits.device)
+    blocks = ((bits[:, None] >> shifts) & 1).bool().view(along, along, along, 4, 4, 4)
+    return blocks.permute(0, 3, 1, 4, 2, 5).reshape(4 * along, 4 * along, 4 * along)
 
 
 class Samples(NamedTuple):
@@ -112,7 +134,7 @@ def march_rays(
     Args:
         origins, directions: rays, the directions of unit length, [R, 3], float32 or (CPU only) float64.
         region: box, step, near and far, and resolution of the occupancy.
-        occupancy: a bit per cell, the first axis fastest and the lowest bit first, uint8 [G^3 / 8]; None: all cells.
+        occupancy: a bit per cell as `pack_cells` has them, uint8 [G^3 / 8]; None: all cells.
         capacity: S, room for samples. Rays for which there is none left have no samples.
         seed: of the jitter in (0, 1) of each ray, int64 [1]; None: the jitter is 0.5.
         live: how many rays count, int32 [1]; None: all.

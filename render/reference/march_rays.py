@@ -77,9 +77,3 @@ def march_rays_reference(
         margin = torch.minimum(margin, (scaled - scaled.round()).abs().amin(-1))
     rows = inside.nonzero()[:, 0]
     return rows, points[inside].clamp(0, 1), t[inside], margin
-
-
-def pack_bits_reference(occupied: Tensor) -> Tensor:
-    """Cells [..., 8 n] as bits, the lowest first, uint8 [bytes]."""
-    powers = 2 ** torch.arange(8, device=occupied.device, dtype=torch.int32)
-    return (occupied.reshape(-1, 8) * powers).sum(-1).to(torch.uint8)

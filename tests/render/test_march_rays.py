@@ -11,8 +11,18 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.draw_pixels import draw_pixels
-from luxel.render.ops.march_rays import ASKED, LEFT_OUT, RAYS, SAMPLES, Region, march_pixels, march_rays
-from luxel.render.reference.march_rays import march_rays_reference, pack_bits_reference, pixel_rays_reference
+from luxel.render.ops.march_rays import (
+    ASKED,
+    LEFT_OUT,
+    RAYS,
+    SAMPLES,
+    Region,
+    march_pixels,
+    march_rays,
+    pack_cells,
+    unpack_cells,
+)
+from luxel.render.reference.march_rays import march_rays_reference, pixel_rays_reference
 
 D = torch.float64
 BOX = (-1.0, -0.5, 0.25, 1.5, 1.0, 2.0)
@@ -80,7 +90,7 @@ def test_it_is_the_reference(precision, share):
     origins, directions = rays(203)
     given = [t.float().to(**precision) for t in (origins, directions)]  # the same numbers in every type
     occupied = None if share is None else cells(16, share)
-    bits = None if occupied is None else pack_bits_reference(occupied).to(precision["device"])
+    bits = None if occupied is None else pack_cells(occupied).to(precision["device"])
     found = march_rays(given[0], given[1], REGION, bits, capacity=40_000)
     counters = found.counters.tolist()
     used = counters[SAMPLES]
@@ -96,11 +106,11 @@ def test_it_is_the_reference(precision, share):
 
 
 def test_by_hand(device):
-    region = Region((0, 0, 0, 1, 1, 1), 0.125, resolution=2)
-    occupied = torch.zeros(2, 2, 2, dtype=torch.bool)
-    occupied[1, 0, 1] = True  # x and z above a half, y below
-    bits = pack_bits_reference(occupied).to(device)
-    assert bits.tolist() == [1 << 5]
+    region = Region((0, 0, 0, 1, 1, 1), 0.125, resolution=4)
+    occupied = torch.zeros(4, 4, 4, dtype=torch.bool)
+    occupied[2:, :2, 2:] = True  # x and z above a half, y below
+    bits = pack_cells(occupied).to(device)
+    assert bits.tolist() == [0, 0, 0, 0, 0b11001100, 0, 0b11001100, 0]
     origin = torch.tensor([[-1.0, 0.25, 0.75]], device=device)
     along = torch.tensor([[1.0, 0, 0]], device=device)
     found = march_rays(origin, along, region, bits, capacity=10)
@@ -114,8 +124,15 @@ def test_by_hand(device):
     assert far.counters[SAMPLES] == 2
 
 
+def test_cells_as_bits(device):
+    for resolution in (4, 8, 20):
+        occupied = cells(resolution, 0.3, resolution).to(device)
+        bits = pack_cells(occupied)
+        assert bits.shape == (resolution**3 // 8,) and torch.equal(unpack_cells(bits), occupied)
+
+
 def test_jitter(device):
-    region = Region((0, 0, 0, 1, 1, 1), 0.01, resolution=2)
+    region = Region((0, 0, 0, 1, 1, 1), 0.01, resolution=4)
     origins = torch.rand(500, 3, generator=torch.Generator().manual_seed(1)).to(device)
     origins[:, 0] = -1
     along = torch.tensor([1.0, 0, 0], device=device).expand(500, 3).contiguous()
@@ -139,7 +156,7 @@ def test_jitter(device):
 
 def test_too_little_room(device):
     origins, directions = (t.float().to(device) for t in rays(300))
-    bits = pack_bits_reference(cells(16, 0.4)).to(device)
+    bits = pack_cells(cells(16, 0.4)).to(device)
     whole = march_rays(origins, directions, REGION, bits, capacity=40_000)
     asked = int(whole.counters[ASKED])
     for capacity in (1, asked // 3, asked - 1, asked):
@@ -161,7 +178,7 @@ def test_too_little_room(device):
 
 def test_the_number_of_rays_adapts(device):
     origins, directions = (t.float().to(device) for t in rays(1000))
-    bits = pack_bits_reference(cells(16, 0.4)).to(device)
+    bits = pack_cells(cells(16, 0.4)).to(device)
     live = torch.tensor([100], dtype=torch.int32, device=device)
     seen = []
     for _ in range(8):
@@ -237,7 +254,7 @@ def test_what_is_refused(device):
         march_rays(origins, directions, REGION._replace(box=(0, 0, 0, 1, 0, 1)), None, capacity=9)
     with pytest.raises(ValueError, match="step must be above 0"):
         march_rays(origins, directions, REGION._replace(step=0.0), None, capacity=9)
-    with pytest.raises(ValueError, match="resolution must be even"):
+    with pytest.raises(ValueError, match="resolution must be a multiple of 4"):
         march_rays(origins, directions, REGION._replace(resolution=7), None, capacity=9)
     with pytest.raises(ValueError, match="capacity 0"):
         march_rays(origins, directions, REGION, None, capacity=0)
@@ -275,7 +292,7 @@ def test_drawn_pixels(device):
 
 def test_opcheck(device):
     origins, directions = (t.float().to(device) for t in rays(50))
-    bits = pack_bits_reference(cells(16, 0.4)).to(device)
+    bits = pack_cells(cells(16, 0.4)).to(device)
     live = torch.tensor([30], dtype=torch.int32, device=device)
     rest = bits, None, live, 16, 500, 0, list(BOX), 0.021, 0.0, math.inf
     given = (origins, directions, None, None, None, None, *rest)

@@ -136,7 +136,7 @@ def test_occupancy_finds_what_is_dense(device):
     distance = (x * x + y * y + z * z).sqrt()
     for step in (0, 16, 400, 416, 432, 448, 464):
         occupancy.update(step, ball)
-        found = occupancy._occupied().view(32, 32, 32).bool()
+        found = occupancy.occupied()
         assert found[distance < 0.2].all() and not found[distance > 0.3].any()
     assert abs(occupancy.share() - 4 / 3 * math.pi * 0.25**3) < 0.02
 
@@ -145,7 +145,7 @@ def test_occupancy_finds_what_is_dense(device):
 
     for step in range(480, 480 + 16 * 60, 16):
         occupancy.update(step, half)
-    found = occupancy._occupied().view(32, 32, 32).bool()
+    found = occupancy.occupied()
     assert found[..., :16].all() and not found[..., 16:].any()  # what was dense has decayed
 
 

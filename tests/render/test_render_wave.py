@@ -10,19 +10,24 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.composite import composite
-from luxel.render.ops.march_rays import Region, march_pixels
+from luxel.render.ops.march_rays import Region, march_pixels, pack_cells
 from luxel.render.ops.render_wave import WaveRays, WaveSamples, begin_waves_, composite_wave_, march_wave_
-from luxel.render.reference.march_rays import pack_bits_reference
+from luxel.render.reference.render_wave import render_waves_reference
 
 REGION = Region.of_box((-1, -1, -1, 1, 1, 1), places=256, near=0.2, resolution=32)
 SCALE = 0.5
 
 
-def shell(device: torch.device) -> Tensor:
-    """Cells around a sphere of radius 0.7, as bits."""
+def shell_cells() -> Tensor:
+    """Cells around a sphere of radius 0.7, bool [G, G, G]."""
     axis = (torch.arange(32) + 0.5) / 16 - 1
     z, y, x = torch.meshgrid(axis, axis, axis, indexing="ij")
-    return pack_bits_reference(((x * x + y * y + z * z).sqrt() - 0.7).abs() < 0.12).to(device)
+    return ((x * x + y * y + z * z).sqrt() - 0.7).abs() < 0.12
+
+
+def shell(device: torch.device) -> Tensor:
+    """The same as bits."""
+    return pack_cells(shell_cells()).to(device)
 
 
 def field(positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,6 +99,31 @@ def test_waves_are_all_samples_at_once(precision, capacity, most, cells):
         return
     part, _ = in_waves(camera, occupancy, background, capacity, most, 400, 301)
     torch.testing.assert_close(part.rgb, rays.rgb[400:701], rtol=0, atol=off)
+
+
+def test_it_is_the_reference(precision):
+    camera = camera_of(41, 23, **precision)
+    background = torch.tensor([0.7, 0.1, 0.4]).to(**precision)
+    rays, _ = in_waves(camera, shell(precision["device"]), background, 5000, 16, 0, 41 * 23)
+    given = camera.world_to_cam.cpu().double(), camera.intrinsics.cpu().double(), 41, 23
+    found = render_waves_reference(
+        field,
+        *given,
+        REGION.box,
+        REGION.step,
+        shell_cells(),
+        background.cpu().double(),
+        near=REGION.near,
+        scale=SCALE,
+    )
+    single = background.dtype == torch.float32
+    for a, b in zip(rays[3:], found, strict=True):
+        off = (a.cpu().double() - b).abs().reshape(41 * 23, -1).amax(-1)
+        # In float some place is within rounding of a face of its cell, and counts on one side only.
+        assert (
+            off.max() < (0.02 if single else 1e-9)
+            and (off > (2e-5 if single else 1e-11)).double().mean() < 0.02
+        )
 
 
 def test_rays_that_meet_nothing(device):
