@@ -31,18 +31,16 @@ __device__ __forceinline__ int count_and_remember(const MarchRay<float>& march, 
 
 __device__ __forceinline__ void write_remembered(const luxel_march_rays_args& args, int64_t first, int count, const MarchRay<float>& march,
                                                  Vec3<float> direction, const Places& places) {
-  int word = 0, k = 0;
-  uint32_t left = places[0];
-  for (int i = 0; i < count; ++i) {
-    while (left == 0 && word < kWords) left = ++word < kWords ? places[word] : 0;
-    if (word < kWords) {
-      k = 32 * word + __ffs(left) - 1;
-      left &= left - 1;
-    } else {
-      k = occupied_place(march, cells_of(args), larger(k + 1, 32 * kWords), LUXEL_MARCH_MOST);
-    }
-    write_sample(args, first + i, march, direction, march.at(k));
-    static_cast<float*>(args.dt)[first + i] = march.step;
+  const auto write = [&](int64_t sample, int k) {
+    write_sample(args, sample, march, direction, march.at(k));
+    static_cast<float*>(args.dt)[sample] = march.step;
+  };
+  const int64_t last = first + count;
+  for (int word = 0; word < kWords && first < last; ++word)
+    for (uint32_t left = places[word]; left != 0; left &= left - 1) write(first++, 32 * word + __ffs(left) - 1);
+  for (int k = 32 * kWords; first < last; ++k) {
+    k = occupied_place(march, cells_of(args), k, LUXEL_MARCH_MOST);
+    write(first++, k);
   }
 }
 

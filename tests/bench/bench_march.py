@@ -95,12 +95,12 @@ def training(rays: int, device: torch.device) -> dict[str, Callable[[int], Any]]
     density = torch.full((capacity,), DENSITY, device=device).requires_grad_()
     colour = torch.zeros(capacity, 3, device=device).requires_grad_()
 
-    def fused(_: int) -> tuple[Tensor, ...]:
+    def fused(turn: int) -> tuple[Tensor, ...]:
         s = march_rays(origins, directions, REGION, bits, capacity=capacity)
         seen = composite(density, colour, s.dt, s.t, s.ranges, s.counters, behind, scale=SCALE)
         return seen.rgb, *torch.autograd.grad(seen.rgb.square().sum(), (density, colour))
 
-    def plain(_: int) -> tuple[Tensor, ...]:
+    def plain(turn: int) -> tuple[Tensor, ...]:
         row, _, t, _ = march_rays_reference(origins, directions, REGION.box, REGION.step, cells)
         count = torch.bincount(row, minlength=rays)
         ranges = torch.stack([count.cumsum(0) - count, count], -1)
@@ -130,10 +130,10 @@ def main() -> int:
     options = parser.parse_args()
     device = options.device
 
-    work = {
-        f"frame {size}": frames(camera_of(*map(int, size.split("x")), device), device)
-        for size in options.sizes
-    }
+    work: dict[str, dict[str, Callable[[int], Any]]] = {}
+    for size in options.sizes:
+        width, height = (int(side) for side in size.split("x"))
+        work[f"frame {size}"] = frames(camera_of(width, height, device), device)
     work["training"] = training(options.rays, device)
     times: dict[str, Any] = {}
     for name, ways in work.items():
