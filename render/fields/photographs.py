@@ -20,7 +20,7 @@ BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from thei
 
 
 @dataclass
-class RadianceData:
+class Capture:
     """What a radiance field is trained on and judged by.
 
     Attributes:

@@ -15,7 +15,7 @@ from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.photographs import BLENDER_BOX, Photographs, RadianceData, box_of, target_of
+from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, target_of
 from luxel.render.fields.waves import render_waves
 from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.colour_inputs import HARMONICS, colour_inputs
@@ -73,7 +73,7 @@ class RadianceField(Application):
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None
-        self._capture: RadianceData | None = None
+        self._capture: Capture | None = None
         self._photographs: Photographs | None = None
         self._background: Tensor | None = None
 
@@ -93,7 +93,7 @@ class RadianceField(Application):
         ends = [torch.tensor(pair, device=self.device) for pair in zip(low, high, strict=True)]
         return torch.cartesian_prod(*ends)
 
-    def begin(self, data: RadianceData | Sequence[View], device: torch.device) -> None:
+    def begin(self, data: Capture | Sequence[View], device: torch.device) -> None:
         """Takes photographs.
 
         Args:
@@ -103,7 +103,7 @@ class RadianceField(Application):
         Raises:
             LuxelError: there are no photographs, one has another size than its camera says, or the box is empty.
         """
-        capture = data if isinstance(data, RadianceData) else RadianceData(list(data))
+        capture = data if isinstance(data, Capture) else Capture(list(data))
         self._photographs = Photographs.read(capture.views, device)
         transparent = self._photographs.pixels.shape[1] == 4
         box = capture.box or box_of(capture.views, None if transparent else capture.points)

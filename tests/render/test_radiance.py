@@ -14,7 +14,7 @@ from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.photographs import BLENDER_BOX, Photographs, RadianceData, box_of, read_view
+from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.ops.march_rays import ASKED, LEFT_OUT, SAMPLES
 
@@ -86,7 +86,7 @@ def train(field: RadianceField, steps: int, device: torch.device) -> None:
 
 def test_it_learns_a_small_scene(device):
     field = SmallRadianceField(CONFIG).to(device)
-    field.begin(RadianceData(ring(12), held_out=ring(4, start=0.3)), device)
+    field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), device)
     before = field.evaluate()
     train(field, 200, device)
     after = field.evaluate()
@@ -200,7 +200,7 @@ def test_what_is_refused():
         field.begin([], cpu)
     views = ring(1, 8)
     with pytest.raises(LuxelError, match="is empty"):
-        field.begin(RadianceData(views, box=(0, 0, 0, 1, 0, 1)), cpu)
+        field.begin(Capture(views, box=(0, 0, 0, 1, 0, 1)), cpu)
     wrong = View("wrong", views[0].camera, lambda: Pixels(np.zeros((8, 9, 3), np.uint8)))
     with pytest.raises(LuxelError, match=r"wrong: rgb is uint8 \[8, 9, 3\]"):
         field.begin([wrong], cpu)
