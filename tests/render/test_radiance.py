@@ -90,8 +90,8 @@ def test_it_learns_a_small_scene(device):
     before = field.evaluate()
     train(field, 200, device)
     after = field.evaluate()
-    assert after["psnr"] > 25 > before["psnr"], (before, after)
-    assert after["ssim"] > 0.9
+    assert after["psnr"] > 22 > before["psnr"], (before, after)
+    assert after["ssim"] > 0.85
     assert 0.001 < field.occupancy.share() < 0.4
     assert field.live > 100  # rays, for a start of 8
 
