@@ -682,6 +682,175 @@ LUXEL_API int64_t luxel_field_fwd_workspace(const luxel_field_args* args); /* lo
 LUXEL_API int64_t luxel_field_bwd_workspace(const luxel_field_args* args); /* looks at offsets */
 LUXEL_API int luxel_field_fwd(const luxel_field_args* args);
 LUXEL_API int luxel_field_bwd(const luxel_field_args* args);
+/* draw_pixels: the pixels that a step of a radiance field looks at, and the colours that they should have.
+ *
+ * Row r < live is pixel number numbers[r] mod M (of the candidates, where there are some), the others are none: pixel -1,
+ * colours 0. A pixel of four channels is composited onto its background, which is a colour or, where there is none, random
+ * per row: Philox 4x32-10 of numbers[r]. */
+typedef struct luxel_draw_pixels_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const int64_t* numbers;     /* in  [R] random, from 0 on */
+  const int64_t* candidates;  /* in  [M] optional: pixels to draw from */
+  const uint8_t* photos;      /* in  [pixels,channels] straight RGB or RGBA, of all photographs one after another */
+  const float* background;    /* in  [3] optional */
+  const int32_t* live;        /* in  [1] optional: how many rows count */
+  int64_t pool;               /* M: candidates, or else pixels */
+  int32_t count;              /* R */
+  int32_t channels;           /* 3 or 4 */
+  int64_t* pixels;            /* out [R] */
+  float* targets;             /* out [R,3] in [0,1] */
+  float* backgrounds;         /* out [R,3] */
+} luxel_draw_pixels_args;
+LUXEL_API int luxel_draw_pixels(const luxel_draw_pixels_args* args);
+
+/* march_rays: samples along rays through the occupied cells of a box.
+ *
+ * A ray is given by origin and unit direction, or is that of a pixel (column + 0.5, row + 0.5) of a view. It is cut to the
+ * box and to [near,far], and sampled at t_k = begin + (k + jitter) step while t_k < end, k < LUXEL_MARCH_MOST, wherever the
+ * cell is occupied. Jitter is 0.5 without a seed, else in (0,1): Philox 4x32-10 of seed and row. Samples of a ray stand
+ * together, rays in any order on the GPU; the rows beyond the last sample are 0. A ray for which there is no room has none. */
+enum { LUXEL_MARCH_MOST = 16384 }; /* places along a ray */
+typedef struct luxel_march_rays_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* origins;        /* in  real [R,3], or null: */
+  const void* directions;     /* in  real [R,3] unit */
+  const int64_t* pixels;      /* in  [R] numbers of pixels over all views; negative: no ray */
+  const int64_t* views;       /* in  [V,2] number of the first pixel, width */
+  const void* world_to_cam;   /* in  real [V,4,4] row major */
+  const void* intrinsics;     /* in  real [V,4] fx fy cx cy */
+  const uint64_t* occupancy;  /* in  [(G/4)^3] a word for each block of 4^3 cells, and in it a bit for each cell, in both x
+                                 fastest, then y; null: all are occupied */
+  const int64_t* seed;        /* in  [1] optional */
+  int32_t* live;              /* inout [1] optional: how many rays count; see target */
+  int32_t count;              /* R */
+  int32_t view_count;         /* V */
+  int32_t resolution;         /* G, a multiple of 4, up to 1024 */
+  int32_t capacity;           /* S */
+  int32_t target;             /* above 0: live becomes how many rays would have had so many samples; moved by no more
+                                 than a factor of 2, and held to [1,R] */
+  double low_x;               /* the box */
+  double low_y;
+  double low_z;
+  double high_x;
+  double high_y;
+  double high_z;
+  double step;
+  double near_t;              /* along the ray */
+  double far_t;
+  void* positions;            /* out real [S,3] in the box, which is [0,1]^3 */
+  void* sample_directions;    /* out real [S,3] optional: of the sample's ray */
+  void* t;                    /* out real [S] along the ray */
+  void* dt;                   /* out real [S] the step */
+  int32_t* ranges;            /* out [R,2] first sample and number of them, of each ray */
+  int64_t* counters;          /* out [5] samples, samples asked for, rays that count, rays without room, room that was left */
+} luxel_march_rays_args;
+LUXEL_API int luxel_march_rays(const luxel_march_rays_args* args);
+
+/* colour_inputs: what the colour network of a radiance field takes, the features of a sample and the 16 spherical harmonics
+ * of its direction; the first feature is the sample's density, before its activation. */
+typedef struct luxel_colour_inputs_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* features;       /* fwd in   real [S,F]; on the GPU 16-byte aligned, as inputs and their gradients */
+  const void* directions;     /* fwd in   real [S,3] unit */
+  int64_t count;              /* S */
+  int32_t width;              /* F, a multiple of 4 */
+  void* inputs;               /* fwd out  real [S,F+16] */
+  void* density;              /* fwd out  real [S] */
+  const void* g_inputs;       /* bwd in   real [S,F+16] */
+  const void* g_density;      /* bwd in   real [S] optional */
+  void* g_features;           /* bwd out  real [S,F] */
+} luxel_colour_inputs_args;
+LUXEL_API int luxel_colour_inputs_fwd(const luxel_colour_inputs_args* args);
+LUXEL_API int luxel_colour_inputs_bwd(const luxel_colour_inputs_args* args);
+
+/* composite: colours of rays from their samples (Max 1995; Mildenhall et al. 2020, "NeRF", equation 3).
+ *
+ * With optical depth tau_i = scale exp(density_i) dt_i, density held to [-15,15], and transmittance T_i = exp(-sum of tau_j
+ * over j < i): weight w_i = T_i (1 - exp(-tau_i)); samples whose T_i is below min_transmittance have none. rgb = sum of w_i
+ * sigmoid(colour_i) + T background, depth = sum of w_i t_i, T that behind the last sample with a weight. */
+typedef struct luxel_composite_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* density;        /* in  real [S] before the activation */
+  const void* colour;         /* in  real [S,3] likewise */
+  const void* dt;             /* in  real [S] */
+  const void* t;              /* in  real [S] */
+  const int32_t* ranges;      /* in  [R,2] see march_rays */
+  const void* background;     /* in  real [R,3] */
+  int32_t count;              /* R */
+  int32_t samples;            /* S */
+  double scale;
+  double min_transmittance;
+  void* rgb;                  /* fwd out, bwd in  real [R,3] */
+  void* transmittance;        /* fwd out, bwd in  real [R] */
+  void* depth;                /* fwd out, bwd in  real [R] */
+  const int64_t* counters;    /* bwd in   see march_rays; samples beyond counters[0] are of no ray */
+  const void* g_rgb;          /* bwd in   real [R,3] */
+  const void* g_transmittance; /* bwd in  real [R] optional */
+  const void* g_depth;        /* bwd in   real [R] optional */
+  void* g_density;            /* bwd out  real [S], every row written, as the next */
+  void* g_colour;             /* bwd out  real [S,3] */
+} luxel_composite_args;
+LUXEL_API int luxel_composite_fwd(const luxel_composite_args* args);
+LUXEL_API int luxel_composite_bwd(const luxel_composite_args* args);
+
+/* render_wave: a picture in waves. begin_waves takes N pixels of a camera, row by row from first_pixel on: rays that meet no
+ * occupied cell are background at once, the others are listed. Then, again and again, march_wave gives every listed ray up
+ * to min(most, capacity / listed) samples (as march_rays does, without jitter), a field is evaluated at them, and
+ * composite_wave adds them to their rays (as composite does); it finishes rays whose transmittance is below
+ * min_transmittance, or that have no sample left, and lists the rest. Counts stay on the device. */
+enum { LUXEL_WAVE_STATE = 8 }; /* numbers of a ray between waves */
+typedef struct luxel_render_wave_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* world_to_cam;   /* in  real [4,4], not for composite_wave, as the next two */
+  const void* intrinsics;     /* in  real [4] */
+  const uint64_t* occupancy;  /* in  as in march_rays */
+  int32_t width;              /* of the picture */
+  int32_t first_pixel;
+  int32_t count;              /* N; of march_wave and composite_wave as many as may be listed, at least */
+  int32_t resolution;
+  int32_t capacity;           /* S */
+  int32_t most;               /* samples of a ray in a wave */
+  double low_x;               /* the box */
+  double low_y;
+  double low_z;
+  double high_x;
+  double high_y;
+  double high_z;
+  double step;
+  double near_t;
+  double far_t;
+  double scale;               /* see composite */
+  double min_transmittance;
+  const void* background;     /* in    real [3] */
+  const int32_t* listed;      /* in    [1] rays of the list; not for begin_waves, as the next */
+  const int32_t* list;        /* in    [listed] rays that go on */
+  int32_t* next_listed;       /* inout [1] rays of the next list, zeroed by the caller; begin_waves, composite_wave */
+  int32_t* next_list;         /* out   [N] */
+  void* state;                /* inout real [N,8] rgb, optical depth, depth, next place (-1: none), two not used */
+  int32_t* samples;           /* inout [1] samples asked for, zeroed by the caller; march_wave */
+  void* positions;            /* out   real [S,3] by march_wave */
+  void* sample_directions;    /* out   real [S,3] */
+  void* t;                    /* out   real [S], in of composite_wave */
+  int32_t* ranges;            /* out   [listed,2] of each place in the list, in of composite_wave */
+  const void* density;        /* in    real [S], composite_wave, as all below */
+  const void* colour;         /* in    real [S,3] */
+  void* rgb;                  /* out   real [N,3], by begin_waves too, as the next two */
+  void* transmittance;        /* out   real [N] */
+  void* depth;                /* out   real [N] */
+} luxel_render_wave_args;
+LUXEL_API int luxel_begin_waves(const luxel_render_wave_args* args);
+LUXEL_API int luxel_march_wave(const luxel_render_wave_args* args);
+LUXEL_API int luxel_composite_wave(const luxel_render_wave_args* args);
 
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
@@ -701,7 +870,12 @@ LUXEL_API int luxel_field_bwd(const luxel_field_args* args);
   X(luxel_velocity_consistency_args) \
   X(luxel_encode_grid_args) \
   X(luxel_mlp_args) \
-  X(luxel_field_args)
+  X(luxel_field_args) \
+  X(luxel_draw_pixels_args) \
+  X(luxel_march_rays_args) \
+  X(luxel_colour_inputs_args) \
+  X(luxel_composite_args) \
+  X(luxel_render_wave_args)
 
 #ifdef __cplusplus
 }

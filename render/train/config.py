@@ -4,10 +4,8 @@ keeps."""
 from __future__ import annotations
 
 import dataclasses
-import types
-import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
@@ -21,6 +19,7 @@ from luxel.render.train.densify.pruning import Pruning
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
 from luxel.render.train.kinds import KINDS
+from luxel.render.train.plain import from_plain
 from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
 
 Strategy = AdaptiveStrategy | McmcStrategy | FixedCount | ShapingStrategy | SpacetimeStrategy
@@ -32,7 +31,6 @@ STRATEGIES: dict[str, type] = {
     "shaping": ShapingStrategy,
     "spacetime": SpacetimeStrategy,
 }
-_T = TypeVar("_T")
 
 
 @dataclass
@@ -265,11 +263,11 @@ class TrainConfig:
                     f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(STRATEGIES)}."
                 )
             fields = {k: v for k, v in strategy.items() if k != "kind"}
-            values["strategy"] = _build(STRATEGIES[kind], fields, "strategy.")
+            values["strategy"] = from_plain(STRATEGIES[kind], fields, "strategy.")
         primitive = values.get("primitive", "gaussians")
         if isinstance(values.get("rates"), dict) and primitive in KINDS:
-            values["rates"] = _build(KINDS[primitive].rates, values["rates"], "rates.")
-        return _build(TrainConfig, values, "")
+            values["rates"] = from_plain(KINDS[primitive].rates, values["rates"], "rates.")
+        return from_plain(TrainConfig, values, "")
 
     @staticmethod
     def demo() -> TrainConfig:
@@ -301,35 +299,3 @@ class TrainConfig:
             checkpoints=Checkpoints(every=0, minutes=0),
             eval_every=0,
         )
-
-
-def _build(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
-    """A dataclass from plain values, its nested dataclasses included."""
-    hints = typing.get_type_hints(cls)
-    arguments: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in hints:
-            raise LuxelError(
-                f"config.json: unknown field {prefix}{name}.", "It may come from another version of luxel."
-            )
-        hint = hints[name]
-        if dataclasses.is_dataclass(hint) and isinstance(value, dict):
-            value = _build(typing.cast(type, hint), value, f"{prefix}{name}.")
-        elif not _fits(value, hint):
-            raise LuxelError(f"config.json: {prefix}{name} cannot be {value!r}.", "Correct that field.")
-        arguments[name] = value
-    return cls(**arguments)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from JSON is one of the kinds that a field takes."""
-    origin = typing.get_origin(hint)
-    if origin is Literal:
-        return value in typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, option) for option in typing.get_args(hint))
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)

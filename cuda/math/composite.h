@@ -1,0 +1,41 @@
+// Emission and absorption along a ray (Max 1995, "Optical models for direct volume rendering"; Mildenhall et al. 2020,
+// "NeRF", equation 3), one sample at a time, and its vjp. The density is exp, the colour the sigmoid of what is given.
+#pragma once
+
+#include "vec.h"
+
+namespace luxel {
+
+LUXEL_HD float expm1_of(float x) { return expm1f(x); }
+LUXEL_HD double expm1_of(double x) { return expm1(x); }
+
+template <typename T> LUXEL_HD T most_density() { return T(15); }  // before the activation; -15 is the least
+
+template <typename T> LUXEL_HD T optical_depth(T density, T scaled_step) {
+  return scaled_step * exp_exact(clamp(density, -most_density<T>(), most_density<T>()));
+}
+
+template <typename T> LUXEL_HD T sample_weight(T transmittance, T depth) { return -transmittance * expm1_of(-depth); }
+
+template <typename T> LUXEL_HD Vec3<T> sample_colour(const T* colour) {
+  return {sigmoid(colour[0]), sigmoid(colour[1]), sigmoid(colour[2])};
+}
+
+// What the loss gains by a unit of weight on a sample.
+template <typename T> LUXEL_HD T sample_value(Vec3<T> colour, T t, Vec3<T> g_rgb, T g_depth) {
+  return dot(g_rgb, colour) + g_depth * t;
+}
+
+// Of a sample behind a transmittance; `behind` is the sum of weights times values of all that is behind it, the background
+// among them.
+template <typename T> LUXEL_HD T density_vjp(T density, T depth, T transmittance, T value, T behind) {
+  const bool held = !(density > -most_density<T>() && density < most_density<T>());
+  return held ? T(0) : depth * (transmittance * exp_exact(-depth) * value - behind);
+}
+template <typename T> LUXEL_HD void colour_vjp(Vec3<T> colour, T weight, Vec3<T> g_rgb, T* g_colour) {
+  g_colour[0] = weight * g_rgb.x * colour.x * (T(1) - colour.x);
+  g_colour[1] = weight * g_rgb.y * colour.y * (T(1) - colour.y);
+  g_colour[2] = weight * g_rgb.z * colour.z * (T(1) - colour.z);
+}
+
+}  // namespace luxel

@@ -1,0 +1,45 @@
+"""Makes the field that a configuration describes."""
+
+from __future__ import annotations
+
+from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.encodings import HASH_GROWTH, Grid, GridEncoding, growth_to
+from luxel.render.fields.field import Field
+from luxel.render.fields.mlp import Mlp
+from luxel.render.ops.mlp import Activation
+
+_GROWTH = {"image": "image", "sdf": "sdf", "volume": "volume", "radiance": "nerf"}
+
+
+def grid_of(config: FieldConfig, dimensions: int) -> Grid:
+    """The levels of a configuration's grid encoding."""
+    if config.encoding == "dense":
+        return Grid.multi_resolution_dense(dimensions, log2_entries=config.log2_entries)
+    if config.encoding == "lowres":
+        return Grid.low_resolution_dense(dimensions, log2_entries=config.log2_entries)
+    growth = growth_to(16, config.finest, 16) if config.finest else HASH_GROWTH[_GROWTH[config.field]]
+    return Grid.multi_resolution_hash(dimensions, growth, config.log2_entries)
+
+
+def field_of(
+    config: FieldConfig, dimensions: int, outputs: int, output_activation: Activation = "none"
+) -> Field:
+    """A grid encoding of positions, then a network, with their first parameters, on the CPU.
+
+    Args:
+        config: of the field.
+        dimensions: D, of a position.
+        outputs: O.
+        output_activation: of the result.
+    """
+    encoding = GridEncoding(grid_of(config, dimensions), seed=config.seed)
+    network = Mlp(
+        encoding.width,
+        outputs,
+        width=config.width,
+        hidden_layers=config.hidden,
+        output_activation=output_activation,
+        precise=config.precise,
+        seed=config.seed + 1,
+    )
+    return Field(encoding, network)

@@ -1,0 +1,106 @@
+"""Which cells of a box hold anything: learned beside a field, so that rays skip the empty ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from luxel.render.ops.march_rays import pack_cells, unpack_cells
+
+DECAY = 0.95
+THRESHOLD = 0.01 * 1024 / math.sqrt(3)  # a step of a 1024th of the diagonal through it takes 1 % of the light
+WARM_UP = 256  # steps in which all cells are looked at
+EVERY = 16  # steps between updates, after as many in which they come more often
+ROWS = 1 << 20  # of a field at a time
+
+
+class Occupancy(nn.Module):
+    """A grid of the densities seen last, and a bit for each cell that is dense enough.
+
+    Müller et al. 2022, "Instant Neural Graphics Primitives", appendix E.2.
+
+    Args:
+        resolution: G, cells along each axis of the unit cube, a multiple of 4.
+
+    Attributes:
+        densities: per cell the greatest density that was met, decaying, [G^3], the first axis fastest.
+        bits: whether they are above the threshold, as `luxel.render.ops.march_rays.pack_cells` has them, uint8
+            [G^3 / 8]. All are at first.
+    """
+
+    densities: Tensor
+    bits: Tensor
+
+    def __init__(self, resolution: int = 128) -> None:
+        super().__init__()
+        if not 4 <= resolution <= 1024 or resolution % 4:
+            raise ValueError(f"Occupancy: resolution must be a multiple of 4, 4 to 1024, got {resolution}")
+        self.resolution = resolution
+        self.register_buffer("densities", torch.zeros(resolution**3))
+        self.register_buffer("bits", torch.full((resolution**3 // 8,), 255, dtype=torch.uint8))
+
+    @staticmethod
+    def due(step: int) -> bool:
+        """Whether there is an update after step number ``step`` (0 is the first)."""
+        return step % min(EVERY, 1 + step // EVERY) == 0
+
+    @torch.no_grad()
+    def update(self, step: int, density: Callable[[Tensor], Tensor], seed: int = 0) -> None:
+        """Looks at cells anew: all of them at first, later a quarter at random and as many occupied ones.
+
+        Nothing waits for the device.
+
+        Args:
+            step: number of the step behind which it comes; with the seed it says what is looked at.
+            density: of positions in [0, 1]^3, [N, 3] to [N], in units of 1 / the side of the box.
+            seed: of the random numbers.
+        """
+        device = self.densities.device
+        generator = torch.Generator(device).manual_seed((seed << 32) + step)
+        everything = step < WARM_UP
+        cells = None if everything else self._drawn(generator)
+        self.densities.mul_(DECAY)
+        count = len(self.densities) if cells is None else len(cells)
+        for first in range(0, count, ROWS):
+            last = min(first + ROWS, count)
+            part = torch.arange(first, last, device=device) if cells is None else cells[first:last]
+            found = density(self._positions(part, generator)).to(self.densities)
+            if cells is None:
+                torch.maximum(self.densities[first:last], found, out=self.densities[first:last])
+            else:
+                self.densities.scatter_reduce_(0, part, found, "amax")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Sets the bits by the densities: above the threshold, or above the mean where that is less."""
+        least = self.densities.mean().clamp_max(THRESHOLD)
+        above = self.densities > least
+        self.bits.copy_(pack_cells(above.view(self.resolution, self.resolution, self.resolution)))
+
+    def share(self) -> Tensor:
+        """The share of cells that are occupied, a scalar on the device."""
+        return self.occupied().float().mean()
+
+    def occupied(self) -> Tensor:
+        """Which cells are, bool [G, G, G], indexed [z, y, x]."""
+        return unpack_cells(self.bits)
+
+    def _drawn(self, generator: torch.Generator) -> Tensor:
+        """Cells at random, then occupied ones at random."""
+        cells, device = len(self.densities), self.densities.device
+        quarter = max(1, cells // 4)
+        anywhere = torch.randint(cells, (quarter,), device=device, generator=generator)
+        upto = self.occupied().flatten().cumsum(0, dtype=torch.int32)
+        number = torch.rand(quarter, device=device, generator=generator) * upto[-1]
+        occupied = torch.searchsorted(upto, number.to(torch.int32), right=True)
+        return torch.cat([anywhere, occupied.clamp_max(cells - 1)])
+
+    def _positions(self, cells: Tensor, generator: torch.Generator) -> Tensor:
+        """A random place in each cell, [N, 3]."""
+        g = self.resolution
+        corner = torch.stack([cells % g, cells // g % g, cells // (g * g)], -1)
+        within = torch.rand(corner.shape, device=cells.device, generator=generator)
+        return (corner + within) / g

@@ -1,0 +1,213 @@
+"""A radiance field (NeRF) on a hash grid, trained on photographs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera, View
+from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
+from luxel.render.fields.build import field_of
+from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.occupancy import Occupancy
+from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, target_of
+from luxel.render.fields.waves import render_waves
+from luxel.render.metrics import psnr, ssim
+from luxel.render.ops.colour_inputs import HARMONICS, colour_inputs
+from luxel.render.ops.composite import composite
+from luxel.render.ops.draw_pixels import draw_pixels
+from luxel.render.ops.march_rays import RAYS, Region, Samples, march_pixels
+
+FEATURES = 16  # from the density network to the colour network
+HUBER = 0.1  # error above which the loss grows linearly
+MOST_DENSITY = 15.0  # before the activation
+JUDGED = 8  # views that it is trained on, where none are held out
+
+
+class Drawn(NamedTuple):
+    """Pixels of a step."""
+
+    seed: Tensor  # of the jitter along rays, int64 [1]
+    pixels: Tensor  # their numbers, int64 [R]; -1 for none
+    targets: Tensor  # [R, 3]
+    backgrounds: Tensor  # [R, 3]
+
+
+class RadianceField(Application):
+    """Density and colour at a point, seen from a direction.
+
+    Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: a hash grid and a network of one hidden layer
+    give 16 features, of which the first is the density; they and 16 spherical harmonics of the direction go through two
+    hidden layers to the colour. Samples lie in the occupied cells of a box, a 1024th of its diagonal apart; how many
+    rays a step has follows from how many samples they need. Density is counted by the longest side of the box.
+
+    A subclass with other ``cells`` and ``places`` is for small scenes.
+    """
+
+    kind: ClassVar[str] = "radiance"
+    noun: ClassVar[str] = "radiance field"
+    cells: ClassVar[int] = 128  # of the occupancy grid, along each axis
+    places: ClassVar[int] = 1024  # along the diagonal of the box
+
+    box: Tensor
+    live: Tensor
+
+    def __init__(self, config: FieldConfig) -> None:
+        super().__init__(config)
+        self.density = field_of(config, 3, FEATURES)
+        self.colour = Mlp(
+            FEATURES + HARMONICS,
+            3,
+            width=config.width,
+            hidden_layers=config.hidden + 1,
+            precise=config.precise,
+            seed=config.seed + 2,
+        )
+        self.occupancy = Occupancy(self.cells)
+        self.rays = max(1, config.batch // 4)  # of a step at most
+        self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
+        self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
+        self._region: tuple[Any, Region] | None = None
+        self._capture: Capture | None = None
+        self._photographs: Photographs | None = None
+        self._background: Tensor | None = None
+
+    @property
+    def region(self) -> Region:
+        """Where it is sampled; read from the device where it has changed."""
+        version = self.box.data_ptr(), self.box._version
+        if self._region is None or self._region[0] != version:
+            found = Region.of_box(self.box.tolist(), places=self.places, resolution=self.cells)
+            self._region = version, found
+        return self._region[1]
+
+    @property
+    def centres(self) -> Tensor:
+        """The corners of its box, [8, 3]."""
+        low, high = self.region.box[:3], self.region.box[3:]
+        ends = [torch.tensor(pair, device=self.device) for pair in zip(low, high, strict=True)]
+        return torch.cartesian_prod(*ends)
+
+    def begin(self, data: Capture | Sequence[View], device: torch.device) -> None:
+        """Takes photographs.
+
+        Args:
+            data: a capture, or its views alone.
+            device: where the parameters are; the photographs are sent there.
+
+        Raises:
+            LuxelError: there are no photographs, one has another size than its camera says, or the box is empty.
+        """
+        capture = data if isinstance(data, Capture) else Capture(list(data))
+        self._photographs = Photographs.read(capture.views, device)
+        transparent = self._photographs.pixels.shape[1] == 4
+        box = capture.box or box_of(capture.views, None if transparent else capture.points)
+        if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
+            raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
+        self.box.copy_(torch.tensor(box, dtype=torch.float64))
+        self._capture = capture
+        fixed = None if transparent and capture.random_background else capture.background
+        self._background = None if fixed is None else torch.tensor(fixed, device=device)
+        assert self.region.box is not None  # read now: a captured step must not
+
+    def draw_batch(self, generator: torch.Generator) -> Drawn:
+        """Random pixels, as many as the last steps have shown to fill a batch of samples."""
+        shown = self._shown()
+        numbers = torch.randint(2**62, (self.rays,), generator=generator, device=generator.device)
+        drawn = draw_pixels(numbers, shown.pixels, shown.candidates, self._background, self.live)
+        return Drawn(numbers[:1], *drawn)
+
+    def loss(self, batch: Drawn) -> Tensor:
+        """The mean over rays of Huber's loss of their colours."""
+        samples = self._samples(batch)
+        density, colour = self.evaluate_at(samples.positions, samples.directions)
+        seen = composite(
+            density,
+            colour,
+            samples.dt,
+            samples.t,
+            samples.ranges,
+            samples.counters,
+            batch.backgrounds,
+            scale=1 / self.region.size,
+        )
+        total = torch.nn.functional.huber_loss(seen.rgb, batch.targets, reduction="sum", delta=HUBER)
+        return total / (3 * samples.counters[RAYS])
+
+    def evaluate_at(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+        """Density [S] and colour [S, 3] before their activations.
+
+        Args:
+            positions: in the box as [0, 1]^3, [S, 3].
+            directions: unit vectors, [S, 3].
+        """
+        inputs, density = colour_inputs(self.density(positions), directions)
+        return density, self.colour(inputs)
+
+    def densities(self, positions: Tensor) -> Tensor:
+        """Density at positions in the box as [0, 1]^3, [N, 3] to [N], by the longest side of the box."""
+        return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
+
+    def after_step(self, step: int) -> None:
+        """Looks anew at what is occupied, now and then."""
+        if self.occupancy.due(step):
+            self.occupancy.update(step, self.densities, self.config.seed)
+
+    def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
+        """What a camera sees, [H, W, 3] in [0, 1], sRGB as the photographs.
+
+        Args:
+            camera: one.
+            background: behind the field, [3]; None: black.
+        """
+        return self.layers(camera, background)[0]
+
+    def layers(self, camera: Camera, background: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Colours [H, W, 3], alpha [H, W], and the mean distance along the ray by weight, [H, W]; as `render`."""
+        region = self.region._replace(near=camera.near, far=camera.far)
+        behind = self.box.new_zeros(3) if background is None else background
+        behind = behind.to(self.device, torch.float32)
+        return render_waves(
+            self.evaluate_at, camera, region, self.occupancy.bits, behind, 1 / self.region.size
+        )
+
+    def evaluate(self) -> dict[str, float]:
+        """Mean PSNR (dB) and SSIM over the held-out views, or over some that it is trained on."""
+        self._shown()
+        assert self._capture is not None
+        views = list(self._capture.held_out) or list(self._capture.views)[:JUDGED]
+        behind = torch.tensor(self._capture.background, device=self.device)
+        scores: list[tuple[float, float]] = []
+        for view in views:
+            wanted, weight = target_of(view, behind)
+            found = self.render(view.camera.to(self.device), behind).clamp(0, 1)
+            scores.append((psnr(found, wanted, weight), ssim(found, wanted, weight)))
+        return {
+            "psnr": sum(s[0] for s in scores) / len(scores),
+            "ssim": sum(s[1] for s in scores) / len(scores),
+        }
+
+    def _samples(self, batch: Drawn) -> Samples:
+        shown, batch_size = self._shown(), self.config.batch
+        return march_pixels(
+            batch.pixels,
+            shown.table,
+            shown.world_to_cam,
+            shown.intrinsics,
+            self.region._replace(near=shown.near),
+            self.occupancy.bits,
+            capacity=batch_size,
+            seed=batch.seed,
+            live=self.live,
+            target=max(1, batch_size - batch_size // 16),
+        )
+
+    def _shown(self) -> Photographs:
+        if self._photographs is None:
+            raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
+        return self._photographs

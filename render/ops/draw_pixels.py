@@ -1,0 +1,87 @@
+"""Stage: the pixels that a step of a radiance field looks at, with their colours (kernels of the same name)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation, require
+
+define(
+    "draw_pixels(Tensor numbers, Tensor photos, Tensor? candidates, Tensor? background, Tensor? live)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+
+
+def draw_pixels(
+    numbers: Tensor,
+    photos: Tensor,
+    candidates: Tensor | None = None,
+    background: Tensor | None = None,
+    live: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Random pixels of photographs, composited onto a background; nothing waits for the device.
+
+    Args:
+        numbers: random, from 0 on, int64 [R].
+        photos: straight colours of all pixels of all photographs, one photograph after the other, uint8 [P, 3] or
+            with alpha [P, 4].
+        candidates: numbers of the pixels to draw from, int64 [M]; None: all. Not checked to be below P.
+        background: colour, float32 [3]; None: a random one for each row.
+        live: how many rows count, int32 [1]; None: all.
+
+    Returns:
+        Numbers of the pixels, int64 [R], -1 for rows that do not count; their colours, float32 [R, 3] in [0, 1] on
+        the background; that background, float32 [R, 3]. Both are 0 for rows that do not count.
+
+    Raises:
+        ValueError: shapes, types or devices do not fit, or there is no pixel.
+    """
+    return torch.ops.luxel.draw_pixels(numbers, photos, candidates, background, live)
+
+
+def _run(
+    numbers: Tensor, photos: Tensor, candidates: Tensor | None, background: Tensor | None, live: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    if photos.dim() != 2 or photos.shape[1] not in (3, 4):
+        raise ValueError(f"draw_pixels: photos must be [P, 3 or 4], got {list(photos.shape)}")
+    if numbers.dim() != 1:
+        raise ValueError(f"draw_pixels: numbers must be [R], got {list(numbers.shape)}")
+    pool = photos.shape[0] if candidates is None else candidates.shape[0]
+    if pool == 0:
+        raise ValueError("draw_pixels: there is no pixel to draw")
+    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+        "numbers": (numbers, torch.int64, (numbers.shape[0],)),
+        "photos": (photos, torch.uint8, tuple(photos.shape)),
+        "candidates": (candidates, torch.int64, (pool,)),
+        "background": (background, torch.float32, (3,)),
+        "live": (live, torch.int32, (1,)),
+    }
+    require("draw_pixels", numbers.device, wanted)
+    pixels, targets, backgrounds = outputs = _fake(numbers)
+    library_for(numbers.device).call(
+        "draw_pixels",
+        numbers.device,
+        torch.float32,
+        **{name: tensor for name, (tensor, *_) in wanted.items()},
+        pool=pool,
+        count=numbers.shape[0],
+        channels=photos.shape[1],
+        pixels=pixels,
+        targets=targets,
+        backgrounds=backgrounds,
+    )
+    return outputs
+
+
+def _fake(numbers: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
+    rows = numbers.shape[0]
+    return (
+        torch.empty_like(numbers),
+        numbers.new_empty(rows, 3, dtype=torch.float32),
+        numbers.new_empty(rows, 3, dtype=torch.float32),
+    )
+
+
+register_implementation("draw_pixels", _run, _fake)

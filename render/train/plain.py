@@ -1,0 +1,51 @@
+"""Dataclasses from plain values, as JSON has them."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any, Literal, TypeVar
+
+from luxel.render.errors import LuxelError
+
+_T = TypeVar("_T")
+
+
+def from_plain(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
+    """A dataclass from plain values, its nested dataclasses included.
+
+    Args:
+        prefix: of names in messages.
+
+    Raises:
+        LuxelError: an unknown name or a value of the wrong kind.
+    """
+    hints = typing.get_type_hints(cls)
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in hints:
+            raise LuxelError(
+                f"config.json: unknown field {prefix}{name}.", "It may come from another version of luxel."
+            )
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint) and isinstance(value, dict):
+            value = from_plain(typing.cast(type, hint), value, f"{prefix}{name}.")
+        elif not _fits(value, hint):
+            raise LuxelError(f"config.json: {prefix}{name} cannot be {value!r}.", "Correct that field.")
+        arguments[name] = value
+    return cls(**arguments)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value read from JSON is one of the kinds that a field takes."""
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        return value in typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, option) for option in typing.get_args(hint))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
