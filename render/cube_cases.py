@@ -8,7 +8,9 @@ import itertools
 import torch
 from torch import Tensor
 
-CORNERS = list(itertools.product((0, 1), repeat=3))  # x, y, z; a case has bit i where corner i is inside
+CORNERS: list[tuple[int, ...]] = list(
+    itertools.product((0, 1), repeat=3)
+)  # x, y, z; a case has bit i where corner i is inside
 # Axis, and the lower and upper corner, of each of the 12 edges.
 EDGES = [
     (axis, low, CORNERS.index(tuple(c + (k == axis) for k, c in enumerate(corner))))
@@ -55,7 +57,9 @@ def _next_edges(inside: list[bool]) -> dict[int, int]:
                 entering.append(k)
         for k in entering:
             leave = next(
-                (k + j) % 4 for j in range(1, 4) if inside[face[(k + j) % 4]] and not inside[face[(k + j + 1) % 4]]
+                (k + j) % 4
+                for j in range(1, 4)
+                if inside[face[(k + j) % 4]] and not inside[face[(k + j + 1) % 4]]
             )
             start = _EDGE_OF[frozenset((face[leave], face[(leave + 1) % 4]))]
             end = _EDGE_OF[frozenset((face[k], face[(k + 1) % 4]))]

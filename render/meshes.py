@@ -87,6 +87,12 @@ def without_degenerate(mesh: TriangleMesh) -> TriangleMesh:
     return TriangleMesh(mesh.vertices[used], renamed.view(-1, 3).to(mesh.faces.dtype))
 
 
+def merged(mesh: TriangleMesh) -> TriangleMesh:
+    """With vertices at the very same place as one."""
+    vertices, which = (mesh.vertices + 0.0).unique(dim=0, return_inverse=True)  # -0 and 0 are one place
+    return TriangleMesh(vertices, which[mesh.faces.long()].to(mesh.faces.dtype))
+
+
 def pseudonormals(mesh: TriangleMesh) -> Tensor:
     """Normals of each triangle's features: face, edges ab, bc, ca, corners a, b, c, [F, 7, 3] of length 1 or 0.
 

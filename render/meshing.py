@@ -86,7 +86,9 @@ def field_surface(
     return _joined(parts, base, spacing)
 
 
-def _march(values: Tensor, level: float, first: int, across: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+def _march(
+    values: Tensor, level: float, first: int, across: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
     """The triangles of a slab: vertices by the number of the edge of the grid that they lie on.
 
     Args:

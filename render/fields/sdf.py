@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,68 +14,24 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import GridEncoding
+from luxel.render.fields.sdf_samples import MeshSamples, SamplePool, SdfBatch
 from luxel.render.fields.surface import SurfaceLook, shade_surface
-from luxel.render.mesh_tree import MeshTree
-from luxel.render.meshes import SurfaceSampler, TriangleMesh, without_degenerate
+from luxel.render.meshes import TriangleMesh, merged, without_degenerate
 from luxel.render.meshing import field_surface
 from luxel.render.ops.encode_grid import encode_grid
-from luxel.render.ops.mesh_distance import Sign, mesh_distance
 from luxel.render.ops.mlp import mlp
 from luxel.render.ops.sphere_trace import Hits, Rays, sphere_trace
 
 MARGIN = 0.05  # of the unit box, around the longest side of the mesh
 OFFSET = 0.01  # added to the true distance in the denominator of the loss
-NEAREST, WIDEST = 2e-4, 3e-2  # standard deviations of what samples near the surface are moved by, in sides of the box
 CHUNK = 1 << 20  # positions at a time outside of training
 EVALUATED = {"cpu": 1 << 16, "cuda": 1 << 21}  # random positions of a measurement, by device
 CELLS = {"cpu": 64, "cuda": 128}  # of the coarse grid of distances, along an axis, by device
 SLACK = 1e-3  # how far off the coarse grid may be, in sides of the box
 STEPS = 48  # of a ray
+PIXEL = 0.2  # how near a ray must come to the surface, in pixels
 # Samples are drawn from a pool of so many batches, of which a share is drawn anew at each step; 0: all are, always.
 POOL = {"cpu": 0, "cuda": 16}
-RENEWED = 16  # part of a batch
-
-
-class SdfBatch(NamedTuple):
-    """Positions in the unit box [S, 3] and their true distances [S]."""
-
-    positions: Tensor
-    distances: Tensor
-
-
-class _Pool:
-    """Samples with their distances: uniform ones in the first half of the rows, those near the surface in the second.
-
-    Exact distances of a whole batch would take longer than the rest of a step. Shapes and places in memory stay the
-    same, so that steps can be captured.
-    """
-
-    def __init__(self, field: SdfField, size: int) -> None:
-        self.half = size // 2
-        generator = torch.Generator(field.device).manual_seed(field.config.seed)
-        parts = []
-        for first in range(0, self.half, CHUNK // 2):
-            positions = field.random_positions(2 * min(CHUNK // 2, self.half - first), generator)
-            parts.append(_halves(field.labelled(positions)))
-        self.rows = torch.cat(parts, 1)  # [2, half, 4]: x, y, z, distance
-        self.next = torch.zeros(1, dtype=torch.int64, device=field.device)
-
-    def draw(self, field: SdfField, generator: torch.Generator) -> SdfBatch:
-        """A batch; then some of the rows are replaced, one after another around the pool."""
-        batch = field.config.batch
-        anew = max(1, batch // RENEWED // 2)
-        fresh = _halves(field.labelled(field.random_positions(2 * anew, generator)))
-        places = (self.next + torch.arange(anew, device=self.next.device)) % self.half
-        self.rows.index_copy_(1, places, fresh)
-        self.next.add_(anew).remainder_(self.half)
-        chosen = torch.randint(self.half, (batch // 2,), generator=generator, device=self.next.device)
-        rows = self.rows.index_select(1, chosen).flatten(0, 1)
-        return SdfBatch(rows[:, :3].contiguous(), rows[:, 3])
-
-
-def _halves(batch: SdfBatch) -> Tensor:
-    """Rows x, y, z, distance of the uniform samples and of those near the surface, [2, n, 4]."""
-    return torch.cat([batch.positions, batch.distances[:, None]], 1).view(2, -1, 4)
 
 
 class SdfField(Application):
@@ -94,6 +50,8 @@ class SdfField(Application):
         centre: buffer, the middle of the unit box in the mesh's coordinates, [3].
         side: buffer, the length of its sides there, [].
         look: how it is drawn.
+        samples: of the mesh that `begin` took, or None.
+        pool: that batches are drawn from, or None.
         pool_batches: size of the pool that samples are drawn from, in batches; 0: all are drawn anew at each step.
             None: what suits the device, `POOL`. Set it before `begin`.
     """
@@ -113,16 +71,14 @@ class SdfField(Application):
         self.register_buffer("centre", torch.full((3,), 0.5))
         self.register_buffer("side", torch.tensor(1.0))
         self._grid: Tensor | None = None
-        self._tree: MeshTree | None = None
-        self._sampler: SurfaceSampler | None = None
-        self._pool: _Pool | None = None
-        self._sign: Sign = "pseudonormal"
+        self.samples: MeshSamples | None = None
+        self.pool: SamplePool | None = None
         self.register_load_state_dict_post_hook(lambda *_: self._forget())
 
     def begin(self, data: Any, device: torch.device) -> None:
         """Takes a mesh.
 
-        Where it is closed, inside is what the triangles enclose whichever way they all face; where it is not, inside
+        Where it is closed, if need be with vertices at the same place taken as one, inside is what the triangles enclose whichever way they all face; where it is not, inside
         is where most rays cross it an odd number of times.
 
         Args:
@@ -136,24 +92,20 @@ class SdfField(Application):
         low, high = mesh.vertices.amin(0), mesh.vertices.amax(0)
         self.centre.copy_(0.5 * (low + high))
         self.side.copy_((high - low).max() / (1 - 2 * MARGIN))
-        local = (mesh.vertices - 0.5 * (low + high)) / self.side.double().cpu() + 0.5
-        unit = TriangleMesh(local, mesh.faces)
-        closed = unit.is_closed()
-        if closed and unit.volume() < 0:
-            unit = unit.flipped()
-        self._sign = "pseudonormal" if closed else "parity"
-        unit = unit.to(self.field.network.weights.dtype).to(device)
-        self._tree, self._sampler = MeshTree.build(unit), SurfaceSampler(unit)
-        self._forget()
-        self._pool = None
+        local = (mesh.vertices - self.centre.double().cpu()) / self.side.double().cpu() + 0.5
+        unit = TriangleMesh(local, mesh.faces).to(self.field.network.weights.dtype).to(device)
+        self.samples, self.pool = MeshSamples(unit), None
         if batches := POOL[device.type] if self.pool_batches is None else self.pool_batches:
-            self._pool = _Pool(self, batches * self.config.batch)
+            # Steps draw with the seed itself.
+            generator = torch.Generator(device).manual_seed(self.config.seed + 1)
+            self.pool = SamplePool(self.samples, self.config.batch, batches, generator)
+        self._forget()
 
     def draw_batch(self, generator: torch.Generator) -> SdfBatch:
         """Half uniform in the unit box, half near the surface, moved by Gaussians of many sizes."""
-        if self._pool is not None:
-            return self._pool.draw(self, generator)
-        return self.labelled(self.random_positions(self.config.batch, generator))
+        if self.pool is not None:
+            return self.pool.draw(generator)
+        return self._mesh_samples().draw(self.config.batch, generator)
 
     def loss(self, batch: SdfBatch) -> Tensor:
         """The mean relative error of a batch, and the eikonal loss where it has a weight."""
@@ -170,8 +122,15 @@ class SdfField(Application):
         """The coarse grid is of the parameters before."""
         self._forget()
 
+    def capture_key(self) -> Hashable:
+        """Whether there are second derivatives in a step."""
+        return (self.eikonal,)
+
     def distances(self, points: Tensor) -> Tensor:
-        """Signed distances in the mesh's units at its coordinates, [..., 3] to [...]; beyond the box those of its edge."""
+        """Signed distances in the mesh's units at its coordinates, [..., 3] to [...].
+
+        Beyond the unit box they are those at its edge.
+        """
         return self.field(self.to_unit(points))[..., 0] * self.side
 
     def to_unit(self, points: Tensor) -> Tensor:
@@ -224,8 +183,7 @@ class SdfField(Application):
             intrinsics=camera.intrinsics.contiguous(),
             width=camera.width,
         )
-        # A third of a pixel: its angle, by the wider axis.
-        hits = self.trace(rays, widening=1 / (3 * float(camera.intrinsics[:2].max())))
+        hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
         image = shade_surface(self, rays, hits, self.look, background)
         return image.view(camera.height, camera.width, 3)
 
@@ -252,14 +210,14 @@ class SdfField(Application):
             mean_error: mean |error|, half of it at uniform positions and half near the surface; mean_error_uniform and
             mean_error_near: of either; iou: of the insides, at uniform positions.
         """
-        generator = torch.Generator(self.device).manual_seed(1)
+        samples, generator = self._mesh_samples(), torch.Generator(self.device).manual_seed(1)
         count = EVALUATED[self.device.type]
         sums = torch.zeros(4, dtype=torch.float64, device=self.device)
         done = 0
         with torch.no_grad():
             while done < count:
                 size = min(CHUNK, count - done)
-                positions, truth = self.labelled(self.random_positions(2 * size, generator))
+                positions, truth = samples.draw(2 * size, generator)
                 found = self.field(positions)[:, 0]
                 error = (found - truth).abs().double()
                 inside, wanted = found[:size] < 0, truth[:size] < 0
@@ -290,21 +248,11 @@ class SdfField(Application):
         half = (0.5 - MARGIN) * self.side
         return self.centre + half * torch.cartesian_prod(corners, corners, corners)
 
-    def random_positions(self, count: int, generator: torch.Generator) -> Tensor:
-        """Positions to learn from, the first half uniform and the rest near the surface, in the unit box, [count, 3]."""
-        if self._sampler is None:
+    def _mesh_samples(self) -> MeshSamples:
+        """Of the mesh that `begin` took."""
+        if self.samples is None:
             raise LuxelError("The field has no mesh to learn from.", "Call `begin` with one first.")
-        near = count - count // 2
-        options: dict[str, Any] = {"generator": generator, "device": self.device, "dtype": self.centre.dtype}
-        uniform = torch.rand(count // 2, 3, **options)
-        sizes = NEAREST * (math.log(WIDEST / NEAREST) * torch.rand(near, 1, **options)).exp()
-        moved = self._sampler.draw(near, generator) + sizes * torch.randn(near, 3, **options)
-        return torch.cat([uniform, moved.clamp(0, 1)])
-
-    def labelled(self, positions: Tensor) -> SdfBatch:
-        """Positions [S, 3] with their exact distances, in the unit box."""
-        assert self._tree is not None
-        return SdfBatch(positions, mesh_distance(positions, self._tree, self._sign))
+        return self.samples
 
     def _forget(self) -> None:
         """The parameters have changed: the coarse grid is no longer theirs."""
@@ -334,6 +282,9 @@ def checked_mesh(data: Any) -> TriangleMesh:
     mesh = without_degenerate(TriangleMesh(vertices.detach().cpu().double(), faces.detach().cpu()))
     if not len(mesh.faces):
         raise LuxelError("The mesh has no triangles that could be used.", "Export it again, as triangles.")
+    if not mesh.is_closed():
+        whole = without_degenerate(merged(mesh))
+        mesh = whole if whole.is_closed() else mesh
     if not mesh.areas().sum() > 0:
         raise LuxelError("The mesh has no area: its triangles are all flat.", "Export it again.")
     return mesh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,10 +12,19 @@ from torch.nn.functional import normalize
 from luxel.render.ops.sphere_trace import Hits, Rays
 from luxel.render.reference.sphere_trace import camera_rays_reference
 
-if TYPE_CHECKING:
-    from luxel.render.fields.sdf import SdfField
-
 LIFT = 2e-3  # above the surface where shadow rays start, in sides of the box
+
+
+class Surface(Protocol):
+    """What drawing needs of a distance field: see `luxel.render.fields.sdf.SdfField`."""
+
+    def slopes(self, positions: Tensor, detail: int | None = None) -> Tensor:
+        """[N, 3]."""
+        ...
+
+    def trace(self, rays: Rays, tolerance: float = ..., widening: float = ...) -> Hits:
+        """Where rays meet the surface."""
+        ...
 
 
 @dataclass
@@ -45,7 +54,7 @@ class SurfaceLook:
 
 
 def shade_surface(
-    field: SdfField, rays: Rays, hits: Hits, look: SurfaceLook, background: Tensor | None = None
+    field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, background: Tensor | None = None
 ) -> Tensor:
     """Colours of a camera's rays, [M, 3]; z is up.
 

@@ -43,9 +43,7 @@ def mesh_distance(points: Tensor, tree: MeshTree, sign: Sign = "pseudonormal") -
     return _call(points, tree, sign, False)[0]
 
 
-def nearest_on_mesh(
-    points: Tensor, tree: MeshTree, sign: Sign = "pseudonormal"
-) -> tuple[Tensor, Tensor]:
+def nearest_on_mesh(points: Tensor, tree: MeshTree, sign: Sign = "pseudonormal") -> tuple[Tensor, Tensor]:
     """The same, and the nearest points of the mesh, [N] and [N, 3]."""
     return _call(points, tree, sign, True)
 

@@ -95,9 +95,9 @@ def mlp(
         precise: on a GPU, float throughout instead of half on tensor cores; slower.
 
     Returns:
-        [N, O], type of x. Its gradients can be differentiated once more, by g_out, x and the weights: plain torch in the
-        type of x then computes the network and its gradient again, about ten times the work of a backward pass with all
-        its activations in memory. The first derivatives stay those of the kernels.
+        [N, O], type of x. Its gradients can be differentiated once more, by g_out, x and the weights: plain torch then
+        computes the network and its gradient again in the type of x, about ten times the work of a backward pass with
+        all activations in memory. The first derivatives stay those of the kernels.
 
     Raises:
         ValueError: sizes are out of range, or shapes, types or devices do not fit them.

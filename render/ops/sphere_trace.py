@@ -131,7 +131,9 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
         raise ValueError(f"{stage}: {m} rays")
     side = grid.shape[0] if grid.dim() == 3 else 0
     if not 1 <= side <= MOST_CELLS:
-        raise ValueError(f"{stage}: grid must be [R, R, R] with R of 1 to {MOST_CELLS}, got {list(grid.shape)}")
+        raise ValueError(
+            f"{stage}: grid must be [R, R, R] with R of 1 to {MOST_CELLS}, got {list(grid.shape)}"
+        )
     if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or rays.width < 1):
         raise ValueError(f"{stage}: neither rays nor a camera")
     wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
@@ -176,7 +178,11 @@ def _step(*given: Any) -> None:
     if not 0 <= limit <= m:
         raise ValueError(f"sphere_trace: distance must be [up to {m}], got {list(distance.shape)}")
     dtype = grid.dtype
-    require("sphere_trace", grid.device, {"distance": (distance, dtype, (limit,)), "hit_x": (hit_x, dtype, (m, 3))})
+    require(
+        "sphere_trace",
+        grid.device,
+        {"distance": (distance, dtype, (limit,)), "hit_x": (hit_x, dtype, (m, 3))},
+    )
     arguments |= {"distance": distance.contiguous(), "limit": limit, "hit_x": hit_x}
     arguments |= {"tolerance": tolerance, "widening": widening}
     if limit:

@@ -27,7 +27,9 @@ def nearest_of_triangles(points: Tensor, corners: Tensor) -> Tensor:
         side = end - start
         whole = (side * side).sum(-1)
         part = ((p - start) * side).sum(-1) / torch.where(whole > 0, whole, 1)
-        candidates.append((start + part.clamp(0, 1)[..., None] * side, torch.ones_like(best, dtype=torch.bool)))
+        candidates.append(
+            (start + part.clamp(0, 1)[..., None] * side, torch.ones_like(best, dtype=torch.bool))
+        )
     normal = torch.linalg.cross(b - a, c - a)
     area = (normal * normal).sum(-1)
     unit = torch.where(area > 0, area, 1)

@@ -11,7 +11,8 @@ What it covers
     see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
     spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
     float32 and float16, see `sanitize_fields.py`. The multilayer perceptron in half and in float, see
-    `sanitize_mlp.py`; half is compared less tightly.
+    `sanitize_mlp.py`; half is compared less tightly. Distances to meshes, and rays to the surface of a distance, see
+    `sanitize_meshes.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -46,6 +47,7 @@ import torch
 from sanitize_convexes import convex_cases
 from sanitize_fields import field_cases
 from sanitize_gaussians4d import gaussians4d_cases
+from sanitize_meshes import mesh_cases
 from sanitize_mlp import mlp_cases
 from torch import Tensor
 
@@ -334,7 +336,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
                 out[f"fused adam {title}"] = lambda device, g=gaussians, c=stacked, o=options: (
                     fused_adam_case(g, c, device, **o)
                 )
-    more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases()
+    more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases() | mesh_cases()
     return out | convex_cases(camera_at) | more
 
 

@@ -90,7 +90,9 @@ def test_parity_of_a_mesh_with_a_hole(device):
 
 def test_points_that_are_not_finite(device):
     tree = MeshTree.build(shape_mesh("ball", 8)).to(device)
-    points = torch.tensor([[0.5, 0.5, 0.5], [math.nan, 0, 0], [0, math.inf, 0], [0, 0, -math.inf], [1e30, 0, 0]])
+    points = torch.tensor(
+        [[0.5, 0.5, 0.5], [math.nan, 0, 0], [0, math.inf, 0], [0, 0, -math.inf], [1e30, 0, 0]]
+    )
     for sign in ("pseudonormal", "parity"):
         found, nearest = nearest_on_mesh(points.to(device), tree, sign)
         assert found.isfinite().tolist()[:4] == [True, False, False, False]
@@ -100,9 +102,8 @@ def test_points_that_are_not_finite(device):
 
 def test_degenerate_triangles_change_nothing():
     mesh = shape_mesh("ring", 10, D)
-    a, b, c = mesh.faces[:40].unbind(1)
+    a, b = mesh.faces[:40, :2].unbind(1)
     slivers = torch.cat([torch.stack([a, b, a], 1), torch.stack([a, a, a], 1)])
-    # Half of the triangles are divided at the middle of a side, with a sliver of no area between.
     worse = TriangleMesh(mesh.vertices, torch.cat([mesh.faces, slivers]))
     assert torch.equal(without_degenerate(worse).corners(), without_degenerate(mesh).corners())
     points = scattered(mesh, 200)
@@ -135,7 +136,7 @@ def test_area_volume_and_points_of_a_ring():
     outer = ((points[:, :2] - 0.5).norm(dim=1) > 0.3).double().mean().item()
     assert outer == pytest.approx(0.5 + 0.1 / (0.3 * math.pi), abs=0.01)
     assert (mesh.vertex_normals() * (mesh.vertices - 0.5)).sum(1).mean() > 0
-    assert mesh.flipped().volume() == -mesh.volume()
+    assert mesh.flipped().volume().item() == pytest.approx(-mesh.volume().item(), rel=1e-12)
 
 
 def test_opcheck(device):

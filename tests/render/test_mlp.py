@@ -149,7 +149,8 @@ def test_gradcheck(network):
 
 
 @pytest.mark.parametrize(
-    "network", [(3, 16, 2, 2, "softplus", "sigmoid"), (5, 16, 0, 3, "none", "softplus"), (4, 16, 1, 1, "relu", "none")]
+    "network",
+    [(3, 16, 2, 2, "softplus", "sigmoid"), (5, 16, 0, 3, "none", "softplus"), (4, 16, 1, 1, "relu", "none")],
 )
 def test_gradients_of_gradients(network):
     """By finite differences of the first ones, and against the reference; with a ReLU away from its kinks."""
@@ -173,7 +174,9 @@ def test_gradient_of_the_slope(device):
 
     def of(function, where: torch.device | str, dtype: torch.dtype, **options) -> Tensor:
         leaves = [t.to(where, dtype).requires_grad_() for t in (x, weights)]
-        (g_x,) = torch.autograd.grad(function(*leaves, *network, **options).sum(), leaves[0], create_graph=True)
+        (g_x,) = torch.autograd.grad(
+            function(*leaves, *network, **options).sum(), leaves[0], create_graph=True
+        )
         return torch.autograd.grad((g_x.norm(dim=1) - 1).square().mean(), leaves[1])[0].cpu().to(D)
 
     found, wanted = of(mlp, device, torch.float32, precise=True), of(mlp_reference, "cpu", D)

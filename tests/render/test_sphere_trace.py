@@ -19,7 +19,9 @@ def grid_of(distance, cells: int, dtype: torch.dtype = torch.float32, slack: flo
     return distance(torch.stack(torch.meshgrid(along, along, along, indexing="ij"), -1)) - slack
 
 
-def camera(width: int, height: int, eye: tuple[float, float, float], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def camera(
+    width: int, height: int, eye: tuple[float, float, float], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     """cam_to_unit and intrinsics of a camera that looks at the middle of the box, in other units than the box's."""
     middle = torch.full((3,), 0.5, dtype=dtype)
     forward = torch.nn.functional.normalize(middle - torch.tensor(eye, dtype=dtype), dim=0)
@@ -95,7 +97,8 @@ def test_a_field_that_is_off(device):
     rays = camera_rays_reference(pose, intrinsics, 64, 48)
     true = ways(rays, sphere_trace(given, grid_of(ring, 32).to(device), ring, steps=100))
     wary = ways(
-        rays, sphere_trace(given, grid_of(ring, 32, slack=0.01).to(device), lambda x: 0.7 * ring(x), steps=100)
+        rays,
+        sphere_trace(given, grid_of(ring, 32, slack=0.01).to(device), lambda x: 0.7 * ring(x), steps=100),
     )
     assert (true.isfinite() == wary.isfinite()).double().mean() > 0.99
     both = true.isfinite() & wary.isfinite()
