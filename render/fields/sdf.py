@@ -78,8 +78,8 @@ class SdfField(Application):
     def begin(self, data: Any, device: torch.device) -> None:
         """Takes a mesh.
 
-        Where it is closed, if need be with vertices at the same place taken as one, inside is what the triangles enclose whichever way they all face; where it is not, inside
-        is where most rays cross it an odd number of times.
+        Where it is closed, if need be with vertices at the same place taken as one, inside is what the triangles
+        enclose whichever way they all face; where it is not, inside is where most rays cross it an odd number of times.
 
         Args:
             data: a `TriangleMesh`, or whatever has ``xyz`` [V, 3] and ``faces`` [F, 3].
