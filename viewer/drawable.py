@@ -9,7 +9,9 @@ it consists of, and how many), ``outputs`` (what can be shown, of `luxel.viewer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,3 +33,18 @@ def render_field(scene: Application, camera: Camera, *, background: Tensor | Non
     """Draws a field where luxel.render.rasterize draws primitives."""
     with torch.no_grad():
         return Picture(scene.render(camera, background))
+
+
+def field_places(
+    scene: Application,
+    up: np.ndarray | None = None,
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> dict[str, Any]:
+    """Up, front and background of a field, as `luxel.viewer.session.Session` has them.
+
+    Args:
+        up: what its data say of it, [3].
+        background: likewise.
+    """
+    front = None if scene.front is None else np.array(scene.front)
+    return {"up": np.array(scene.up) if up is None else up, "front": front, "background": background}
