@@ -144,7 +144,10 @@ class _Words:
     def table(self, count: int, columns: list[tuple[str, str]]) -> np.ndarray:
         """Rows of one length."""
         rows = np.array(self._take(count * len(columns)), np.float64).reshape(count, len(columns))
-        return np.rec.fromarrays(list(rows.T), names=[name for name, _ in columns])
+        found = np.empty(count, [(name, "f8") for name, _ in columns])
+        for index, (name, _) in enumerate(columns):
+            found[name] = rows[:, index]
+        return found
 
     def lists(self, count: int, properties: list[tuple[str, ...]], wanted: int) -> np.ndarray:
         """Triangles of the wanted list."""

@@ -145,9 +145,8 @@ class TrainField:
 def _session(trainer: Any, found: FieldData) -> Session:
     from luxel.viewer.session import TrainingSession
 
-    return TrainingSession(
-        trainer, found.views, found.name, **field_places(trainer.application, found.up, found.background)
-    )
+    places = field_places(trainer.application, found.up, found.background)
+    return TrainingSession(trainer, found.views, found.name, **places)
 
 
 def _conclude(trainer: Any, result: Any) -> None:

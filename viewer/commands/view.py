@@ -25,9 +25,9 @@ class ViewScene:
     """Shows a scene in the browser and prints the address.
 
     SCENE is the folder of a run, or a scene file: .ply as 3DGS or luxel writes it, .splat or .safetensors; of
-    Gaussians, 4D Gaussians, convexes, or a neural field. Pictures are rendered on this machine for each open page; drag to turn, scroll
-    to come closer. The photographs of a run are shown where they were taken, and a click on one goes there. A scene
-    that moves is played, or stopped at any moment.
+    Gaussians, 4D Gaussians, convexes, or a neural field. Pictures are rendered on this machine for each open page; drag
+    to turn, scroll to come closer. The photographs of a run are shown where they were taken, and a click on one goes
+    there. A scene that moves is played, or stopped at any moment.
 
     Examples:
         luxel view runs/first
