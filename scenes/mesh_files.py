@@ -12,10 +12,10 @@ from luxel.scenes.mesh_ply import ply_polygons
 from luxel.scenes.ply import read_bytes
 
 GREY = 200  # of vertices without a colour
-READ = (".ply", ".obj", ".stl")
+SUFFIXES = (".ply", ".obj", ".stl")
 
 
-def load_mesh(path: str | Path) -> Mesh:
+def read_mesh(path: str | Path) -> Mesh:
     """Reads a triangle mesh.
 
     .ply (text or binary; vertex colours where there are any), .obj (``v`` and ``f`` of all groups; colours after the
@@ -36,7 +36,7 @@ def load_mesh(path: str | Path) -> Mesh:
             xyz, rgb, faces = _stl_triangles(path, read_bytes(path))
         case other:
             raise CaptureError(
-                f"{path}: {other or 'a file without suffix'} is no mesh format that is read ({', '.join(READ)}).",
+                f"{path}: {other or 'a file without suffix'} is no mesh format that is read ({', '.join(SUFFIXES)}).",
                 "Export the mesh as .ply.",
             )
     return _checked(path, xyz, rgb, faces)

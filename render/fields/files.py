@@ -11,7 +11,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import make_application
 from luxel.render.fields.config import FieldConfig
-from luxel.render.train.checkpoint import write_tensors
+from luxel.render.train.checkpoint import Checkpoint, write_tensors
 
 FIELD_FILE = "field.safetensors"  # of a run
 _KEY = "luxel_field"  # in the header
@@ -53,6 +53,24 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
             raise
         raise LuxelError(f"{path}: the field is damaged ({error}).", "Train it again.") from error
     return application.to(device)
+
+
+def field_of_checkpoint(found: Checkpoint) -> Application:
+    """The field of a checkpoint that `luxel.render.fields.training.FieldTrainer` wrote, on the CPU.
+
+    Raises:
+        LuxelError: the checkpoint is of something else.
+    """
+    try:
+        application = make_application(FieldConfig.from_dict(found.state["config"]))
+        prefix = "field."
+        state = {name[len(prefix) :]: t for name, t in found.tensors.items() if name.startswith(prefix)}
+        application.load_state_dict(state)
+    except (KeyError, RuntimeError) as error:
+        raise LuxelError(
+            f"The checkpoint of step {found.step} is of no such field ({error}).", "Train it again."
+        ) from error
+    return application
 
 
 def _header(path: Path) -> dict[str, str]:

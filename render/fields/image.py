@@ -31,7 +31,7 @@ class ImageField(Application):
         size: buffer, width and height of the image in pixels, int64 [2].
     """
 
-    kind, noun = "image", "an image"
+    kind = "image"
     up, front = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
     size: Tensor
 

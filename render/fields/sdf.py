@@ -56,8 +56,7 @@ class SdfField(Application):
             None: what suits the device, `POOL`. Set it before `begin`.
     """
 
-    kind, noun = "sdf", "a signed distance"
-    outputs = ("colour",)
+    kind = "sdf"
     up, front = (0.0, 0.0, 1.0), (0.6, -1.0, 0.4)
     centre: Tensor
     side: Tensor

@@ -40,7 +40,7 @@ class FieldResult:
         train_seconds: time spent in training steps; measuring, pauses and viewers do not count.
         scores: what `Application.evaluate` said at the end; empty after Ctrl-C.
         checkpoint: JSON file of the last checkpoint, or None where none could be written.
-        field: the field's file, or None.
+        scene: the field's file, or None.
     """
 
     reason: str
@@ -48,7 +48,7 @@ class FieldResult:
     train_seconds: float
     scores: dict[str, float]
     checkpoint: Path | None
-    field: Path | None
+    scene: Path | None
 
 
 @dataclass

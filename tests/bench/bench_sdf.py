@@ -35,7 +35,7 @@ from luxel.render.fields.sdf import SdfField
 from luxel.render.native import best_device
 from luxel.render.ops.sphere_trace import Rays
 from luxel.scenes.field_mesh import save_field_mesh
-from luxel.scenes.mesh_files import load_mesh
+from luxel.scenes.mesh_files import read_mesh
 from luxel.scenes.sculptures import ridged_knot
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
@@ -112,7 +112,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device, steps = options.device, options.steps
-    mesh = load_mesh(options.mesh) if options.mesh else ridged_knot()
+    mesh = read_mesh(options.mesh) if options.mesh else ridged_knot()
     start = steps // 2 if options.decay_from is None else options.decay_from
     config = dataclasses.replace(
         defaults("sdf"),

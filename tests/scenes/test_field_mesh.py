@@ -13,7 +13,7 @@ from luxel.render.fields.config import defaults
 from luxel.render.fields.image import ImageField
 from luxel.render.fields.sdf import SdfField
 from luxel.scenes.field_mesh import save_field_mesh
-from luxel.scenes.mesh_files import load_mesh
+from luxel.scenes.mesh_files import read_mesh
 
 
 class _Ball(torch.nn.Module):
@@ -34,7 +34,7 @@ def test_a_field_is_written(tmp_path, suffix):
     field.centre.copy_(torch.tensor([1.0, 2.0, 3.0]))
     field.side.fill_(10.0)
     written = save_field_mesh(tmp_path / f"ball{suffix}", field, 32)
-    found = load_mesh(tmp_path / f"ball{suffix}")
+    found = read_mesh(tmp_path / f"ball{suffix}")
     assert len(found.faces) == len(written.faces) > 1000
     radius = np.linalg.norm(found.xyz - [1, 2, 3], axis=1)
     assert np.abs(radius - 4).max() < 0.02
@@ -51,6 +51,6 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(LuxelError, match="no surface in its box"):
         save_field_mesh(tmp_path / "a.ply", field, 8)
     image = ImageField(dataclasses.replace(defaults("image"), log2_entries=8))
-    with pytest.raises(LuxelError, match="An image has no surface"):
+    with pytest.raises(LuxelError, match="A field of 'image' has no surface"):
         save_field_mesh(tmp_path / "a.ply", image)
     assert not (tmp_path / "a.ply").exists()

@@ -12,7 +12,7 @@ import torch
 from luxel.render.meshes import TriangleMesh
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.mesh import Mesh, save_mesh
-from luxel.scenes.mesh_files import load_mesh
+from luxel.scenes.mesh_files import read_mesh
 from luxel.scenes.sculptures import ridged_knot
 
 CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
@@ -94,7 +94,7 @@ def write(folder: Path, name: str, data: bytes) -> Path:
 @pytest.mark.parametrize("suffix", [".ply", ".obj"])
 def test_what_is_written_is_read(tmp_path, suffix):
     save_mesh(tmp_path / f"cube{suffix}", cube())
-    found = load_mesh(tmp_path / f"cube{suffix}")
+    found = read_mesh(tmp_path / f"cube{suffix}")
     assert is_cube(found) and found.xyz.dtype == np.float32 and found.faces.dtype == np.int32
     assert np.array_equal(found.xyz, cube().xyz) and np.array_equal(found.faces, cube().faces)
     assert np.abs(found.rgb.astype(int) - cube().rgb).max() <= 1
@@ -102,14 +102,14 @@ def test_what_is_written_is_read(tmp_path, suffix):
 
 @pytest.mark.parametrize("make", [binary_stl, text_stl])
 def test_stl(tmp_path, make):
-    assert is_cube(load_mesh(write(tmp_path, "cube.STL", make(cube()))))
+    assert is_cube(read_mesh(write(tmp_path, "cube.STL", make(cube()))))
 
 
 @pytest.mark.parametrize("kind", ["ascii", "binary_little_endian", "binary_big_endian"])
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("extra", [False, True])
 def test_ply_of_any_kind(tmp_path, kind, mixed, extra):
-    found = load_mesh(write(tmp_path, "cube.ply", ply(kind, mixed=mixed, extra=extra)))
+    found = read_mesh(write(tmp_path, "cube.ply", ply(kind, mixed=mixed, extra=extra)))
     assert is_cube(found) and len(found.faces) == 12
     assert np.array_equal(found.rgb, cube().rgb)
 
@@ -125,9 +125,9 @@ def test_obj_of_polygons_and_textures(tmp_path):
     ]
     lines += [f"f {a + 1}/1/1 {b + 1}//1 {c + 1}/1 {d + 1}" for a, b, c, d in QUADS[:3]]
     lines += ["g two"] + [f"f {a - 8} {b - 8} \\\n {c - 8} {d - 8}" for a, b, c, d in QUADS[3:]]
-    assert is_cube(load_mesh(write(tmp_path, "cube.obj", "\n".join(lines).encode())))
+    assert is_cube(read_mesh(write(tmp_path, "cube.obj", "\n".join(lines).encode())))
     assert is_cube(
-        load_mesh(write(tmp_path, "crlf.obj", "\r\n".join(lines).replace("\\\n", "\\\r\n").encode()))
+        read_mesh(write(tmp_path, "crlf.obj", "\r\n".join(lines).replace("\\\n", "\\\r\n").encode()))
     )
 
 
@@ -135,7 +135,7 @@ def test_what_nothing_uses_is_left_out(tmp_path):
     mesh = cube()
     lines = [*("v {:g} {:g} {:g}".format(*c) for c in mesh.xyz), "v nan 7 7", "v 9 9 9"]
     lines += ["f {} {} {}".format(*(f + 1)) for f in mesh.faces] + ["f 1 2 1", "f 3 3 3"]
-    found = load_mesh(write(tmp_path, "cube.obj", "\n".join(lines).encode()))
+    found = read_mesh(write(tmp_path, "cube.obj", "\n".join(lines).encode()))
     assert is_cube(found) and (found.rgb == found.rgb[0, 0]).all()
 
 
@@ -168,12 +168,12 @@ def test_what_nothing_uses_is_left_out(tmp_path):
 )
 def test_damage_is_named(tmp_path, name, data, message):
     with pytest.raises(CaptureError, match=message):
-        load_mesh(write(tmp_path, name, data))
+        read_mesh(write(tmp_path, name, data))
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(CaptureError, match="cannot be read"):
-        load_mesh(tmp_path / "none.ply")
+        read_mesh(tmp_path / "none.ply")
 
 
 def test_any_cut_is_survived(tmp_path):
@@ -185,7 +185,7 @@ def test_any_cut_is_survived(tmp_path):
     }.items():
         for end in range(1, len(data), 17):
             try:
-                load_mesh(write(tmp_path, name, data[:end]))
+                read_mesh(write(tmp_path, name, data[:end]))
             except CaptureError:
                 continue
 
