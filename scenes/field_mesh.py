@@ -26,7 +26,7 @@ def field_mesh(application: Application, resolution: int = 256) -> Mesh:
     """
     if not hasattr(application, "surface"):
         raise LuxelError(
-            f"{application.noun.capitalize()} has no surface.", "Give a field of signed distances."
+            f"A field of {application.kind!r} has no surface.", "Give a field of signed distances: sdf."
         )
     if not COARSEST <= resolution <= FINEST:
         raise LuxelError(
