@@ -28,7 +28,7 @@ CHUNK = 1 << 20  # positions at a time outside of training
 EVALUATED = {"cpu": 1 << 16, "cuda": 1 << 21}  # random positions of a measurement, by device
 CELLS = {"cpu": 64, "cuda": 128}  # of the coarse grid of distances, along an axis, by device
 SLACK = 1e-3  # how far off the coarse grid may be, in sides of the box
-STEPS = 48  # of a ray
+STEPS, GROWTH = 32, 0.125  # of a ray; of the tolerance with each of them
 PIXEL = 0.2  # how near a ray must come to the surface, in pixels
 # Samples are drawn from a pool of so many batches, of which a share is drawn anew at each step; 0: all are, always.
 POOL = {"cpu": 0, "cuda": 16}
@@ -163,7 +163,13 @@ class SdfField(Application):
         """Where rays in the unit box meet the surface."""
         with torch.no_grad():
             return sphere_trace(
-                rays, self.coarse_grid(), self.field, tolerance=tolerance, widening=widening, steps=STEPS
+                rays,
+                self.coarse_grid(),
+                self.field,
+                tolerance=tolerance,
+                widening=widening,
+                growth=GROWTH,
+                steps=STEPS,
             )
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:

@@ -67,6 +67,7 @@ def sphere_trace(
     *,
     tolerance: float = 2e-4,
     widening: float = 0.0,
+    growth: float = 0.0,
     steps: int = 32,
     look: int = 3,
 ) -> Hits:
@@ -81,6 +82,7 @@ def sphere_trace(
         distance: gives the distance at positions, [n, 3] to [n] or [n, 1]; negative inside.
         tolerance: a smaller distance is a hit, in sides of the box.
         widening: of the tolerance with the way that a ray has gone: half the angle of a pixel, say.
+        growth: of both with each step: rays that graze the surface, which take the most steps, end sooner.
         steps: most evaluations of a ray; those that are still on their way then count as gone.
         look: steps between two looks at how many rays are left.
 
@@ -114,8 +116,8 @@ def sphere_trace(
             hits,
             hit_count,
             hit_x,
-            tolerance,
-            widening,
+            tolerance * (1 + growth * step),
+            widening * (1 + growth * step),
         )
         alive, other = other, alive
     total = int(hit_count)

@@ -21,6 +21,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def queries(field: SdfField, device: torch.device) -> dict[str, Any]:
     samples, generator = field.samples, torch.Generator(device).manual_seed(0)
     drawn = samples.draw(field.config.batch, generator).positions
     half = len(drawn) // 2
-    runs = {
+    runs: dict[str, Callable[[int], object]] = {
         "uniform": lambda _: samples.labelled(drawn[:half]),
         "near the surface": lambda _: samples.labelled(drawn[half:]),
         "a whole batch": lambda _: samples.draw(field.config.batch, generator),
@@ -88,7 +89,10 @@ def frames(field: SdfField, size: tuple[int, int], device: torch.device) -> tupl
         return hits
 
     field.coarse_grid()
-    runs = {"frame": lambda k: field.render(cameras[k % 8]), "rays": rays_alone}
+    runs: dict[str, Callable[[int], object]] = {
+        "frame": lambda k: field.render(cameras[k % 8]),
+        "rays": rays_alone,
+    }
     times = compare_ms(runs, device, warmup=2, iterations=24 if device.type == "cuda" else 3)
     return times | {"evaluations of a pixel": sum(evaluated) / len(evaluated)}, cameras[1]
 

@@ -194,7 +194,7 @@ def test_the_eikonal_loss_has_gradients_of_slopes():
     gradients = torch.autograd.grad(field.loss(batch), parameters)
     generator = torch.Generator().manual_seed(1)
     directions = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in parameters]
-    wanted = sum((g * d).sum() for g, d in zip(gradients, directions, strict=True))
+    wanted = torch.stack([(g * d).sum() for g, d in zip(gradients, directions, strict=True)]).sum()
     values = []
     for step in (-1e-7, 1e-7):
         with torch.no_grad():
