@@ -46,11 +46,13 @@ class MeshTree:
         order = torch.arange(leaf << depth, device=device) * faces // (leaf << depth)
         free = torch.zeros_like(order, dtype=torch.bool)
         free[1:] = order[1:] == order[:-1]
-        middles = corners.mean(1)
+        a, b, c = corners.unbind(1)
+        middles = a + b + c  # three times them; the same to the bit on every device, as the tree is
         slots = torch.arange(len(order), device=device)[None]
         for _ in range(depth):
             places = middles[order[slots]]
-            widest = (places.amax(1) - places.amin(1)).argmax(-1)
+            x, y, z = (places.amax(1) - places.amin(1)).unbind(-1)
+            widest = torch.where((x >= y) & (x >= z), 0, torch.where(y >= z, 1, 2))
             keys = places.gather(2, widest[:, None, None].expand(-1, places.shape[1], 1))[..., 0]
             slots = slots.gather(1, keys.sort(dim=1, stable=True).indices).view(2 * len(slots), -1)
         chosen = slots.flatten()

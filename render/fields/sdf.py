@@ -29,7 +29,7 @@ EVALUATED = {"cpu": 1 << 16, "cuda": 1 << 21}  # random positions of a measureme
 CELLS = {"cpu": 64, "cuda": 128}  # of the coarse grid of distances, along an axis, by device
 SLACK = 1e-3  # how far off the coarse grid may be, in sides of the box
 STEPS, GROWTH = 32, 0.125  # of a ray; of the tolerance with each of them
-PIXEL = 0.2  # how near a ray must come to the surface, in pixels
+PIXEL = 0.1  # how near a ray must come to the surface, in pixels
 # Samples are drawn from a pool of so many batches, of which a share is drawn anew at each step; 0: all are, always.
 POOL = {"cpu": 0, "cuda": 16}
 

@@ -84,7 +84,7 @@ def frames(field: SdfField, size: tuple[int, int], device: torch.device) -> tupl
             intrinsics=camera.intrinsics,
             width=camera.width,
         )
-        hits = field.trace(rays, widening=0.2 / float(camera.intrinsics[0]))
+        hits = field.trace(rays, widening=0.1 / float(camera.intrinsics[0]))
         evaluated.append(hits.evaluations / rays.count)
         return hits
 
