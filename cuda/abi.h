@@ -851,6 +851,63 @@ typedef struct luxel_render_wave_args {
 LUXEL_API int luxel_begin_waves(const luxel_render_wave_args* args);
 LUXEL_API int luxel_march_wave(const luxel_render_wave_args* args);
 LUXEL_API int luxel_composite_wave(const luxel_render_wave_args* args);
+/* mesh_distance: the exact distance of points to a triangle mesh, negative inside.
+ *
+ * The tree over the triangles is complete and binary: node n has the children 2n + 1 and 2n + 2, of 2^depth leaves each
+ * holds `leaf` triangles, side by side in `triangles`; NaN where there is none. The sign is by pseudonormals (Baerentzen and
+ * Aanaes 2005), for meshes that are closed, or by the majority of the parities of five rays. A point that is not finite has
+ * distance and nearest point NaN. */
+enum { LUXEL_UNSIGNED = 0, LUXEL_PSEUDONORMAL = 1, LUXEL_PARITY = 2 };
+typedef struct luxel_mesh_distance_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* points;         /* in  real [N,3] */
+  int64_t count;              /* N */
+  const void* boxes;          /* in  real [2^depth - 1,2,6] of both children: low x y z, high x y z; on the GPU 16-byte aligned */
+  const void* triangles;      /* in  real [2^depth * leaf,3,3] */
+  const void* pseudonormals;  /* in  real [2^depth * leaf,7,3] of the face, edges ab bc ca, corners a b c; for that sign */
+  int32_t depth;              /* 1..27 */
+  int32_t leaf;               /* triangles of a leaf */
+  int32_t sign;               /* one of the three above */
+  void* distance;             /* out  real [N] */
+  void* nearest;              /* out  real [N,3] optional: points of the mesh */
+} luxel_mesh_distance_args;
+LUXEL_API int luxel_mesh_distance(const luxel_mesh_distance_args* args);
+
+/* sphere_trace: rays to where a distance in the unit box becomes 0, a wave of evaluations at a time (Hart 1996).
+ *
+ * begin starts every ray at the box and lets it go as far as a coarse grid of distances allows; rays that come near the
+ * surface are alive: each has a place x to be evaluated. step takes the distances there: a ray that is near enough has hit,
+ * the others go on, and those still in the box are alive again. Lists are in any order. Rays are given, or those of a
+ * camera's pixels, row by row. */
+typedef struct luxel_sphere_trace_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* rays;           /* in  real [M,6] optional: origins, and directions of length 1 */
+  const void* cam_to_unit;    /* in  real [3,4] without rays: camera to unit box, a scaled rotation and a translation */
+  const void* intrinsics;     /* in  real [4] without rays: fx, fy, cx, cy */
+  int32_t width;              /* of the image, without rays */
+  int64_t count;              /* M */
+  const void* grid;           /* in  real [R,R,R] least distance at the centre of the cell x, y, z */
+  int32_t resolution;         /* R */
+  double tolerance;           /* a distance below this, plus `widening` times the way gone, is a hit */
+  double widening;
+  void* way;                  /* begin out, step inout  real [M] length gone */
+  const int32_t* alive;       /* step in   [limit] rays that were evaluated */
+  const int32_t* alive_count; /* step in   [1] how many of them */
+  const void* distance;       /* step in   real [limit] */
+  int64_t limit;              /* step      rows of the lists that are looked at */
+  int32_t* next;              /* out       [M] rays that are alive */
+  int32_t* next_count;        /* inout     [1] how many, zeroed by the caller */
+  void* x;                    /* out       real [M,3] their places */
+  int32_t* hits;              /* step out  [M] rays that have hit */
+  int32_t* hit_count;         /* step inout [1] how many, from earlier steps */
+  void* hit_x;                /* step out  real [M,3] their places */
+} luxel_sphere_trace_args;
+LUXEL_API int luxel_sphere_trace_begin(const luxel_sphere_trace_args* args);
+LUXEL_API int luxel_sphere_trace_step(const luxel_sphere_trace_args* args);
 
 #define LUXEL_ABI_STRUCTS(X)       \
   X(luxel_project_gaussians_args)  \
@@ -875,7 +932,9 @@ LUXEL_API int luxel_composite_wave(const luxel_render_wave_args* args);
   X(luxel_march_rays_args) \
   X(luxel_colour_inputs_args) \
   X(luxel_composite_args) \
-  X(luxel_render_wave_args)
+  X(luxel_render_wave_args) \
+  X(luxel_mesh_distance_args) \
+  X(luxel_sphere_trace_args)
 
 #ifdef __cplusplus
 }

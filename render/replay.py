@@ -6,12 +6,17 @@ import contextlib
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 
 Outputs = TypeVar("Outputs")
+
+
+def sent_to_host(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of a GPU's tensor in page-locked memory, there once an event recorded after this call has happened."""
+    return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)
 
 
 class _Held:
@@ -74,10 +79,12 @@ class Replay(Generic[Outputs]):
 
     Args:
         device: where the work is done.
+        generators: sources of chance that the work draws from; a replay draws on as the work itself would.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, generators: Sequence[torch.Generator] = ()) -> None:
         self.device, self.captures = device, 0
+        self._generators = tuple(generators)
         self._held = _Held()
         weakref.finalize(self, _drop, self._held).atexit = False
         self._stream: torch.cuda.Stream | None = None
@@ -123,6 +130,8 @@ class Replay(Generic[Outputs]):
         if self._stream is None:
             self._stream = torch.cuda.Stream(self.device)
         graph = torch.cuda.CUDAGraph()
+        for generator in self._generators:
+            graph.register_generator_state(generator)
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             # Other threads (viewers) may allocate meanwhile.

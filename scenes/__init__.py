@@ -8,6 +8,7 @@ from luxel.scenes.errors import CaptureError
 from luxel.scenes.gaussians4d_ply import load_gaussians4d, save_gaussians4d
 from luxel.scenes.hull_mesh import convex_hulls
 from luxel.scenes.mesh import save_mesh
+from luxel.scenes.mesh_files import read_mesh
 from luxel.scenes.moments import save_moments
 from luxel.scenes.playground import dynamic_scene, static_scene
 from luxel.scenes.ply import load_gaussians, load_points, save_gaussians, save_points
@@ -29,6 +30,7 @@ __all__ = [
     "load_safetensors",
     "load_scene",
     "open",
+    "read_mesh",
     "save_convexes",
     "save_dnerf",
     "save_gaussians",

@@ -107,7 +107,7 @@ class ViewerApp:
 
             self._render = rasterize
         with self.session.borrow() as scene:
-            self._around = survey(self.session.views, scene, self.session.up)
+            self._around = survey(self.session.views, scene, self.session.up, self.session.front)
         # A page may leave between the question whether it is there and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         sock = bind(self._host, self._port)

@@ -97,6 +97,8 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     import tyro
 
     kind: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
+    if hasattr(kind, "variant"):  # one command for several kinds of things, each with options of its own
+        kind = kind.variant(arguments)
     options: dict[str, Any] = {
         "prog": f"luxel {name}",
         "args": list(arguments),
@@ -136,6 +138,7 @@ def _overview() -> str:
         "  luxel demo                            nothing else is needed",
         "  luxel train my-photos/ --view         a folder of photographs, watched while it trains",
         "  luxel train my-photos/ --steps 7000 --run runs/first",
+        "  luxel train photo.jpg --field image   a neural field of an image, a mesh, a volume or a capture",
         "  luxel eval runs/first                 how good it is, as numbers and as a page",
         "  luxel render runs/first --out tour.mp4",
         "",

@@ -13,7 +13,7 @@ import torch
 import viser.transforms as vtf
 
 from luxel.render.camera import Camera, View
-from luxel.render.primitives import Parameters
+from luxel.viewer.drawable import Drawable
 
 JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
@@ -83,15 +83,18 @@ class Pose:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the viewer assumes of a scene: its middle [3], its size (length) and its up direction [3]."""
+    """What the viewer assumes of a scene: its middle [3], size (length), up and perhaps front direction [3]."""
 
     centre: np.ndarray
     radius: float
     up: np.ndarray
+    front: np.ndarray | None = None
 
 
-def survey(views: Sequence[View], scene: Parameters, up: np.ndarray | None = None) -> Surroundings:
-    """Middle, size and up direction from the views, or from the primitives where there are no views.
+def survey(
+    views: Sequence[View], scene: Drawable, up: np.ndarray | None = None, front: np.ndarray | None = None
+) -> Surroundings:
+    """Middle, size and up direction from the views, or from the scene's parts where there are no views.
 
     The middle is the point nearest to all optical axes (least squares), up is the mean of the cameras' up.
     Without views up is -y, as structure from motion tends to have it.
@@ -115,16 +118,20 @@ def survey(views: Sequence[View], scene: Parameters, up: np.ndarray | None = Non
     length = float(np.linalg.norm(upward))
     if not length > 1e-6:
         upward, length = np.array([0.0, 0.0, 1.0]), 1.0
-    return Surroundings(centre, radius if radius > 1e-6 else 1.0, upward / length)
+    return Surroundings(centre, radius if radius > 1e-6 else 1.0, upward / length, front)
 
 
 def first_pose(views: Sequence[View], around: Surroundings) -> Pose:
-    """Where a page starts: at the first view, else beside the scene, a little above its middle."""
+    """Where a page starts: at the first view, else straight before a scene that has a front, else beside the scene, a
+    little above its middle."""
     if views:
         return Pose.of_camera(views[0].camera)
-    side = np.cross(around.up, np.eye(3)[int(np.argmin(np.abs(around.up)))])
-    side /= np.linalg.norm(side)
-    eye = around.centre + around.radius * (0.95 * side + 0.3 * around.up)
+    if around.front is not None:
+        eye = around.centre + 0.5 * around.radius * around.front
+    else:
+        side = np.cross(around.up, np.eye(3)[int(np.argmin(np.abs(around.up)))])
+        side /= np.linalg.norm(side)
+        eye = around.centre + around.radius * (0.95 * side + 0.3 * around.up)
     return Pose.of_camera(Camera.look_at(eye.tolist(), around.centre.tolist(), around.up.tolist()))
 
 

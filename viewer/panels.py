@@ -143,7 +143,13 @@ class ClientPanel:
         )
         with gui.add_folder("More", expand_by_default=False):
             size = gui.add_slider(
-                "Splat size", 0.05, 2.0, 0.05, 1.0, hint=f"Times the size of all {kind.noun}"
+                "Splat size",
+                0.05,
+                2.0,
+                0.05,
+                1.0,
+                hint=f"Times the size of all {kind.noun}",
+                visible=kind.resizable,
             )
             near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn (capture units)")
             far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")
@@ -277,6 +283,9 @@ def status_rows(status: dict[str, Any], noun: str = "Gaussians") -> list[tuple[s
         rows.append(("PSNR, training", f"{psnr:.2f} dB"))
     if (psnr := status.get("test_psnr")) is not None:
         rows.append(("PSNR, held out", f"{psnr:.2f} dB"))
+    if (loss := status.get("loss")) is not None:
+        rows.append(("Loss", f"{loss:.3g}"))
+    rows += [(name.replace("_", " "), f"{score:.4g}") for name, score in (status.get("scores") or {}).items()]
     if (count := status.get("count")) is not None:
         counted = str(status.get("noun", noun))
         rows.append((counted[:1].upper() + counted[1:], f"{count:,}"))

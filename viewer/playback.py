@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 import torch
 
 from luxel.render.camera import View
-from luxel.render.primitives import Gaussians4d, Parameters
+from luxel.render.primitives import Gaussians4d
+from luxel.viewer.drawable import Drawable
 
 NORMALISED_SECONDS = 4.0  # for which a capture plays whose times are shares of it, not seconds
 STEPS = 1000  # of a slider, at least
 
 
-def time_range(scene: Parameters, views: Sequence[View] = ()) -> tuple[float, float] | None:
+def time_range(scene: Drawable, views: Sequence[View] = ()) -> tuple[float, float] | None:
     """First and last time at which there is something to see of a scene.
 
     Args:

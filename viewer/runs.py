@@ -11,12 +11,15 @@ from typing import Any
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
+from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.train.checkpoint import available, load_newest
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
 from luxel.scenes.scene_files import LOADERS
+from luxel.viewer.drawable import Drawable
 from luxel.viewer.playback import time_range
 
 
@@ -72,7 +75,7 @@ def load_origin(folder: Path) -> Origin:
     Raises:
         LuxelError: config.json is absent, damaged, or does not say it.
     """
-    _, body = RunFolder.read_config(folder)
+    body = RunFolder.read_body(folder)
     try:
         record: dict[str, Any] = body["capture"]
         return Origin(str(record["path"]), int(record["holdout_every"]), record["max_size"], record["masks"])
@@ -83,7 +86,7 @@ def load_origin(folder: Path) -> Origin:
         ) from error
 
 
-def times_of(scene: Parameters, capture: Callable[[], Capture] | None = None) -> tuple[float, float] | None:
+def times_of(scene: Drawable, capture: Callable[[], Capture] | None = None) -> tuple[float, float] | None:
     """First and last time of a scene that moves: of its photographs, or its own where they are gone; see `time_range`.
 
     Args:
@@ -137,7 +140,7 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
     else:
         folder = chosen
         # A folder with no more than a config.json is that of a run that could not begin.
-        if available(folder / "checkpoints") or (folder / "scene.ply").exists():
+        if available(folder / "checkpoints") or any((folder / f).exists() for f in ("scene.ply", FIELD_FILE)):
             raise RunError(
                 f"{folder}: there is already a run.",
                 f"Continue it with --resume {folder}, or give another --run.",
@@ -195,12 +198,53 @@ def load_run_scene(folder: Path) -> Parameters:
         raise RunError(f"{checkpoints}: the newest checkpoint: {error}.", "Train the run again.") from error
 
 
+def is_field_run(path: Path) -> bool:
+    """Whether a folder is that of a run of a neural field."""
+    return (path / "config.json").is_file() and "field" in RunFolder.read_body(path)["config"]
+
+
+def has_capture(path: Path) -> bool:
+    """Whether a folder is that of a run that was trained on a capture."""
+    return (path / "config.json").is_file() and "capture" in RunFolder.read_body(path)
+
+
+def load_run_field(folder: Path) -> Application:
+    """The field of a run: its field.safetensors, or its newest whole checkpoint where it has not ended.
+
+    Raises:
+        LuxelError: it has neither.
+    """
+    if (folder / FIELD_FILE).is_file():
+        return load_field(folder / FIELD_FILE)
+    if not available(folder / "checkpoints"):
+        raise RunError(
+            f"{folder}: this run has neither a {FIELD_FILE} nor a checkpoint yet.",
+            f"Let it train: luxel train --resume {folder}",
+        )
+    return field_of_checkpoint(load_newest(folder / "checkpoints", lambda message: None))
+
+
+def load_drawable(path: Path) -> Drawable:
+    """What a run folder or a scene file holds, primitives or a neural field.
+
+    Raises:
+        LuxelError: the path is neither, or the file cannot be read.
+    """
+    if path.is_dir() and is_field_run(path):
+        return load_run_field(path)
+    if path.is_file() and path.suffix.lower() == ".safetensors" and is_field(path):
+        return load_field(path)
+    return load_any_scene(path)
+
+
 def load_any_scene(path: Path) -> Parameters:
     """The scene of a run folder or of a scene file, of whatever primitive.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
     """
+    if is_field_run(path):
+        raise RunError(f"{path}: this is a run of a neural field.", "Give a run of primitives.")
     if path.is_dir():
         return load_run_scene(run_folder(path))
     if not path.exists():

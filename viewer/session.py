@@ -12,7 +12,7 @@ import numpy as np
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Parameters
+from luxel.viewer.drawable import Drawable
 from luxel.viewer.playback import time_range
 
 STATUS_LIFETIME = 0.2  # seconds for which one answer of the trainer serves everybody
@@ -24,20 +24,22 @@ class Session(Protocol):
 
     Attributes:
         name: shown as the title of the page.
-        kind: the primitive, which a scene keeps.
+        kind: what the scene is made of, which it keeps.
         views: posed photographs, for jumps and frustums; may be empty.
         times: first and last time of a scene that moves, in the unit of the views' times; None: nothing moves.
         up: world direction that points up, [3], or None to take it from the views.
+        front: direction from the scene's middle to where a page without views begins, [3], or None for any side.
         background: colour in [0, 1] that a page starts with.
         antialiased: whether a page starts with Mip-Splatting's opacity compensation.
         share_of_time: most of the wall time that renders may keep training waiting, in (0, 1].
     """
 
     name: str
-    kind: type[Parameters]
+    kind: type[Drawable]
     views: Sequence[View]
     times: tuple[float, float] | None
     up: np.ndarray | None
+    front: np.ndarray | None
     background: tuple[float, float, float]
     antialiased: bool
     share_of_time: float
@@ -57,7 +59,7 @@ class Session(Protocol):
         """Changes whenever the scene did."""
         ...
 
-    def borrow(self) -> AbstractContextManager[Parameters]:
+    def borrow(self) -> AbstractContextManager[Any]:
         """The scene, unchanging until the context ends; waits for its turn."""
         ...
 
@@ -82,7 +84,7 @@ class StaticSession:
         views: posed photographs of it, if there are any.
         name: title of the page.
         times: see Session; by default those of the views where they differ, else of the scene itself.
-        up, background, antialiased: see Session.
+        up, front, background, antialiased: see Session.
     """
 
     trains = False
@@ -90,32 +92,33 @@ class StaticSession:
 
     def __init__(
         self,
-        scene: Parameters,
+        scene: Drawable,
         views: Sequence[View] = (),
         name: str = "scene",
         *,
         times: tuple[float, float] | None = None,
         up: np.ndarray | None = None,
+        front: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
         antialiased: bool = False,
     ) -> None:
-        self.name, self.up, self.background = name, up, background
+        self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
         self.antialiased = antialiased
         self.share_of_time = 1.0
         self.version = 0
-        self.kind: type[Parameters] = type(scene)
+        self.kind: type[Drawable] = type(scene)
         self.times = (times or time_range(scene, self.views)) if scene.moves else None
         self._scene = scene.detach()
         self._turn = threading.Lock()
 
     @contextmanager
-    def borrow(self) -> Iterator[Parameters]:
+    def borrow(self) -> Iterator[Any]:
         """The scene; pages take turns, so that two of them never share a workspace."""
         with self._turn:
             yield self._scene
 
-    def show(self, scene: Parameters) -> None:
+    def show(self, scene: Drawable) -> None:
         """Replaces the scene; every page redraws.
 
         Raises:
@@ -128,8 +131,8 @@ class StaticSession:
             self.version += 1
 
     def status(self) -> dict[str, Any]:
-        """The number of primitives and their highest SH degree."""
-        return {"count": self._scene.count, "sh_degree": self._scene.sh_degree}
+        """How much the scene is made of."""
+        return self._scene.numbers()
 
     def pause(self) -> None:
         """Nothing to pause."""
@@ -145,10 +148,10 @@ class TrainingSession:
     ``share_of_time`` of the time since; while training is paused or done nothing is held back.
 
     Args:
-        trainer: a luxel.render.train.Trainer: lock, scene, status(), pause(), resume_training(), paused.
+        trainer: a luxel.render.train.loop.TrainingLoop: lock, scene, status(), pause(), resume_training(), paused.
             Its lock must be fair (render/train/fair_lock.py): training would keep an ordinary one to itself.
         views: photographs shown as frustums and offered for jumps.
-        name, up, background: see Session; ``antialiased`` is what the trainer's configuration says.
+        name, up, front, background: see Session; ``antialiased`` is what the trainer's configuration says.
         times: see Session; by default those of the views where they differ, else of the scene as it is now.
     """
 
@@ -162,14 +165,15 @@ class TrainingSession:
         *,
         times: tuple[float, float] | None = None,
         up: np.ndarray | None = None,
+        front: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
         self.trainer = trainer
-        self.name, self.up, self.background = name, up, background
+        self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
         self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
         self.share_of_time = 0.3
-        self.kind: type[Parameters] = type(trainer.scene)
+        self.kind: type[Drawable] = type(trainer.scene)
         self.times = times if self.kind.moves else None
         if self.kind.moves and times is None:
             with trainer.lock:
@@ -191,7 +195,7 @@ class TrainingSession:
         return int(self.status().get("step", 0))
 
     @contextmanager
-    def borrow(self) -> Iterator[Parameters]:
+    def borrow(self) -> Iterator[Any]:
         """The scene of the present step; training waits until the context ends.
 
         Raises:

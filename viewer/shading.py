@@ -13,6 +13,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
+from luxel.viewer.drawable import Drawable
 
 MODES = ("colour", "alpha", "depth", "normals", "count")
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
@@ -49,18 +50,18 @@ class Look:
     time: float = 0.0
 
 
-def modes_of(kind: type[Parameters]) -> tuple[str, ...]:
-    """Those of MODES that a primitive gives."""
-    return tuple(mode for mode in MODES if mode != "normals" or kind.has_normals)
+def modes_of(kind: type[Drawable]) -> tuple[str, ...]:
+    """Those of MODES that a kind of scene gives."""
+    return tuple(mode for mode in MODES if mode in kind.outputs)
 
 
-def drawing_options(scene: Parameters, *, antialiased: bool, time: float) -> dict[str, Any]:
-    """What a drawing function must be told of a scene beside the camera: only what its primitive heeds."""
+def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[str, Any]:
+    """What a drawing function must be told of a scene beside the camera: only what it heeds."""
     options: dict[str, Any] = {"antialiased": antialiased} if scene.antialiases else {}
     return options | {"time": time} if scene.moves else options
 
 
-def draw(render: Render, scene: Parameters, camera: Camera, look: Look) -> tuple[np.ndarray, str]:
+def draw(render: Render, scene: Drawable, camera: Camera, look: Look) -> tuple[np.ndarray, str]:
     """Renders and shades one image.
 
     Args:
@@ -72,16 +73,16 @@ def draw(render: Render, scene: Parameters, camera: Camera, look: Look) -> tuple
         uint8 [H, W, 3], and a caption (the range of a false-colour image; empty for colours).
 
     Raises:
-        LuxelError: the scene's primitive has no such output.
+        LuxelError: the scene has no such output.
     """
     if look.mode not in modes_of(type(scene)):
         raise LuxelError(f"there are no {look.mode} of {scene.noun}.", "Choose another output.")
-    if look.splat_scale != 1:
+    if look.splat_scale != 1 and isinstance(scene, Parameters):
         scene = scene.scaled(look.splat_scale)
     options = drawing_options(scene, antialiased=look.antialiased, time=look.time)
     if look.mode in ("depth", "normals", "count"):
         options[look.mode] = True
-    background = scene.opacity_logits.new_tensor(look.background)
+    background = torch.tensor(look.background, device=scene.device)
     with torch.no_grad():
         frame = render(scene, camera, background=background, **options)
         rgb, caption = shade(frame, look.mode, background)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 
 from luxel.render.backends import rasterizer
 from luxel.render.train import TrainConfig, Trainer, TrainResult
+from luxel.render.train.loop import TrainingLoop
 from luxel.scenes import Capture, save_scene
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.runs import Origin
@@ -17,11 +19,13 @@ from luxel.viewer.scoring import background_of, score
 
 if TYPE_CHECKING:
     from luxel.viewer.commands.options import Serve
+    from luxel.viewer.session import Session
 
 ENDS = {
     "steps": "all steps done",
     "target_psnr": "the held-out PSNR asked for was reached",
     "target_minutes": "the time asked for is over",
+    "seconds": "the time asked for is over",
     "max_gaussians": "the number of Gaussians asked for was reached",
     "stopped": "stopped from outside",
     "interrupted": "interrupted",
@@ -70,23 +74,53 @@ def fit(
             export=_export,
             about=about,
         )
+    behind = background_of(trainer.config.background, capture)
+
+    def session() -> Session:
+        from luxel.viewer.session import TrainingSession
+
+        views = [*capture.train, *capture.test]
+        return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind)
+
+    return run_watched(
+        trainer,
+        session,
+        serve,
+        rasterizer(trainer.config.backend),
+        lambda result: _conclude(trainer, capture, folder, result),
+    )
+
+
+def run_watched(
+    trainer: TrainingLoop[Any, Any],
+    session: Callable[[], Session],
+    serve: Serve | None,
+    render: Callable[..., Any],
+    conclude: Callable[[Any], None],
+) -> int:
+    """Trains to the end; where asked, serves the scene meanwhile and afterwards.
+
+    Args:
+        trainer: of whatever; its result has ``reason``, ``checkpoint`` and ``scene``.
+        session: makes what the viewer shows.
+        serve: where the viewer listens; None: no viewer.
+        render: draws the scene.
+        conclude: called with the result of a run that was not interrupted.
+
+    Returns:
+        The exit status; 130 after Ctrl-C.
+    """
+    folder = trainer.folder.path
     app = None
     if serve is not None:
         from luxel.viewer.serving import start_viewer
-        from luxel.viewer.session import TrainingSession
 
-        behind = background_of(trainer.config.background, capture)
-        views = [*capture.train, *capture.test]
-        app = start_viewer(
-            TrainingSession(trainer, views, capture.name, up=capture.up, background=behind),
-            serve,
-            rasterizer(trainer.config.backend),
-        )
+        app = start_viewer(session(), serve, render)
     try:
-        print(f"run: {folder} on {device}", flush=True)
+        print(f"run: {folder} on {trainer.device}", flush=True)
         result = trainer.run()
         if result.reason != "interrupted":
-            _conclude(trainer, capture, folder, result)
+            conclude(result)
         unsaved = result.checkpoint is None or result.scene is None
         if unsaved:
             print(

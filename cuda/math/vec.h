@@ -13,6 +13,9 @@ template <typename T> LUXEL_HD Vec3<T> operator+(Vec3<T> a, Vec3<T> b) { return 
 template <typename T> LUXEL_HD Vec3<T> operator-(Vec3<T> a, Vec3<T> b) { return {a.x - b.x, a.y - b.y, a.z - b.z}; }
 template <typename T> LUXEL_HD Vec3<T> operator*(T s, Vec3<T> a) { return {s * a.x, s * a.y, s * a.z}; }
 template <typename T> LUXEL_HD T dot(Vec3<T> a, Vec3<T> b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
+template <typename T> LUXEL_HD Vec3<T> cross(Vec3<T> a, Vec3<T> b) {
+  return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+}
 template <typename T> LUXEL_HD Vec3<T> load3(const T* p) { return {p[0], p[1], p[2]}; }
 template <typename T> LUXEL_HD void store3(T* p, Vec3<T> v) {
   p[0] = v.x;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ class Application(nn.Module, ABC):
 
     Attributes:
         kind: by which the command line and files know it.
-        noun: what people call it.
+        noun: what `count` counts.
         capturable: whether `draw_batch` and `loss` can be captured in a CUDA graph and replayed: all shapes are the
             same in every step, and nothing asks the device.
         outputs: what `render` can show, of the viewer's outputs.
@@ -33,14 +33,14 @@ class Application(nn.Module, ABC):
     """
 
     kind: ClassVar[str]
-    noun: ClassVar[str]
+    noun: ClassVar[str] = "parameters"
     capturable: ClassVar[bool] = True
     outputs: ClassVar[tuple[str, ...]] = ("colour",)
     up: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 1.0)
     front: ClassVar[tuple[float, float, float] | None] = None
     moves: ClassVar[bool] = False
     antialiases: ClassVar[bool] = False
-    scales: ClassVar[bool] = False
+    resizable: ClassVar[bool] = False
 
     def __init__(self, config: FieldConfig) -> None:
         super().__init__()
@@ -107,6 +107,14 @@ class Application(nn.Module, ABC):
     @abstractmethod
     def evaluate(self) -> dict[str, float]:
         """How good the field is by the data of `begin`, for example {"psnr": 41.2}; may wait for the device."""
+
+    def numbers(self) -> dict[str, int]:
+        """How many numbers are trained, by the name of a trainer's status."""
+        return {"count": self.count}
+
+    def detach(self) -> Self:
+        """The same: drawing keeps no gradients."""
+        return self
 
     @property
     def device(self) -> torch.device:

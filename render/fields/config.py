@@ -75,6 +75,10 @@ class FieldConfig:
     keep: int = 2
     """How many of the newest checkpoints are kept."""
 
+    def with_finest(self, points: int) -> FieldConfig:
+        """The same with so many points along an axis of the finest level."""
+        return dataclasses.replace(self, finest=points)
+
     def rate_at(self, step: int) -> float:
         """The learning rate of a step, the first of which is 0."""
         if step < self.decay_from:

@@ -41,7 +41,8 @@ class Convexes(Parameters):
     mask_logits: Tensor
 
     primitive, noun, policy = "convexes", "convexes", "convexes"
-    has_normals = antialiases = False
+    antialiases = False
+    outputs = ("colour", "alpha", "depth", "count")
 
     def __post_init__(self) -> None:
         shape = tuple(self.points.shape)

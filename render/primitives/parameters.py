@@ -46,8 +46,9 @@ class Parameters(ABC):
         primitive: its name on the command line and in files of runs.
         noun: what people call many of them.
         moves: whether a picture of them depends on the time.
-        has_normals: whether they give normals.
+        outputs: what the rasterizer gives of them beside colours, and these.
         antialiases: whether Mip-Splatting's opacity compensation means anything for them.
+        resizable: whether they can be drawn larger or smaller where they are.
         policy: what the tile rasterizer sees on the screen, "gaussians" or "convexes".
     """
 
@@ -55,8 +56,9 @@ class Parameters(ABC):
     primitive: ClassVar[str]
     noun: ClassVar[str]
     moves: ClassVar[bool] = False
-    has_normals: ClassVar[bool] = True
+    outputs: ClassVar[tuple[str, ...]] = ("colour", "alpha", "depth", "normals", "count")
     antialiases: ClassVar[bool] = True
+    resizable: ClassVar[bool] = True
     policy: ClassVar[str] = "gaussians"
     opacity_logits: Tensor
     sh_rest: Tensor
@@ -90,6 +92,10 @@ class Parameters(ABC):
     def opacities(self) -> Tensor:
         """Opacities in (0, 1), [N]."""
         return self.opacity_logits.sigmoid()
+
+    def numbers(self) -> dict[str, int]:
+        """N and the highest SH degree, by the names of a trainer's status."""
+        return {"count": self.count, "sh_degree": self.sh_degree}
 
     @property
     @abstractmethod

@@ -30,6 +30,7 @@ _DTYPES = {
     torch.int32: "I32",
     torch.int64: "I64",
     torch.uint8: "U8",
+    torch.bool: "BOOL",
 }
 _CHUNK = 1 << 24
 
@@ -163,15 +164,18 @@ def load_newest(folder: Path, say: Callable[[str], None]) -> Checkpoint:
     raise CheckpointError(f"{folder}: {what}.", "Start a new run, or point --resume at the folder of a run.")
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> tuple[int, str]:
+def write_tensors(
+    path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None
+) -> tuple[int, str]:
     """Writes a safetensors file to the disk; returns its bytes and SHA-256.
 
     Written here rather than by the safetensors package, which maps the file: a full disk must be an OSError.
 
     Args:
-        tensors: float32, float64, int32, int64 or uint8, on any device.
+        tensors: float32, float64, int32, int64, uint8 or bool, on any device.
+        metadata: more texts for the file's header, by name.
     """
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
     offset = 0
     for name, tensor in tensors.items():
         end = offset + tensor.numel() * tensor.element_size()

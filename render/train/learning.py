@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,23 +21,23 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
 from luxel.render.train.densify.scores import blending_scores, sampled
 from luxel.render.train.densify.situation import Refinement, Situation, finite
-from luxel.render.train.fair_lock import FairLock
 from luxel.render.train.kinds import KINDS
+from luxel.render.train.loop import TrainingLoop
 from luxel.render.train.optimiser import Optimiser
-from luxel.render.train.reports import StepReport
+from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.start import scene_extent
 from luxel.render.train.stepper import Stepper
 from luxel.render.train.timeline import Timeline
 
 
-class Learning(ABC):
+class Learning(TrainingLoop[StepReport, TrainResult]):
     """The part of a `Trainer` that knows nothing of folders, checkpoints and displays.
 
     Args:
         config: what to do.
         train_views: what is fitted.
         device: where to train.
-        say: gets sentences for the person.
+        say: gets sentences for the person; None: standard output.
     """
 
     optimiser: Optimiser
@@ -50,17 +50,16 @@ class Learning(ABC):
         config: TrainConfig,
         train_views: Sequence[View],
         device: torch.device,
-        say: Callable[[str], None],
+        say: Callable[[str], None] | None,
     ) -> None:
-        self.config, self.device, self.say = config, device, say
+        super().__init__(device, say)
+        self.config = config
         if device.type == "cpu":
             keep_freed_memory()
         self.train_views = list(train_views)
-        self.lock: Any = FairLock()  # an RLock to its users; held during a step, free between steps
         self.extent = scene_extent(self.train_views)
         self.generator = torch.Generator(device).manual_seed(config.seed)
         self.cap = config.max_gaussians
-        self.steps_done, self.train_seconds = 0, 0.0
         self.psnr: float | None = None
         self.loss: float | None = None
         self._loss_was_finite, self._went_wrong = True, False

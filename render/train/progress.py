@@ -77,11 +77,16 @@ def _cells(status: dict[str, Any]) -> list[tuple[str, str]]:
     def decibel(value: float | None) -> str:
         return "-" if value is None else f"{value:.2f} dB"
 
+    if "loss" in status:  # a field's
+        loss = status["loss"]
+        scores = [(name.replace("_", " "), f"{score:.4g}") for name, score in status["scores"].items()]
+        quality = [("loss", "-" if loss is None else f"{loss:.3g}"), *scores]
+    else:
+        quality = [("PSNR", decibel(status["psnr"])), ("held-out", decibel(status["test_psnr"]))]
     return [
         ("step", f"{status['step']}/{status['steps']}"),
         ("steps/s", f"{status['steps_per_s']:.1f}"),
-        ("PSNR", decibel(status["psnr"])),
-        ("held-out", decibel(status["test_psnr"])),
+        *quality,
         (status.get("noun", "Gaussians"), f"{status['count']:,}"),
         ("memory", f"{status['memory'] / BYTES:.2f} GiB"),
         ("elapsed", duration(status["elapsed"])),

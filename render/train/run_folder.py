@@ -8,16 +8,23 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.parameters import Parameters
 from luxel.render.train.checkpoint import available, flush
 from luxel.render.train.config import TrainConfig
+
+
+class Config(Protocol):
+    """The configuration of a run of any kind."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        ...
 
 
 class RunFolder:
@@ -54,7 +61,7 @@ class RunFolder:
             )
         (self.path / "metrics.jsonl").unlink(missing_ok=True)
 
-    def write_config(self, config: TrainConfig, about: dict[str, Any]) -> None:
+    def write_config(self, config: Config, about: dict[str, Any]) -> None:
         """Writes config.json: versions, the resolved configuration with its seed, and what ``about`` says of
         the data."""
         try:
@@ -76,8 +83,8 @@ class RunFolder:
             ) from error
 
     @staticmethod
-    def read_config(path: Path) -> tuple[TrainConfig, dict[str, Any]]:
-        """The configuration of a run, and everything that config.json says.
+    def read_body(path: Path) -> dict[str, Any]:
+        """Everything that config.json of a run says; its configuration, of whatever kind, is a dict at "config".
 
         Raises:
             LuxelError: there is no run, or its config.json cannot be read.
@@ -85,7 +92,7 @@ class RunFolder:
         file = Path(path) / "config.json"
         try:
             body = json.loads(file.read_bytes())
-            values = body["config"]
+            dict(body["config"])
         except FileNotFoundError as error:
             raise LuxelError(
                 f"{file}: not found.",
@@ -96,7 +103,22 @@ class RunFolder:
                 f"{file}: cannot be read as the configuration of a run ({type(error).__name__}: {error}).",
                 "Restore that file, or start a new run.",
             ) from error
-        return TrainConfig.from_dict(values), body
+        return body
+
+    @staticmethod
+    def read_config(path: Path) -> tuple[TrainConfig, dict[str, Any]]:
+        """The configuration of a run of primitives, and everything that config.json says.
+
+        Raises:
+            LuxelError: there is no run, its config.json cannot be read, or it is the run of a neural field.
+        """
+        body = RunFolder.read_body(path)
+        if "field" in body["config"]:
+            raise LuxelError(
+                f"{path}: this is a run of a neural field.",
+                "Neural fields can be trained further, viewed, evaluated and rendered.",
+            )
+        return TrainConfig.from_dict(body["config"]), body
 
     def log(self, entry: dict[str, Any]) -> None:
         """Adds one line to metrics.jsonl; a failure is said once and ends nothing."""
@@ -141,11 +163,12 @@ class RunFolder:
         except OSError as error:
             self._complain(f"{path} could not be written ({error.strerror or error}).")
 
-    def save_scene(self, export: Callable[[Parameters, Path], None], scene: Parameters) -> Path | None:
-        """Writes scene.ply with ``export``, under a temporary name first; a failure is said and gives None."""
-        path, part = self.path / "scene.ply", self.path / ".scene.part.ply"
+    def save_file(self, name: str, write: Callable[[Path], object]) -> Path | None:
+        """Writes a file with ``write``, under a temporary name first; a failure is said and gives None."""
+        path = self.path / name
+        part = path.with_name(f".{path.stem}.part{path.suffix}")
         try:
-            export(scene, part)
+            write(part)
             os.replace(part, path)
         except (OSError, LuxelError) as error:
             with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.rasterize import DensifyStatistics, rasterize
-from luxel.render.replay import Replay
+from luxel.render.replay import Replay, sent_to_host
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Shelf
 from luxel.render.train.general_step import general_step
@@ -215,7 +215,7 @@ class Stepper:
             numbers = torch.stack([loss, squared_error(seen.rgb, seen.target)])
         status, event = self._status, None
         if self.device.type == "cuda":
-            status, numbers = _send(status), None if numbers is None else _send(numbers)
+            status, numbers = sent_to_host(status), None if numbers is None else sent_to_host(numbers)
             event = torch.cuda.Event()
             event.record()
         self._under_way.append(Reading(step, status, numbers, event))
@@ -224,8 +224,3 @@ class Stepper:
         if reading.numbers is not None:
             loss, error = reading.numbers.tolist()
             self._on_numbers(reading.step, loss, error)
-
-
-def _send(tensor: Tensor) -> Tensor:
-    """A page-locked copy that arrives later."""
-    return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)

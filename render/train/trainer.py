@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,6 @@ from luxel.render.train import checkpoint as checkpoints
 from luxel.render.train import limits
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.held_out import measure
-from luxel.render.train.interrupt import Interrupt
 from luxel.render.train.kinds import KINDS
 from luxel.render.train.learning import Learning
 from luxel.render.train.optimiser import Optimiser
@@ -30,8 +25,6 @@ from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.resume import read_run
 from luxel.render.train.run_folder import RunFolder
 from luxel.render.train.start import first_primitives
-
-log = logging.getLogger(__name__)
 
 
 class Trainer(Learning):
@@ -75,24 +68,19 @@ class Trainer(Learning):
             raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
         if config.target_psnr is not None and not test_views:
             raise LuxelError("target_psnr needs held-out views, but there are none.", "Hold some views out.")
-        self._display = ProgressDisplay()
-        super().__init__(config, train_views, torch.device(device), say or self._display.say)
+        super().__init__(config, train_views, torch.device(device), say)
         self._render = render or rasterizer(config.backend, self.device)
         self.test_views = list(test_views)
         self.folder = RunFolder(Path(run_dir), self.say)
         self._export = export
-        self._go, self._stop = threading.Event(), False
-        self._go.set()
-        self.done = False
         self.test_psnr: float | None = None
         self._tested_at = -1
-        self._speed = 0.0
         if start is None:
             self.folder.require_new()
             self._begin(first_primitives(points, config, self.train_views, self.device))
         else:
             self._restore(start)
-        self._saved_at, self._saved_when = self.steps_done if start else -1, time.monotonic()
+        self._saved_at = self.steps_done if start else -1
         self._open(self._render)
         if self.scene.moves and len({view.time for view in self.train_views}) == 1:
             self.say(f"All photographs have the same time: the {self.scene.noun} will not learn to move.")
@@ -145,24 +133,6 @@ class Trainer(Learning):
             start=past.start,
         )
 
-    @property
-    def paused(self) -> bool:
-        """Whether training waits."""
-        return not self._go.is_set()
-
-    def pause(self) -> None:
-        """Lets training wait after the present step."""
-        self._go.clear()
-
-    def resume_training(self) -> None:
-        """Ends a pause."""
-        self._go.set()
-
-    def request_stop(self) -> None:
-        """Ends `run` after the present step, as if the run were over."""
-        self._stop = True
-        self._go.set()
-
     def status(self) -> dict[str, Any]:
         """Numbers for a display; never waits for the device. May be called from any thread."""
         left = (self.config.steps - self.steps_done) / self._speed if self._speed > 0 else None
@@ -186,61 +156,23 @@ class Trainer(Learning):
             "done": self.done,
         }
 
-    def step(self) -> StepReport:
-        """One training step; gives way where memory runs out.
+    def _advance(self) -> StepReport:
+        """A step; gives way where memory runs out.
 
         Raises:
             LuxelError: memory runs out whatever is given up, or training has diverged.
         """
-        with self.lock:
-            started = time.perf_counter()
-            for _ in range(8):
-                try:
-                    report = self._one_step()
-                    break
-                except (RuntimeError, MemoryError) as error:
-                    if not limits.is_out_of_memory(error):
-                        raise
-                self._give_way()  # after the handler, which holds on to the frames of the failed step
-            else:
-                raise LuxelError(
-                    f"Memory of {self.device} ran out at step {self.steps_done} and giving way did not help.",
-                    "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians).",
-                )
-            seconds = time.perf_counter() - started
-            self.train_seconds += seconds
-            self._speed = 1 / seconds if self._speed == 0 else 1 / (0.97 / self._speed + 0.03 * seconds)
-        return report
-
-    def run(self, on_step: Callable[[Trainer], None] | None = None, *, progress: bool = True) -> TrainResult:
-        """Trains to the end, with checkpoints, measurements and a display.
-
-        In the main thread Ctrl-C saves a checkpoint and returns; a second one aborts.
-
-        Args:
-            on_step: called after each step, without the lock; an exception in it is logged once and ends
-                nothing.
-            progress: show a display.
-        """
-        complained = False
-        with Interrupt(self.say) as interrupt, self._display if progress else nullcontext():
-            while not (reason := self._reason_to_end(interrupt)) or self._falls_back():
-                if not self._go.wait(0.1):
-                    self._show(progress)
-                    continue
-                before = self.steps_done
-                self.step()
-                self._show(progress)
-                if on_step is not None:
-                    try:
-                        on_step(self)
-                    except Exception:
-                        if not complained:
-                            log.exception("on_step failed; training goes on")
-                        complained = True
-                if self.steps_done > before:
-                    self._measure_and_save_when_due()
-            return self._finish(reason)
+        for _ in range(8):
+            try:
+                return self._one_step()
+            except (RuntimeError, MemoryError) as error:
+                if not limits.is_out_of_memory(error):
+                    raise
+            self._give_way()  # after the handler, which holds on to the frames of the failed step
+        raise LuxelError(
+            f"Memory of {self.device} ran out at step {self.steps_done} and giving way did not help.",
+            "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians).",
+        )
 
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
         """Measures the held-out views now, outside of the training time; see `held_out.measure`."""
@@ -261,31 +193,21 @@ class Trainer(Learning):
             self.folder.log({"step": self.steps_done, "seconds": self.train_seconds, "test": scores})
         return found
 
-    def save_checkpoint(self) -> Path | None:
-        """Writes a checkpoint; a failure is said and gives None, and the older ones stay."""
-        with self.lock:
-            self.settle()
-            tensors = self.optimiser.tensors() | {"generator": self.generator.get_state()}
-            tensors["statistics"] = self.statistics.data
-            if self._kept is not None:
-                tensors |= self._kept.tensors(self.optimiser)
-            state = {
-                "config": self.config.to_dict(),
-                "adam_steps": self.optimiser.steps,
-                "train_seconds": self.train_seconds,
-                "psnr": self.psnr,
-                "test_psnr": self.test_psnr,
-                "train_views": [view.name for view in self.train_views],
-            }
-            self._saved_when = time.monotonic()
-            try:
-                found = checkpoints.Checkpoint(self.steps_done, tensors, state)
-                path = checkpoints.save(self.folder.checkpoints, found, self.config.checkpoints.keep)
-            except checkpoints.CheckpointError as error:
-                self.say(f"{error} Training goes on.")
-                return None
-            self._saved_at = self.steps_done
-            return path
+    def _checkpoint(self) -> tuple[checkpoints.Checkpoint, int]:
+        self.settle()
+        tensors = self.optimiser.tensors() | {"generator": self.generator.get_state()}
+        tensors["statistics"] = self.statistics.data
+        if self._kept is not None:
+            tensors |= self._kept.tensors(self.optimiser)
+        state = {
+            "config": self.config.to_dict(),
+            "adam_steps": self.optimiser.steps,
+            "train_seconds": self.train_seconds,
+            "psnr": self.psnr,
+            "test_psnr": self.test_psnr,
+            "train_views": [view.name for view in self.train_views],
+        }
+        return checkpoints.Checkpoint(self.steps_done, tensors, state), self.config.checkpoints.keep
 
     def _falls_back(self) -> bool:
         """At the end of a run: whether it was not the end after all."""
@@ -300,17 +222,9 @@ class Trainer(Learning):
         entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimiser.count}
         self.folder.log(entry | values)
 
-    def _show(self, progress: bool) -> None:
-        if progress and self._display.due:
-            self._display.update(self.status())
-
-    def _reason_to_end(self, interrupt: Interrupt) -> str:
+    def _reason_to_end(self) -> str:
         config = self.config
         minutes, psnr = config.target_minutes, config.target_psnr
-        if interrupt.requested:
-            return "interrupted"
-        if self._stop:
-            return "stopped"
         if psnr is not None and self.test_psnr is not None and self.test_psnr >= psnr:
             return "target_psnr"
         if minutes is not None and self.train_seconds >= 60 * minutes:
@@ -325,34 +239,19 @@ class Trainer(Learning):
             self._synchronise()
             if not self.settle():
                 self.evaluate()
-        every, minutes = config.checkpoints.every, config.checkpoints.minutes
-        late = minutes > 0 and time.monotonic() - self._saved_when >= 60 * minutes
-        if ((every > 0 and step % every == 0 and step < config.steps) or late) and not self.settle():
+        saving = config.checkpoints
+        if self._checkpoint_is_due(saving.every, saving.minutes, config.steps) and not self.settle():
             self.save_checkpoint()
-
-    def _synchronise(self) -> None:
-        """Counts steps that the device has not finished as training time."""
-        if self.device.type == "cuda":
-            started = time.perf_counter()
-            torch.cuda.synchronize(self.device)
-            self.train_seconds += time.perf_counter() - started
 
     def _finish(self, reason: str) -> TrainResult:
         self._synchronise()
-        path: Path | None = self.folder.checkpoints / f"step-{self.steps_done:08d}.json"
-        if self._saved_at != self.steps_done:
-            path = self.save_checkpoint()
-        scene = None if self._export is None else self.folder.save_scene(self._export, self.scene)
+        path = self._final_checkpoint()
+        export, scene = self._export, None
+        if export is not None:
+            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path))
         evaluation = None
         if reason == "interrupted":
-            self.say(
-                f"Stopped at step {self.steps_done}. "
-                + (
-                    f"Go on with: luxel train --resume {self.folder.path}"
-                    if path
-                    else "Nothing could be saved."
-                )
-            )
+            self._say_how_to_go_on(path)
         else:
             evaluation = self.evaluate(lpips=self.config.lpips, save_renders=self.config.save_renders)
         self.done = reason != "interrupted"

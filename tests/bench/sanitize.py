@@ -12,8 +12,9 @@ What it covers
     see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
     spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
     float32 and float16, and fields as one stage, see `sanitize_fields.py`. The multilayer perceptron in half and in
-    float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes, pictures in waves and steps of a radiance
-    field, see `sanitize_march.py`.
+    float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes, pictures in waves and steps of a
+    radiance field, see `sanitize_march.py`. Distances to meshes, and rays to the surface of a distance, see
+    `sanitize_meshes.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -50,6 +51,7 @@ from sanitize_convexes import convex_cases
 from sanitize_fields import field_cases
 from sanitize_gaussians4d import gaussians4d_cases
 from sanitize_march import march_cases
+from sanitize_meshes import mesh_cases
 from sanitize_mlp import mlp_cases
 from torch import Tensor
 
@@ -303,7 +305,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         out |= adam_cases(name, gaussians, cameras, penalties)
     for views in (1, 3):
         out[f"gather {views} views"] = lambda device, v=views: gather_case(device, v)
-    more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases() | march_cases()
+    more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases() | march_cases() | mesh_cases()
     return out | convex_cases(camera_at) | more
 
 

@@ -148,6 +148,41 @@ def test_gradcheck(network):
     assert torch.autograd.gradcheck(lambda *given: mlp(*given, *network), leaves)
 
 
+@pytest.mark.parametrize(
+    "network",
+    [(3, 16, 2, 2, "softplus", "sigmoid"), (5, 16, 0, 3, "none", "softplus"), (4, 16, 1, 1, "relu", "none")],
+)
+def test_gradients_of_gradients(network):
+    """By finite differences of the first ones, and against the reference; with a ReLU away from its kinks."""
+    x, weights, g_out = away_from_kinks(network, 4)
+    leaves = x.requires_grad_(), weights.requires_grad_(), g_out.requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda *given: mlp(*given, *network), leaves[:2], leaves[2:])
+
+    def second(of) -> list[Tensor]:
+        g_x, g_weights = torch.autograd.grad(of(*leaves[:2], *network), leaves[:2], g_out, create_graph=True)
+        value = (g_x.norm(dim=1) - 1).square().sum() + (g_weights**3).sum()
+        return list(torch.autograd.grad(value, leaves))
+
+    for found, wanted in zip(second(mlp), second(mlp_reference), strict=True):
+        assert (found - wanted).norm() <= 1e-10 * wanted.norm()
+
+
+def test_gradient_of_the_slope(device):
+    """What an eikonal loss needs, in float: the gradient of a function of g_x alone, by the weights."""
+    network = (16, 32, 2, 1, "softplus", "none")
+    x, weights, _ = (t.float() for t in drawn(network, 300))
+
+    def of(function, where: torch.device | str, dtype: torch.dtype, **options) -> Tensor:
+        leaves = [t.to(where, dtype).requires_grad_() for t in (x, weights)]
+        (g_x,) = torch.autograd.grad(
+            function(*leaves, *network, **options).sum(), leaves[0], create_graph=True
+        )
+        return torch.autograd.grad((g_x.norm(dim=1) - 1).square().mean(), leaves[1])[0].cpu().to(D)
+
+    found, wanted = of(mlp, device, torch.float32, precise=True), of(mlp_reference, "cpu", D)
+    assert (found - wanted).norm() <= 1e-4 * wanted.norm()
+
+
 def test_one_gradient_alone(device):
     network = NETWORKS[0]
     x, weights, g_out = (t.float().to(device) for t in drawn(network, 200))

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
+from luxel.render.fields.training import in_words
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
 from luxel.viewer.doctor import facts as machine_facts
+from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin, load_any_scene, load_origin
+from luxel.viewer.runs import Origin, is_field_run, load_any_scene, load_origin, load_run_field
 from luxel.viewer.scoring import background_of, score
 
 
@@ -27,6 +30,8 @@ class Eval:
     Prints PSNR, SSIM and LPIPS per view and their means, and writes OUT/report.json and OUT/index.html with
     photograph, render and error of every view side by side. Cut-out captures are composited on the background that
     the run was trained with (white where it was random); all pixels count except those that masks leave out.
+
+    A run of a neural field is measured as at the end of its training, on the data that it was trained on.
 
     Examples:
         luxel eval runs/first
@@ -62,6 +67,8 @@ class Eval:
     def execute(self) -> int:
         """Measures, prints and writes; returns the exit status."""
         device = pick_device(self.device)
+        if is_field_run(self.scene):
+            return self._evaluate_field(device)
         scene = load_any_scene(self.scene).to(device)
         config = (
             RunFolder.read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
@@ -103,6 +110,23 @@ class Eval:
         print(evaluation.table())
         print(f"{'held-out' if self.split == 'test' else 'training'} PSNR: {evaluation.mean.psnr:.2f} dB")
         print(f"report: {page}")
+        return 0
+
+    def _evaluate_field(self, device: torch.device) -> int:
+        """Measures a neural field by what it was trained on, as its training does."""
+        field = load_run_field(self.scene).to(device)
+        origin = FieldOrigin.of_run(self.scene)
+        if self.capture is not None:
+            origin.path = str(self.capture)
+        with opening("opening the data") as on_progress:
+            found = origin.open(on_progress)
+        field.begin(found.data, device)
+        with torch.no_grad():
+            scores = field.evaluate()
+        path = (self.out or self._default_out()) / "report.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(scores, indent=2))
+        print(json.dumps({**scores, "report": str(path)}, indent=2) if self.json else in_words(scores))
         return 0
 
     def _origin(self) -> Origin:

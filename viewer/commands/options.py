@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ from luxel.render.native import best_device, cuda_problem, library_for
 from luxel.render.primitives import Gaussians, Parameters
 
 DeviceName = Literal["auto", "cpu", "cuda"]
+MaskUse = Literal["auto", "cutout", "ignore", "none"]
 
 
 @dataclass
@@ -55,3 +57,13 @@ def require_drawable(backend: Backend, scene: Parameters) -> None:
             f"--backend {backend}: it draws Gaussians only, and this scene is of {scene.noun}.",
             "Leave --backend out: luxel's own kernels draw it.",
         )
+
+
+def given(arguments: Sequence[str], option: str) -> str | None:
+    """The value of an option, found before the options are parsed because it brings their defaults."""
+    for place, word in enumerate(arguments):
+        if word == option and place + 1 < len(arguments):
+            return arguments[place + 1]
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return None

@@ -11,19 +11,23 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 import tyro
+from PIL import Image
 
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
+from luxel.render.fields.image import ImageField
 from luxel.render.primitives import Parameters
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import Capture
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
 from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
+from luxel.viewer.drawable import Drawable, render_field
 from luxel.viewer.film import write_film
 from luxel.viewer.navigate import survey
 from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import load_any_scene, load_origin, times_of
+from luxel.viewer.runs import has_capture, load_drawable, load_origin, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
 from luxel.viewer.shading import drawing_options
 
@@ -46,6 +50,7 @@ class Render:
         luxel render runs/first --at photographs --out renders/
         luxel render runs/moving --times 0.2 0.6 --out part.mp4
         luxel render runs/moving --freeze 0.5 --out around-one-moment.mp4
+        luxel render runs/an-image-field --width 4096 --out large.png
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
@@ -85,8 +90,15 @@ class Render:
         self._check()
         device = pick_device(self.device)
         render = rasterizer(self.backend, device)
-        scene = load_any_scene(self.scene).to(device)
-        require_drawable(self.backend, scene)
+        scene = load_drawable(self.scene).to(device)
+        if isinstance(scene, ImageField):
+            return self._write_image(scene)
+        if isinstance(scene, Application):
+            render = render_field
+            if self.transparent:
+                raise LuxelError("--transparent: a neural field has no alpha.", "Leave it out.")
+        else:
+            require_drawable(self.backend, scene)
         self._check_times(scene)
         cameras, fps, along = self._cameras(scene)
         moments = self._moments(scene, len(cameras), along)
@@ -96,6 +108,20 @@ class Render:
             count = write_film(out, frames, self.fps or fps, on_frame=advance)
         first = cameras[0]
         print(f"{count} pictures of {first.width}x{first.height}: {out}")
+        return 0
+
+    def _write_image(self, scene: ImageField) -> int:
+        """The whole image of an image field, of its own size or as asked for."""
+        own_width, own_height = scene.size.tolist()
+        height = self.height or (round(self.width * own_height / own_width) if self.width else own_height)
+        width = self.width or round(height * own_width / own_height)
+        out = self.out or self._default_out().with_name("image.png")
+        if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+            raise LuxelError(
+                f"{out}: the field of an image is drawn as an image.", "Give a name like image.png."
+            )
+        Image.fromarray(to_bytes(scene.render_size(max(1, width), max(1, height)))).save(out)
+        print(f"an image of {width}x{height}: {out}")
         return 0
 
     def _check(self) -> None:
@@ -119,7 +145,7 @@ class Render:
             if is_wrong:
                 raise LuxelError(f"luxel render: {message}", "Correct that option.")
 
-    def _check_times(self, scene: Parameters) -> None:
+    def _check_times(self, scene: Drawable) -> None:
         given = [*(self.times or ()), *([] if self.freeze is None else [self.freeze])]
         if given and not scene.moves:
             raise LuxelError(
@@ -131,7 +157,7 @@ class Render:
         if self.times is not None and self.freeze is not None:
             raise LuxelError("--times plays and --freeze stands still.", "Give one of them.")
 
-    def _moments(self, scene: Parameters, count: int, along: list[float]) -> list[float]:
+    def _moments(self, scene: Drawable, count: int, along: list[float]) -> list[float]:
         """The time of each picture; ``along``: what the camera's way says of it, if anything."""
         if self.freeze is not None:
             return [self.freeze] * count
@@ -145,7 +171,7 @@ class Render:
         with opening("opening the capture") as on_progress:
             return load_origin(self.scene).open(on_progress)
 
-    def _cameras(self, scene: Parameters) -> tuple[list[Camera], float, list[float]]:
+    def _cameras(self, scene: Drawable) -> tuple[list[Camera], float, list[float]]:
         """Cameras, pictures per second, and the time at each camera where the way has times."""
         if self.path is not None:
             found = load_path(self.path)
@@ -155,10 +181,10 @@ class Render:
                 times = interpolate_times(times, self.frames) if times else []
             return self._sized(cameras), found.fps, times
         frames = self.frames or 120
-        if not self._is_run():
+        if not has_capture(self.scene):
             if self.at == "photographs":
                 raise LuxelError(
-                    f"{self.scene}: a scene file has no photographs.", "Give the folder of a run."
+                    f"{self.scene}: there are no photographs.", "Give the folder of a run on a capture."
                 )
             return self._around(scene, frames), 30.0, []
         capture = self._capture
@@ -182,9 +208,9 @@ class Render:
             )
         return self._sized(around), 30.0, []
 
-    def _around(self, scene: Parameters, frames: int) -> list[Camera]:
-        """An orbit about the middle of a scene of which nothing but the primitives is known."""
-        seen = survey([], scene, None)
+    def _around(self, scene: Drawable, frames: int) -> list[Camera]:
+        """An orbit about the middle of a scene of which no photographs are known."""
+        seen = survey([], scene, np.array(scene.up) if isinstance(scene, Application) else None)
         return orbit(
             seen.centre,
             seen.radius,
@@ -215,21 +241,24 @@ class Render:
         if self.background != "auto":
             return COLOURS[self.background]
         if self._is_run():
-            _, body = RunFolder.read_config(self.scene)
+            body = RunFolder.read_body(self.scene)
+            if "field" in body["config"]:
+                return COLOURS["white" if body.get("capture", {}).get("cutout") else "black"]
             return COLOURS["black" if body.get("background") == "black" else "white"]
         return COLOURS["black"]
 
     def _pictures(
         self,
         render: Callable[..., Any],
-        scene: Parameters,
+        scene: Drawable,
         cameras: list[Camera],
         moments: list[float],
         device: torch.device,
         colour: tuple[float, float, float],
     ) -> Iterator[np.ndarray]:
         """uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
-        antialiased = self._is_run() and RunFolder.read_config(self.scene)[0].antialiased
+        of_primitives = isinstance(scene, Parameters)
+        antialiased = of_primitives and self._is_run() and RunFolder.read_config(self.scene)[0].antialiased
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera, moment in zip(cameras, moments, strict=True):
             options = drawing_options(scene, antialiased=antialiased, time=moment)

@@ -21,12 +21,11 @@ from luxel.render.train.densify.spacetime import SpacetimeStrategy
 from luxel.render.train.presets import PRESETS, preset
 from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
 from luxel.render.train.run_folder import RunFolder
-from luxel.viewer.commands.options import DeviceName, Serve, pick_device
+from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
 from luxel.viewer.training import fit
 
-MaskUse = Literal["auto", "cutout", "ignore", "none"]
 PresetName = Literal["default", "fast", "best", "light", "outdoor", "indoor", "dnerf", "clip", "video"]
 RATES = {"gaussians": "rates", "gaussians4d": "rates4d", "convexes": "convex_rates"}  # options, by primitive
 
@@ -51,6 +50,9 @@ class Train:
     by side), scene.ply (readable by other viewers) and eval/index.html. Ctrl-C saves a checkpoint; the run goes on
     from it with --resume, exactly as if it had not stopped. A finished run is extended by --resume with more --steps.
 
+    With --field image, sdf, volume or radiance a neural field is trained instead, on an image, a mesh, a volume or a
+    capture: `luxel train --field image --help` explains its options.
+
     Examples:
         luxel train photos/ --view
         luxel train capture/ --run runs/first --steps 7000 --max-size 1200
@@ -59,6 +61,7 @@ class Train:
         luxel train moving/ --primitive gaussians4d
         luxel train capture/ --primitive convexes --preset light
         luxel train --resume runs/first --steps 30000
+        luxel train photo.jpg --field image
     """
 
     capture: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")] = None
@@ -98,13 +101,20 @@ class Train:
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
     @staticmethod
+    def variant(arguments: Sequence[str]) -> type:
+        """The command that the arguments are for: neural fields have options of their own."""
+        from luxel.viewer.commands.train_field import TrainField
+
+        return TrainField if TrainField.is_meant(arguments) else Train
+
+    @staticmethod
     def defaults(arguments: Sequence[str]) -> Train:
         """The values that options have where they are not given: those of a run that is resumed, or a preset's."""
         command = Train()
-        if (folder := _given(arguments, "--resume")) is not None:
+        if (folder := given(arguments, "--resume")) is not None:
             config, _ = RunFolder.read_config(run_folder(Path(folder)))
         else:
-            primitive, name = _given(arguments, "--primitive"), _given(arguments, "--preset")
+            primitive, name = given(arguments, "--primitive"), given(arguments, "--preset")
             if primitive not in PRESETS and primitive is not None:
                 return command  # tyro says what is wrong
             if name is not None and name not in typing.get_args(PresetName):
@@ -179,13 +189,3 @@ class Train:
         before = RunFolder.read_config(folder)[0].to_dict()
         after = config.to_dict()
         return {name: after[name] for name in after if after[name] != before.get(name)}
-
-
-def _given(arguments: Sequence[str], option: str) -> str | None:
-    """The value of an option, found before the options are parsed because it brings their defaults."""
-    for place, word in enumerate(arguments):
-        if word == option and place + 1 < len(arguments):
-            return arguments[place + 1]
-        if word.startswith(f"{option}="):
-            return word.removeprefix(f"{option}=")
-    return None

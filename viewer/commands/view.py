@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
 from luxel.render.train.run_folder import RunFolder
 from luxel.scenes import Capture
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device, require_drawable
+from luxel.viewer.drawable import field_places, render_field
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import Origin, load_any_scene, load_origin
+from luxel.viewer.runs import Origin, has_capture, is_field_run, load_drawable, load_origin
 
 
 @dataclass
@@ -23,9 +25,9 @@ class ViewScene:
     """Shows a scene in the browser and prints the address.
 
     SCENE is the folder of a run, or a scene file: .ply as 3DGS or luxel writes it, .splat or .safetensors; of
-    Gaussians, 4D Gaussians or convexes. Pictures are rendered on this machine for each open page; drag to turn, scroll
-    to come closer. The photographs of a run are shown where they were taken, and a click on one goes there. A scene
-    that moves is played, or stopped at any moment.
+    Gaussians, 4D Gaussians, convexes, or a neural field. Pictures are rendered on this machine for each open page; drag
+    to turn, scroll to come closer. The photographs of a run are shown where they were taken, and a click on one goes
+    there. A scene that moves is played, or stopped at any moment.
 
     Examples:
         luxel view runs/first
@@ -47,8 +49,12 @@ class ViewScene:
         """Serves until Ctrl-C; returns the exit status."""
         device = pick_device(self.device)
         render = rasterizer(self.backend, device)
-        scene = load_any_scene(self.scene).to(device)
-        require_drawable(self.backend, scene)
+        scene = load_drawable(self.scene).to(device)
+        directions: dict[str, Any] = {}
+        if isinstance(scene, Application):
+            render, directions = render_field, field_places(scene)
+        else:
+            require_drawable(self.backend, scene)
         capture = self._photographs()
         from luxel.viewer.serving import serve_until_interrupted, start_viewer
         from luxel.viewer.session import StaticSession
@@ -57,22 +63,32 @@ class ViewScene:
             scene,
             [*capture.train, *capture.test] if capture else [],
             name=self.scene.resolve().stem if self.scene.is_file() else self.scene.resolve().name,
-            up=capture.up if capture else None,
-            background=(1.0, 1.0, 1.0) if capture and capture.cutout else (0.0, 0.0, 0.0),
+            **{**directions, **self._of(capture)},
             antialiased=self._trained_antialiased(),
         )
         print(f"{self.scene}: {scene.count:,} {scene.noun} on {device}")
         return serve_until_interrupted(start_viewer(session, self.serve, render))
 
+    @staticmethod
+    def _of(capture: Capture | None) -> dict[str, Any]:
+        """What the photographs say of a session."""
+        if capture is None:
+            return {}
+        return {"up": capture.up, "background": (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)}
+
     def _trained_antialiased(self) -> bool:
         """Whether the scene comes from a run that was trained so."""
-        if not self.scene.is_dir() or not (self.scene / "config.json").is_file():
+        if not (self.scene / "config.json").is_file() or is_field_run(self.scene):
             return False
         return RunFolder.read_config(self.scene)[0].antialiased
 
+    def _is_of_no_capture(self) -> bool:
+        """Whether the scene is a field of something else than a capture."""
+        return is_field_run(self.scene) and not has_capture(self.scene)
+
     def _photographs(self) -> Capture | None:
         """The capture to show; a scene is shown without it where it is gone, unless it was asked for."""
-        if self.capture is None and not self.scene.is_dir():
+        if self.capture is None and (not self.scene.is_dir() or self._is_of_no_capture()):
             return None
         try:
             origin = Origin(str(self.capture)) if self.capture else load_origin(self.scene)

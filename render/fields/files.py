@@ -1,0 +1,86 @@
+"""Fields in files: safetensors, with the configuration in the header."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
+from luxel.render.fields.applications import make_application
+from luxel.render.fields.config import FieldConfig
+from luxel.render.train.checkpoint import Checkpoint, write_tensors
+
+FIELD_FILE = "field.safetensors"  # of a run
+_KEY = "luxel_field"  # in the header
+
+
+def save_field(path: Path, application: Application) -> None:
+    """Writes everything that drawing a field needs.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_tensors(path, application.state_dict(), {_KEY: json.dumps(application.config.to_dict())})
+
+
+def is_field(path: Path) -> bool:
+    """Whether a file is one that `save_field` wrote; False where it cannot be read."""
+    try:
+        return _KEY in _header(path)
+    except LuxelError:
+        return False
+
+
+def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
+    """Reads a field that `save_field` wrote.
+
+    Raises:
+        LuxelError: it is absent, damaged, or no field of luxel.
+    """
+    from safetensors.torch import load_file
+
+    header = _header(path)
+    if _KEY not in header:
+        raise LuxelError(f"{path}: this is no neural field of luxel.", "Give the field.safetensors of a run.")
+    try:
+        application = make_application(FieldConfig.from_dict(json.loads(header[_KEY])))
+        application.load_state_dict(load_file(path))
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        if isinstance(error, LuxelError):
+            raise
+        raise LuxelError(f"{path}: the field is damaged ({error}).", "Train it again.") from error
+    return application.to(device)
+
+
+def field_of_checkpoint(found: Checkpoint) -> Application:
+    """The field of a checkpoint that `luxel.render.fields.training.FieldTrainer` wrote, on the CPU.
+
+    Raises:
+        LuxelError: the checkpoint is of something else.
+    """
+    try:
+        application = make_application(FieldConfig.from_dict(found.state["config"]))
+        prefix = "field."
+        state = {name[len(prefix) :]: t for name, t in found.tensors.items() if name.startswith(prefix)}
+        application.load_state_dict(state)
+    except (KeyError, RuntimeError) as error:
+        raise LuxelError(
+            f"The checkpoint of step {found.step} is of no such field ({error}).", "Train it again."
+        ) from error
+    return application
+
+
+def _header(path: Path) -> dict[str, str]:
+    """The texts of a file's header."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            return file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise LuxelError(
+            f"{path}: cannot be read as safetensors ({error}).", "Give the field.safetensors of a run."
+        ) from error

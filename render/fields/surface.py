@@ -1,0 +1,96 @@
+"""How the surface of a distance field is lit and drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from luxel.render.ops.sphere_trace import Hits, Rays
+from luxel.render.reference.sphere_trace import camera_rays_reference
+
+LIFT = 2e-3  # above the surface where shadow rays start, in sides of the box
+
+
+class Surface(Protocol):
+    """What drawing needs of a distance field: see `luxel.render.fields.sdf.SdfField`."""
+
+    def slopes(self, positions: Tensor, detail: int | None = None) -> Tensor:
+        """[N, 3]."""
+        ...
+
+    def trace(self, rays: Rays, tolerance: float = ..., widening: float = ...) -> Hits:
+        """Where rays meet the surface."""
+        ...
+
+
+@dataclass
+class SurfaceLook:
+    """Matte material under a lamp at the camera, a sun and a sky; colours in [0, 1] as photographs have them.
+
+    Args:
+        colour: of the material.
+        lamp: strength of the light from the camera.
+        sun: strength of the light from ``sun_direction``, with shadows where ``shadows``.
+        sun_direction: towards the sun.
+        shadows: a second ray from each place to the sun.
+        sky: strength of the light from above, half of it from the sides.
+        zenith, horizon: colours of the sky behind the surface.
+        detail: of the normals, in cells along the unit box; see `SdfField.slopes`.
+    """
+
+    colour: tuple[float, float, float] = (0.86, 0.80, 0.72)
+    lamp: float = 0.45
+    sun: float = 0.0
+    sun_direction: tuple[float, float, float] = (0.4, -0.5, 0.77)
+    shadows: bool = False
+    sky: float = 0.5
+    zenith: tuple[float, float, float] = (0.60, 0.72, 0.90)
+    horizon: tuple[float, float, float] = (0.94, 0.95, 0.96)
+    detail: int | None = 512
+
+
+def shade_surface(
+    field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, background: Tensor | None = None
+) -> Tensor:
+    """Colours of a camera's rays, [M, 3]; z is up.
+
+    Args:
+        field: of which the hits are.
+        rays: of a camera.
+        hits: where they met the surface.
+        look: material and light.
+        background: [3] where nothing was hit; None: the sky.
+    """
+    assert rays.cam_to_unit is not None
+    image = _sky(rays, look) if background is None else background.to(hits.x).expand(rays.count, 3).clone()
+    if not len(hits.rays):
+        return image
+    x = hits.x
+    normals = normalize(field.slopes(x, look.detail), dim=-1)
+    to_eye = normalize(rays.cam_to_unit[:, 3] - x, dim=-1)
+    facing = (normals * to_eye).sum(-1)
+    normals = torch.where((facing < 0)[:, None], -normals, normals)  # seen from inside
+    light = look.lamp * facing.abs() + look.sky * (0.5 + 0.5 * normals[:, 2])
+    if look.sun > 0:
+        towards = normalize(torch.tensor(look.sun_direction, dtype=x.dtype, device=x.device), dim=0)
+        sunny = look.sun * (normals @ towards).clamp(min=0)
+        if look.shadows:
+            start = torch.cat([x + LIFT * normals, towards.expand_as(x)], -1)
+            sunny[field.trace(Rays(len(x), start.contiguous())).rays.long()] = 0
+        light = light + sunny
+    colour = torch.tensor(look.colour, dtype=x.dtype, device=x.device)
+    image[hits.rays.long()] = (light[:, None] * colour).clamp(0, 1)
+    return image
+
+
+def _sky(rays: Rays, look: SurfaceLook) -> Tensor:
+    """From the horizon to the zenith by the height of each ray's direction, [M, 3]."""
+    assert rays.cam_to_unit is not None and rays.intrinsics is not None
+    height = rays.count // rays.width
+    up = camera_rays_reference(rays.cam_to_unit, rays.intrinsics, rays.width, height)[:, 5:]
+    ends = torch.tensor([look.horizon, look.zenith], dtype=up.dtype, device=up.device)
+    return torch.lerp(ends[:1], ends[1:], up.clamp(0, 1).sqrt())

@@ -1,0 +1,188 @@
+"""A field of a volume: positions to density and albedo."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from luxel.render.camera import Camera
+from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
+from luxel.render.fields.build import field_of
+from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.marching import march
+from luxel.render.fields.rays import camera_rays
+
+STEPS = 256  # along the longest side of the box
+DEPTH = 24.0  # optical depth of a unit of length where a grid has its highest value
+GREY = 0.9  # albedo of a grid that has none
+PROBES = 1 << 18  # positions at which the highest density is looked for
+ALBEDO_WEIGHT, FAINT = 0.5, 0.02  # of the loss: what albedo counts, and where next to nothing is
+
+Sampler = Callable[[Tensor], Tensor]
+
+
+class VolumeField(Application):
+    """Fits density and albedo (Müller et al. 2022; the volumes of Mubarik et al. 2023, "NVR").
+
+    The loss is the squared error at random positions, of the density as a share of the highest, and of the albedo in
+    proportion to the density that shows it. Neither is negative: where a network's result is below 0, the field is 0,
+    and counts as right where it should be (a rectifier whose gradient does not die).
+
+    Attributes:
+        extent: buffer, sides of the box, whose lower corner is the origin and whose longest side is 1, [3].
+        peak: buffer, density per unit of length for a result of 1, scalar.
+    """
+
+    kind = "volume"
+    extent: Tensor
+    peak: Tensor
+
+    def __init__(self, config: FieldConfig) -> None:
+        super().__init__(config)
+        self.field = field_of(config, 3, 4)
+        self.register_buffer("extent", torch.ones(3))
+        self.register_buffer("peak", torch.ones(()))
+        self._truth: Sampler | None = None
+
+    def begin(self, data: Any, device: torch.device) -> None:
+        """Takes a volume.
+
+        Args:
+            data: a grid of densities [Z, Y, X], or of density and albedo [Z, Y, X, 4], values at the centres of voxels;
+                or a module that gives density (per unit of length) and albedo [S, 4] at positions [S, 3] in the unit
+                cube.
+            device: where it is trained.
+
+        Raises:
+            LuxelError: it is neither, or has values that no volume has.
+        """
+        if isinstance(data, nn.Module):
+            self._truth = data.to(device)
+        else:
+            grid = _checked(data)
+            sides = torch.tensor(grid.shape[2::-1], dtype=torch.float32)
+            self.extent.copy_(sides / sides.max())
+            self._truth = GridVolume(grid).to(device)
+        generator = torch.Generator(device).manual_seed(self.config.seed)
+        highest = self._truth(torch.rand(PROBES, 3, generator=generator, device=device))[:, 0].max()
+        if not float(highest) > 0:
+            raise LuxelError("The volume is empty: no density is above 0.", "Give another volume.")
+        self.peak.copy_(highest)
+
+    def draw_batch(self, generator: torch.Generator) -> Tensor:
+        """Positions, uniform in the unit cube, [S, 3]."""
+        return torch.rand(self.config.batch, 3, generator=generator, device=self.device)
+
+    def loss(self, batch: Tensor) -> Tensor:
+        """Weighted squared error at positions [S, 3] of the unit cube."""
+        assert self._truth is not None, "begin comes first"
+        with torch.no_grad():
+            wanted = self._truth(batch)
+            density = wanted[:, :1] / self.peak
+            wanted = torch.cat([density, wanted[:, 1:]], 1)
+            weight = torch.cat(
+                [torch.ones_like(density), *[ALBEDO_WEIGHT * (density / FAINT).clamp(0, 1)] * 3], 1
+            )
+        found = self.field(batch)
+        off = torch.where((found < 0) & (wanted <= 0), 0.0, found - wanted)
+        return (weight * off.square()).mean()
+
+    def values(self, positions: Tensor) -> Tensor:
+        """Density per unit of length and albedo at positions [S, 3] of the unit cube, [S, 4]."""
+        found = self.field(positions).clamp_min(0)
+        return torch.cat([found[:, :1] * self.peak, found[:, 1:].clamp_max(1)], 1)
+
+    def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
+        """The volume in constant sunlight, [H, W, 3]; no gradients."""
+        return self._picture(self.values, camera, background)
+
+    def render_truth(self, camera: Camera, background: Tensor | None = None) -> Tensor:
+        """What it is trained on, drawn in the same way, [H, W, 3]."""
+        assert self._truth is not None, "begin comes first"
+        return self._picture(self._truth, camera, background)
+
+    def evaluate(self) -> dict[str, float]:
+        """PSNR of renders beside those of the truth, over three views on white, and the mean error of the density."""
+        assert self._truth is not None, "begin comes first"
+        white = torch.ones(3, device=self.device)
+        error = 0.0
+        for camera in self.views(256):
+            off = self.render(camera, white) - self.render_truth(camera, white)
+            error += float(off.double().square().mean()) / 3
+        generator = torch.Generator(self.device).manual_seed(1)
+        places = torch.rand(PROBES, 3, generator=generator, device=self.device)
+        with torch.no_grad():
+            wrong = (self.values(places) - self._truth(places))[:, 0].abs().mean() / self.peak
+        return {"psnr": -10 * math.log10(max(error, 1e-12)), "mean_density_error": float(wrong)}
+
+    def views(self, side: int) -> list[Camera]:
+        """Three cameras around the box, of side x side pixels."""
+        middle = (0.5 * self.extent).cpu()
+        eyes = torch.tensor([[1.1, 0.9, 0.6], [-1.2, 0.5, 0.3], [0.2, -1.1, 1.0]]) + middle
+        cameras = [Camera.look_at(eye, middle.tolist(), width=side, height=side) for eye in eyes.tolist()]
+        return [camera.to(self.device) for camera in cameras]
+
+    @property
+    def centres(self) -> Tensor:
+        """The corners of the box, [8, 3]."""
+        return super().centres * self.extent
+
+    def _picture(self, sample: Sampler, camera: Camera, background: Tensor | None) -> Tensor:
+        origins, directions = camera_rays(camera)
+        behind = torch.zeros(3, device=origins.device) if background is None else background
+        extent = self.extent
+        low = torch.zeros_like(extent)
+        found = march(lambda x: sample(x / extent), origins, directions, low, extent, 1 / STEPS, behind)
+        return found.clamp(0, 1).reshape(camera.height, camera.width, 3)
+
+
+class GridVolume(nn.Module):
+    """A volume on a grid, linear between the centres of its voxels.
+
+    Args:
+        grid: density and albedo, float [Z, Y, X, 4]; its highest density becomes an optical depth of `DEPTH`.
+    """
+
+    grid: Tensor
+
+    def __init__(self, grid: Tensor) -> None:
+        super().__init__()
+        grid = grid.clone()
+        grid[..., 0] *= DEPTH / grid[..., 0].max().clamp_min(1e-30)
+        self.register_buffer("grid", grid.permute(3, 0, 1, 2)[None].contiguous())
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Density and albedo at positions [S, 3] of the unit cube (x, y, z), [S, 4]."""
+        places = (2 * positions - 1)[None, None, None]
+        found = nn.functional.grid_sample(
+            self.grid, places, mode="bilinear", padding_mode="border", align_corners=False
+        )
+        return found[0, :, 0, 0].T
+
+
+def _checked(data: Any) -> Tensor:
+    """A grid of density and albedo, [Z, Y, X, 4]."""
+    if not isinstance(data, np.ndarray | Tensor) or data.ndim not in (3, 4) or 0 in data.shape:
+        shape = list(getattr(data, "shape", [])) or type(data).__name__
+        raise LuxelError(f"A volume must be [Z, Y, X] or [Z, Y, X, 4], got {shape}.", "Give such a grid.")
+    if data.ndim == 4 and data.shape[3] != 4:
+        raise LuxelError(
+            f"A volume with albedo must be [Z, Y, X, 4], got {list(data.shape)}.",
+            "Its last axis is density, red, green, blue.",
+        )
+    grid = torch.as_tensor(data).float()
+    if not bool(grid.isfinite().all()):
+        raise LuxelError("The volume has values that are not finite.", "Replace its NaNs and infinities.")
+    if not bool((grid >= 0).all()):
+        raise LuxelError("The volume has negative values.", "Densities and albedos are 0 or more.")
+    if grid.ndim == 3:
+        return torch.cat([grid[..., None], torch.full((*grid.shape, 3), GREY)], -1)
+    if float(grid[..., 1:].max()) > 1:
+        raise LuxelError("The volume has albedos above 1.", "Albedos are in [0, 1].")
+    return grid

@@ -1,0 +1,199 @@
+"""Stage: rays to the surface of a distance field, a wave of evaluations at a time (kernels of the same name)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.registry import define, register_implementation, require
+
+MOST_CELLS = 1024  # along an axis of the coarse grid
+
+_RAYS = "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, int width, int count, Tensor grid"
+_LISTS = "Tensor(b!) next, Tensor(c!) next_count, Tensor(d!) x"
+define(f"sphere_trace_begin({_RAYS}, Tensor(a!) way, {_LISTS}) -> ()")
+define(
+    f"sphere_trace_step({_RAYS}, Tensor(a!) way, {_LISTS}, Tensor alive, Tensor alive_count, Tensor distance, "
+    "Tensor(e!) hits, Tensor(f!) hit_count, Tensor(g!) hit_x, float tolerance, float widening) -> ()"
+)
+
+
+@dataclass
+class Rays:
+    """Rays in the coordinates of the unit box: given, or those of a camera's pixels, row by row.
+
+    Args:
+        count: M.
+        rays: origins, and directions of length 1, float32 or (CPU only) float64 [M, 6].
+        cam_to_unit: without ``rays``: camera axes to the unit box, a scaled rotation and a translation, [3, 4].
+        intrinsics: without ``rays``: fx, fy, cx, cy in pixels, [4].
+        width: without ``rays``: of the image in pixels; M is a multiple of it.
+    """
+
+    count: int
+    rays: Tensor | None = None
+    cam_to_unit: Tensor | None = None
+    intrinsics: Tensor | None = None
+    width: int = 0
+
+    def arguments(self) -> tuple[Any, ...]:
+        """In the order of the operations."""
+        return self.rays, self.cam_to_unit, self.intrinsics, self.width, self.count
+
+
+class Hits(NamedTuple):
+    """Where rays ended, in any order.
+
+    Args:
+        rays: numbers of the rays that hit, int32 [H].
+        x: their places in the unit box, [H, 3].
+        evaluations: of the distance, how many rows.
+    """
+
+    rays: Tensor
+    x: Tensor
+    evaluations: int
+
+
+def sphere_trace(
+    rays: Rays,
+    grid: Tensor,
+    distance: Callable[[Tensor], Tensor],
+    *,
+    tolerance: float = 2e-4,
+    widening: float = 0.0,
+    growth: float = 0.0,
+    steps: int = 32,
+    look: int = 3,
+) -> Hits:
+    """Rays to where a distance becomes 0 (Hart 1996, "Sphere Tracing").
+
+    A coarse grid takes rays near the surface, so that most of them are never evaluated. The host learns how many are
+    left at the start and after every few steps.
+
+    Args:
+        rays: M of them.
+        grid: least distance to the surface, at the centres of the cells x, y, z of the unit box, [R, R, R].
+        distance: gives the distance at positions, [n, 3] to [n] or [n, 1]; negative inside.
+        tolerance: a smaller distance is a hit, in sides of the box.
+        widening: of the tolerance with the way that a ray has gone: half the angle of a pixel, say.
+        growth: of both with each step: rays that graze the surface, which take the most steps, end sooner.
+        steps: most evaluations of a ray; those that are still on their way then count as gone.
+        look: steps between two looks at how many rays are left.
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    m, device, dtype = rays.count, grid.device, grid.dtype
+    way = torch.empty(m, dtype=dtype, device=device)
+    x, hit_x = (torch.empty(m, 3, dtype=dtype, device=device) for _ in range(2))
+    alive, other, hits = (torch.empty(m, dtype=torch.int32, device=device) for _ in range(3))
+    counts = torch.zeros(steps + 1, dtype=torch.int32, device=device)
+    hit_count = torch.zeros(1, dtype=torch.int32, device=device)
+    given = (*rays.arguments(), grid, way)
+    torch.ops.luxel.sphere_trace_begin(*given, alive, counts[:1], x)
+    left, evaluations = int(counts[0]), 0
+    for step in range(steps):
+        if step and step % look == 0:
+            left = int(counts[step])
+        if left == 0:
+            break
+        found = distance(x[:left]).reshape(left)
+        evaluations += left
+        torch.ops.luxel.sphere_trace_step(
+            *given,
+            other,
+            counts[step + 1 : step + 2],
+            x,
+            alive,
+            counts[step : step + 1],
+            found,
+            hits,
+            hit_count,
+            hit_x,
+            tolerance * (1 + growth * step),
+            widening * (1 + growth * step),
+        )
+        alive, other = other, alive
+    total = int(hit_count)
+    return Hits(hits[:total], hit_x[:total], evaluations)
+
+
+def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Tensor]) -> dict[str, Any]:
+    """The fields of the argument struct that both share."""
+    stage, dtype, device, m = "sphere_trace", grid.dtype, grid.device, rays.count
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{stage} needs float32 or float64, got {dtype}")
+    if not 0 <= m < 2**31:
+        raise ValueError(f"{stage}: {m} rays")
+    side = grid.shape[0] if grid.dim() == 3 else 0
+    if not 1 <= side <= MOST_CELLS:
+        raise ValueError(
+            f"{stage}: grid must be [R, R, R] with R of 1 to {MOST_CELLS}, got {list(grid.shape)}"
+        )
+    if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or rays.width < 1):
+        raise ValueError(f"{stage}: neither rays nor a camera")
+    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+        "rays": (rays.rays, dtype, (m, 6)),
+        "cam_to_unit": (rays.cam_to_unit, dtype, (3, 4)),
+        "intrinsics": (rays.intrinsics, dtype, (4,)),
+        "grid": (grid, dtype, (side, side, side)),
+        "way": (way, dtype, (m,)),
+        "x": (x, dtype, (m, 3)),
+    }
+    for name, tensor in lists.items():
+        wanted[name] = tensor, torch.int32, (1,) if name.endswith("count") else (m,)
+    require(stage, device, wanted)
+
+    def held(tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else tensor.contiguous()
+
+    given = {name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics")}
+    sizes = {"width": rays.width, "count": m, "resolution": side}
+    return {**given, **sizes, "grid": grid.contiguous(), "way": way, "x": x, **lists}
+
+
+def _rays(given: tuple[Any, ...]) -> Rays:
+    rays, cam_to_unit, intrinsics, width, count = given
+    return Rays(count, rays, cam_to_unit, intrinsics, width)
+
+
+def _begin(*given: Any) -> None:
+    *rays, grid, way, following, next_count, x = given
+    arguments = _check(_rays(tuple(rays)), grid, way, x, {"next": following, "next_count": next_count})
+    if len(way):
+        library_for(grid.device).call("sphere_trace_begin", grid.device, grid.dtype, **arguments)
+
+
+def _step(*given: Any) -> None:
+    *start, alive, alive_count, distance, hits, hit_count, hit_x, tolerance, widening = given
+    *rays, grid, way, following, next_count, x = start
+    lists = {"next": following, "next_count": next_count, "alive": alive, "alive_count": alive_count}
+    lists |= {"hits": hits, "hit_count": hit_count}
+    arguments = _check(_rays(tuple(rays)), grid, way, x, lists)
+    m, limit = len(way), distance.shape[0] if distance.dim() == 1 else -1
+    if not 0 <= limit <= m:
+        raise ValueError(f"sphere_trace: distance must be [up to {m}], got {list(distance.shape)}")
+    dtype = grid.dtype
+    require(
+        "sphere_trace",
+        grid.device,
+        {"distance": (distance, dtype, (limit,)), "hit_x": (hit_x, dtype, (m, 3))},
+    )
+    arguments |= {"distance": distance.contiguous(), "limit": limit, "hit_x": hit_x}
+    arguments |= {"tolerance": tolerance, "widening": widening}
+    if limit:
+        library_for(grid.device).call("sphere_trace_step", grid.device, dtype, **arguments)
+
+
+def _fake(*_: Any) -> None:
+    return None
+
+
+register_implementation("sphere_trace_begin", _begin, _fake)
+register_implementation("sphere_trace_step", _step, _fake)

@@ -1,0 +1,56 @@
+"""The surface of a distance field as a mesh file."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from luxel.render.errors import LuxelError
+from luxel.render.fields.config import defaults
+from luxel.render.fields.image import ImageField
+from luxel.render.fields.sdf import SdfField
+from luxel.scenes.field_mesh import save_field_mesh
+from luxel.scenes.mesh_files import read_mesh
+
+
+class _Ball(torch.nn.Module):
+    """An exact distance in place of a network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.radius = torch.nn.Parameter(torch.tensor(0.4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x - 0.5).norm(dim=-1, keepdim=True) - self.radius
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".obj"])
+def test_a_field_is_written(tmp_path, suffix):
+    field = SdfField(dataclasses.replace(defaults("sdf"), log2_entries=8))
+    field.field = _Ball()  # pyright: ignore[reportAttributeAccessIssue]
+    field.centre.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    field.side.fill_(10.0)
+    written = save_field_mesh(tmp_path / f"ball{suffix}", field, 32)
+    found = read_mesh(tmp_path / f"ball{suffix}")
+    assert len(found.faces) == len(written.faces) > 1000
+    radius = np.linalg.norm(found.xyz - [1, 2, 3], axis=1)
+    assert np.abs(radius - 4).max() < 0.02
+
+
+def test_what_is_refused(tmp_path):
+    config = dataclasses.replace(defaults("sdf"), log2_entries=8)
+    field = SdfField(config)
+    with pytest.raises(LuxelError, match="mesh of 2000 cells"):
+        save_field_mesh(tmp_path / "a.ply", field, 2000)
+    field.field = torch.nn.Linear(3, 1)  # pyright: ignore[reportAttributeAccessIssue]
+    torch.nn.init.zeros_(field.field.weight)
+    torch.nn.init.ones_(field.field.bias)
+    with pytest.raises(LuxelError, match="no surface in its box"):
+        save_field_mesh(tmp_path / "a.ply", field, 8)
+    image = ImageField(dataclasses.replace(defaults("image"), log2_entries=8))
+    with pytest.raises(LuxelError, match="A field of 'image' has no surface"):
+        save_field_mesh(tmp_path / "a.ply", image)
+    assert not (tmp_path / "a.ply").exists()
