@@ -22,7 +22,7 @@ STEPS = 256  # along the longest side of the box
 DEPTH = 24.0  # optical depth of a unit of length where a grid has its highest value
 GREY = 0.9  # albedo of a grid that has none
 PROBES = 1 << 18  # positions at which the highest density is looked for
-JUDGED = {"cpu": 96, "cuda": 256}  # pixels along the sides of the views of a measurement, by device
+JUDGED = {"cpu": 48, "cuda": 256}  # pixels along the sides of the views of a measurement, by device
 ALBEDO_WEIGHT, FAINT = 0.5, 0.02  # of the loss: what albedo counts, and where next to nothing is
 
 Sampler = Callable[[Tensor], Tensor]
