@@ -64,12 +64,12 @@ class VolumeField(Application):
             LuxelError: it is neither, or has values that no volume has.
         """
         if isinstance(data, nn.Module):
-            self._truth = data.to(device)
+            self._truth = data.to(device).forward  # not the module, which would become part of the field
         else:
             grid = _checked(data)
             sides = torch.tensor(grid.shape[2::-1], dtype=torch.float32)
             self.extent.copy_(sides / sides.max())
-            self._truth = GridVolume(grid).to(device)
+            self._truth = GridVolume(grid).to(device).forward
         generator = torch.Generator(device).manual_seed(self.config.seed)
         highest = self._truth(torch.rand(PROBES, 3, generator=generator, device=device))[:, 0].max()
         if not float(highest) > 0:

@@ -108,8 +108,12 @@ class TrainField:
                 trainer = FieldTrainer.resume(
                     folder, found.data, device, overrides=overrides, about=found.about
                 )
-        except BaseException:
+        except BaseException as error:
             discard_unstarted(folder)
+            if isinstance(error, LuxelError) and not any(
+                p in error.problem for p in (origin.path, str(folder))
+            ):
+                raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
             raise
         print(f"{found.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
         return run_watched(
