@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import defaults
 from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.volume import VolumeField
 from luxel.viewer.app import ViewerApp
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
@@ -106,6 +108,12 @@ def test_options_of_the_kind_and_of_a_run_that_goes_on(image_run: Path) -> None:
     found = TrainField.defaults(["x", "--field", "sdf", "--device", "cpu"]).config
     assert (found.field, found.rate, found.batch) == ("sdf", defaults("sdf").rate, BATCH_ON_CPU)
     assert TrainField.defaults(["--resume", str(image_run)]).config.batch == 256
+
+
+def test_a_page_begins_around_a_field_whatever_its_number_of_parameters() -> None:
+    large = VolumeField(replace(defaults("volume"), log2_entries=15))
+    assert large.count > 400_000
+    np.testing.assert_allclose(survey((), large).centre, [0.5, 0.5, 0.5])
 
 
 def test_a_finished_field_is_shown(image_run: Path) -> None:
