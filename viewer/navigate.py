@@ -109,7 +109,8 @@ def survey(
         radius = float(np.median(np.linalg.norm(centres - centre, axis=1)))
         upward = -poses[:, :3, 1].mean(0) if up is None else np.asarray(up, float)
     else:
-        places = scene.centres.detach()[:: max(1, scene.count // 100_000)].cpu().double().numpy()
+        places = scene.centres.detach()
+        places = places[:: max(1, len(places) // 100_000)].cpu().double().numpy()
         places = places[np.isfinite(places).all(axis=1)]
         centre = np.median(places, axis=0) if len(places) else np.zeros(3)
         distances = np.linalg.norm(places - centre, axis=1)

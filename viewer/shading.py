@@ -91,6 +91,8 @@ def draw(render: Render, scene: Drawable, camera: Camera, look: Look) -> tuple[n
 
 def shade(frame: Any, mode: str, background: Tensor) -> tuple[Tensor, str]:
     """The chosen output as colours in [0, 1], [H, W, 3], and its caption."""
+    if mode == "colour":
+        return frame.rgb, ""
     alpha = frame.alpha[..., None]
     if mode == "alpha":
         return alpha.expand(*frame.alpha.shape, 3), ""
@@ -101,10 +103,8 @@ def shade(frame: Any, mode: str, background: Tensor) -> tuple[Tensor, str]:
     if mode == "normals":
         unit = torch.nn.functional.normalize(frame.normals, dim=-1, eps=1e-8)
         return (0.5 + 0.5 * unit) * alpha + background * (1 - alpha), "x, y, z as red, green, blue"
-    if mode == "count":
-        most = max(int(frame.count.max()), 1)
-        return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
-    return frame.rgb, ""
+    most = max(int(frame.count.max()), 1)
+    return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
 
 
 def spread(values: Tensor, limit: int = 100_000) -> tuple[float, float]:

@@ -22,6 +22,7 @@ STEPS = 256  # along the longest side of the box
 DEPTH = 24.0  # optical depth of a unit of length where a grid has its highest value
 GREY = 0.9  # albedo of a grid that has none
 PROBES = 1 << 18  # positions at which the highest density is looked for
+JUDGED = {"cpu": 48, "cuda": 256}  # pixels along the sides of the views of a measurement, by device
 ALBEDO_WEIGHT, FAINT = 0.5, 0.02  # of the loss: what albedo counts, and where next to nothing is
 
 Sampler = Callable[[Tensor], Tensor]
@@ -63,12 +64,12 @@ class VolumeField(Application):
             LuxelError: it is neither, or has values that no volume has.
         """
         if isinstance(data, nn.Module):
-            self._truth = data.to(device)
+            self._truth = data.to(device).forward  # not the module, which would become part of the field
         else:
             grid = _checked(data)
             sides = torch.tensor(grid.shape[2::-1], dtype=torch.float32)
             self.extent.copy_(sides / sides.max())
-            self._truth = GridVolume(grid).to(device)
+            self._truth = GridVolume(grid).to(device).forward
         generator = torch.Generator(device).manual_seed(self.config.seed)
         highest = self._truth(torch.rand(PROBES, 3, generator=generator, device=device))[:, 0].max()
         if not float(highest) > 0:
@@ -112,7 +113,7 @@ class VolumeField(Application):
         assert self._truth is not None, "begin comes first"
         white = torch.ones(3, device=self.device)
         error = 0.0
-        for camera in self.views(256):
+        for camera in self.views(JUDGED[self.device.type]):
             off = self.render(camera, white) - self.render_truth(camera, white)
             error += float(off.double().square().mean()) / 3
         generator = torch.Generator(self.device).manual_seed(1)

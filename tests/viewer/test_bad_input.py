@@ -422,7 +422,7 @@ def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.M
     def exhausted(*_: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("luxel.viewer.commands.render.load_any_scene", exhausted)
+    monkeypatch.setattr("luxel.viewer.commands.render.load_drawable", exhausted)
     refused("render", run, names="memory")
 
 

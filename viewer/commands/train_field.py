@@ -12,6 +12,7 @@ import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, FieldName, defaults
+from luxel.render.native import best_device
 from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
 from luxel.viewer.drawable import field_places, render_field
@@ -19,6 +20,8 @@ from luxel.viewer.field_data import FieldData, FieldOrigin, require_kind
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, discard_unstarted, is_field_run, new_run_folder, run_folder
 from luxel.viewer.training import ENDS, run_watched
+
+BATCH_ON_CPU = 1 << 13  # samples of a step where nothing else is asked for
 
 if typing.TYPE_CHECKING:
     from luxel.viewer.session import Session
@@ -79,6 +82,9 @@ class TrainField:
             command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
         elif (name := given(arguments, "--field")) in typing.get_args(FieldName):
             command.config = defaults(typing.cast(FieldName, name))
+            device = given(arguments, "--device") or "auto"
+            if device == "cpu" or (device == "auto" and best_device().type == "cpu"):
+                command.config.batch = BATCH_ON_CPU
         return command
 
     def execute(self) -> int:
@@ -102,8 +108,12 @@ class TrainField:
                 trainer = FieldTrainer.resume(
                     folder, found.data, device, overrides=overrides, about=found.about
                 )
-        except BaseException:
+        except BaseException as error:
             discard_unstarted(folder)
+            if isinstance(error, LuxelError) and not any(
+                p in error.problem for p in (origin.path, str(folder))
+            ):
+                raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
             raise
         print(f"{found.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
         return run_watched(
