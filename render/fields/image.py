@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -88,13 +89,15 @@ class ImageField(Application):
 
     def render_size(self, width: int, height: int) -> Tensor:
         """The whole image, sampled at the centres of width x height pixels, [H, W, 3]; no gradients."""
-        with torch.no_grad():
-            rows = max(1, CHUNK // width)
-            x = (torch.arange(width, device=self.device) + 0.5) / width
-            parts = []
-            for y in ((torch.arange(height, device=self.device) + 0.5) / height).split(rows):
-                parts.append(self.colours(torch.cartesian_prod(y, x).flip(-1)).reshape(len(y), width, 3))
-            return torch.cat(parts)
+        return torch.cat(list(self._bands(width, height)))
+
+    def _bands(self, width: int, height: int) -> Iterator[Tensor]:
+        """`render_size` a few rows at a time."""
+        x = (torch.arange(width, device=self.device) + 0.5) / width
+        y = (torch.arange(height, device=self.device) + 0.5) / height
+        for rows in y.split(max(1, CHUNK // width)):
+            with torch.no_grad():
+                yield self.colours(torch.cartesian_prod(rows, x).flip(-1)).reshape(len(rows), width, 3)
 
     def colours(self, positions: Tensor) -> Tensor:
         """Colours in [0, 1] at positions [S, 2], [S, 3]."""
@@ -105,10 +108,12 @@ class ImageField(Application):
         assert self._image is not None, "begin comes first"
         height, width = self._image.shape[:2]
         error = torch.zeros((), dtype=torch.float64, device=self.device)
-        rendered = self.render_size(width, height)
-        for found, wanted in zip(rendered.split(256), self._image.split(256), strict=True):
+        first = 0
+        for found in self._bands(width, height):
+            wanted = self._image[first : first + len(found)]
             off = found.mul(255).round() - wanted.to(found.dtype)
             error += off.square().sum(dtype=torch.float64)
+            first += len(found)
         mean = float(error) / (255**2 * self._image.numel())
         return {"psnr": -10 * math.log10(max(mean, 1e-12))}
 
