@@ -32,7 +32,7 @@ def field_of(
         outputs: O.
         output_activation: of the result.
     """
-    encoding = GridEncoding(grid_of(config, dimensions), seed=config.seed)
+    encoding = GridEncoding(grid_of(config, dimensions), seed=config.seed, half_tables=not config.precise)
     network = Mlp(
         encoding.width,
         outputs,

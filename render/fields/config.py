@@ -134,7 +134,7 @@ def defaults(field: FieldName) -> FieldConfig:
     """
     own: dict[str, dict[str, Any]] = {
         "image": {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99},
-        "sdf": {"rate": 1e-4, "decay_from": 10_000, "decay_every": 5_000},
+        "sdf": {"rate": 5e-3, "decay_factor": 0.5, "decay_from": 5_000, "decay_every": 500},
         "volume": {"decay_from": 5_000, "decay_every": 2_000},
         "radiance": {"steps": 35_000, "hidden": 1},
     }

@@ -128,7 +128,7 @@ class GridEncoding(nn.Module):
     Args:
         grid: its levels.
         seed: of the table, which starts uniform in [-1e-4, 1e-4] and is the same on every device.
-        half_tables: read the table in float16 (CUDA only); parameter and gradient stay float32.
+        half_tables: on a GPU read the table in float16; parameter and gradient stay float32.
         dtype: float32, or on the CPU float64.
 
     Attributes:
@@ -180,7 +180,7 @@ class GridEncoding(nn.Module):
 
     def half_table(self) -> Tensor | None:
         """The table in float16 where it is to be read so, [E, F]: made anew at each call."""
-        return self.table.detach().half() if self.half_tables else None
+        return self.table.detach().half() if self.half_tables and self.table.is_cuda else None
 
 
 class FrequencyEncoding(nn.Module):
