@@ -22,11 +22,13 @@ extern "C" {
 
 #define LUXEL_API __attribute__((visibility("default")))
 
-enum { LUXEL_TILE = 16, LUXEL_PIECE = 128 }; /* pixels along a tile's side; instances of a piece of a tile's list (GPU) */
+enum { LUXEL_TILE = 16 }; /* pixels along a tile's side */
 /* Primitives of the tile rasterizer, and R, how many numbers a splat of theirs has: the screen splat of a Gaussian, and
  * of a convex of at most LUXEL_CORNERS corners. Every splat starts with x, y (px), opacity, depth. */
 enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1 };
 enum { LUXEL_SPLAT = 8, LUXEL_CONVEX = 28, LUXEL_CORNERS = 8 };
+/* P: instances of a piece of a tile's list (GPU). */
+enum { LUXEL_PIECE = 256, LUXEL_CONVEX_PIECE = 64 };
 
 LUXEL_API const char* luxel_last_error(void);
 LUXEL_API const char* luxel_abi_sha256(void);         /* of the header that the library was compiled from */
@@ -251,7 +253,7 @@ typedef struct luxel_bin_splats_args {
   int32_t* instances;         /* out [capacity] */
   int32_t* ranges;            /* out [C*T,2] */
   int32_t* overflow;          /* out [1] */
-  int32_t* plan;              /* out [4*C*T + 2*(capacity/LUXEL_PIECE) + 1] optional, for blend_<primitive> on the GPU: tiles by
+  int32_t* plan;              /* out [4*C*T + 2*(capacity/P) + 1] optional, for blend_<primitive> on the GPU: tiles by
                                  length of list, longest first [C*T]; ends of pieces before each tile, not counting
                                  the last of a list [C*T]; of each piece its tile and its number within the tile's
                                  list, -1 where there are no more [rest,2]; how many of the first tiles have long lists [1] */
@@ -290,7 +292,7 @@ typedef struct luxel_blend_args {
   int32_t* last;              /* fwd out, bwd in  [C,H,W] one past the last instance that contributed; fwd: optional */
   int32_t* contributors;      /* fwd out  [C,H,W] splats that contributed; optional */
   void* median_depth;         /* fwd out  real [C,H,W] depth where T falls to 1/2, 0 where never; optional */
-  void* states;               /* fwd out, bwd in  real [capacity/LUXEL_PIECE,D+1,256] GPU only, optional for fwd: what
+  void* states;               /* fwd out, bwd in  real [capacity/P,D+1,256] GPU only, optional for fwd: what
                                  each pixel had gathered, and T, after each piece but the last of a list */
   const void* final_image;    /* bwd in   real [C,H,W,D] GPU only: image of the forward pass */
   const void* g_image;        /* bwd in   real [C,H,W,D] */

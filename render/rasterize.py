@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.bin_splats import PIECE, bin_splats
+from luxel.render.ops.bin_splats import bin_splats
 from luxel.render.ops.blend_splats import CHANNELS, blend_splats
 from luxel.render.primitives.parameters import Parameters, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
 MAX_ALPHA = 0.99  # of one splat at a pixel
+SPARE = 256  # room that is added to what the last frame of a kind asked for, besides a quarter
 
 
 @dataclass
@@ -302,7 +303,7 @@ def _draw_with_enough_room(draw: Callable[[int, int], Frame], totals: Tensor, ki
             _ROOM.clear()
         # A quarter more than needed; falling slowly, as views take turns.
         seen, instances = (
-            max(n + n // 4 + PIECE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
+            max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
         )
         _ROOM[kind] = seen, instances
     return frame

@@ -80,12 +80,13 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
                                                   : radix_pass_kernel<Key, kTileDigit, kManyItems>;
     if (launch("sort by tile", kernel, instance_tiles, kSortThreads, 0, args.stream, pass) < 0) return -1;
   }
+  const int piece = args.primitive == LUXEL_CONVEXES ? ConvexPolicy<float>::kPiece : GaussianPolicy<float>::kPiece;
   if (launch("ranges", ranges_kernel<Key>, blocks_for(tiles, kRangeTiles), kRangeTiles + 1, 0, args.stream, tile_keys[passes & 1],
-             &counters->instances, static_cast<int>(tiles), args.ranges, &counters->plan) < 0)
+             &counters->instances, static_cast<int>(tiles), piece, args.ranges, &counters->plan) < 0)
     return -1;
   if (args.plan == nullptr) return 0;
   return launch("plan", plan_kernel, blocks_for(tiles, kPlanThreads), kPlanThreads, 0, args.stream, args.ranges,
-                static_cast<int>(tiles), capacity, &counters->plan, args.plan);
+                static_cast<int>(tiles), capacity, piece, &counters->plan, args.plan);
 }
 
 int dispatch(const luxel_bin_splats_args& args, int64_t* bytes_needed) {

@@ -51,7 +51,7 @@ template <typename Policy, int D> int forward(const luxel_blend_args& args) {
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   constexpr int R = kBackwardPixels;
-  const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / LUXEL_PIECE);
+  const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / Policy::kPiece);
   Ordered o = {};
   const bool ordered = args.deterministic && args.capacity > 0;
   if (ordered) {

@@ -102,7 +102,7 @@ template <typename Policy, typename Sums, int D> struct LaneTargets {
 template <typename Policy, int D, bool kAbsolute, int R>
 __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D))
     blend_bwd_kernel(const luxel_blend_args args) {
-  constexpr int kCount = kBatch;
+  constexpr int kCount = Policy::kPiece;
   __shared__ struct : Batch<Policy, D, kCount> {
     uint32_t row[kCount];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
@@ -110,8 +110,8 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
   const int tile = piece.x;
   if (tile < 0) return;
   const Place<R> at(args, tile);
-  const int32_t start = args.ranges[2 * tile] + piece.y * LUXEL_PIECE;
-  const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + LUXEL_PIECE, list_end);
+  const int32_t start = args.ranges[2 * tile] + piece.y * Policy::kPiece;
+  const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + Policy::kPiece, list_end);
   const bool whole = end == list_end;  // the last piece ends where the pixels did
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
   float transmittance[R], behind[R], g_image[R][D] = {};
@@ -126,8 +126,9 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     thread_last = max(thread_last, last[r]);
   }
   if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
-#pragma unroll 1
-  for (int slot = threadIdx.x; slot < kCount; slot += Shape<R>::kThreads) {
+#pragma unroll
+  for (int k = 0; k < kCount / Shape<R>::kThreads; ++k) {
+    const int slot = threadIdx.x + k * Shape<R>::kThreads;
     const int32_t instance = start + slot, id = instance < end ? args.instances[instance] : -1;
     Fetched<Policy, D> splat;
     fetch_splat(args, splat, id);

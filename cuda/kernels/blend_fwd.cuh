@@ -11,10 +11,10 @@ namespace {
 // The places in shared memory of the splats of the batch that can reach the pixels of this warp, in order; filled up to a
 // multiple of kMostAhead with one that reaches none.
 template <typename Policy, int D>
-__device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch + 1>& batch, int warp, int lane,
+__device__ __forceinline__ int list_splats(const Batch<Policy, D, Policy::kPiece + 1>& batch, int warp, int lane,
                                            uint32_t* list) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
-  constexpr int kCount = kBatch;
+  constexpr int kCount = Policy::kPiece;
   const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
   int count = 0;
 #pragma unroll
@@ -30,14 +30,14 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kBatch + 1>& b
 }
 
 template <typename Policy, int D, int R> struct ForwardShared {
-  Batch<Policy, D, kBatch + 1> batch;
-  alignas(16) uint32_t lists[Shape<R>::kWarps][kBatch + kMostAhead];
+  Batch<Policy, D, Policy::kPiece + 1> batch;
+  alignas(16) uint32_t lists[Shape<R>::kWarps][Policy::kPiece + kMostAhead];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
   constexpr uint32_t kNone = ~0u;
-  constexpr int kCount = kBatch, kLoads = loads(kCount, Shape<R>::kThreads);
+  constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, Shape<R>::kThreads);
   auto& batch = shared.batch;
   const Place<R> at(args, tile);
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
@@ -66,7 +66,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
   };
   const auto leave_states = [&](int32_t done) {  // of the piece that ends here
     if (!state_is_asked(args, done, end - begin)) return;
-    float* states = state_of<D>(args, tile, (done - 1) / LUXEL_PIECE);
+    float* states = state_of<D>(args, tile, (done - 1) / Policy::kPiece);
 #pragma unroll
     for (int r = 0; r < R; ++r) pixels[r].store_state(states + (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0);
   };
@@ -90,8 +90,10 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
       const int chunk_end = min(chunk + 32, count);
       if constexpr (Policy::kHeavy) {
         static_assert(R == 1, "a warp's pixels are the block that splats were tested against");
+        uint32_t next_place = list[chunk];
         for (int k = chunk; k < chunk_end; ++k) {
-          const uint32_t place = list[k];
+          const uint32_t place = next_place;
+          next_place = list[k + 1];  // there is one: lists are filled up
           const auto& entry = *static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place));
           for_edges(entry.splat.edges, [&](auto edges) {
             const typename Policy::template Column<decltype(edges)::value> column(entry.splat, px);
@@ -162,7 +164,7 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks<Policy>(R, 
   };
   __shared__ Shared shared;
   constexpr int kBlocks = LongShape<R>::kBlocks;
-  const int tiles = tiles_of(args), found = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / LUXEL_PIECE)];
+  const int tiles = tiles_of(args), found = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Policy::kPiece)];
   // Which of too many are taken is left to chance; where bits must repeat, none are.
   const int most = found > most_long_tiles(args) && args.deterministic ? 0 : most_long_tiles(args);
   const int long_tiles = max(0, min(found, most)), long_blocks = long_tiles * kBlocks;

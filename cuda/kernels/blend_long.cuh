@@ -74,15 +74,15 @@ template <int R> struct LongShape {
 };
 
 template <typename Policy, int D> struct LongShared {
-  Entry<Policy, D> entries[kBatch + kLongLanes];  // those that can reach the block's pixels
-  uint8_t slots[kBatch + kLongLanes];             // where they were in the batch
-  unsigned reaching[kBatch / 32];
+  Entry<Policy, D> entries[Policy::kPiece + kLongLanes];  // those that can reach the block's pixels
+  uint8_t slots[Policy::kPiece + kLongLanes];             // where they were in the batch
+  unsigned reaching[Policy::kPiece / 32];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongShared<Policy, D>& shared, int tile, int part) {
   constexpr int kThreads = LongShape<R>::kThreads, kW = LongShape<R>::kW, kH = LongShape<R>::kH;
-  constexpr int kCount = kBatch, kLoads = loads(kCount, kThreads);
+  constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, kThreads);
   const Place<1> of_tile(args, tile);
   const int lane = threadIdx.x & 31, sub = threadIdx.x % kLongLanes, mine = threadIdx.x / kLongLanes;
   const int x0 = of_tile.x0 + part % (LUXEL_TILE / kW) * kW, y0 = of_tile.y0 + part / (LUXEL_TILE / kW) * kH;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
 #pragma unroll
     for (int d = 0; d < D; ++d) state.sums[d] = sum_over_pixel(pixel.sums[d]);
     const int local = (y - of_tile.y0) * LUXEL_TILE + x - of_tile.x0;
-    if (sub == 0) state.store_state(state_of<D>(args, tile, (done - 1) / LUXEL_PIECE) + local);
+    if (sub == 0) state.store_state(state_of<D>(args, tile, (done - 1) / Policy::kPiece) + local);
   };
   fetch(begin);
   for (int32_t start = begin; start < end; start += kCount) {

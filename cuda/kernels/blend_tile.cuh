@@ -38,7 +38,6 @@ template <typename Policy> constexpr int backward_blocks(int) { return 1; }  // 
 template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 8 : 18); }
 #endif
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
-constexpr int kBatch = LUXEL_PIECE;  // splats in shared memory at a time: a piece of the list
 
 constexpr unsigned kAll = ~0u;
 constexpr int kPixels = LUXEL_TILE * LUXEL_TILE;
@@ -97,7 +96,7 @@ template <typename Policy, int D> struct alignas(16) Entry {
 
 template <typename Policy, int D, int kEntries> struct Batch {
   Entry<Policy, D> entries[kEntries];
-  uint8_t blocks[kBatch];  // bit b: may reach block b of the tile, see Blocks
+  uint8_t blocks[Policy::kPiece];  // bit b: may reach block b of the tile, see Blocks
 };
 
 // The blocks of pixels that splats of a tile are tested against: those of a warp, or, where a pixel costs much, the 8 x 4 ones

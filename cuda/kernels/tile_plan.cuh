@@ -32,11 +32,11 @@ __device__ __forceinline__ int length_class(int length) {  // four classes per d
   return kLengthClasses - 2 - smaller(4 * high + next_bits, kLengthClasses - 2);
 }
 
-__device__ __forceinline__ int pieces_of(int length) { return (length + LUXEL_PIECE - 1) / LUXEL_PIECE; }
+__device__ __forceinline__ int pieces_of(int length, int piece) { return (length + piece - 1) / piece; }
 
 template <typename Key>
 __global__ void __launch_bounds__(kRangeTiles + 1)
-    ranges_kernel(const Key* keys, const int64_t* instances, int tiles, int32_t* ranges, PlanCounters* counters) {
+    ranges_kernel(const Key* keys, const int64_t* instances, int tiles, int piece, int32_t* ranges, PlanCounters* counters) {
   __shared__ int starts[kRangeTiles + 1], classes[kLengthClasses], pieces;
   const int tile = static_cast<int>(blockIdx.x) * kRangeTiles + threadIdx.x;
   if (threadIdx.x < kLengthClasses) classes[threadIdx.x] = 0;
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kRangeTiles + 1)
     const int end = starts[threadIdx.x + 1];
     reinterpret_cast<int2*>(ranges)[tile] = make_int2(low, end);
     atomicAdd(&classes[length_class(end - low)], 1);
-    if (end > low) atomicAdd(&pieces, pieces_of(end - low));
+    if (end > low) atomicAdd(&pieces, pieces_of(end - low, piece));
   }
   __syncthreads();
   if (threadIdx.x < kLengthClasses && classes[threadIdx.x] > 0) atomicAdd(&counters->tiles[threadIdx.x], classes[threadIdx.x]);
@@ -67,7 +67,7 @@ struct AddPairs {
 };
 
 __global__ void __launch_bounds__(kPlanThreads)
-    plan_kernel(const int32_t* ranges, int tiles, int64_t capacity, PlanCounters* counters, int32_t* plan) {
+    plan_kernel(const int32_t* ranges, int tiles, int64_t capacity, int piece, PlanCounters* counters, int32_t* plan) {
   using Scan = cub::BlockScan<int2, kPlanThreads>;
   __shared__ typename Scan::TempStorage storage;
   __shared__ int classes[kLengthClasses], places[kLengthClasses];
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kPlanThreads)
   int2* pieces = reinterpret_cast<int2*>(plan + 2 * static_cast<int64_t>(tiles));
   const int tile = static_cast<int>(blockIdx.x) * kPlanThreads + threadIdx.x;
   const int2 range = tile < tiles ? reinterpret_cast<const int2*>(ranges)[tile] : make_int2(0, 0);
-  const int length = range.y - range.x, count = pieces_of(length), length_index = length_class(length);
+  const int length = range.y - range.x, count = pieces_of(length, piece), length_index = length_class(length);
   if (threadIdx.x < kLengthClasses) classes[threadIdx.x] = 0;
   __syncthreads();
   const int rank = tile < tiles ? atomicAdd(&classes[length_index], 1) : 0;
@@ -100,10 +100,10 @@ __global__ void __launch_bounds__(kPlanThreads)
     const int least = larger(kLong, ranges[2 * static_cast<int64_t>(tiles) - 1] / kLongShare);
     int long_tiles = 0;  // classes are rough, and so is this
     for (int k = 0; k <= length_class(least); ++k) long_tiles += counters->tiles[k];
-    plan[4 * static_cast<int64_t>(tiles) + 2 * (capacity / LUXEL_PIECE)] = long_tiles;
+    plan[4 * static_cast<int64_t>(tiles) + 2 * (capacity / piece)] = long_tiles;
   }
   // No pieces beyond the last.
-  for (int64_t k = counters->pieces + static_cast<int64_t>(tile); k < tiles + capacity / LUXEL_PIECE;
+  for (int64_t k = counters->pieces + static_cast<int64_t>(tile); k < tiles + capacity / piece;
        k += static_cast<int64_t>(gridDim.x) * kPlanThreads)
     pieces[k] = make_int2(-1, -1);
 }

@@ -22,6 +22,7 @@ template <typename T> struct ConvexBounds;
 template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
   static constexpr int kRow = LUXEL_CONVEX, kCorners = LUXEL_CORNERS, kFirst = kRow - 2 * kCorners;
+  static constexpr int kPiece = LUXEL_CONVEX_PIECE;
   static constexpr bool kHeavy = true, kHasAbsolute = false;
 
   T x, y, opacity, depth;

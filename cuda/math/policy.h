@@ -2,7 +2,8 @@
 //
 // A policy gives, from a primitive's row of kRow numbers on the screen: Bounds, which say what part of a band of pixel
 // rows it can reach; its alpha at a pixel; and the gradient of that by the row. It knows neither tiles nor colours. The
-// first four numbers of every row are x, y, opacity, depth.
+// first four numbers of every row are x, y, opacity, depth. On the GPU lists are cut into pieces of kPiece instances: short
+// ones share the work of a backward pass better, and cost more states that the forward pass leaves.
 //
 // The CPU blends policies as they are: at() looks at several pixels of one row, and Gradient gathers over them. On the GPU
 // every instruction of the inner loop counts: a tile's splats are Packed once, pixels of one column share a Column, and

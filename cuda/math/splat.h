@@ -12,6 +12,7 @@ template <typename T> struct SplatEllipse;
 template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   using Bounds = SplatEllipse<T>;
   static constexpr int kRow = LUXEL_SPLAT;
+  static constexpr int kPiece = LUXEL_PIECE;
   static constexpr bool kHeavy = false, kHasAbsolute = true;
 
   T x, y, opacity, depth;

@@ -9,8 +9,8 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see abi.h
-PIECE = 128  # instances of a piece of a tile's list on the GPU, see abi.h
 PRIMITIVES = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of their numbers in abi.h
+PIECES = {"gaussians": 256, "convexes": 64}  # instances of a piece of a tile's list on the GPU, see abi.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "
@@ -23,9 +23,9 @@ def tile_grid(width: int, height: int) -> tuple[int, int]:
     return -(-width // TILE), -(-height // TILE)
 
 
-def _plan(splats: Tensor, tiles: int, capacity: int) -> Tensor:
+def _plan(splats: Tensor, tiles: int, capacity: int, primitive: str) -> Tensor:
     return splats.new_empty(
-        4 * tiles + 2 * (capacity // PIECE) + 1 if splats.is_cuda else 0, dtype=torch.int32
+        4 * tiles + 2 * (capacity // PIECES[primitive]) + 1 if splats.is_cuda else 0, dtype=torch.int32
     )
 
 
@@ -51,13 +51,13 @@ def _run(
     instances = torch.empty(capacity, dtype=torch.int32, device=device)
     if not (c and n and capacity and visible_capacity):
         ranges = torch.zeros(c * columns * rows, 2, dtype=torch.int32, device=device)
-        plan = _plan(splats, ranges.shape[0], capacity).fill_(-1)
+        plan = _plan(splats, ranges.shape[0], capacity, primitive).fill_(-1)
         if plan.numel():  # every list is empty
             plan[: ranges.shape[0]] = torch.arange(ranges.shape[0], device=device)
         return instances, ranges, (totals[1:] > capacity).int(), plan
     ranges = torch.empty(c * columns * rows, 2, dtype=torch.int32, device=device)
     overflow = torch.empty(1, dtype=torch.int32, device=device)
-    plan = _plan(splats, ranges.shape[0], capacity)
+    plan = _plan(splats, ranges.shape[0], capacity, primitive)
     library = library_for(device)
     sizes = {
         "count": n,
@@ -102,7 +102,7 @@ def _fake(
         splats.new_empty(capacity, dtype=torch.int32),
         splats.new_empty(tile_counts.shape[0] * columns * rows, 2, dtype=torch.int32),
         splats.new_empty(1, dtype=torch.int32),
-        _plan(splats, tile_counts.shape[0] * columns * rows, capacity),
+        _plan(splats, tile_counts.shape[0] * columns * rows, capacity, primitive),
     )
 
 
@@ -140,4 +140,4 @@ def bin_splats(
     )
 
 
-__all__ = ["PIECE", "PRIMITIVES", "TILE", "bin_splats", "tile_grid"]
+__all__ = ["PIECES", "PRIMITIVES", "TILE", "bin_splats", "tile_grid"]

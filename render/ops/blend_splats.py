@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.bin_splats import PIECE, PRIMITIVES, TILE
+from luxel.render.ops.bin_splats import PIECES, PRIMITIVES, TILE
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
@@ -68,7 +68,7 @@ def _arguments(
 def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
     splats = args[0]
     arguments = _arguments(primitive, *args[:_SHARED])
-    image, transmittance, last, contributors, median_depth, states = outputs = _fake(*args)
+    image, transmittance, last, contributors, median_depth, states = outputs = _fake(primitive, *args)
     library_for(splats.device).call(
         f"blend_{primitive}_fwd",
         splats.device,
@@ -85,6 +85,7 @@ def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
 
 
 def _fake(
+    primitive: str,
     splats: Tensor,
     values: Tensor,
     background: Tensor | None,
@@ -102,13 +103,14 @@ def _fake(
 ) -> tuple[Tensor, ...]:
     c, _, d = values.shape
     image, nothing = (c, height, width), (0,)
+    states = instances.shape[0] // PIECES[primitive] if keep and splats.is_cuda else 0
     return (
         splats.new_empty(*image, d),
         splats.new_empty(image),
         splats.new_empty(image if keep else nothing, dtype=torch.int32),
         splats.new_empty(image if tally else nothing, dtype=torch.int32),
         splats.new_empty(image if median else nothing),
-        splats.new_empty(instances.shape[0] // PIECE if keep and splats.is_cuda else 0, d + 1, TILE * TILE),
+        splats.new_empty(states, d + 1, TILE * TILE),
     )
 
 
@@ -184,8 +186,10 @@ def _define(primitive: str) -> None:
         "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True)"
         " -> (Tensor, Tensor, Tensor)"
     )
-    forward, backward, autograd = (partial(f, primitive) for f in (_forward, _backward, _autograd))
-    register_implementation(f"blend_{primitive}", forward, _fake, autograd, _setup_context)
+    forward, fake, backward, autograd = (
+        partial(f, primitive) for f in (_forward, _fake, _backward, _autograd)
+    )
+    register_implementation(f"blend_{primitive}", forward, fake, autograd, _setup_context)
     register_implementation(f"blend_{primitive}_bwd", backward, _backward_fake)
 
 

@@ -12,7 +12,7 @@ from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from convex_stages import MAX_ALPHA, assert_agrees, draw
 
 from luxel.render.camera import Camera, Points
-from luxel.render.ops.bin_splats import PIECE
+from luxel.render.ops.bin_splats import PIECES
 from luxel.render.ops.blend_splats import CHANNELS, blend_splats
 from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes
 from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
@@ -123,10 +123,11 @@ def test_pixels_end_in_the_midst_of_a_piece(toy_camera, precision, count):
     """All pixels of a tile end in the first half of the first piece of its list, which is walked backwards too."""
     convexes = convexes_like(precision, count, seed=21, k=5, size=0.8, sh_degree=0)
     convexes.points.mul_(0.6)
-    convexes.opacity_logits.mul_(0.1)
+    convexes.opacity_logits.mul_(0.1).add_(2)
     convexes.mask_logits.fill_(1.0)
     drawn = assert_agrees(convexes, toy_camera(16, 16, dtype=D), jumps=0.7)
-    assert len(drawn.lists[0]) > 2 * PIECE and drawn.count.max() < PIECE / 3
+    piece = PIECES["convexes"]
+    assert len(drawn.lists[0]) > 2 * piece and drawn.count.max() < piece / 3
 
 
 def test_convexes_that_cover_every_tile(toy_camera, precision):
@@ -300,7 +301,7 @@ def test_opcheck(toy_camera, device, channels):
     # So few that no list has an interior piece, whose states nobody may compare: most of their room is never written.
     drawn = draw(*scene(device, toy_camera, count=9))
     instances, ranges, _, plan = drawn.lists
-    assert len(instances) < PIECE
+    assert len(instances) < PIECES["convexes"]
     splats = drawn.splats.detach().requires_grad_()
     values = torch.rand(2, 9, channels, device=device, requires_grad=True)
     background = torch.rand(2, channels, device=device, requires_grad=True)
