@@ -123,11 +123,11 @@ def test_pixels_end_in_the_midst_of_a_piece(toy_camera, precision, count):
     """All pixels of a tile end in the first half of the first piece of its list, which is walked backwards too."""
     convexes = convexes_like(precision, count, seed=21, k=5, size=0.8, sh_degree=0)
     convexes.points.mul_(0.6)
-    convexes.opacity_logits.mul_(0.1).add_(2)
+    convexes.opacity_logits.mul_(0.1).add_(3)
     convexes.mask_logits.fill_(1.0)
     drawn = assert_agrees(convexes, toy_camera(16, 16, dtype=D), jumps=0.7)
     piece = PIECES["convexes"]
-    assert len(drawn.lists[0]) > 2 * piece and drawn.count.max() < piece / 3
+    assert len(drawn.lists[0]) > 2 * piece and drawn.count.max() < piece / 2
 
 
 def test_convexes_that_cover_every_tile(toy_camera, precision):
@@ -299,11 +299,11 @@ def scene(device: torch.device, toy_camera, count: int = 40) -> tuple[Convexes, 
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_opcheck(toy_camera, device, channels):
     # So few that no list has an interior piece, whose states nobody may compare: most of their room is never written.
-    drawn = draw(*scene(device, toy_camera, count=9))
+    drawn = draw(*scene(device, toy_camera, count=4))
     instances, ranges, _, plan = drawn.lists
     assert len(instances) < PIECES["convexes"]
     splats = drawn.splats.detach().requires_grad_()
-    values = torch.rand(2, 9, channels, device=device, requires_grad=True)
+    values = torch.rand(2, 4, channels, device=device, requires_grad=True)
     background = torch.rand(2, channels, device=device, requires_grad=True)
     for behind, more in ((background, True), (None, False)):
         inputs = (splats, values, behind, instances, ranges, plan)
