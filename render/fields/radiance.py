@@ -15,7 +15,7 @@ from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, target_of
+from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view, target_of
 from luxel.render.fields.waves import render_waves
 from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.colour_inputs import HARMONICS, colour_inputs
@@ -26,6 +26,9 @@ from luxel.render.ops.march_rays import RAYS, Region, Samples, march_pixels
 FEATURES = 16  # from the density network to the colour network
 HUBER = 0.1  # error above which the loss grows linearly
 MOST_DENSITY = 15.0  # before the activation
+FINEST_OF_OBJECTS = (
+    2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
+)
 JUDGED = 8  # views that it is trained on, where none are held out
 
 
@@ -76,6 +79,13 @@ class RadianceField(Application):
         self._capture: Capture | None = None
         self._photographs: Photographs | None = None
         self._background: Tensor | None = None
+
+    @classmethod
+    def suited(cls, config: FieldConfig, data: Capture | Sequence[View]) -> FieldConfig:
+        """With a coarser finest level, unless it is given, where what is cut out fills the box."""
+        views = data.views if isinstance(data, Capture) else data
+        cut_out = len(views) > 0 and read_view(views[0])[0].shape[1] == 4
+        return config.with_finest(FINEST_OF_OBJECTS) if cut_out and config.finest is None else config
 
     @property
     def region(self) -> Region:
