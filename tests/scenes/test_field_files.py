@@ -1,8 +1,7 @@
-"""What fields are trained on, from files: single images, volumes, meshes."""
+"""Images and volumes that fields are trained on, from files."""
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,8 @@ from PIL import Image
 
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.landscape import landscape
-from luxel.scenes.mesh import Mesh, save_mesh
-from luxel.scenes.mesh_files import read_mesh
 from luxel.scenes.pictures import read_picture
 from luxel.scenes.volumes import read_volume
-
-XYZ = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
-FACES = np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [0, 3, 2]], np.int32)
 
 
 def test_pictures_are_upright_and_opaque(tmp_path: Path) -> None:
@@ -96,112 +90,3 @@ def test_what_is_no_volume(tmp_path: Path, name: str, held: Any, wrong: str) -> 
         np.save(path, held, allow_pickle=True)
     with pytest.raises(CaptureError, match=wrong):
         read_volume(path)
-
-
-def binary_stl() -> bytes:
-    body = b"".join(
-        struct.pack("<12fH", 0, 0, 0, *[float(v) for c in face for v in XYZ[c]], 0) for face in FACES
-    )
-    return bytes(80) + struct.pack("<I", len(FACES)) + body
-
-
-def text_stl() -> bytes:
-    lines = ["solid tetrahedron"]
-    for face in FACES:
-        lines += ["facet normal 0 0 0", "outer loop"]
-        lines += ["vertex " + " ".join(str(v) for v in XYZ[c]) for c in face]
-        lines += ["endloop", "endfacet"]
-    return "\n".join([*lines, "endsolid"]).encode()
-
-
-OBJ = b"""# a square and a triangle
-v 0 0 0
-v 1 0 0
-v 1 1 0 0.5 0.5 0.5
-v 0 1 0
-vn 0 0 1
-f 1//1 2//1 3//1 4//1
-f -4 -3 -1
-"""
-PLY = b"""ply
-format ascii 1.0
-element vertex 4
-property double x
-property double y
-property double z
-property uchar red
-element material 1
-property int id
-element face 2
-property uchar quality
-property list uchar uint vertex_index
-end_header
-0 0 0 9
-1 0 0 9
-1 1 0 9
-0 1 0 9
-7
-1 4 0 1 2 3
-1 3 0 1 3
-"""
-SQUARE = [[0, 1, 2], [0, 2, 3], [0, 1, 3]]
-
-
-@pytest.mark.parametrize("suffix", [".ply", ".obj"])
-def test_meshes_come_back(tmp_path: Path, suffix: str) -> None:
-    save_mesh(tmp_path / f"a{suffix}", Mesh(XYZ, np.zeros((4, 3), np.uint8), FACES))
-    found = read_mesh(tmp_path / f"a{suffix}")
-    assert np.array_equal(found.xyz, XYZ) and np.array_equal(found.faces, FACES)
-    assert found.rgb.shape == (4, 3)
-
-
-@pytest.mark.parametrize("content", [binary_stl(), text_stl()], ids=["binary", "text"])
-def test_stl_corners_become_vertices(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.stl"
-    path.write_bytes(content)
-    found = read_mesh(path)
-    assert len(found.xyz) == 4
-    assert np.array_equal(found.xyz[found.faces], XYZ[FACES])
-
-
-@pytest.mark.parametrize("name, content", [("a.obj", OBJ), ("a.ply", PLY)])
-def test_polygons_are_cut_into_triangles(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    found = read_mesh(tmp_path / name)
-    assert found.faces.tolist() == SQUARE and found.xyz[2].tolist() == [1, 1, 0]
-
-
-def test_binary_ply_of_mixed_polygons_in_either_byte_order(tmp_path: Path) -> None:
-    for order, word in (("<", "little"), (">", "big")):
-        header = (
-            f"ply\nformat binary_{word}_endian 1.0\nelement vertex 4\nproperty float x\nproperty float y\n"
-            "property float z\nelement face 2\nproperty list uchar int vertex_indices\nend_header\n"
-        )
-        square = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], order + "f4").tobytes()
-        faces = struct.pack(order + "B4i", 4, 0, 1, 2, 3) + struct.pack(order + "B3i", 3, 0, 1, 3)
-        (tmp_path / "a.ply").write_bytes(header.encode() + square + faces)
-        assert read_mesh(tmp_path / "a.ply").faces.tolist() == SQUARE
-
-
-@pytest.mark.parametrize(
-    "name, content, wrong",
-    [
-        ("a.ply", b"", "empty"),
-        ("a.ply", b"nothing", "not a PLY"),
-        ("a.ply", PLY[: PLY.index(b"0 0 0 9")], "cannot be read"),
-        ("a.ply", PLY.replace(b"3 0 1 3", b"3 0 1 9"), "do not exist"),
-        ("a.ply", PLY.replace(b"1 1 0 9", b"nan 1 0 9"), "not finite"),
-        ("a.obj", b"v 0 0 0\n", "no faces"),
-        ("a.obj", OBJ.replace(b"v 1 0 0", b"v 1 x 0"), "cannot be read"),
-        ("a.stl", b"half a file", "no STL"),
-        ("a.stl", binary_stl()[:-60], "no STL"),
-        ("a.fbx", b"x", "no mesh that luxel reads"),
-        ("a.obj", None, "cannot be read"),
-    ],
-)
-def test_what_is_no_mesh(tmp_path: Path, name: str, content: bytes | None, wrong: str) -> None:
-    path = tmp_path / name
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(CaptureError, match=wrong):
-        read_mesh(path)
