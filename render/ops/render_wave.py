@@ -10,7 +10,7 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.march_rays import Region
-from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 STATE = 8  # numbers of a ray between waves, see abi.h
 _CAMERA = (
@@ -254,7 +254,11 @@ def _camera_fields(
     wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "world_to_cam": (world_to_cam, like.dtype, (4, 4)),
         "intrinsics": (intrinsics, like.dtype, (4,)),
-        "occupancy": (occupancy, torch.uint8, (region.occupancy_bytes(),)),
+        "occupancy": (
+            None if occupancy is None else aligned(occupancy),
+            torch.uint8,
+            (region.occupancy_bytes(),),
+        ),
     }
     require(stage, like.device, wanted)
     tensors = {name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in wanted.items()}
