@@ -30,7 +30,7 @@ define(
 )
 define(
     "composite_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) next_list, Tensor(c!) next_listed, "
-    f"Tensor ranges, Tensor density, Tensor colour, Tensor t, {_PICTURE}, Tensor background, int rays, float step, "
+    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_PICTURE}, Tensor background, int rays, float step, "
     "float scale, float min_transmittance) -> ()"
 )
 
@@ -182,7 +182,7 @@ def composite_wave_(
     rays: WaveRays,
     samples: WaveSamples,
     density: Tensor,
-    colour: Tensor,
+    colour: Tensor | None,
     region: Region,
     background: Tensor,
     *,
@@ -194,7 +194,8 @@ def composite_wave_(
 
     Args:
         wave, rays, samples, region, background, listed: as before.
-        density, colour: of the samples before their activations, [S], [S, 3].
+        density, colour: of the samples before their activations, [S], [S, 3]; or both in one, [S, 4] and None, as they
+            are: they are held to at least 0 and to [0, 1].
         scale, min_transmittance: as in `luxel.render.ops.composite.composite`.
 
     Raises:
@@ -343,7 +344,7 @@ def _composite(
     next_listed: Tensor,
     ranges: Tensor,
     density: Tensor,
-    colour: Tensor,
+    colour: Tensor | None,
     t: Tensor,
     rgb: Tensor,
     transmittance: Tensor,
@@ -355,17 +356,19 @@ def _composite(
     min_transmittance: float,
 ) -> None:
     n, capacity, dtype = state.shape[0], t.shape[0], state.dtype
-    density, colour = density.contiguous(), colour.contiguous()
     wanted = _picture(state, rgb, transmittance, depth, background) | {
         "list": (list, torch.int32, (n,)),
         "listed": (listed, torch.int32, (1,)),
         "next_list": (next_list, torch.int32, (n,)),
         "next_listed": (next_listed, torch.int32, (1,)),
         "ranges": (ranges, torch.int32, (n, 2)),
-        "density": (density, dtype, (capacity,)),
-        "colour": (colour, dtype, (capacity, 3)),
         "t": (t, dtype, (capacity,)),
     }
+    if colour is None:
+        wanted["values"] = (aligned(density), dtype, (capacity, 4))
+    else:
+        wanted["density"] = (density.contiguous(), dtype, (capacity,))
+        wanted["colour"] = (colour.contiguous(), dtype, (capacity, 3))
     _counts("composite_wave", rays, n, capacity, 1)
     others = {"count": rays, "step": step, "scale": scale, "min_transmittance": min_transmittance}
     _call("composite_wave", state, wanted, **others)
