@@ -12,8 +12,8 @@ from luxel.render.ops.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.march_rays import MOST_PLACES, Region
 from luxel.render.ops.render_wave import WaveRays, WaveSamples, begin_waves_, composite_wave_, march_wave_
 
-# Positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before their activations; or to both
-# as they are, [S, 4], and None.
+# Positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before their activations; or to
+# both as they are, [S, 4], and None.
 Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor | None]]
 
 RAYS = 1 << 20  # of a part of a picture
