@@ -81,8 +81,8 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(LuxelError, match="mesh of 2000 cells"):
         save_field_mesh(tmp_path / "a.ply", field, 2000)
     field.field = torch.nn.Linear(3, 1)  # pyright: ignore[reportAttributeAccessIssue]
-    torch.nn.init.zeros_(field.field.weight)
-    torch.nn.init.ones_(field.field.bias)
+    torch.nn.init.zeros_(field.field.weight)  # pyright: ignore[reportArgumentType]
+    torch.nn.init.ones_(field.field.bias)  # pyright: ignore[reportArgumentType]
     with pytest.raises(LuxelError, match="no surface in its box"):
         save_field_mesh(tmp_path / "a.ply", field, 8)
     image = ImageField(dataclasses.replace(defaults("image"), log2_entries=8))
