@@ -846,6 +846,8 @@ typedef struct luxel_render_wave_args {
   int32_t* ranges;            /* out   [listed,2] of each place in the list, in of composite_wave */
   const void* density;        /* in    real [S], composite_wave, as all below */
   const void* colour;         /* in    real [S,3] */
+  const void* values;         /* in    real [S,4] in their place where given, to 16 bytes: density and colour without
+                                       activations, held to at least 0 and to [0, 1] */
   void* rgb;                  /* out   real [N,3], by begin_waves too, as the next two */
   void* transmittance;        /* out   real [N] */
   void* depth;                /* out   real [N] */

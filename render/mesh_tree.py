@@ -59,7 +59,7 @@ class MeshTree:
         held, order = free[chosen], order[chosen]
         triangles = corners[order]
         low, high = _boxes(triangles, held, depth, leaf)
-        rows = torch.cat([low, high], -1)[1:].view(-1, 2, 6).contiguous()
+        rows = torch.cat([low, high], -1)[1:].view(-1, 2, 6).clone()  # its own storage: aligned
         normals = pseudonormals(mesh)[order]
         triangles[held] = torch.nan
         return cls(rows, triangles.contiguous(), normals.contiguous())

@@ -14,7 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.runs import Origin, RunError, load_origin
 
-LANDSCAPE, CLOUD = "landscape", "cloud"  # words for what luxel makes up itself
+LANDSCAPE, CLOUD, KNOT = "landscape", "cloud", "knot"  # words for what luxel makes up itself
 
 
 @dataclass
@@ -55,7 +55,7 @@ class FieldOrigin:
     @staticmethod
     def of(kind: str, path: str, capture: Origin) -> FieldOrigin:
         """With the absolute path of what is no word."""
-        words = {"image": LANDSCAPE, "volume": CLOUD}
+        words = {"image": LANDSCAPE, "volume": CLOUD, "sdf": KNOT}
         return FieldOrigin(kind, path if path == words.get(kind) else str(Path(path).resolve()), capture)
 
     @staticmethod
@@ -113,6 +113,10 @@ def _image(origin: FieldOrigin, on_progress: Any) -> FieldData:
 
 
 def _sdf(origin: FieldOrigin, on_progress: Any) -> FieldData:
+    if origin.path == KNOT:
+        from luxel.scenes.sculptures import ridged_knot
+
+        return FieldData(origin.name, ridged_knot(), origin.about())
     from luxel.scenes.mesh_files import read_mesh
 
     return FieldData(origin.name, read_mesh(origin.path), origin.about())

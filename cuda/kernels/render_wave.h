@@ -78,6 +78,18 @@ LUXEL_HD void write_wave_samples(const luxel_render_wave_args& args, int64_t fir
   }
 }
 
+// Optical depth and colour of a sample.
+template <typename T> struct WaveSample {
+  T depth;
+  Vec3<T> colour;
+};
+template <typename T> LUXEL_HD WaveSample<T> load_wave_sample(const luxel_render_wave_args& args, int64_t s, T scaled_step) {
+  if (!args.values) return {optical_depth(in<T>(args.density)[s], scaled_step), sample_colour(in<T>(args.colour) + 3 * s)};
+  T four[4];
+  load4(in<T>(args.values) + 4 * s, four);
+  return {plain_optical_depth(four[0], scaled_step), plain_colour(four + 1)};
+}
+
 // Adds the samples of a place in the list to its ray; says whether the ray goes on.
 template <typename T> LUXEL_HD bool add_samples(const luxel_render_wave_args& args, int64_t slot, int64_t r) {
   const int64_t first = args.ranges[2 * slot];
@@ -87,11 +99,11 @@ template <typename T> LUXEL_HD bool add_samples(const luxel_render_wave_args& ar
   const T scaled_step = T(args.scale) * T(args.step);
   T transmittance = exp_exact(-state.optical_depth);
   for (int64_t s = first; s < first + count && transmittance >= T(args.min_transmittance); ++s) {
-    const T depth = optical_depth(in<T>(args.density)[s], scaled_step);
-    const T weight = sample_weight(transmittance, depth);
-    state.rgb = state.rgb + weight * sample_colour(in<T>(args.colour) + 3 * s);
+    const WaveSample<T> sample = load_wave_sample(args, s, scaled_step);
+    const T weight = sample_weight(transmittance, sample.depth);
+    state.rgb = state.rgb + weight * sample.colour;
     state.depth += weight * out<T>(args.t)[s];
-    state.optical_depth += depth;
+    state.optical_depth += sample.depth;
     transmittance = exp_exact(-state.optical_depth);
   }
   if (!(transmittance >= T(args.min_transmittance))) state.place = -1;

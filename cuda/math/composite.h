@@ -21,6 +21,12 @@ template <typename T> LUXEL_HD Vec3<T> sample_colour(const T* colour) {
   return {sigmoid(colour[0]), sigmoid(colour[1]), sigmoid(colour[2])};
 }
 
+// Of a sample that is given as it is: density and colour, held to where they may be.
+template <typename T> LUXEL_HD T plain_optical_depth(T density, T scaled_step) { return scaled_step * larger(density, T(0)); }
+template <typename T> LUXEL_HD Vec3<T> plain_colour(const T* colour) {
+  return {clamp(colour[0], T(0), T(1)), clamp(colour[1], T(0), T(1)), clamp(colour[2], T(0), T(1))};
+}
+
 // What the loss gains by a unit of weight on a sample.
 template <typename T> LUXEL_HD T sample_value(Vec3<T> colour, T t, Vec3<T> g_rgb, T g_depth) {
   return dot(g_rgb, colour) + g_depth * t;

@@ -91,6 +91,12 @@ class Application(nn.Module, ABC):
     def after_step(self, step: int) -> None:
         """Called after step number ``step`` (0 is the first), with the parameters that it has left; not captured."""
 
+    def kept_samples(self) -> dict[str, Tensor]:
+        """Samples, by name, that later batches are drawn from: a checkpoint has them, and a resumed run fills them in
+        place after `begin`. None, unless a kind keeps any.
+        """
+        return {}
+
     def capture_key(self) -> Hashable:
         """What a captured step depends on beside the contents of tensors; where it changes, a step is captured anew."""
         return ()

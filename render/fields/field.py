@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
 from torch import Tensor, nn
 
 from luxel.render.fields.encodings import FrequencyEncoding, GridEncoding
@@ -32,6 +35,26 @@ class Field(nn.Module):
                 f"Field: the encoding gives {encoding.width} numbers, the network takes {network.network.inputs}"
             )
         self.encoding, self.network = encoding, network
+
+    def frozen(self) -> Callable[[Tensor], Tensor]:
+        """The field as it is now, for many calls: positions [N, D] to [N, O]. No gradients.
+
+        What a call would make of the parameters, a table in half, is made once.
+        """
+        encoding, network = self.encoding, self.network
+        if not isinstance(encoding, GridEncoding):
+            return torch.no_grad()(self.forward)
+        table, weights, half = encoding.table.detach(), network.weights.detach(), encoding.half_table()
+        grid, sizes = encoding.grid, network.network[1:4]
+        chosen = network.activation, network.output_activation
+        levels = grid.offsets, grid.scales, grid.hashed
+
+        def evaluate(x: Tensor) -> Tensor:
+            return field(
+                x, table, weights, *levels, *sizes, *chosen, half_table=half, precise=network.precise
+            )
+
+        return evaluate
 
     def forward(self, x: Tensor) -> Tensor:
         """The field at positions.

@@ -70,10 +70,11 @@ class Learner:
         groups = {"moved": self._moved, "exp_avg": self._first, "exp_avg_sq": self._second}
         for prefix, tensors in groups.items():
             found |= {f"{prefix}.{name}": t for name, t in zip(self._names, tensors, strict=True)}
+        found |= {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
         return found | {"generator": self.generator.get_state()}
 
     def restore(self, tensors: dict[str, Tensor]) -> bool:
-        """Takes up a state that `tensors` gave; whether the random numbers go on, as on another device they cannot.
+        """Takes up a state that `tensors` gave; whether the samples go on, as on another device they cannot.
 
         Raises:
             RuntimeError: it is of another field.
@@ -86,8 +87,12 @@ class Learner:
         for prefix, kept in groups.items():
             for name, tensor in zip(self._names, kept, strict=True):
                 tensor.copy_(tensors[f"{prefix}.{name}"])
-        if tensors["generator"].numel() != self.generator.get_state().numel():
+        samples = {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
+        fits = all(name in tensors and tensors[name].shape == t.shape for name, t in samples.items())
+        if not fits or tensors["generator"].numel() != self.generator.get_state().numel():
             return False
+        for name, tensor in samples.items():
+            tensor.copy_(tensors[name])
         self.generator.set_state(tensors["generator"].cpu())
         return True
 

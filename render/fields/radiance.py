@@ -53,7 +53,6 @@ class RadianceField(Application):
     """
 
     kind: ClassVar[str] = "radiance"
-    noun: ClassVar[str] = "radiance field"
     cells: ClassVar[int] = 128  # of the occupancy grid, along each axis
     places: ClassVar[int] = 1024  # along the diagonal of the box
 

@@ -121,6 +121,10 @@ class SdfField(Application):
         """The coarse grid is of the parameters before."""
         self._forget()
 
+    def kept_samples(self) -> dict[str, Tensor]:
+        """Those of the pool."""
+        return {} if self.pool is None else {"pool": self.pool.rows, "pool_next": self.pool.next}
+
     def capture_key(self) -> Hashable:
         """Whether there are second derivatives in a step."""
         return (self.eikonal,)

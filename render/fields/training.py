@@ -277,7 +277,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
                 "Encoding, sizes and data of a run stay as they are; start a new run for others.",
             ) from error
         if not goes_on:
-            self.say("The run goes on on another kind of device: its random numbers start anew.")
+            self.say("The run goes on as on another kind of device: its random samples start anew.")
         self.steps_done, self.train_seconds = start.step, float(start.state["train_seconds"])
         self.loss, self._saved_at = start.state["loss"], self.steps_done
         self.folder.trim_log(start.step)

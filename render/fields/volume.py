@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,8 +17,16 @@ from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.marching import march
 from luxel.render.fields.rays import camera_rays
+from luxel.render.fields.waves import render_waves
+from luxel.render.ops.march_rays import Region, pack_cells
 
-STEPS = 256  # along the longest side of the box
+STEPS = 256  # along the longest side of the box, of a render of the truth
+FIELD_STEPS = 128  # the same of a render of the field: with the next, 64 dB beside as many and 1e-4
+DIM = 4e-3  # transmittance behind which a ray of the field ends: a grey level
+CELLS = {"cpu": 32, "cuda": 128}  # that rays may skip, along an axis, by device
+EMPTY = 1e-3  # share of the highest density at most in a cell that is skipped
+RAYS, ROWS = 1 << 21, 1 << 23  # of a part of a picture, and of the field in a wave
+CHUNK = 1 << 20  # positions at a time
 DEPTH = 24.0  # optical depth of a unit of length where a grid has its highest value
 GREY = 0.9  # albedo of a grid that has none
 PROBES = 1 << 18  # positions at which the highest density is looked for
@@ -50,6 +58,9 @@ class VolumeField(Application):
         self.register_buffer("extent", torch.ones(3))
         self.register_buffer("peak", torch.ones(()))
         self._truth: Sampler | None = None
+        self._cells: Tensor | None = None
+        self._place: tuple[Region, float] | None = None
+        self.register_load_state_dict_post_hook(lambda *_: self._forget())
 
     def begin(self, data: Any, device: torch.device) -> None:
         """Takes a volume.
@@ -75,6 +86,7 @@ class VolumeField(Application):
         if not float(highest) > 0:
             raise LuxelError("The volume is empty: no density is above 0.", "Give another volume.")
         self.peak.copy_(highest)
+        self._forget()
 
     def draw_batch(self, generator: torch.Generator) -> Tensor:
         """Positions, uniform in the unit cube, [S, 3]."""
@@ -94,6 +106,10 @@ class VolumeField(Application):
         off = torch.where((found < 0) & (wanted <= 0), 0.0, found - wanted)
         return (weight * off.square()).mean()
 
+    def after_step(self, step: int) -> None:
+        """Which cells are empty is of the parameters before."""
+        self._cells = None
+
     def values(self, positions: Tensor) -> Tensor:
         """Density per unit of length and albedo at positions [S, 3] of the unit cube, [S, 4]."""
         found = self.field(positions).clamp_min(0)
@@ -101,7 +117,41 @@ class VolumeField(Application):
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         """The volume in constant sunlight, [H, W, 3]; no gradients."""
-        return self._picture(self.values, camera, background)
+        region, peak = self._region()
+        behind = self.extent.new_zeros(3) if background is None else background.to(self.extent)
+        evaluate = self.field.frozen()
+        return render_waves(
+            lambda positions, directions: (evaluate(positions), None),
+            camera.to(self.device),
+            region,
+            self.occupied_cells(),
+            behind,
+            peak,
+            DIM,
+            rays=RAYS,
+            rows=ROWS,
+        )[0].clamp(0, 1)
+
+    @torch.no_grad()
+    def occupied_cells(self) -> Tensor:
+        """A bit for each cell of the unit cube that may hold something, as `luxel.render.ops.march_rays.pack_cells`.
+
+        The field is evaluated in the middle of each eighth of a cell; a cell is empty where its own eighths and those
+        around it are. Computed where the parameters have changed.
+        """
+        if self._cells is None:
+            evaluate, fine = self.field.frozen(), 2 * self._region()[0].resolution
+            along = (torch.arange(fine, device=self.device) + 0.5).to(self.extent) / fine
+            y, x = torch.meshgrid(along, along, indexing="ij")
+            found = []
+            for z in along.split(max(1, CHUNK // fine**2)):
+                shape = (len(z), fine, fine)
+                places = torch.stack([x.expand(shape), y.expand(shape), z[:, None, None].expand(shape)], -1)
+                found.append((evaluate(places.view(-1, 3))[:, 0] > EMPTY).view(shape))
+            above = torch.cat(found).to(torch.float16 if self.device.type == "cuda" else torch.float32)
+            above = nn.functional.max_pool3d(above[None, None], 4, 2, 1)[0, 0]
+            self._cells = pack_cells(above > 0)
+        return self._cells
 
     def render_truth(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         """What it is trained on, drawn in the same way, [H, W, 3]."""
@@ -129,10 +179,36 @@ class VolumeField(Application):
         cameras = [Camera.look_at(eye, middle.tolist(), width=side, height=side) for eye in eyes.tolist()]
         return [camera.to(self.device) for camera in cameras]
 
+    def densities(self, positions: Tensor) -> Tensor:
+        """Density per unit of length at positions of the unit cube, [N, 3] to [N]."""
+        return self.values(positions)[:, 0]
+
+    @property
+    def region(self) -> Region:
+        """Where it is sampled."""
+        return self._region()[0]
+
     @property
     def centres(self) -> Tensor:
         """The corners of the box, [8, 3]."""
         return super().centres * self.extent
+
+    def _region(self) -> tuple[Region, float]:
+        """Where rays are sampled, and the density for a result of 1; read from the device once."""
+        if self._place is None:
+            sides = self.extent.tolist()
+            resolution = CELLS[self.device.type]
+            self._place = Region((0, 0, 0, *sides), 1 / FIELD_STEPS, resolution=resolution), float(self.peak)
+        return self._place
+
+    def _forget(self) -> None:
+        """Parameters and box are others."""
+        self._cells = self._place = None
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Also where it goes to another device."""
+        self._forget()
+        return super()._apply(fn, recurse)
 
     def _picture(self, sample: Sampler, camera: Camera, background: Tensor | None) -> Tensor:
         origins, directions = camera_rays(camera)

@@ -12,8 +12,9 @@ from luxel.render.ops.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.march_rays import MOST_PLACES, Region
 from luxel.render.ops.render_wave import WaveRays, WaveSamples, begin_waves_, composite_wave_, march_wave_
 
-# Positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before their activations.
-Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+# Positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before their activations; or to
+# both as they are, [S, 4], and None.
+Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor | None]]
 
 RAYS = 1 << 20  # of a part of a picture
 PER_RAY = 8  # samples of a ray in a wave, about
@@ -53,6 +54,8 @@ def render_waves(
     background: Tensor,
     scale: float,
     min_transmittance: float = MIN_TRANSMITTANCE,
+    rays: int = RAYS,
+    rows: int = MOST,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What a camera sees of a field.
 
@@ -63,6 +66,8 @@ def render_waves(
         background: [3].
         scale: 1 / the unit of length in which density is counted.
         min_transmittance: a ray ends behind less.
+        rays: of a part of the picture.
+        rows: of the field in a wave, at most; on a CPU a sixteenth of them.
 
     Returns:
         Colours [H, W, 3], alpha [H, W], and the mean distance along the ray by weight, [H, W].
@@ -70,12 +75,12 @@ def render_waves(
     height, width = camera.height, camera.width
     picture = background.new_empty(height * width, 5)
     view = camera.world_to_cam.to(background), camera.intrinsics.to(background), width
-    for first in range(0, height * width, RAYS):
-        count = min(RAYS, height * width - first)
+    for first in range(0, height * width, rays):
+        count = min(rays, height * width - first)
         part = (*view, first, region, occupancy)
-        rays = _finished(evaluate, part, count, region, background, scale, min_transmittance)
-        rows = picture[first : first + count]
-        rows[:, :3], rows[:, 3], rows[:, 4] = rays.rgb, 1 - rays.transmittance, rays.depth
+        found = _finished(evaluate, part, count, region, background, scale, min_transmittance, rows)
+        drawn = picture[first : first + count]
+        drawn[:, :3], drawn[:, 3], drawn[:, 4] = found.rgb, 1 - found.transmittance, found.depth
     picture = picture.view(height, width, 5)
     return picture[..., :3], picture[..., 3], picture[..., 4]
 
@@ -88,6 +93,7 @@ def _finished(
     background: Tensor,
     scale: float,
     min_transmittance: float,
+    most: int,
 ) -> WaveRays:
     """Rays of some pixels, all of them finished."""
     rays = WaveRays.room(count, MOST_PLACES, background)
@@ -95,7 +101,7 @@ def _finished(
     counts = _Counts(rays.listed)
     counts.send(0)
     alive = counts.get(0)  # as of the last wave but one, from the second on
-    most = MOST if background.device.type == "cuda" else MOST // 16
+    most = most if background.device.type == "cuda" else most // 16
     samples = WaveSamples.room(max(1, min(most, max(FEWEST, PER_RAY * alive))), rays)
     for wave in range(rays.waves):
         if wave > 1:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 HARMONICS = 16
 
@@ -54,7 +54,7 @@ def _forward(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         "colour_inputs_fwd",
         features.device,
         features.dtype,
-        features=features.contiguous(),
+        features=aligned(features),
         directions=directions.contiguous(),
         count=features.shape[0],
         width=features.shape[1],
@@ -72,7 +72,7 @@ def _backward(g_inputs: Tensor, g_density: Tensor | None) -> Tensor:
         "colour_inputs_bwd",
         grad.device,
         grad.dtype,
-        g_inputs=g_inputs.contiguous(),
+        g_inputs=aligned(g_inputs),
         g_density=None if g_density is None else g_density.contiguous(),
         count=rows,
         width=width - HARMONICS,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 MOST_LEVELS = 32
 FEATURES = (1, 2, 4, 8)  # per level
@@ -112,8 +112,8 @@ def check_grid(
     )
     return {
         "x": x.contiguous(),
-        "table": table.contiguous(),
-        "half_table": None if half_table is None else half_table.contiguous(),
+        "table": aligned(table),
+        "half_table": None if half_table is None else aligned(half_table),
         "offsets": firsts,
         "scales": rounded,
         "count": x.shape[0],

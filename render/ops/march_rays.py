@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 MOST_PLACES = 16384  # along a ray
 COUNTERS = 5
@@ -201,7 +201,11 @@ def _check(tensors: Sequence[Tensor | None], region: Region, capacity: int) -> t
         "views": (views, torch.int64, (views_count, 2)),
         "world_to_cam": (world_to_cam, given.dtype, (views_count, 4, 4)),
         "intrinsics": (intrinsics, given.dtype, (views_count, 4)),
-        "occupancy": (occupancy, torch.uint8, (region.occupancy_bytes(),)),
+        "occupancy": (
+            None if occupancy is None else aligned(occupancy),
+            torch.uint8,
+            (region.occupancy_bytes(),),
+        ),
         "seed": (seed, torch.int64, (1,)),
         "live": (live, torch.int32, (1,)),
     }

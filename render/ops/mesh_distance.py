@@ -9,7 +9,7 @@ from torch import Tensor
 
 from luxel.render.mesh_tree import MeshTree
 from luxel.render.native import library_for
-from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 Sign = Literal["none", "pseudonormal", "parity"]
 SIGNS: dict[str, int] = {"none": 0, "pseudonormal": 1, "parity": 2}  # as in abi.h
@@ -87,7 +87,7 @@ def _run(
         dtype,
         points=points.contiguous(),
         count=points.shape[0],
-        boxes=boxes.contiguous(),
+        boxes=aligned(boxes),
         triangles=triangles.contiguous(),
         pseudonormals=pseudonormals.contiguous(),
         depth=depth,

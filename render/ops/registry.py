@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+ALIGNMENT = 16  # bytes
+
 _LIBRARY = torch.library.Library("luxel", "DEF")
 
 
@@ -65,6 +67,15 @@ def _register_autograd(name: str, backward: Callable[..., Any], setup_context: C
         return run(keyset, args)
 
     _LIBRARY.impl(name, dispatch, "Autograd", with_keyset=True)
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The same, contiguous from an address that is a multiple of 16, as kernels that load four numbers at once need it.
+
+    A copy where it is not: a part of a larger tensor may begin anywhere.
+    """
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % ALIGNMENT else tensor
 
 
 def require(

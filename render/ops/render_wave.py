@@ -10,7 +10,7 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.march_rays import Region
-from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 STATE = 8  # numbers of a ray between waves, see abi.h
 _CAMERA = (
@@ -30,7 +30,7 @@ define(
 )
 define(
     "composite_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) next_list, Tensor(c!) next_listed, "
-    f"Tensor ranges, Tensor density, Tensor colour, Tensor t, {_PICTURE}, Tensor background, int rays, float step, "
+    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_PICTURE}, Tensor background, int rays, float step, "
     "float scale, float min_transmittance) -> ()"
 )
 
@@ -182,7 +182,7 @@ def composite_wave_(
     rays: WaveRays,
     samples: WaveSamples,
     density: Tensor,
-    colour: Tensor,
+    colour: Tensor | None,
     region: Region,
     background: Tensor,
     *,
@@ -194,7 +194,8 @@ def composite_wave_(
 
     Args:
         wave, rays, samples, region, background, listed: as before.
-        density, colour: of the samples before their activations, [S], [S, 3].
+        density, colour: of the samples before their activations, [S], [S, 3]; or both in one, [S, 4] and None, as they
+            are: they are held to at least 0 and to [0, 1].
         scale, min_transmittance: as in `luxel.render.ops.composite.composite`.
 
     Raises:
@@ -254,7 +255,11 @@ def _camera_fields(
     wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "world_to_cam": (world_to_cam, like.dtype, (4, 4)),
         "intrinsics": (intrinsics, like.dtype, (4,)),
-        "occupancy": (occupancy, torch.uint8, (region.occupancy_bytes(),)),
+        "occupancy": (
+            None if occupancy is None else aligned(occupancy),
+            torch.uint8,
+            (region.occupancy_bytes(),),
+        ),
     }
     require(stage, like.device, wanted)
     tensors = {name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in wanted.items()}
@@ -339,7 +344,7 @@ def _composite(
     next_listed: Tensor,
     ranges: Tensor,
     density: Tensor,
-    colour: Tensor,
+    colour: Tensor | None,
     t: Tensor,
     rgb: Tensor,
     transmittance: Tensor,
@@ -351,17 +356,19 @@ def _composite(
     min_transmittance: float,
 ) -> None:
     n, capacity, dtype = state.shape[0], t.shape[0], state.dtype
-    density, colour = density.contiguous(), colour.contiguous()
     wanted = _picture(state, rgb, transmittance, depth, background) | {
         "list": (list, torch.int32, (n,)),
         "listed": (listed, torch.int32, (1,)),
         "next_list": (next_list, torch.int32, (n,)),
         "next_listed": (next_listed, torch.int32, (1,)),
         "ranges": (ranges, torch.int32, (n, 2)),
-        "density": (density, dtype, (capacity,)),
-        "colour": (colour, dtype, (capacity, 3)),
         "t": (t, dtype, (capacity,)),
     }
+    if colour is None:
+        wanted["values"] = (aligned(density), dtype, (capacity, 4))
+    else:
+        wanted["density"] = (density.contiguous(), dtype, (capacity,))
+        wanted["colour"] = (colour.contiguous(), dtype, (capacity, 3))
     _counts("composite_wave", rays, n, capacity, 1)
     others = {"count": rays, "step": step, "scale": scale, "min_transmittance": min_transmittance}
     _call("composite_wave", state, wanted, **others)

@@ -131,6 +131,20 @@ def in_waves(width: int, height: int, share: float | None, device: torch.device)
     return {name: t.cpu() for name, t in zip(names, found, strict=True)}
 
 
+def plain_waves(width: int, height: int, rays: int, rows: int, device: torch.device) -> dict[str, Tensor]:
+    """The same of a field without activations, in parts and waves of a size."""
+    camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
+    behind = torch.tensor([0.2, 0.5, 0.9], device=device)
+
+    def lump(x: Tensor, directions: Tensor) -> tuple[Tensor, None]:
+        return torch.cat([9 - 20 * (x - 0.5).norm(dim=-1, keepdim=True), 1.4 * x - 0.2], 1), None
+
+    names = ("rgb", "alpha", "depth")
+    limits = {"rays": rays, "rows": rows}
+    found = render_waves(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
+    return {name: t.cpu() for name, t in zip(names, found, strict=True)}
+
+
 class SmallRadianceField(RadianceField):
     """With few cells."""
 
@@ -177,5 +191,7 @@ def march_cases() -> dict[str, Callable[..., Any]]:
         out[f"colour inputs of {count} samples, {width} features"] = partial(beside_harmonics, count, width)
     for (width, height), share in itertools.product(((1, 1), (33, 7), (150, 90)), (None, 0.0, 0.15)):
         out[f"waves {width}x{height}, occupied {share}"] = partial(in_waves, width, height, share)
+    for (width, height), rays in itertools.product(((1, 1), (150, 90)), (1000, 1 << 21)):
+        out[f"plain waves {width}x{height}, {rays} rays"] = partial(plain_waves, width, height, rays, 1 << 20)
     out["radiance field, 3 steps"] = partial(trained, 3)
     return out

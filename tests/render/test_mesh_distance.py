@@ -53,6 +53,19 @@ def test_it_is_the_reference(precision, name, sign: Sign):
     torch.testing.assert_close(away, found.abs(), rtol=0, atol=tolerance)
 
 
+def test_boxes_may_lie_anywhere(device):
+    """The kernels read them four numbers at a time."""
+    mesh = soup(50)
+    tree = MeshTree.build(mesh.to(device))
+    held = (tree.boxes, tree.triangles, tree.pseudonormals)
+    assert all(t.storage_offset() == 0 and t.data_ptr() % 16 == 0 for t in held)
+    points = scattered(mesh, 100).float().to(device)
+    room = torch.cat([tree.boxes.new_zeros(6), tree.boxes.flatten()])
+    odd = MeshTree(room[6:].view(tree.boxes.shape), tree.triangles, tree.pseudonormals)
+    assert odd.boxes.data_ptr() % 16 and odd.boxes.is_contiguous()
+    assert torch.equal(mesh_distance(points, odd, "none"), mesh_distance(points, tree, "none"))
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 17, 300])
 def test_any_number_of_triangles(device, count):
     mesh = soup(count)

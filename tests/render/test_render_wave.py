@@ -63,6 +63,7 @@ def in_waves(
     most: int,
     first: int,
     count: int,
+    plain: bool = False,
 ) -> tuple[WaveRays, int]:
     rays = WaveRays.room(count, 2000, background)
     samples = WaveSamples.room(capacity, rays)
@@ -75,6 +76,9 @@ def in_waves(
         march_wave_(wave, rays, samples, *view, listed=count if wave % 2 else listed, most=most)
         assert 0 < samples.asked[wave] <= max(capacity, listed)
         density, colour = field(samples.positions, samples.directions)
+        if plain:  # what the activations give, in one; beyond where it is held too
+            above = torch.cat([density[:, None].clamp(-15, 15).exp(), colour.sigmoid()], 1)
+            density, colour = torch.where(above < 1e-4, above - 1e-4, above), None
         composite_wave_(wave, rays, samples, density, colour, REGION, background, listed=listed, scale=SCALE)
     raise AssertionError("rays go on and on")
 
@@ -99,6 +103,21 @@ def test_waves_are_all_samples_at_once(precision, capacity, most, cells):
         return
     part, _ = in_waves(camera, occupancy, background, capacity, most, 400, 301)
     torch.testing.assert_close(part.rgb, rays.rgb[400:701], rtol=0, atol=off)
+
+
+def test_values_in_one_need_no_activations(precision):
+    camera = camera_of(37, 29, **precision)
+    background = torch.tensor([0.2, 0.9, 0.5]).to(**precision)
+    given = camera, shell(precision["device"]), background, 3001, 20, 0, 37 * 29
+    wanted, found = in_waves(*given)[0], in_waves(*given, plain=True)[0]
+    assert (wanted.transmittance < 0.5).any()
+    for a, b in zip(found[3:], wanted[3:], strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-4)
+    rays = WaveRays.room(8, 2, background)
+    samples = WaveSamples.room(16, rays)
+    for density, colour in ((samples.t, None), (samples.positions.new_zeros(16, 4), samples.positions)):
+        with pytest.raises(ValueError, match=r"values must be \[16, 4\]|density must be \[16\]"):
+            composite_wave_(0, rays, samples, density, colour, REGION, background, listed=8)
 
 
 def test_it_is_the_reference(precision):

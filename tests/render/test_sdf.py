@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, defaults
-from luxel.render.fields.sdf import MARGIN, SdfField
+from luxel.render.fields.files import FIELD_FILE, load_field
+from luxel.render.fields.sdf import MARGIN, POOL, SdfField
+from luxel.render.fields.training import FieldTrainer
 from luxel.render.meshes import TriangleMesh
 
 SCALE, MOVE = 4.0, torch.tensor([1.0, -2.0, 3.0])  # of the meshes against the unit box
@@ -181,6 +184,29 @@ def test_the_pool_is_renewed(device):
     for _ in range(32):
         field.draw_batch(generator)
     assert (pool.rows != before).any(-1).all() and pool.next.item() == 30
+
+
+def test_a_run_with_a_pool_resumes_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POOL, "cpu", 3)
+    config = small(batch=256, log2_entries=10, width=16, steps=60, checkpoint_every=20, keep=9)
+    mesh = shape_mesh("ring", 12)
+    whole = FieldTrainer.new(config, mesh, tmp_path, say=lambda _: None)
+    result = whole.run(progress=False)
+    for cut in (40, 20):
+        for path in (tmp_path / "checkpoints").glob("step-*"):
+            if int(path.stem[5:]) > cut:
+                path.unlink()
+        again = FieldTrainer.resume(tmp_path, mesh, say=lambda _: None)
+        assert again.steps_done == cut and again.run(progress=False).scores == result.scores
+        left, right = whole.learner.tensors(), again.learner.tensors()
+        assert "samples.pool" in left and left.keys() == right.keys()
+        assert all(torch.equal(left[name], right[name]) for name in left)
+    monkeypatch.setitem(POOL, "cpu", 5)
+    said: list[str] = []
+    FieldTrainer.resume(tmp_path, mesh, say=said.append)
+    assert any("start anew" in line for line in said)
+    held = load_field(tmp_path / FIELD_FILE).state_dict()
+    assert not any("pool" in name for name in held), "the field's file has no samples"
 
 
 def test_the_eikonal_loss_has_gradients_of_slopes():

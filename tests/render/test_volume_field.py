@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.fields import volume
 from luxel.render.fields.config import defaults
 from luxel.render.fields.marching import march
 from luxel.render.fields.rays import camera_rays, clip_to_box
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.fields.volume import DEPTH, GREY, GridVolume, VolumeField
+from luxel.render.ops.march_rays import unpack_cells
 from luxel.scenes.cloud import DENSEST, Cloud
 
 
@@ -27,6 +29,24 @@ def ball(size: int = 24) -> np.ndarray:
     z, y, x = np.mgrid[:size, :size, :size] / (size - 1)
     density = np.clip(1 - 2.4 * np.sqrt((x - 0.5) ** 2 + (y - 0.5) ** 2 + (z - 0.5) ** 2), 0, 1)
     return np.stack([density, x, y, z], -1).astype(np.float32)
+
+
+class Lump(nn.Module):
+    """A coloured ball in place of a network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.highest = nn.Parameter(torch.tensor(0.8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Density and albedo, [S, 4]; below 0 and above 1 too."""
+        with torch.no_grad():
+            density = self.highest - 2.5 * (x - 0.5).norm(dim=-1, keepdim=True)
+            return torch.cat([density, 1.6 * x - 0.3], -1)
+
+    def frozen(self) -> Any:
+        """As `luxel.render.fields.field.Field.frozen`."""
+        return self.forward
 
 
 def field(data: Any, **changes: Any) -> VolumeField:
@@ -82,6 +102,47 @@ def test_rays_of_a_camera_go_through_its_pixels() -> None:
     pixels = local[:, :2] / local[:, 2:] * torch.stack([fx, fy]) + torch.stack([cx, cy])
     y, x = torch.meshgrid(torch.arange(5) + 0.5, torch.arange(7) + 0.5, indexing="ij")
     torch.testing.assert_close(pixels, torch.stack([x, y], -1).reshape(-1, 2), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("limits", [(1 << 21, 1 << 23), (100, 1 << 18)])
+def test_a_field_is_drawn_as_rays_that_are_marched(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
+) -> None:
+    """In waves and without the empty cells it is the picture of plain torch, down to the least transmittance."""
+    made = VolumeField(replace(defaults("volume"), log2_entries=8, width=16, precise=True))
+    made.extent.copy_(torch.tensor([1.0, 0.7, 0.5]))
+    made.peak.fill_(30.0)
+    made.field = Lump()  # pyright: ignore[reportAttributeAccessIssue]
+    made = made.to(device)
+    monkeypatch.setattr(volume, "RAYS", limits[0])
+    monkeypatch.setattr(volume, "ROWS", limits[1])
+    monkeypatch.setattr(volume, "FIELD_STEPS", volume.STEPS)
+    monkeypatch.setattr(volume, "DIM", 1e-4)
+    share = unpack_cells(made.occupied_cells()).float().mean()
+    assert 0.02 < share < 0.5
+    behind = torch.tensor([0.9, 0.2, 0.6], device=device)
+    for camera in made.views(40):
+        wanted = made._picture(made.values, camera, behind)
+        found = made.render(camera, behind)
+        assert 0.05 < float((found - behind).abs().amax(-1).gt(0.1).float().mean()) < 0.9
+        # The plain one ends rays after blocks, and adds densities below what counts as empty.
+        assert float((found - wanted).abs().max()) < 3e-3
+    assert torch.equal(made.render(camera), made.render(camera, torch.zeros(3)))
+    monkeypatch.undo()
+    coarse = VolumeField.render(made, camera, behind)
+    made._forget()
+    assert float((made.render(camera, behind) - coarse).abs().max()) < 0.02
+
+
+def test_empty_cells_follow_the_parameters() -> None:
+    made = field(ball(8))
+    made.field = Lump()  # pyright: ignore[reportAttributeAccessIssue]
+    first = made.occupied_cells()
+    assert made.occupied_cells() is first
+    made.field.highest.data.fill_(-1.0)  # pyright: ignore
+    made.after_step(0)
+    assert not made.occupied_cells().any()
+    assert torch.equal(made.render(made.views(8)[0], torch.ones(3)), torch.ones(8, 8, 3))
 
 
 def test_grids_have_their_values_in_the_middle_of_voxels() -> None:

@@ -17,6 +17,8 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.config import defaults
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.fields.volume import VolumeField
+from luxel.scenes import read_mesh, save_mesh
+from luxel.scenes.sculptures import ridged_knot
 from luxel.viewer.app import ViewerApp
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
@@ -99,6 +101,46 @@ def test_the_made_up_ones_need_no_file(tmp_path: Path) -> None:
     words = ["--run", str(tmp_path / "b"), "--steps", "2"]
     assert main(["train", "cloud", "--field", "volume", *words, *QUICK]) == 0
     assert load_run_field(tmp_path / "b").kind == "volume"
+    words = ["--run", str(tmp_path / "c"), "--steps", "1"]
+    assert main(["train", "knot", "--field", "sdf", *words, *QUICK]) == 0
+    assert load_run_field(tmp_path / "c").kind == "sdf"
+
+
+def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    grid = np.zeros((12, 8, 8), np.float32)
+    grid[3:9, 2:6, 2:6] = 1
+    np.save(tmp_path / "cube.npy", grid)
+    save_mesh(tmp_path / "knot.ply", ridged_knot(60, 8, ridges=0))
+    for name, kind, steps in (("cube.npy", "volume", "1200"), ("knot.ply", "sdf", "80")):
+        words = [
+            "train",
+            str(tmp_path / name),
+            "--field",
+            kind,
+            "--run",
+            str(tmp_path / kind),
+            "--steps",
+            steps,
+        ]
+        assert main([*words, *QUICK]) == 0
+    out = tmp_path / "a.ply"
+    words = ["--mesh", "--out", out, "--device", "cpu", "--resolution"]
+    assert main(["export", str(tmp_path / "sdf"), *map(str, words), "24"]) == 0
+    knot = read_mesh(out)
+    assert len(knot.faces) > 500 and np.abs(knot.xyz).max() < 2 and np.ptp(knot.xyz, axis=0).max() > 2
+    assert main(["export", str(tmp_path / "volume"), *map(str, words), "24", "--force", "--level", "12"]) == 0
+    box = read_mesh(out).xyz
+    inner = np.quantile(box, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(inner[1] - inner[0], [1 / 3, 1 / 3, 1 / 2], atol=0.1)
+    for run, wrong, options in (
+        (image_run, "has no surface", ["--mesh", "--force"]),
+        (tmp_path / "sdf", "has no density", ["--mesh", "--force", "--level", "3"]),
+        (tmp_path / "volume", "must be above 0", ["--mesh", "--force", "--level", "-1"]),
+        (tmp_path / "sdf", "mesh of 4 cells", ["--mesh", "--force", "--resolution", "4"]),
+        (tmp_path / "sdf", "need --mesh", ["--resolution", "24"]),
+        (tmp_path / "sdf", "something already", ["--mesh"]),
+    ):
+        assert wrong in refused(capfd, "export", run, "--out", out, "--device", "cpu", *options)
 
 
 def test_options_of_the_kind_and_of_a_run_that_goes_on(image_run: Path) -> None:

@@ -11,13 +11,17 @@ import numpy as np
 import tyro
 
 from luxel.render.errors import LuxelError
+from luxel.render.fields.application import Application
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.scenes import Capture, convex_hulls, save_mesh, save_moments, save_safetensors, save_scene
+from luxel.scenes.field_mesh import save_field_mesh
 from luxel.scenes.hull_mesh import MIN_OPACITY
 from luxel.scenes.scene_files import WRITTEN
+from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import load_any_scene, load_origin, times_of
+from luxel.viewer.runs import load_drawable, load_origin, times_of
 
+FINE = 256  # cells along the box of a neural field
 MESHES = (".ply", ".obj")
 MOMENT = re.compile(r"frame-\d{5,}\.ply")
 
@@ -28,13 +32,15 @@ class Export:
 
     SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out says what is written.
     Any primitive fits into .ply (Gaussians as other viewers read them) and .safetensors; .splat holds Gaussians
-    without their view dependence. Convexes become a triangle mesh with --mesh. A scene that moves becomes a folder of
-    ordinary .ply scenes with --frames, or one still scene with --time.
+    without their view dependence. Convexes become a triangle mesh with --mesh, as do neural fields: those of signed
+    distances, and those of radiance and volumes where their density has a --level. A scene that moves becomes a folder
+    of ordinary .ply scenes with --frames, or one still scene with --time.
 
     Examples:
         luxel export runs/first --out scene.splat
         luxel export runs/first --out small.safetensors --half
         luxel export runs/convexes --out mesh.obj --mesh
+        luxel export runs/knot --out knot.ply --mesh --resolution 512
         luxel export runs/moving --out moments/ --frames 30 --times 0 0.5
         luxel export runs/moving --out still.ply --time 0.25
     """
@@ -46,7 +52,14 @@ class Export:
     half: bool = False
     """.safetensors in float16, about half as large; places and times stay float32."""
     mesh: bool = False
-    """Convexes as a mesh of their hulls, .ply or .obj with vertex colours."""
+    """Convexes as a mesh of their hulls, or the surface of a neural field, .ply or .obj with vertex colours."""
+    resolution: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """With --mesh, of a neural field: cells along its box, 8 to 1024 (default: 256)."""
+    level: Annotated[float | None, tyro.conf.arg(metavar="DENSITY")] = None
+    """With --mesh, of a radiance field or a volume: density at the surface, per longest side of its box (default: 50,
+    of a volume 10)."""
+    device: DeviceName = "auto"
+    """Where a neural field is evaluated; auto: the GPU where luxel can use it."""
     min_opacity: float | None = None
     """With --mesh: leave convexes out that are less opaque (default: 0.1)."""
     frames: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -61,7 +74,14 @@ class Export:
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
         self._check_options()
-        scene = load_any_scene(self.scene)
+        scene = load_drawable(self.scene)
+        if isinstance(scene, Application):
+            return self._write_field(scene)
+        if self.resolution is not None or self.level is not None:
+            raise LuxelError(
+                f"{self.scene}: --resolution and --level are of neural fields, and this scene is of {scene.noun}.",
+                "Leave them out.",
+            )
         self._check_primitive(scene)
         self._check_place()
         if self.frames is not None:
@@ -78,6 +98,18 @@ class Export:
         else:
             save_scene(self.out, scene)
         print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
+        return 0
+
+    def _write_field(self, field: Application) -> int:
+        if not self.mesh or self.min_opacity is not None:
+            raise LuxelError(
+                f"{self.scene}: a neural field is exported as a mesh of its surface.",
+                "Give --mesh and a name in .ply or .obj with --out, and no option of primitives.",
+            )
+        self._check_place()
+        sizes = FINE if self.resolution is None else self.resolution, self.level
+        found = save_field_mesh(self.out, field.to(pick_device(self.device)), *sizes)
+        print(f"{len(found.faces):,} triangles: {self.out} ({_size(self.out)})")
         return 0
 
     def _write_mesh(self, scene: Convexes) -> int:
@@ -116,13 +148,17 @@ class Export:
         wrong = [
             (
                 self.mesh and (self.frames is not None or self.time is not None),
-                "--mesh is of convexes, --frames and --time of scenes that move.",
+                "--mesh is of convexes and neural fields, --frames and --time of scenes that move.",
             ),
             (self.frames is not None and self.time is not None, "--frames writes many moments, --time one."),
             (self.times is not None and self.frames is None, "--times needs --frames N."),
             (self.frames is not None and not 1 <= self.frames <= 99_999, "--frames goes from 1 to 99999."),
             (not np.isfinite([t for t in moments if t is not None]).all(), "times must be finite numbers."),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
+            (
+                (self.resolution is not None or self.level is not None) and not self.mesh,
+                "--resolution and --level need --mesh.",
+            ),
             (
                 self.min_opacity is not None and not 0 <= self.min_opacity < 1,
                 "--min-opacity goes from 0 to 1, without 1.",
@@ -141,7 +177,7 @@ class Export:
             ),
             (
                 suffix == ".obj" and not self.mesh,
-                f"{self.out}: .obj holds a mesh; --mesh makes one of convexes.",
+                f"{self.out}: .obj holds a mesh; --mesh makes one of convexes or of a neural field.",
             ),
             (
                 self.frames is None and not self.mesh and suffix not in WRITTEN,

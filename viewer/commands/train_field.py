@@ -32,8 +32,9 @@ class TrainField:
     """Trains a neural field and says how good it became.
 
     DATA is, by the kind of field: image: an image file, or the word landscape for a made-up photograph; sdf: a triangle
-    mesh, .ply, .obj or .stl; volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density, red, green, blue) as .npy or .npz, or
-    the word cloud for a made-up one; radiance: a capture, as for `luxel train` without --field.
+    mesh, .ply, .obj or .stl, or the word knot for a made-up one; volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density,
+    red, green, blue) as .npy or .npz, or the word cloud for a made-up one; radiance: a capture, as for `luxel train`
+    without --field.
 
     The run folder then holds config.json, metrics.jsonl, checkpoints/ and field.safetensors. Ctrl-C saves a checkpoint;
     the run goes on from it with --resume, and a finished run is extended by --resume with more --steps.
@@ -42,6 +43,7 @@ class TrainField:
         luxel train photo.jpg --field image --view
         luxel train landscape --field image --seconds 10
         luxel train bunny.ply --field sdf --steps 5000
+        luxel train knot --field sdf
         luxel train cloud --field volume --encoding dense
         luxel train capture/ --field radiance --run runs/nerf
         luxel train --resume runs/nerf --steps 50000
