@@ -42,7 +42,7 @@ class TorchField(nn.Module):
         self.table = nn.Parameter(encoding.table.detach().clone())
         parts: list[nn.Module] = []
         for matrix in network.matrices():
-            layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False, device=matrix.device)
+            layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False).to(matrix)
             layer.weight.data.copy_(matrix.detach())
             parts += [layer, nn.ReLU()]
         self.network = nn.Sequential(*parts[:-1])

@@ -92,7 +92,7 @@ def frame_parts(
         on_gpu: what no kernel accounts for is a gap, in which the device waits for the host. On a CPU kernels are
             luxel's operations, and it is the work of all others: rest.
     """
-    found = dict.fromkeys(PARTS, 0.0)
+    found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     for row in kernels:
         name, ms = row["kernel"], row["ms"]
         if _FUSED.search(name):

@@ -117,7 +117,7 @@ class Fields:
             seconds=seconds,
             warmup=3 if on_gpu and not self.quick else 1,
             iterations=iterations,
-            frame_seconds=0.5 if self.quick else 2.0,
+            frame_seconds=0.3 if self.quick else 1.0,
             views=4 if on_gpu and not self.quick else 2,
             rows=batch,
             batch=batch,
