@@ -131,14 +131,20 @@ def many_kernel_times(
         for i in range(iterations):
             run(i)
         torch.cuda.synchronize(device)
-    return _sums(profiler, torch.autograd.DeviceType.CUDA, iterations)
+    return record_times(profiler, "CUDA", iterations)
 
 
-def _sums(profiler: Any, device_type: Any, iterations: int) -> list[dict[str, Any]]:
-    """Rows of `kernel_times` from the records of a profile."""
+def record_times(profiler: Any, device_type: str, iterations: int) -> list[dict[str, Any]]:
+    """Rows of `kernel_times` from the records of a profile.
+
+    Args:
+        profiler: a `torch.profiler.profile` that has ended.
+        device_type: "CUDA", or "CPU".
+        iterations: calls in it.
+    """
     totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for record in profiler.profiler.kineto_results.events():
-        if record.device_type() == device_type:
+        if str(record.device_type()).endswith(device_type):
             entry = totals[record.name()]
             entry[0] += record.duration_ns()
             entry[1] += 1

@@ -12,7 +12,7 @@ import torch
 from luxel.render.camera import Camera
 from luxel.render.fields.applications import make_application
 from luxel.render.fields.config import FieldConfig, defaults
-from luxel.viewer.bench import field_peers, field_stages, field_subjects, fields_report
+from luxel.viewer.bench import field_peers, field_stages, field_subjects, fields_report, timing
 from luxel.viewer.cli import main
 
 WORK = field_peers.WORK
@@ -62,6 +62,22 @@ def test_the_report_says_it_all(read_page: Any, measured_fields: Path) -> None:
     text = (measured_fields / "fields.md").read_text()
     assert "| image | hash | 64x36 |" in text and "tiny-cuda-nn is not measured" in text
     assert text.count("| sdf | hash |") == 1 + 1 + 2 + 3
+
+
+def test_reports_are_compared(measured_fields: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(measured_fields / "fields.json")
+    assert main(["bench", "compare", path, path]) == 0
+    out = capsys.readouterr().out
+    assert "| hash | image at 64x36 |" in out and out.count("1.000x") == 2 * 2 and "!" not in out
+
+
+def test_records_of_a_profile_are_summed() -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(3):
+            torch.rand(20, 20) @ torch.ones(20, 20)
+    found = {row["kernel"]: row for row in timing.record_times(profiler, "CPU", 3)}
+    assert found["aten::mm"]["launches"] == 1 and found["aten::mm"]["ms"] > 0
+    assert not timing.record_times(profiler, "CUDA", 3)
 
 
 def test_a_failure_is_recorded_and_the_rest_goes_on(
