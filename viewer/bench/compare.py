@@ -22,7 +22,7 @@ def load_report(path: Path) -> dict[str, Any]:
     """
     try:
         report = json.loads(path.read_text())
-        if report["format"] != FORMAT or report["kind"] not in ("raster", "train"):
+        if report["format"] != FORMAT or report["kind"] not in ("raster", "train", "fields"):
             raise ValueError(f"kind {report['kind']!r}, format {report['format']!r}")
         if not isinstance(report["machine"]["device"], str) or not isinstance(report["rows"], list):
             raise ValueError("damaged")
@@ -81,6 +81,8 @@ def compare(before: dict[str, Any], after: dict[str, Any], *, force: bool = Fals
 
 def _figures(report: dict[str, Any]) -> Figures:
     out: Figures = {}
+    if report["kind"] == "fields":
+        return _field_figures(report)
     for row in report["rows"]:
         size = f"{row['width']}x{row['height']}"
         for name, result in row["results"].items():
@@ -101,6 +103,19 @@ def _figures(report: dict[str, Any]) -> Figures:
                     "PSNR (dB)": quality.get("psnr"),
                     "peak (GB)": peak,
                 }
+    return out
+
+
+def _field_figures(report: dict[str, Any]) -> Figures:
+    out: Figures = {}
+    for row in report["rows"]:
+        for frame in row["frames"]:
+            place = f"{row['field']} at {frame['width']}x{frame['height']}"
+            out[(row["scene"], row["encoding"], place)] = {
+                "frame (ms)": frame["times"]["median"],
+                "step (ms)": (row.get("steps") or {}).get("median"),
+                "PSNR (dB)": (row["training"].get("scores") or {}).get("psnr"),
+            }
     return out
 
 

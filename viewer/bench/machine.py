@@ -14,7 +14,7 @@ import torch
 
 from luxel.viewer.doctor import processor
 
-PACKAGES = ("luxel", "torch", "numpy", "gsplat")
+PACKAGES = ("luxel", "torch", "numpy", "gsplat", "tinycudann")
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:

@@ -91,6 +91,33 @@ def write(
         return {suffix: write_whole(folder / f"{name}.{suffix}", text) for suffix, text in texts.items()}
 
 
+def conclude(
+    folder: Path,
+    name: str,
+    report: dict[str, Any],
+    title: str,
+    sections: Sequence[Section],
+    printed: int = 1,
+) -> int:
+    """Writes everything once more, prints the tables of the first sections, and says where the rest is.
+
+    Args:
+        printed: how many sections.
+
+    Returns:
+        The exit status: 1 where a part of any row failed.
+
+    Raises:
+        LuxelError: the folder cannot be written to.
+    """
+    paths = write(folder, name, report, title, sections)
+    tables = [markdown_table(table) for section in sections[:printed] for table in section.tables]
+    for k, table in enumerate(tables):
+        print(f"\n{table}" if k else table)
+    print(f"report: {paths['html']}")
+    return int(any(row["failures"] for row in report["rows"]))
+
+
 def check_writable(folder: Path) -> None:
     """Raises LuxelError where a report could not be written, before hours are spent on measuring."""
     with writing(folder):
@@ -119,7 +146,9 @@ def plain(value: Any) -> Any:
 def describe_machine(report: dict[str, Any]) -> dict[str, str]:
     """The facts of a machine as people read them."""
     machine, state = report["machine"], report["machine"].get("gpu_state") or {}
-    versions = [f"{name} {machine[name]}" for name in ("luxel", "torch", "gsplat") if machine.get(name)]
+    versions = [
+        f"{name} {machine[name]}" for name in ("luxel", "torch", "gsplat", "tinycudann") if machine.get(name)
+    ]
     facts = {
         "device": machine.get("gpu") or machine["processor"],
         "versions": ", ".join([*versions, f"CUDA {machine['cuda']}"] if machine.get("cuda") else versions),

@@ -14,6 +14,7 @@ of degree 1-3 with a standard deviation of 0.05, and have goals in milliseconds 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,19 @@ class Scene:
     look: Callable[[Parameters, int, int], list[Camera]]
     sizes: tuple[Size, ...] = ()
     goals: dict[Size, tuple[float, float]] = field(default_factory=dict)
+
+
+def parse_size(text: str) -> Size:
+    """An image size that a person gives as WIDTHxHEIGHT.
+
+    Raises:
+        LuxelError: it is none.
+    """
+    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    size = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not all(1 <= side <= 16384 for side in size):
+        raise LuxelError(f"--sizes {text}: this is no image size.", "Give WIDTHxHEIGHT, such as 1920x1080.")
+    return size
 
 
 def terrain_scene(count: int, primitive: str = "gaussians") -> Scene:

@@ -114,6 +114,52 @@ def kernel_times(
     return sorted(rows, key=lambda row: -row["ms"])
 
 
+def many_kernel_times(
+    run: Callable[[int], object], device: torch.device, *, iterations: int = 5
+) -> list[dict[str, Any]]:
+    """As `kernel_times`, for calls of many thousand launches: the profiler's records are summed as they are.
+
+    What the host does is not recorded, and no tree of events is built, which would take longer than the calls.
+    """
+    if device.type != "cuda":
+        return []
+    from torch.profiler import ProfilerActivity, profile
+
+    run(0)
+    torch.cuda.synchronize(device)
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        for i in range(iterations):
+            run(i)
+        torch.cuda.synchronize(device)
+    return record_times(profiler, "CUDA", iterations)
+
+
+def record_times(profiler: Any, device_type: str, iterations: int) -> list[dict[str, Any]]:
+    """Rows of `kernel_times` from the records of a profile.
+
+    Args:
+        profiler: a `torch.profiler.profile` that has ended.
+        device_type: "CUDA", or "CPU".
+        iterations: calls in it.
+    """
+    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for record in profiler.profiler.kineto_results.events():
+        if str(record.device_type()).endswith(device_type):
+            entry = totals[record.name()]
+            entry[0] += record.duration_ns()
+            entry[1] += 1
+    merged: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for name, (ns, launches) in totals.items():
+        entry = merged[short_kernel_name(name)]
+        entry[0] += ns
+        entry[1] += launches
+    rows = [
+        {"kernel": name, "ms": ns / 1e6 / iterations, "launches": launches / iterations}
+        for name, (ns, launches) in merged.items()
+    ]
+    return sorted(rows, key=lambda row: -row["ms"])
+
+
 def stage_times(
     run: Callable[[int], object], device: torch.device, *, iterations: int = 3
 ) -> list[dict[str, Any]]:

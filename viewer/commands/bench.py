@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from luxel.viewer.bench import raster, raster_report, report, scenes, train, tra
 from luxel.viewer.bench.compare import compare, load_report
 from luxel.viewer.bench.competitors import PASSES
 from luxel.viewer.bench.contenders import Contender, configured, contender
+from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.commands.train import PresetName
 from luxel.viewer.progress import describe, opening
@@ -81,11 +81,11 @@ class Raster:
             raise LuxelError("--counts start at 100 and --iterations at 1.", "Give a larger number.")
         if self.primitive != "gaussians" and (self.data is not None or self.against is not None):
             raise LuxelError("--data and --against are for Gaussians.", "Leave them out, or --primitive.")
-        asked = [_size(text) for text in self.sizes]
+        asked = [scenes.parse_size(text) for text in self.sizes]
         device = pick_device(self.device)
         backends = _backends(self.backend, self.against, device)
         on_gpu = device.type == "cuda"
-        usual = [_size(text) for text in (GPU_SIZES if on_gpu else CPU_SIZES)]
+        usual = [scenes.parse_size(text) for text in (GPU_SIZES if on_gpu else CPU_SIZES)]
         chosen = scenes.chosen(self._scenes(on_gpu), self.only)
         report.check_writable(self.out)
 
@@ -99,7 +99,7 @@ class Raster:
 
         rows = [(scene, asked or scene.sizes or usual) for scene in chosen]
         found = raster.run(rows, backends, device, self._settings(on_gpu), keep)
-        return _conclude(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
+        return report.conclude(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
 
     def _scenes(self, on_gpu: bool) -> list[scenes.Scene]:
         counts = self.counts or (GPU_COUNTS if on_gpu else CPU_COUNTS)
@@ -193,7 +193,7 @@ class TrainBench:
             report.write(self.out, "train", found, train_report.TITLE, train_report.sections(found))
 
         found = train.run(opened, contenders, device, keep)
-        return _conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+        return report.conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
 
     def contenders(self, device: torch.device) -> list[Contender]:
         """Who trains, the first against the others; each backend is found to work here.
@@ -262,13 +262,14 @@ def _subcommand(kind: type, name: str) -> Any:
 What = (
     Annotated[Raster, _subcommand(Raster, "raster")]
     | Annotated[TrainBench, _subcommand(TrainBench, "train")]
+    | Annotated[Fields, _subcommand(Fields, "fields")]
     | Annotated[Compare, _subcommand(Compare, "compare")]
 )
 
 
 @dataclass
 class Bench:
-    """Measures luxel on this machine: the rasterizer, or training; alone or against gsplat.
+    """Measures luxel on this machine: the rasterizer, training, or neural fields; alone or against others.
 
     What is measured is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th
     and 90th percentile, trainings as curves of quality over time, both beside the machine's clocks, power, driver,
@@ -279,6 +280,7 @@ class Bench:
         luxel bench
         luxel bench raster --against gsplat --sizes 1920x1080
         luxel bench train capture/ --steps 3000
+        luxel bench fields --only image --encodings hash
         luxel bench compare before/raster.json after/raster.json
     """
 
@@ -298,20 +300,3 @@ def _backends(first: Backend, against: Backend | None, device: torch.device) -> 
     for backend in chosen:
         rasterizer(backend, device)
     return chosen
-
-
-def _size(text: str) -> scenes.Size:
-    match = re.fullmatch(r"(\d+)x(\d+)", text)
-    size = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not all(1 <= side <= 16384 for side in size):
-        raise LuxelError(f"--sizes {text}: this is no image size.", "Give WIDTHxHEIGHT, such as 1920x1080.")
-    return size
-
-
-def _conclude(out: Path, name: str, found: dict[str, Any], title: str, parts: list[report.Section]) -> int:
-    """Writes everything once more, prints the first table, and says where the rest is."""
-    paths = report.write(out, name, found, title, parts)
-    for table in parts[0].tables:
-        print(report.markdown_table(table))
-    print(f"report: {paths['html']}")
-    return int(any(row["failures"] for row in found["rows"]))

@@ -1,0 +1,125 @@
+"""`luxel bench fields`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from luxel.render.errors import LuxelError
+from luxel.render.fields.config import EncodingName, FieldName
+from luxel.viewer.bench import fields, fields_report, report, scenes
+from luxel.viewer.bench.field_subjects import Subject, capture_subject, subject
+from luxel.viewer.commands.options import DeviceName, pick_device
+
+GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")
+
+
+@dataclass
+class Fields:
+    """Trains and draws neural fields: image, sdf, volume and radiance, each with each encoding.
+
+    Each combination is trained for some seconds, judged, and drawn at each size. Prints tables and writes
+    OUT/fields.json, fields.md and fields.html: milliseconds of a frame with percentiles and whether they are 60 FPS;
+    the shares of encoding, network and the rest in it; training samples per second; the quality after the training;
+    rooflines; and the field alone against plain torch, and against tiny-cuda-nn where that is installed.
+
+    Examples:
+        luxel bench fields
+        luxel bench fields --only image sdf --encodings hash --seconds 3 --quick
+        luxel bench fields --only radiance --capture capture/ --sizes 1920x1080
+    """
+
+    only: tuple[FieldName, ...] = ()
+    """Kinds of fields; default: all four."""
+    encodings: tuple[EncodingName, ...] = ()
+    """Encodings of positions; default: all three."""
+    sizes: tuple[str, ...] = ()
+    """Image sizes as WIDTHxHEIGHT; default: 1920x1080 and 3840x2160, or small ones without a GPU."""
+    seconds: float | None = None
+    """Training of each combination; default: 5, or 1 without a GPU."""
+    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
+    """Photographs for radiance fields, as `luxel train` opens them; default: of a made-up scene."""
+    iterations: int | None = None
+    """Timed calls of what is measured; default: 20, or 4 without a GPU."""
+    quick: bool = False
+    """Fewer repetitions and views: for a first impression."""
+    batch: int | None = None
+    """Samples of a training step, and positions of a call against others; default: 262,144, or 4,096 without a GPU."""
+    log2_entries: int | None = None
+    """Logarithm to base 2 of the most entries of a level; default: 19, or 15 without a GPU."""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    """Folder for the report; an earlier one in it is replaced."""
+    device: DeviceName = "auto"
+    """Where to train and draw; auto: the GPU where luxel can use it."""
+
+    def execute(self) -> int:
+        """Measures, writes, prints; returns 1 where a part failed."""
+        device = pick_device(self.device)
+        settings = self._settings(device.type == "cuda")
+        usual = GPU_SIZES if device.type == "cuda" else CPU_SIZES
+        sizes = [scenes.parse_size(text) for text in self.sizes or usual]
+        kinds: tuple[FieldName, ...] = self.only or typing.get_args(FieldName)
+        encodings: tuple[EncodingName, ...] = self.encodings or typing.get_args(EncodingName)
+        small = device.type != "cuda"
+        # A capture that cannot be opened ends the command before anything is measured.
+        given = None
+        if self.capture is not None and "radiance" in kinds:
+            given = capture_subject(self.capture)
+        report.check_writable(self.out)
+
+        def keep(found: dict[str, Any]) -> None:
+            row = found["rows"][-1]
+            times = [f"{frame['times']['median']:.2f} ms" for frame in row["frames"]]
+            place = f"{row['field']}, {row['encoding']} ({row['whole_seconds']:.1f} s)"
+            print(f"{place}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
+            report.write(self.out, "fields", found, fields_report.TITLE, fields_report.sections(found))
+
+        def make(kind: FieldName) -> Subject:
+            return given if kind == "radiance" and given else subject(kind, small=small)
+
+        makers = [functools.partial(make, kind) for kind in dict.fromkeys(kinds)]
+        found = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)
+        parts = fields_report.sections(found)
+        return report.conclude(
+            self.out, "fields", found, fields_report.TITLE, parts, printed=fields_report.PRINTED
+        )
+
+    def _settings(self, on_gpu: bool) -> fields.Settings:
+        """How much is measured here.
+
+        Raises:
+            LuxelError: a number that cannot be.
+        """
+        seconds, iterations = (5.0, 20) if on_gpu else (1.0, 4)
+        batch, log2_entries = (1 << 18, 19) if on_gpu else (1 << 12, 15)
+        seconds = seconds if self.seconds is None else self.seconds
+        batch = batch if self.batch is None else self.batch
+        log2_entries = log2_entries if self.log2_entries is None else self.log2_entries
+        if self.quick:
+            iterations = 8 if on_gpu else 2
+        iterations = iterations if self.iterations is None else self.iterations
+        problems = [
+            (not seconds > 0, "--seconds must be above 0"),
+            (iterations < 1, "--iterations starts at 1"),
+            (not 1 <= batch <= 2**24, "--batch must be 1 to 2^24"),
+            (not 3 <= log2_entries <= 28, "--log2-entries must be 3 to 28"),
+        ]
+        for wrong, message in problems:
+            if wrong:
+                raise LuxelError(f"{message}.", "Correct that option.")
+        return fields.Settings(
+            seconds=seconds,
+            warmup=3 if on_gpu and not self.quick else 1,
+            iterations=iterations,
+            frame_seconds=0.3 if self.quick else 1.0,
+            views=4 if on_gpu and not self.quick else 2,
+            rows=batch,
+            batch=batch,
+            log2_entries=log2_entries,
+        )
