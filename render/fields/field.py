@@ -20,24 +20,29 @@ class Field(nn.Module):
         encoding: of positions.
         network: from what the encoding gives to the result. On a GPU it computes in half unless it is ``precise``, and
             a caller whose gradients are small scales its loss.
+        coherent: whether neighbouring positions are mostly neighbours in space, as samples along rays are: a GPU need
+            not order them first. An attribute of the same name says so from then on.
 
     Raises:
         ValueError: the network takes another number of inputs than the encoding gives.
     """
 
-    def __init__(self, encoding: GridEncoding | FrequencyEncoding, network: Mlp) -> None:
+    def __init__(
+        self, encoding: GridEncoding | FrequencyEncoding, network: Mlp, coherent: bool = False
+    ) -> None:
         super().__init__()
         if encoding.width != network.network.inputs:
             raise ValueError(
                 f"Field: the encoding gives {encoding.width} numbers, the network takes {network.network.inputs}"
             )
-        self.encoding, self.network = encoding, network
+        self.encoding, self.network, self.coherent = encoding, network, coherent
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
         """The field at positions.
 
         Args:
             x: as the encoding takes them, [..., D], of the network's type and device.
+            coherent: of these positions; None: as of all.
 
         Returns:
             [..., O].
@@ -46,6 +51,7 @@ class Field(nn.Module):
             ValueError: shape, type or device of x does not fit.
         """
         encoding, network = self.encoding, self.network
+        in_order = self.coherent if coherent is None else coherent
         if isinstance(encoding, GridEncoding):
             found = field(
                 encoding.rows(x),
@@ -59,6 +65,7 @@ class Field(nn.Module):
                 network.output_activation,
                 half_table=encoding.half_table(),
                 precise=network.precise,
+                sort=False if in_order else None,
             )
         else:
             found = network(encoding(x).flatten(0, -2))
