@@ -278,10 +278,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device: torch.device = options.device
-    ways: list[str] = (options.ways or (USUAL if device.type == "cuda" else "float_table")).split(",")
+    usual = USUAL if device.type == "cuda" else "float_table"
+    ways: list[str] = str(options.ways or usual).split(",")
     grid = Grid.multi_resolution_hash(3, options.growth, options.log2_entries)
 
-    accuracy = errors(grid, ways, device)
+    accuracy = errors(grid, list(dict.fromkeys([*ways, "sorted"])), device)
     most = MAX_HALF_ERROR if device.type == "cuda" else MAX_ERROR
     for way, found in accuracy.items():
         print(f"{way}: error against float64: " + ", ".join(f"{k} {v:.1e}" for k, v in found.items()))
