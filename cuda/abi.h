@@ -636,8 +636,8 @@ LUXEL_API int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args); /* likewi
 LUXEL_API int luxel_mlp_fwd(const luxel_mlp_args* args);
 LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
 
-/* order_positions: positions along a Hilbert curve of 2^20 cells through the unit box, so that neighbours in the list are neighbours in
- * space. Positions are held to [0, 1]; those with a NaN have the last cell. Of one cell they keep their order. */
+/* order_positions: positions along a Hilbert curve of 2^20 cells through the unit box, so that neighbours in the list are
+ * neighbours in space. Positions are held to [0, 1]; those with a NaN have the last cell. Of one cell they keep their order. */
 typedef struct luxel_order_positions_args {
   int32_t dtype;
   int32_t device;

@@ -55,7 +55,9 @@ int luxel_field_fwd(const luxel_field_args* args) {
   network.hidden = args->kept ? static_cast<char*>(args->kept) + features_size(*args) : nullptr;
   if (luxel_mlp_fwd(&network) < 0) return -1;
   if (args->order)
-    each_row(*args, [&](int64_t i, int64_t place, int64_t bytes) { std::copy_n(rows + i, bytes, static_cast<char*>(args->out) + place); });
+    each_row(*args, [&](int64_t i, int64_t place, int64_t bytes) {
+      std::copy_n(rows + i, bytes, static_cast<char*>(args->out) + place);
+    });
   return 0;
 }
 

@@ -54,7 +54,8 @@ __device__ __forceinline__ void slope_rows(int activation, const float (&c)[kWid
 }
 
 // The gradient by the sums of the last layer.
-__device__ __forceinline__ void load_last(const luxel_mlp_args& args, const RowPlaces& places, int64_t row, int t, uint32_t (&a)[1][4]) {
+__device__ __forceinline__ void load_last(const luxel_mlp_args& args, const RowPlaces& places, int64_t row, int t,
+                                          uint32_t (&a)[1][4]) {
   const int64_t at[2] = {places(row), places(row + 8)};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -106,7 +107,8 @@ __device__ __forceinline__ void store_weights(const float (&sums)[kTiles][4], fl
 // g_features: at is null where not wanted. sums [blocks,P]: null where not wanted.
 template <int kWidth, int kHidden, typename Features>
 __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
-    field_bwd_kernel(const luxel_mlp_args args, const Features features, const Features g_features, const RowPlaces places, float* sums) {
+    field_bwd_kernel(const luxel_mlp_args args, const Features features, const Features g_features, const RowPlaces places,
+                     float* sums) {
   using Tiles = BackTiles<kWidth, kHidden>;
   constexpr int kRow = Tiles::kRow, kParts = kWidth / 16, kColumns = kWidth / 8;
   constexpr int kOutputs = kWidth / 16, kGroups = kBackWarps / kOutputs;  // tiles of a hidden layer's outputs; warps on each

@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(kThreads, kKeyBlocks)
 }
 
 template <int D>
-__global__ void __launch_bounds__(kThreads) gather_positions_kernel(const float* x, const int32_t* order, int64_t count, float* sorted) {
+__global__ void __launch_bounds__(kThreads)
+    gather_positions_kernel(const float* x, const int32_t* order, int64_t count, float* sorted) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= count) return;
   const float* const from = x + int64_t{order[i]} * D;

@@ -7,7 +7,7 @@ What it measures
                perceptron alone, the field's inference at random positions and at samples along rays, its training step
                (forward, and backward to table and weights; no optimiser); torch (index_select and nn.Sequential in
                half), and tiny-cuda-nn where it is installed.
-    kernels    of a training step, by name.
+    kernels    of a training step and of the perceptron's, by name.
 
 How to run
     python tests/bench/bench_field.py [--device cpu] [--log2-rows 20] [--log2-entries 19] [--growth 1.38191]
@@ -301,10 +301,15 @@ def main() -> int:
             rate = count / row["median"] / 1e3
             spread = f"(p10 {row['p10']:.4f}, p90 {row['p90']:.4f})"
             print(f"  {group:18} {name:26} {row['median']:8.4f} ms {rate:9.1f} M/s  {spread}", flush=True)
-    steps = to_time(problem, ways[:1], peers=False)["training, random"]
-    kernels = kernel_times(steps[ways[0]], device)
-    for row in kernels[:12]:
-        print(f"  training, {ways[0]}: {row['kernel']:60} {row['ms']:8.4f} ms")
+    groups = to_time(problem, ways[:1], peers=False)
+    steps = {
+        "training": groups["training, random"][ways[0]],
+        "perceptron": groups["perceptron"]["forward + backward"],
+    }
+    kernels = {name: kernel_times(step, device)[:12] for name, step in steps.items()}
+    for name, rows in kernels.items():
+        for row in rows:
+            print(f"  {name}, kernels: {row['kernel']:60} {row['ms']:8.4f} ms")
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         report = {"machine": machine_facts(device), "errors": accuracy, "times": times, "kernels": kernels}
