@@ -638,19 +638,30 @@ LUXEL_API int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args); /* likewi
 LUXEL_API int luxel_mlp_fwd(const luxel_mlp_args* args);
 LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
 
+/* order_positions: positions along a Hilbert curve of 2^20 cells through the unit box, so that neighbours in the list are
+ * neighbours in space. Positions are held to [0, 1]; those with a NaN have the last cell. Of one cell they keep their order. */
+typedef struct luxel_order_positions_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* x;              /* in  real [N,D] */
+  int64_t count;              /* N, below 2^30 */
+  int32_t dimensions;         /* D, 2 or 3 */
+  int32_t* order;             /* out [N] */
+  void* sorted;               /* out real [N,D]: x[order] */
+  void* workspace;            /* luxel_order_positions_workspace() bytes, 256-byte aligned */
+  int64_t workspace_bytes;
+} luxel_order_positions_args;
+LUXEL_API int64_t luxel_order_positions_workspace(const luxel_order_positions_args* args); /* pointers are not looked at */
+LUXEL_API int luxel_order_positions(const luxel_order_positions_args* args);
+
 /* field: encode_grid, then mlp on its features, as one stage: what fields ask for at every step. Half on the GPU.
  *
  * The GPU has D of 2 and 3, F of 2, 4 and 8, L F up to 32, W of 32 and 64, H of 1 and 2, O up to 16. The hidden layers are
  * computed anew by bwd there: `kept` has the features in pairs, half [L F / 2,N,2]. On the CPU it has features and hidden layers,
  * real [N,L F] and [H,N,W]. Sums over rows for g_weights are the same from run to run on one device; g_table is added up in any
- * order on the GPU. */
-enum {
-  LUXEL_FIELD_BY_LEVELS = 1,      /* fwd: all positions through one level after the other, then the perceptron: two kernels,
-                                     which have one level's entries in the caches at a time; otherwise one kernel */
-  LUXEL_FIELD_PAST_L1 = 2,        /* fwd: entries of large levels are not kept in the first cache */
-  LUXEL_FIELD_HALF_GRADIENTS = 4, /* bwd: g_table's sums in half, added to g_table at the end: half the memory, and less
-                                     than half the precision where many positions meet in an entry */
-};
+ * order on the GPU: with `order`, whose neighbours are taken for neighbours in space, first over many rows in fixed point, of 22
+ * bits below the greatest gradient of those rows. */
 typedef struct luxel_field_args {
   int32_t dtype;
   int32_t device;
@@ -671,7 +682,7 @@ typedef struct luxel_field_args {
   int32_t outputs;            /* O */
   int32_t activation;         /* of hidden layers */
   int32_t output_activation;
-  int32_t options;            /* of LUXEL_FIELD_..., added up; the CPU does not look at them */
+  const int32_t* order;       /* in  [N] optional: row i of x and of kept is row order[i] of out and g_out */
   void* out;                  /* fwd out, bwd in  real [N,O] */
   void* kept;                 /* fwd out optional, bwd in  half or real, see above */
   const void* g_out;          /* bwd in   real [N,O] */
@@ -684,6 +695,7 @@ LUXEL_API int64_t luxel_field_fwd_workspace(const luxel_field_args* args); /* lo
 LUXEL_API int64_t luxel_field_bwd_workspace(const luxel_field_args* args); /* looks at offsets */
 LUXEL_API int luxel_field_fwd(const luxel_field_args* args);
 LUXEL_API int luxel_field_bwd(const luxel_field_args* args);
+
 /* draw_pixels: the pixels that a step of a radiance field looks at, and the colours that they should have.
  *
  * Row r < live is pixel number numbers[r] mod M (of the candidates, where there are some), the others are none: pixel -1,
@@ -931,6 +943,7 @@ LUXEL_API int luxel_sphere_trace_step(const luxel_sphere_trace_args* args);
   X(luxel_velocity_consistency_args) \
   X(luxel_encode_grid_args) \
   X(luxel_mlp_args) \
+  X(luxel_order_positions_args) \
   X(luxel_field_args) \
   X(luxel_draw_pixels_args) \
   X(luxel_march_rays_args) \

@@ -1,6 +1,7 @@
 // field on the GPU: forward in one kernel (field_forward.cuh), backward in one for the network and one for the table
-// (field_backward.cuh, field_scatter.cuh).
+// (field_backward.cuh, field_scatter.cuh, or field_boxes.cuh for positions in order).
 #include "field_backward.cuh"
+#include "field_boxes.cuh"
 #include "field_forward.cuh"
 #include "field_scatter.cuh"
 #include "launch.cuh"
@@ -24,9 +25,7 @@ int check_field(const luxel_field_args& args) {
 }
 
 // One kernel encodes and multiplies.
-bool whole(const luxel_field_args& args) {
-  return args.half_table && args.features == 2 && !(args.options & LUXEL_FIELD_BY_LEVELS);
-}
+bool whole(const luxel_field_args& args) { return args.half_table && args.features == 2; }
 
 int64_t encoded_size(const luxel_field_args& args) {  // bytes
   return aligned_size(args.count * args.levels * args.features * int64_t{sizeof(__half)});
@@ -34,18 +33,6 @@ int64_t encoded_size(const luxel_field_args& args) {  // bytes
 FieldFeatures features_at(const luxel_field_args& args, void* at) {
   return {static_cast<__half2*>(at), args.levels * args.features / 2, args.count};
 }
-
-// The parts of a workspace of bwd, in bytes.
-struct Parts {
-  int64_t g_features, sums, g_table;
-  int64_t bytes() const { return g_features + sums + g_table; }
-  Parts(const luxel_field_args& args, int blocks) {
-    g_features = encoded_size(args);
-    sums = backward_sums(network_of(args), blocks);
-    g_table = args.options & LUXEL_FIELD_HALF_GRADIENTS ? aligned_size(table_numbers(args) * int64_t{sizeof(__half)}) : 0;
-  }
-  static int64_t table_numbers(const luxel_field_args& args) { return args.offsets[args.levels] * args.features; }
-};
 
 // body(D, F) of those that there are.
 template <typename Body> int with_field_sizes(const luxel_field_args& args, const Body& body) {
@@ -71,24 +58,14 @@ int encode_by_levels(const luxel_field_args& args, const GridLevels& levels, con
   });
 }
 
-template <typename Sum>
-int scatter(const luxel_field_args& args, const GridLevels& levels, const FieldFeatures& g_features, Sum* sums) {
+int scatter(const luxel_field_args& args, const GridLevels& levels, const FieldFeatures& g_features) {
   const dim3 grid(blocks_for(args.count, kScatterWarps * kScatterRows), args.levels);
   return with_field_sizes(args, [&](auto dimensions, auto number) {
     constexpr int D = decltype(dimensions)::value, F = decltype(number)::value;
-    return launch("field_bwd, table", field_scatter_kernel<D, F, Sum>, grid, kScatterThreads, 0, args.stream, in<float>(args.x),
-                  levels, g_features, sums);
+    const auto kernel = args.order ? field_boxes_kernel<D, F> : field_scatter_kernel<D, F>;
+    return launch("field_bwd, table", kernel, grid, kScatterThreads, 0, args.stream, in<float>(args.x), levels, g_features,
+                  out<float>(args.g_table));
   });
-}
-
-int scatter_in_half(const luxel_field_args& args, const GridLevels& levels, const FieldFeatures& g_features, void* at) {
-  auto* const sums = static_cast<__half*>(at);
-  const int64_t numbers = Parts::table_numbers(args);
-  LUXEL_CUDA(cudaMemsetAsync(sums, 0, numbers * sizeof(__half), static_cast<cudaStream_t>(args.stream)));
-  if (scatter(args, levels, g_features, sums) < 0) return -1;
-  const unsigned blocks = blocks_for(numbers, 8 * 256);
-  return launch("field_bwd, sum of the table", field_widen_kernel, blocks, 256, 0, args.stream, sums, numbers,
-                out<float>(args.g_table));
 }
 
 }  // namespace
@@ -104,7 +81,8 @@ int64_t luxel_field_fwd_workspace(const luxel_field_args* args) {
 int64_t luxel_field_bwd_workspace(const luxel_field_args* args) {
   using namespace luxel;
   int blocks = 0;
-  return backward_blocks(network_of(*args), &blocks) < 0 ? -1 : Parts(*args, blocks).bytes();
+  const luxel_mlp_args network = network_of(*args);
+  return backward_blocks(network, &blocks) < 0 ? -1 : encoded_size(*args) + backward_sums(network, blocks);
 }
 
 int luxel_field_fwd(const luxel_field_args* args) {
@@ -116,14 +94,14 @@ int luxel_field_fwd(const luxel_field_args* args) {
   const luxel_mlp_args network = network_of(*args);
   if (whole(*args)) {
     const FieldFeatures features = features_at(*args, args->kept);
-    const FieldTable table = {in<float>(args->x), in<__half>(args->half_table), (args->options & LUXEL_FIELD_PAST_L1) != 0};
+    const FieldTable table = {in<float>(args->x), in<__half>(args->half_table)};
     const bool wide = args->width == 64;
     const auto flat = wide ? launch_field<2, 64, FieldFeatures> : launch_field<2, 32, FieldFeatures>;
     const auto solid = wide ? launch_field<3, 64, FieldFeatures> : launch_field<3, 32, FieldFeatures>;
-    return (args->dimensions == 2 ? flat : solid)(network, levels, args->levels, table, features);
+    return (args->dimensions == 2 ? flat : solid)(network, levels, args->levels, table, features, args->order);
   }
   const FieldFeatures features = features_at(*args, args->kept ? args->kept : args->workspace);
-  return encode_by_levels(*args, levels, features) < 0 ? -1 : launch_network(network, features);
+  return encode_by_levels(*args, levels, features) < 0 ? -1 : launch_network(network, features, args->order);
 }
 
 int luxel_field_bwd(const luxel_field_args* args) {
@@ -131,18 +109,13 @@ int luxel_field_bwd(const luxel_field_args* args) {
   GridLevels levels = {};
   int blocks = 0;
   if (check_field(*args) < 0 || load_levels(grid_of(*args), &levels) < 0) return -1;
-  if (backward_blocks(network_of(*args), &blocks) < 0) return -1;
-  const Parts parts(*args, blocks);
-  if (args->workspace_bytes < parts.bytes()) return fail("field: workspace too small");
-  LUXEL_CUDA(cudaSetDevice(args->device));
   const luxel_mlp_args network = network_of(*args);
-  char* const workspace = static_cast<char*>(args->workspace);
-  const FieldFeatures g_features = features_at(*args, args->g_table ? workspace : nullptr);
-  auto* const sums = reinterpret_cast<float*>(workspace + parts.g_features);
-  if (network_backward(network, blocks, features_at(*args, args->kept), g_features, sums) < 0) return -1;
-  if (!args->g_table) return 0;
-  if (args->options & LUXEL_FIELD_HALF_GRADIENTS)
-    return scatter_in_half(*args, levels, g_features, workspace + parts.g_features + parts.sums);
-  return scatter(*args, levels, g_features, out<float>(args->g_table));
+  if (backward_blocks(network, &blocks) < 0) return -1;
+  if (args->workspace_bytes < encoded_size(*args) + backward_sums(network, blocks)) return fail("field: workspace too small");
+  LUXEL_CUDA(cudaSetDevice(args->device));
+  const FieldFeatures g_features = features_at(*args, args->g_table ? args->workspace : nullptr);
+  auto* const sums = reinterpret_cast<float*>(static_cast<char*>(args->workspace) + encoded_size(*args));
+  if (network_backward(network, blocks, features_at(*args, args->kept), g_features, args->order, sums) < 0) return -1;
+  return args->g_table ? scatter(*args, levels, g_features) : 0;
 }
 }

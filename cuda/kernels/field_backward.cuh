@@ -54,12 +54,14 @@ __device__ __forceinline__ void slope_rows(int activation, const float (&c)[kWid
 }
 
 // The gradient by the sums of the last layer.
-__device__ __forceinline__ void load_last(const luxel_mlp_args& args, int64_t row, int t, uint32_t (&a)[1][4]) {
+__device__ __forceinline__ void load_last(const luxel_mlp_args& args, const RowPlaces& places, int64_t row, int t,
+                                          uint32_t (&a)[1][4]) {
+  const int64_t at[2] = {places(row), places(row + 8)};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int64_t r = row + 8 * (i % 2);
+    const int64_t r = at[i % 2];
     const int n = 8 * (i / 2) + 2 * t;
-    if (r >= args.count) {
+    if (row + 8 * (i % 2) >= args.count) {
       a[0][i] = 0;
       continue;
     }
@@ -105,7 +107,8 @@ __device__ __forceinline__ void store_weights(const float (&sums)[kTiles][4], fl
 // g_features: at is null where not wanted. sums [blocks,P]: null where not wanted.
 template <int kWidth, int kHidden, typename Features>
 __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
-    field_bwd_kernel(const luxel_mlp_args args, const Features features, const Features g_features, float* sums) {
+    field_bwd_kernel(const luxel_mlp_args args, const Features features, const Features g_features, const RowPlaces places,
+                     float* sums) {
   using Tiles = BackTiles<kWidth, kHidden>;
   constexpr int kRow = Tiles::kRow, kParts = kWidth / 16, kColumns = kWidth / 8;
   constexpr int kOutputs = kWidth / 16, kGroups = kBackWarps / kOutputs;  // tiles of a hidden layer's outputs; warps on each
@@ -146,7 +149,7 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
       store_factor(a, hidden + (layer * kBackRows + of_warp) * kRow, kRow, lane);
     }
     uint32_t last[1][4];
-    load_last(args, row, t, last);
+    load_last(args, places, row, t, last);
     store_factor(last, g_last + of_warp * Tiles::kLastRow, Tiles::kLastRow, lane);
 #pragma unroll
     for (int layer = kHidden - 1; layer >= 0; --layer) {
@@ -220,22 +223,24 @@ inline int64_t backward_sums(const luxel_mlp_args& args, int blocks) {  // bytes
 }
 
 template <int kWidth, int kHidden, typename Features>
-int launch_backward(const luxel_mlp_args& args, int blocks, const Features& features, const Features& g_features, float* sums) {
+int launch_backward(const luxel_mlp_args& args, int blocks, const Features& features, const Features& g_features,
+                    const int32_t* order, float* sums) {
   const auto kernel = field_bwd_kernel<kWidth, kHidden, Features>;
   const int shared = (size_of_matrices(args) + BackTiles<kWidth, kHidden>::kSize) * static_cast<int>(sizeof(__half));
   if (allow_shared(kernel, shared) < 0) return -1;
-  return launch("field_bwd", kernel, blocks, kBackThreads, shared, args.stream, args, features, g_features, sums);
+  return launch("field_bwd", kernel, blocks, kBackThreads, shared, args.stream, args, features, g_features,
+                RowPlaces{order, args.count}, sums);
 }
 
 // The perceptron's gradients: by the features, where g_features.at is not null, and by the weights, where args.g_weights is not.
 template <typename Features>
-int network_backward(const luxel_mlp_args& args, int blocks, const Features& features, const Features& g_features, float* sums) {
+int network_backward(const luxel_mlp_args& args, int blocks, const Features& features, const Features& g_features,
+                     const int32_t* order, float* sums) {
   const bool deep = args.hidden_layers == 2;
   if (!args.g_weights) sums = nullptr;
-  const int failed = args.width == 64 ? (deep ? launch_backward<64, 2>(args, blocks, features, g_features, sums)
-                                              : launch_backward<64, 1>(args, blocks, features, g_features, sums))
-                                      : (deep ? launch_backward<32, 2>(args, blocks, features, g_features, sums)
-                                              : launch_backward<32, 1>(args, blocks, features, g_features, sums));
+  const auto wide = deep ? launch_backward<64, 2, Features> : launch_backward<64, 1, Features>;
+  const auto narrow = deep ? launch_backward<32, 2, Features> : launch_backward<32, 1, Features>;
+  const int failed = (args.width == 64 ? wide : narrow)(args, blocks, features, g_features, order, sums);
   if (failed < 0 || !args.g_weights) return failed;
   const int64_t size = layer_start(args, args.hidden_layers + 1);
   return launch("field_bwd, sum", field_sum_kernel, blocks_for(size, 32), kSumThreads, 0, args.stream, sums, blocks, size,

@@ -31,6 +31,13 @@ __device__ __forceinline__ void store_two(float* to, int64_t row, int column, in
   if (column + 1 < columns) at[1] = y;
 }
 
+// Where rows of the work are in out and g_out.
+struct RowPlaces {
+  const int32_t* order;  // null: as they are
+  int64_t count;
+  __device__ __forceinline__ int64_t operator()(int64_t row) const { return order && row < count ? __ldg(order + row) : row; }
+};
+
 // Features of all positions in pairs, [pairs,N]: neighbouring lanes have neighbouring positions, whichever way they are read.
 struct FieldFeatures {
   __half2* at;

@@ -16,24 +16,10 @@ constexpr int kFieldBlocks = 1;  // shared memory has no room for more
 constexpr int kFieldBlocks = 2;
 #endif
 constexpr int kLevelWarps = 8, kLevelThreads = 32 * kLevelWarps;
-constexpr uint32_t kLargeLevel = 1 << 15;                            // entries that one multiprocessor does not see again soon
 
 struct FieldTable {
   const float* x;
   const __half* entries;
-  bool past_first_cache;  // for large levels
-};
-
-// Two halves past the first cache.
-struct ReaderPast {
-  const __half* table;
-  __device__ __forceinline__ void operator()(uint32_t entry, float* to) const {
-    uint32_t pair;
-    asm("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(pair) : "l"(table + static_cast<int64_t>(entry) * 2));
-    const float2 value = unpack_halves(pair);
-    to[0] = value.x;
-    to[1] = value.y;
-  }
 };
 
 // Features of rows first .. first + 31 by a warp, to `stage` and, where they are kept, to memory.
@@ -46,12 +32,8 @@ __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_
   const int own = lane / 2 + 16 * static_cast<int>(end);
   for (int l = 0; l < level_count; ++l) {
     const GridLevel& level = levels.at[l];
-    const auto entries = reader<2>(table.entries, level);
     float value[2];
-    if (table.past_first_cache && level.size >= kLargeLevel)
-      features_of_pair<D, 2>(level, a, b, end, ReaderPast{entries.table}, value);
-    else
-      features_of_pair<D, 2>(level, a, b, end, entries, value);
+    features_of_pair<D, 2>(level, a, b, end, reader<2>(table.entries, level), value);
     const __half2 pair = __floats2half2_rn(value[0], value[1]);
     *reinterpret_cast<__half2*>(stage + own * kFeatureRow + 2 * l) = pair;
     if (features.at) features.store(l, first + own, value[0], value[1]);
@@ -62,7 +44,7 @@ __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_
 template <int D, int kWidth, typename Features>
 __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
     field_kernel(const luxel_mlp_args args, const GridLevels levels, int level_count, const FieldTable table,
-                 const Features features) {
+                 const Features features, const RowPlaces places) {
   constexpr int kRow = kWidth + kTilePadding;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   __half* const matrices = reinterpret_cast<__half*>(shared_bytes);
@@ -72,8 +54,9 @@ __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
     for (int i = lane; i < kFieldRows * kFeatureRow / 8; i += 32) reinterpret_cast<uint4*>(stage)[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
   const int parts = (args.inputs + 15) / 16, first_row = MlpStep(args, 0, false).row(), first_size = kWidth * first_row;
-  const int64_t tiles = (args.count + kFieldRows - 1) / kFieldRows, step = int64_t{gridDim.x} * kFieldWarps;
-  for (int64_t tile = int64_t{blockIdx.x} * kFieldWarps + warp; tile < tiles; tile += step) {
+  const int64_t tiles = (args.count + kFieldRows - 1) / kFieldRows;
+  const int64_t start = tiles * blockIdx.x / gridDim.x, stop = tiles * (blockIdx.x + 1) / gridDim.x;  // neighbours of each other
+  for (int64_t tile = start + warp; tile < stop; tile += kFieldWarps) {
     const int64_t first = tile * kFieldRows;
     if constexpr (D > 0) {
       __syncwarp();  // all have read the last tile's
@@ -105,14 +88,15 @@ __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
 #pragma unroll
       for (int k = 0; k < kWidth / 16; ++k) multiply_rows<2>(c, a[k], matrix + 16 * k, kRow, lane);
 #pragma unroll
-      for (int j = 0; j < 2; ++j)
+      for (int i = 0; i < 2; ++i) {
+        if (row + 8 * i >= args.count) continue;
+        const int64_t place = places(row + 8 * i);
+        const int activation = args.output_activation;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (row + 8 * i >= args.count) continue;
-          const int activation = args.output_activation;
-          store_two(out<float>(args.out), row + 8 * i, 8 * j + 2 * t, args.outputs, activate_half(activation, c[j][2 * i]),
+        for (int j = 0; j < 2; ++j)
+          store_two(out<float>(args.out), place, 8 * j + 2 * t, args.outputs, activate_half(activation, c[j][2 * i]),
                     activate_half(activation, c[j][2 * i + 1]));
-        }
+      }
     }
   }
 }
@@ -138,7 +122,7 @@ __global__ void __launch_bounds__(kLevelThreads)
 
 template <int D, int kWidth, typename Features>
 int launch_field(const luxel_mlp_args& args, const GridLevels& levels, int level_count, const FieldTable& table,
-                 const Features& features) {
+                 const Features& features, const int32_t* order) {
   const auto kernel = field_kernel<D, kWidth, Features>;
   const int stage = D > 0 ? kFieldWarps * kFieldRows * kFeatureRow : 0;
   const int shared = (size_of_matrices(args) + stage) * static_cast<int>(sizeof(__half));
@@ -149,13 +133,13 @@ int launch_field(const luxel_mlp_args& args, const GridLevels& levels, int level
   constexpr int kRowsOfBlock = kFieldWarps * kFieldRows;
   const auto blocks = static_cast<unsigned>(smaller<int64_t>((args.count + kRowsOfBlock - 1) / kRowsOfBlock, most));
   return launch(D > 0 ? "field" : "field, network", kernel, blocks, kFieldThreads, shared, args.stream, args, levels, level_count,
-                table, features);
+                table, features, RowPlaces{order, args.count});
 }
 
 // The perceptron alone.
-template <typename Features> int launch_network(const luxel_mlp_args& args, const Features& features) {
-  return args.width == 64 ? launch_field<0, 64>(args, GridLevels{}, 0, FieldTable{}, features)
-                          : launch_field<0, 32>(args, GridLevels{}, 0, FieldTable{}, features);
+template <typename Features> int launch_network(const luxel_mlp_args& args, const Features& features, const int32_t* order) {
+  return args.width == 64 ? launch_field<0, 64>(args, GridLevels{}, 0, FieldTable{}, features, order)
+                          : launch_field<0, 32>(args, GridLevels{}, 0, FieldTable{}, features, order);
 }
 
 }  // namespace luxel

@@ -8,19 +8,10 @@ namespace luxel {
 
 constexpr int kMostCells = 10;  // of 16 positions in a row: with more of them, adding up beforehand costs more than it saves
 
-template <int F> __device__ __forceinline__ void add_entry(float* to, const float* values) { add_atomically<F>(to, values); }
-template <int F> __device__ __forceinline__ void add_entry(__half* to, const float* values) {
-#pragma unroll
-  for (int f = 0; f < F; f += 2) {  // atomicAdd asks first whether it is shared memory, and waits for the sum
-    const __half2 pair = __floats2half2_rn(values[f], values[f + 1]);
-    asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(to + f), "r"(*reinterpret_cast<const uint32_t*>(&pair)) : "memory");
-  }
-}
-
 // sums: of the level, [its entries, F]. All lanes of a warp take part; those of one position have the same g.
-template <int D, int F, typename Sum>
+template <int D, int F>
 __device__ __forceinline__ void scatter_level(const GridLevel& level, const HeldPosition<D>& position, const float (&g)[F],
-                                              int lane, Sum* sums) {
+                                              int lane, float* sums) {
   constexpr int kCorners = CellEnd<D>::kCorners;
   const int end = lane % 2;
   const CellEnd<D> cell = cell_end<D>(level, position, end);
@@ -53,7 +44,7 @@ __device__ __forceinline__ void scatter_level(const GridLevel& level, const Held
   }
   if (active) {
 #pragma unroll
-    for (int k = 0; k < kCorners; ++k) add_entry<F>(sums + int64_t{cell.entry[k]} * F, values[k]);
+    for (int k = 0; k < kCorners; ++k) add_atomically<F>(sums + int64_t{cell.entry[k]} * F, values[k]);
   }
 }
 

@@ -61,7 +61,7 @@ int backward_anew(const luxel_mlp_args& args) {
   int blocks = 0;
   if (backward_blocks(args, &blocks) < 0) return -1;
   if (args.workspace_bytes < backward_sums(args, blocks)) return fail("mlp: workspace too small");
-  return network_backward(args, blocks, rows_of(args, args.x), rows_of(args, args.g_x), out<float>(args.workspace));
+  return network_backward(args, blocks, rows_of(args, args.x), rows_of(args, args.g_x), nullptr, out<float>(args.workspace));
 }
 
 int sum_runs_of_weights(const luxel_mlp_args& args, const float* sums_of_runs) {
@@ -124,7 +124,7 @@ int luxel_mlp_fwd(const luxel_mlp_args* args) {
   if (args->dtype != 0) return fail("the GPU kernels take float32");
   if (check_mlp(*args) < 0) return -1;
   LUXEL_CUDA(cudaSetDevice(args->device));
-  if (anew(*args)) return launch_network(*args, rows_of(*args, args->x));
+  if (anew(*args)) return launch_network(*args, rows_of(*args, args->x), nullptr);
   if (!args->precise) return run_chain_of_width<false>(*args, MlpSumGradients{});
   return launch("mlp, precise", mlp_precise_fwd_kernel, blocks_for(args->count, kPreciseRows), kPreciseThreads, 0, args->stream,
                 *args);

@@ -23,21 +23,25 @@ class Field(nn.Module):
         encoding: of positions.
         network: from what the encoding gives to the result. On a GPU it computes in half unless it is ``precise``, and
             a caller whose gradients are small scales its loss.
+        coherent: whether neighbouring positions are mostly neighbours in space, as samples along rays are: a GPU need
+            not order them first. An attribute of the same name says so from then on.
 
     Raises:
         ValueError: the network takes another number of inputs than the encoding gives.
     """
 
-    def __init__(self, encoding: GridEncoding | FrequencyEncoding, network: Mlp) -> None:
+    def __init__(
+        self, encoding: GridEncoding | FrequencyEncoding, network: Mlp, coherent: bool = False
+    ) -> None:
         super().__init__()
         if encoding.width != network.network.inputs:
             raise ValueError(
                 f"Field: the encoding gives {encoding.width} numbers, the network takes {network.network.inputs}"
             )
-        self.encoding, self.network = encoding, network
+        self.encoding, self.network, self.coherent = encoding, network, coherent
 
     def frozen(self) -> Callable[[Tensor], Tensor]:
-        """The field as it is now, for many calls: positions [N, D] to [N, O]. No gradients.
+        """The field as it is now, for the many calls of a picture: coherent positions [N, D] to [N, O]. No gradients.
 
         What a call would make of the parameters, a table in half, is made once.
         """
@@ -51,16 +55,25 @@ class Field(nn.Module):
 
         def evaluate(x: Tensor) -> Tensor:
             return field(
-                x, table, weights, *levels, *sizes, *chosen, half_table=half, precise=network.precise
+                x,
+                table,
+                weights,
+                *levels,
+                *sizes,
+                *chosen,
+                half_table=half,
+                precise=network.precise,
+                sort=False,
             )
 
         return evaluate
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
         """The field at positions.
 
         Args:
             x: as the encoding takes them, [..., D], of the network's type and device.
+            coherent: of these positions; None: as of all.
 
         Returns:
             [..., O].
@@ -69,6 +82,7 @@ class Field(nn.Module):
             ValueError: shape, type or device of x does not fit.
         """
         encoding, network = self.encoding, self.network
+        in_order = self.coherent if coherent is None else coherent
         if isinstance(encoding, GridEncoding):
             found = field(
                 encoding.rows(x),
@@ -82,6 +96,7 @@ class Field(nn.Module):
                 network.output_activation,
                 half_table=encoding.half_table(),
                 precise=network.precise,
+                sort=False if in_order else None,
             )
         else:
             found = network(encoding(x).flatten(0, -2))

@@ -100,8 +100,8 @@ class ImageField(Application):
                 yield self.colours(torch.cartesian_prod(rows, x).flip(-1)).reshape(len(rows), width, 3)
 
     def colours(self, positions: Tensor) -> Tensor:
-        """Colours in [0, 1] at positions [S, 2], [S, 3]."""
-        return self.field(positions).clamp(0, 1)
+        """Colours in [0, 1] at positions [S, 2], neighbours of each other as those of pixels are, [S, 3]."""
+        return self.field(positions, coherent=True).clamp(0, 1)
 
     def evaluate(self) -> dict[str, float]:
         """PSNR over all pixels, both pictures of 8 bits."""

@@ -62,6 +62,7 @@ class RadianceField(Application):
     def __init__(self, config: FieldConfig) -> None:
         super().__init__(config)
         self.density = field_of(config, 3, FEATURES)
+        self.density.coherent = True  # samples along rays, cells in their order
         self.colour = Mlp(
             FEATURES + HARMONICS,
             3,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 import torch
@@ -169,7 +170,7 @@ class SdfField(Application):
             return sphere_trace(
                 rays,
                 self.coarse_grid(),
-                self.field,
+                partial(self.field, coherent=True),
                 tolerance=tolerance,
                 widening=widening,
                 growth=GROWTH,
@@ -208,7 +209,7 @@ class SdfField(Application):
                 for x in along.split(planes):
                     shape = (len(x), cells, cells)
                     places = [x[:, None, None].expand(shape), y.expand(shape), z.expand(shape)]
-                    parts.append(self.field(torch.stack(places, -1).view(-1, 3)).view(shape))
+                    parts.append(self.field(torch.stack(places, -1).view(-1, 3), coherent=True).view(shape))
             self._grid = torch.cat(parts) - SLACK
         return self._grid
 

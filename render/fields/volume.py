@@ -111,8 +111,8 @@ class VolumeField(Application):
         self._cells = None
 
     def values(self, positions: Tensor) -> Tensor:
-        """Density per unit of length and albedo at positions [S, 3] of the unit cube, [S, 4]."""
-        found = self.field(positions).clamp_min(0)
+        """Density per unit of length and albedo at positions [S, 3] along rays through the unit cube, [S, 4]."""
+        found = self.field(positions, coherent=True).clamp_min(0)
         return torch.cat([found[:, :1] * self.peak, found[:, 1:].clamp_max(1)], 1)
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:

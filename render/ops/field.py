@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,14 +11,15 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.encode_grid import check_grid, encode_grid
 from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
+from luxel.render.ops.order_positions import order_positions
 from luxel.render.ops.registry import define, register_implementation, require
 
-Option = Literal["by_levels", "past_first_cache", "half_gradients"]
-OPTIONS: dict[str, int] = {"by_levels": 1, "past_first_cache": 2, "half_gradients": 4}  # as in abi.h
+# Rows from which ordering positions that lie anywhere costs less than it saves, on a GPU.
+LEAST_SORTED_TRAINING, LEAST_SORTED = 2**17, 2**19
 
 _FIELD = (
-    "Tensor x, Tensor table, Tensor? half_table, Tensor weights, int[] offsets, float[] scales, bool hashed, "
-    "int width, int hidden_layers, int outputs, int activation, int output_activation, int options"
+    "Tensor x, Tensor? order, Tensor table, Tensor? half_table, Tensor weights, int[] offsets, float[] scales, "
+    "bool hashed, int width, int hidden_layers, int outputs, int activation, int output_activation"
 )
 define(f"field({_FIELD}, bool keep) -> (Tensor, Tensor)")
 define(
@@ -56,7 +57,7 @@ def field(
     *,
     half_table: Tensor | None = None,
     precise: bool = False,
-    options: Sequence[Option] = (),
+    sort: bool | None = None,
 ) -> Tensor:
     """`mlp` of `encode_grid` in one stage; nothing waits for the device.
 
@@ -83,10 +84,10 @@ def field(
         half_table: read in place of the table, float16 [E, F], CUDA only. Fastest: half as many bytes, and with F of 2
             one kernel. `table.half()` costs a pass over it at each step, about 0.03 ms on an H200 for 2^19 x 16.
         precise: on a GPU, the two stages in float.
-        options: on a GPU. "by_levels": features first, all positions through one level after the other, then the
-            perceptron. "past_first_cache": entries of large levels do not stay in the first cache, for positions in
-            no order. "half_gradients": the table's gradient is summed in half, which is faster and loses small addends
-            where many positions meet in an entry.
+        sort: whether to go through the positions along a space-filling curve (`order_positions`), so that neighbours
+            share entries of the table; the results are the same but for rounding. None: on a GPU, of so many that it
+            pays where they lie in no order. False is best for positions that are neighbours in space already, as
+            samples along rays are. Where the two stages run one after the other, nothing is sorted.
 
     Returns:
         [N, O], as x; of NaN positions, what features of 0 give.
@@ -97,8 +98,6 @@ def field(
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):
         if chosen not in ACTIVATIONS:
             raise ValueError(f"field: {name} must be one of {tuple(ACTIVATIONS)}, got {chosen!r}")
-    if unknown := set(options) - set(OPTIONS):
-        raise ValueError(f"field: options are {tuple(OPTIONS)}, got {sorted(unknown)}")
     if table.dim() != 2 or x.dim() != 2:
         raise ValueError(
             f"field: x must be [N, D] and table [E, F], got {list(x.shape)} and {list(table.shape)}"
@@ -111,22 +110,26 @@ def field(
         features = encode_grid(x, table, offsets, scales, hashed, half_table)
         return mlp(features, weights, *network[:4], activation, output_activation, precise=precise)
     keep = learns and (table.requires_grad or weights.requires_grad)
-    flags = sum(OPTIONS[option] for option in options)
+    if sort is None:
+        least = LEAST_SORTED_TRAINING if keep else LEAST_SORTED
+        sort = x.device.type == "cuda" and x.shape[0] >= least
+    order, rows = order_positions(x) if sort else (None, x)
     levels = list(offsets), list(scales), hashed
     return torch.ops.luxel.field(
-        x, table, half_table, weights, *levels, width, hidden_layers, outputs, *codes, flags, keep
+        rows, order, table, half_table, weights, *levels, width, hidden_layers, outputs, *codes, keep
     )[0]
 
 
 def _network(table: Tensor, scales: Sequence[float], sizes: Sequence[int]) -> Network:
     """Of the operation's arguments from the width on."""
-    width, hidden_layers, outputs, activation, output_activation, _ = sizes
+    width, hidden_layers, outputs, activation, output_activation = sizes
     inputs = len(scales) * table.shape[1]
     return Network(inputs, width, hidden_layers, outputs, activation, output_activation)
 
 
 def _check(
     x: Tensor,
+    order: Tensor | None,
     table: Tensor,
     half_table: Tensor | None,
     weights: Tensor,
@@ -143,10 +146,15 @@ def _check(
         raise ValueError(
             f"field: no kernel on {x.device} for {x.shape[1]} dimensions, {table.shape[1]} features, {network}"
         )
-    require("field", x.device, {"weights": (weights, x.dtype, (network.parameter_count(),))})
+    wanted = {
+        "weights": (weights, x.dtype, (network.parameter_count(),)),
+        "order": (order, torch.int32, (x.shape[0],)),
+    }
+    require("field", x.device, wanted)
     named = network._asdict()
     del named["inputs"], named["precise"]
-    return arguments | named | {"weights": weights.contiguous(), "options": sizes[5]}
+    placed = None if order is None else order.contiguous()
+    return arguments | named | {"weights": weights.contiguous(), "order": placed}
 
 
 def _run(stage: str, x: Tensor, arguments: dict[str, Any]) -> None:
@@ -157,18 +165,18 @@ def _run(stage: str, x: Tensor, arguments: dict[str, Any]) -> None:
     library.call(stage, x.device, x.dtype, **arguments, workspace=workspace, workspace_bytes=needed)
 
 
-def _forward(x: Tensor, table: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    arguments = _check(x, table, *rest[:-1])
-    out, kept = outputs = _fake_forward(x, table, *rest)
+def _forward(x: Tensor, order: Tensor | None, table: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    arguments = _check(x, order, table, *rest[:-1])
+    out, kept = outputs = _fake_forward(x, order, table, *rest)
     _run("field_fwd", x, arguments | {"out": out, "kept": kept if rest[-1] else None})
     return outputs
 
 
 def _backward(
-    g_out: Tensor, out: Tensor, kept: Tensor, x: Tensor, table: Tensor, *rest: Any
+    g_out: Tensor, out: Tensor, kept: Tensor, x: Tensor, order: Tensor | None, table: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor]:
     *field_arguments, by_table, by_weights = rest
-    arguments = _check(x, table, *field_arguments)
+    arguments = _check(x, order, table, *field_arguments)
     shape = (x.shape[0], arguments["outputs"])
     wanted = _kept(x, table, field_arguments[3], field_arguments[5:])
     require(
@@ -180,7 +188,7 @@ def _backward(
             "kept": (kept, wanted.dtype, tuple(wanted.shape)),
         },
     )
-    g_table, g_weights = grads = _fake_backward(g_out, out, kept, x, table, *rest)
+    g_table, g_weights = grads = _fake_backward(g_out, out, kept, x, order, table, *rest)
     arguments |= {"out": out.contiguous(), "kept": kept.contiguous(), "g_out": g_out.contiguous()}
     arguments |= {"g_table": g_table.zero_() if by_table else None}
     arguments |= {"g_weights": g_weights if by_weights else None}
@@ -198,6 +206,7 @@ def _kept(x: Tensor, table: Tensor, scales: Sequence[float], sizes: Sequence[int
 
 def _fake_forward(
     x: Tensor,
+    order: Tensor | None,
     table: Tensor,
     half_table: Tensor | None,
     weights: Tensor,
@@ -211,7 +220,15 @@ def _fake_forward(
 
 
 def _fake_backward(
-    g_out: Tensor, out: Tensor, kept: Tensor, x: Tensor, table: Tensor, half: Any, weights: Tensor, *rest: Any
+    g_out: Tensor,
+    out: Tensor,
+    kept: Tensor,
+    x: Tensor,
+    order: Any,
+    table: Tensor,
+    half: Any,
+    weights: Tensor,
+    *rest: Any,
 ) -> tuple[Tensor, Tensor]:
     by_table, by_weights = rest[-2:]
     return table.new_empty(table.shape if by_table else (0,)), weights.new_empty(
@@ -220,23 +237,24 @@ def _fake_backward(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, table, half_table, weights, *ctx.rest, ctx.keep = inputs
-    ctx.save_for_backward(*output, x, table, half_table, weights)
+    *tensors, ctx.keep = inputs
+    tensors, ctx.rest = tensors[:5], tensors[5:]
+    ctx.save_for_backward(*output, *tensors)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 
 def _differentiate(ctx: Any, g_out: Tensor | None, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-    none = (None,) * 10
-    by_x, by_table, _, by_weights = ctx.needs_input_grad[:4]
+    none = (None,) * 9
+    by_x, _, by_table, _, by_weights = ctx.needs_input_grad[:5]
     if g_out is None:
-        return None, None, None, None, *none
+        return *(None,) * 5, *none
     if by_x:
         raise RuntimeError("luxel::field has no gradient by x: luxel.render.ops.field.field has")
     if not ctx.keep:
         raise RuntimeError("field: no gradient of a pass that did not keep its features (keep=False)")
     g_table, g_weights = torch.ops.luxel.field_bwd(g_out, *ctx.saved_tensors, *ctx.rest, by_table, by_weights)
-    return None, g_table if by_table else None, None, g_weights if by_weights else None, *none
+    return None, None, g_table if by_table else None, None, g_weights if by_weights else None, *none
 
 
 register_implementation("field", _forward, _fake_forward, _differentiate, _save)

@@ -3,15 +3,15 @@
 What it measures
     quality    output and gradients of every way against float64, before anything is timed; a relative error above 1e-4
                (CPU) or 1e-2 (half, on a GPU) ends the run with status 1.
-    time       medians in turns, and millions of positions per second: the encoding alone, the perceptron alone, the
-               field's inference at random positions and at samples along rays, its training step (forward, and
-               backward to table and weights; no optimiser); torch (index_select and nn.Sequential in half), and
-               tiny-cuda-nn where it is installed.
-    kernels    of a training step, by name.
+    time       medians in turns, and millions of positions per second: ordering positions, the encoding alone, the
+               perceptron alone, the field's inference at random positions and at samples along rays, its training step
+               (forward, and backward to table and weights; no optimiser); torch (index_select and nn.Sequential in
+               half), and tiny-cuda-nn where it is installed.
+    kernels    of a training step and of the perceptron's, by name.
 
 How to run
     python tests/bench/bench_field.py [--device cpu] [--log2-rows 20] [--log2-entries 19] [--growth 1.38191]
-        [--ways usual,by_levels,...] [--iterations N] [--no-torch] [--out FOLDER]
+        [--ways usual,unsorted,sorted,float_table] [--iterations N] [--no-torch] [--out FOLDER]
     Prints a table and writes field.json into --out. The field: 16 levels of 2 features in 3D, 32 -> 64 x 2 -> 16, ReLU.
 """
 
@@ -35,6 +35,7 @@ from luxel.render.native import best_device
 from luxel.render.ops.encode_grid import encode_grid
 from luxel.render.ops.field import field
 from luxel.render.ops.mlp import mlp
+from luxel.render.ops.order_positions import order_positions
 from luxel.render.reference.encode_grid import encode_grid_reference
 from luxel.render.reference.mlp import mlp_reference
 from luxel.viewer.bench.machine import machine_facts
@@ -44,15 +45,14 @@ MAX_ERROR, MAX_HALF_ERROR = 1e-4, 1e-2
 SIZES = (32, 64, 2, 16)
 PRIMES = (1, 2654435761, 805459861)
 SAMPLES = 128  # of a ray
-# Of the field: whether the table is read in half, and options.
-WAYS: dict[str, tuple[bool, tuple[Any, ...]]] = {
-    "usual": (True, ()),
-    "by_levels": (True, ("by_levels",)),
-    "past_first_cache": (True, ("past_first_cache",)),
-    "half_gradients": (True, ("half_gradients",)),
-    "by_levels+half_gradients": (True, ("by_levels", "half_gradients")),
-    "float_table": (False, ()),
+# Of the field: whether the table is read in half, and whether positions are sorted first (None: where it pays).
+WAYS: dict[str, tuple[bool, bool | None]] = {
+    "usual": (True, None),
+    "unsorted": (True, False),
+    "sorted": (True, True),
+    "float_table": (False, None),
 }
+USUAL = "usual,unsorted"
 
 
 def along_rays(count: int, generator: torch.Generator) -> Tensor:
@@ -87,13 +87,13 @@ class Problem:
 
     def field(self, x: Tensor, way: str, fresh: bool = False) -> Tensor:
         """The stage; fresh: with the table's half made anew, as a training step does."""
-        halved, options = WAYS[way]
+        halved, sort = WAYS[way]
         half = self.half if halved else None
         if half is not None and fresh:
             half = self.table.detach().half()
         levels = self.grid.offsets, self.grid.scales, True
         return field(
-            x, self.table, self.weights, *levels, *SIZES[1:], "relu", "none", half_table=half, options=options
+            x, self.table, self.weights, *levels, *SIZES[1:], "relu", "none", half_table=half, sort=sort
         )
 
     def encode(self, x: Tensor, half: Tensor | None) -> Tensor:
@@ -220,6 +220,10 @@ def to_time(problem: Problem, ways: list[str], peers: bool) -> dict[str, dict[st
         return call
 
     groups: dict[str, dict[str, Callable[[int], object]]] = {
+        "order": {
+            "random": quiet(lambda: order_positions(x)),
+            "rays": quiet(lambda: order_positions(problem.rays)),
+        },
         "encoding": {
             "forward": quiet(lambda: problem.encode(x, problem.half)),
             "forward, rays": quiet(lambda: problem.encode(problem.rays, problem.half)),
@@ -269,15 +273,16 @@ def main() -> int:
     parser.add_argument("--log2-entries", type=int, default=19)
     parser.add_argument("--growth", type=float, default=HASH_GROWTH["sdf"])
     parser.add_argument("--ways", default=None, help=f"of {', '.join(WAYS)}; separated by commas")
-    parser.add_argument("--iterations", type=int, default=50)
+    parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     device: torch.device = options.device
-    ways = (options.ways or (",".join(WAYS) if device.type == "cuda" else "float_table")).split(",")
+    usual = USUAL if device.type == "cuda" else "float_table"
+    ways: list[str] = str(options.ways or usual).split(",")
     grid = Grid.multi_resolution_hash(3, options.growth, options.log2_entries)
 
-    accuracy = errors(grid, ways, device)
+    accuracy = errors(grid, list(dict.fromkeys([*ways, "sorted"])), device)
     most = MAX_HALF_ERROR if device.type == "cuda" else MAX_ERROR
     for way, found in accuracy.items():
         print(f"{way}: error against float64: " + ", ".join(f"{k} {v:.1e}" for k, v in found.items()))
@@ -290,16 +295,21 @@ def main() -> int:
     print(f"{count} positions, {grid.entries} entries, on {device}")
     times: dict[str, Any] = {}
     for group, runs in to_time(problem, ways, not options.no_torch).items():
-        iterations = min(options.iterations, 6) if group == "torch" else options.iterations
+        iterations = min(options.iterations, 3) if group == "torch" else options.iterations
         times[group] = compare_ms(runs, device, warmup=3, iterations=iterations)
         for name, row in times[group].items():
             rate = count / row["median"] / 1e3
             spread = f"(p10 {row['p10']:.4f}, p90 {row['p90']:.4f})"
             print(f"  {group:18} {name:26} {row['median']:8.4f} ms {rate:9.1f} M/s  {spread}", flush=True)
-    steps = to_time(problem, ways[:1], peers=False)["training, random"]
-    kernels = kernel_times(steps[ways[0]], device)
-    for row in kernels[:12]:
-        print(f"  training, {ways[0]}: {row['kernel']:60} {row['ms']:8.4f} ms")
+    groups = to_time(problem, ways[:1], peers=False)
+    steps = {
+        "training": groups["training, random"][ways[0]],
+        "perceptron": groups["perceptron"]["forward + backward"],
+    }
+    kernels = {name: kernel_times(step, device)[:12] for name, step in steps.items()}
+    for name, rows in kernels.items():
+        for row in rows:
+            print(f"  {name}, kernels: {row['kernel']:60} {row['ms']:8.4f} ms")
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         report = {"machine": machine_facts(device), "errors": accuracy, "times": times, "kernels": kernels}

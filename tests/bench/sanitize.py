@@ -11,9 +11,10 @@ What it covers
     elsewhere and without, see `sanitize_adam.py`. Convexes likewise,
     see `sanitize_convexes.py`; 4D Gaussians up to their splats, neighbours, and the losses of 4D Gaussians, with
     spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
-    float32 and float16, and fields as one stage, see `sanitize_fields.py`. The multilayer perceptron in half and in
-    float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes, pictures in waves and steps of a
-    radiance field, see `sanitize_march.py`. Distances to meshes, and rays to the surface of a distance, see
+    float32 and float16, fields as one stage, and positions in order, see `sanitize_fields.py`. The multilayer
+    perceptron in half and in float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes,
+    pictures in waves and steps of a radiance field, see `sanitize_march.py`. Distances to meshes, and rays to the
+    surface of a distance, see
     `sanitize_meshes.py`.
 
 How to run

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from luxel.render.fields.encodings import Grid
 from luxel.render.ops.encode_grid import encode_grid
-from luxel.render.ops.field import OPTIONS, field
+from luxel.render.ops.field import field
 from luxel.render.ops.mlp import Network
+from luxel.render.ops.order_positions import order_positions
 
 
 def encode(grid: Grid, count: int, half: bool, device: torch.device) -> dict[str, Tensor]:
@@ -58,7 +59,7 @@ def whole_field(
     which: int,
     count: int,
     half: bool,
-    options: tuple[Any, ...],
+    sort: bool,
     wanted: tuple[bool, bool],
     rays: bool,
     device: torch.device,
@@ -94,7 +95,7 @@ def whole_field(
         grid.hashed,
         *network,
         half_table=halved,
-        options=options,
+        sort=sort,
     )
     leaves = [t for t, want in zip((table, weights), wanted, strict=True) if want]
     gradients = torch.autograd.grad(out, leaves, g_out) if leaves else ()
@@ -102,19 +103,36 @@ def whole_field(
     return {name: t.detach().cpu() for name, t in named.items()}
 
 
+def ordered(count: int, dimensions: int, device: torch.device) -> dict[str, Tensor]:
+    """Random positions in their order, half of them close together; some are broken."""
+    x = torch.rand(count, dimensions, generator=torch.Generator().manual_seed(count))
+    x[count // 2 :] *= 0.01
+    x[::50, 0] = math.nan
+    order, found = order_positions(x.to(device))
+    return {"order": order.cpu(), "x": found.nan_to_num(-1).cpu()}
+
+
 def whole_cases() -> dict[str, Callable[..., Any]]:
     """Those of the encoding together with a perceptron."""
     out: dict[str, Callable[..., Any]] = {}
     both = (True, True)
     for which, count in itertools.product(range(len(FIELDS)), (0, 1, 129, 1000)):
-        case = partial(whole_field, which, count, True, (), both, count == 1000)
-        out[f"half field {which}, {count} rows"] = case
-    for which, option in itertools.product((0, 2, 4), (*((o,) for o in OPTIONS), tuple(OPTIONS))):
-        out[f"half field {which}, {option}"] = partial(whole_field, which, 533, True, option, both, False)
+        for sort in (False, True):
+            case = partial(whole_field, which, count, True, sort, both, count == 1000)
+            out[f"half field {which}, {count} rows{', sorted' * sort}"] = case
+        if count == 129:
+            out[f"half field {which}, of float tables"] = partial(
+                whole_field, which, 533, False, True, both, False
+            )
     for wanted in ((False, False), (True, False), (False, True)):
         name = f"half field, gradient by table {wanted[0]}, by weights {wanted[1]}"
-        out[name] = partial(whole_field, 0, 300, False, (), wanted, False)
-    out["half field, many rows"] = partial(whole_field, 0, 120_000, True, (), both, True)
+        out[name] = partial(whole_field, 0, 300, False, False, wanted, False)
+    for sort in (False, True):
+        out[f"half field, many rows{', sorted' * sort}"] = partial(
+            whole_field, 0, 120_000, True, sort, both, True
+        )
+    for count, dimensions in itertools.product((0, 1, 2049, 300_001), (2, 3)):
+        out[f"order of {count} positions in {dimensions}D"] = partial(ordered, count, dimensions)
     return out
 
 

@@ -13,8 +13,9 @@ from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
 from luxel.render.ops.encode_grid import encode_grid
-from luxel.render.ops.field import OPTIONS, covered, field
+from luxel.render.ops.field import LEAST_SORTED_TRAINING, covered, field
 from luxel.render.ops.mlp import ACTIVATIONS, Network, mlp
+from luxel.render.ops.order_positions import order_positions
 from luxel.render.reference.encode_grid import encode_grid_reference
 from luxel.render.reference.mlp import mlp_reference
 
@@ -32,11 +33,10 @@ FIELDS: dict[str, tuple[Grid, tuple[Any, ...]]] = {
     "4 features": (Grid(2, 8, 4, 4, 1.5, 8, hashed=True), (32, 2, 7, "none", "sigmoid")),
 }
 WAYS = {
-    "usual": (True, ()),
-    "float table": (False, ()),
-    "by levels": (True, ("by_levels",)),
-    "past the first cache": (True, ("past_first_cache",)),
-    "half gradients": (True, ("half_gradients",)),
+    "usual": (True, False),
+    "float table": (False, False),
+    "sorted": (True, True),
+    "sorted, float": (False, True),
 }
 
 
@@ -124,15 +124,15 @@ def test_it_is_the_reference_on_the_cpu(name, dtype):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", FIELDS)
 def test_half_is_near_the_reference(gpu, name, way):
-    halved, options = WAYS[way]
+    halved, sort = WAYS[way]
     for n in (0, 1, 33, 129, 1000):
         given = away_from_kinks(name, n)
         wanted = run(references, name, given)
         on_gpu = [t.float().to(gpu) for t in given]
         half = on_gpu[1].half() if halved else None
-        found = run(field, name, on_gpu, half_table=half, options=options)
+        found = run(field, name, on_gpu, half_table=half, sort=sort)
         assert_near(found, wanted, 1e-2, 1e-2, 1e-2)
-        again = run(field, name, on_gpu, half_table=half, options=options)
+        again = run(field, name, on_gpu, half_table=half, sort=sort)
         assert torch.equal(found[0], again[0]) and torch.equal(found[2], again[2])
 
 
@@ -144,8 +144,9 @@ def test_many_rows_on_the_gpu(gpu):
     for positions in (x, (along * torch.tensor([1.0, 0.7, 0.3]) + 0.01).clamp(0, 1).float().to(D)):
         given = [t.float().to(gpu) for t in (positions, table, weights, g_out)]
         wanted = run(two_stages, "hash", given)
-        found = run(field, "hash", given, half_table=given[1].half())
-        assert_near(found, [t.cpu().to(D) for t in wanted], 5e-3, 2e-2, 2e-2)
+        for sort in (False, True):
+            found = run(field, "hash", given, half_table=given[1].half(), sort=sort)
+            assert_near(found, [t.cpu().to(D) for t in wanted], 5e-3, 2e-2, 2e-2)
 
 
 @pytest.mark.gpu
@@ -171,9 +172,9 @@ def test_what_is_not_covered_runs_as_two_stages(gpu, grid, network, precise):
     x = torch.rand(50, grid.dimensions, device=gpu)
     assert torch.equal(Field(encoding, last)(x), last(encoding(x)))
     if not precise:
-        rest = (list(grid.offsets), list(grid.scales), grid.hashed, *network, 1, 0, 0, False)
+        rest = (list(grid.offsets), list(grid.scales), grid.hashed, *network, 1, 0, False)
         with pytest.raises(ValueError, match="no kernel on cuda"):
-            torch.ops.luxel.field(x, encoding.table, None, last.weights, *rest)
+            torch.ops.luxel.field(x, None, encoding.table, None, last.weights, *rest)
 
 
 def test_positions_have_gradients(device):
@@ -193,6 +194,50 @@ def test_positions_have_gradients(device):
 
 def on(device: torch.device, given: list[Tensor]) -> list[Tensor]:
     return [t.float().to(device) for t in given]
+
+
+@pytest.mark.parametrize("name", ["hash", "image", "4 features"])
+def test_the_order_does_not_matter(device, name):
+    """On the GPU sums are in fixed point where positions are sorted, of weights that may be small."""
+    given = on(device, drawn(name, 3000))
+    given[0][1000:2000] = 0.4 + 0.02 * given[0][1000:2000]
+    given[0][::100, 0] = math.nan
+    wanted = run(field, name, given, sort=False)
+    found = run(field, name, given, sort=True)
+    assert torch.equal(found[0], wanted[0])
+    for a, b in zip(found[1:], wanted[1:], strict=True):
+        assert (a - b).norm() <= (1e-6 if device.type == "cpu" else 1e-5) * b.norm()
+
+
+def test_small_and_broken_gradients_of_sorted_positions(device):
+    given = on(device, drawn("hash", 600))
+    given[3] *= 2.0**-20
+    wanted, found = (run(field, "hash", given, sort=sort)[1] for sort in (False, True))
+    assert (found - wanted).norm() <= (1e-6 if device.type == "cpu" else 1e-5) * wanted.norm()
+    given[3].zero_()
+    assert not run(field, "hash", given, sort=True)[1].any()
+    given[3][7] = math.inf
+    wanted, found = (run(field, "hash", given, sort=sort)[1] for sort in (False, True))
+    assert not found.isfinite().all() and torch.equal(found.isfinite(), wanted.isfinite())
+
+
+def test_a_field_sorts_what_is_not_coherent(device, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "luxel.render.ops.field.order_positions", lambda x: (asked.append(len(x)), order_positions(x))[1]
+    )
+    grid = FIELDS["few levels"][0]
+    model = Field(GridEncoding(grid, device=device), Mlp(grid.width, 3, width=32, device=device))
+    x = torch.rand(LEAST_SORTED_TRAINING, 3, device=device)
+    out = model(x)
+    model(x[1:])
+    with torch.no_grad():
+        model(x)
+    assert asked == ([len(x)] if device.type == "cuda" else [])
+    torch.testing.assert_close(model(x, coherent=True), out, rtol=0, atol=0)
+    model.coherent = True
+    model(x)
+    assert len(asked) == (device.type == "cuda")
 
 
 def test_nan_positions_are_features_of_0(device):
@@ -255,12 +300,11 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(of, (table, weights))
 
 
-def arguments(name: str, **options: Any) -> tuple[Any, ...]:
+def arguments(name: str) -> tuple[Any, ...]:
     """The operation's after the weights."""
     grid, (width, hidden, outputs, *activations) = FIELDS[name]
     codes = [ACTIVATIONS[a] for a in activations]
-    flags = options.get("flags", 0)
-    return list(grid.offsets), list(grid.scales), grid.hashed, width, hidden, outputs, *codes, flags
+    return list(grid.offsets), list(grid.scales), grid.hashed, width, hidden, outputs, *codes
 
 
 def test_opcheck(device):
@@ -268,23 +312,24 @@ def test_opcheck(device):
     rest = arguments("few levels")
     operation = torch.ops.luxel.field.default
     leaves = table.clone().requires_grad_(), None, weights.clone().requires_grad_()
-    torch.library.opcheck(operation, (x, *leaves, *rest, True))
-    torch.library.opcheck(operation, (x, table, None, weights, *rest, False))
-    out, kept = torch.ops.luxel.field(x, table, None, weights, *rest, True)
-    for wanted in ((True, True), (False, True), (True, False)):
-        given = (g_out, out, kept, x, table, None, weights, *rest, *wanted)
-        torch.library.opcheck(torch.ops.luxel.field_bwd.default, given)
+    for order in (None, torch.randperm(20).int().to(device)):
+        torch.library.opcheck(operation, (x, order, *leaves, *rest, True))
+        torch.library.opcheck(operation, (x, order, table, None, weights, *rest, False))
+        out, kept = torch.ops.luxel.field(x, order, table, None, weights, *rest, True)
+        for wanted in ((True, True), (False, True), (True, False)):
+            given = (g_out, out, kept, x, order, table, None, weights, *rest, *wanted)
+            torch.library.opcheck(torch.ops.luxel.field_bwd.default, given)
 
 
 def test_only_training_keeps_features(device):
     x, table, weights, _ = on(device, drawn("hash", 10))
     rest = arguments("hash")
-    out, kept = torch.ops.luxel.field(x, table, None, weights.requires_grad_(), *rest, False)
+    out, kept = torch.ops.luxel.field(x, None, table, None, weights.requires_grad_(), *rest, False)
     assert kept.numel() == 0
     with pytest.raises(RuntimeError, match="did not keep its features"):
         out.sum().backward()
     with pytest.raises(RuntimeError, match="no gradient by x"):
-        torch.ops.luxel.field(x.requires_grad_(), table, None, weights, *rest, True)[0].sum().backward()
+        torch.ops.luxel.field(x.requires_grad_(), None, table, None, weights, *rest, True)[0].sum().backward()
 
 
 def test_what_is_refused(device):
@@ -299,9 +344,9 @@ def test_what_is_refused(device):
         field(x, table[8:], weights, *levels, *network)
     with pytest.raises(ValueError, match=r"activation must be one of .* got 'tanh'"):
         field(x, table, weights, *levels, 64, 2, 16, "tanh")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match=r"options are .*'by_levels'.* got .*'faster'"):
-        field(x, table, weights, *levels, *network, options=("faster",))  # pyright: ignore[reportArgumentType]
+    rest = arguments("hash")
+    with pytest.raises(ValueError, match=r"order must be \[10\] torch.int32"):
+        torch.ops.luxel.field(x, torch.arange(10, device=device), table, None, weights, *rest, False)
     if device.type == "cpu":
         with pytest.raises(ValueError, match="float16 tables are for CUDA"):
             field(x, table, weights, *levels, *network, half_table=table.half())
-    assert set(OPTIONS.values()) == {1, 2, 4}
