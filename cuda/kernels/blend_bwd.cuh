@@ -99,6 +99,16 @@ template <typename Policy, typename Sums, int D> struct LaneTargets {
   }
 };
 
+// Of a policy whose gradient has as many numbers for all splats: known before any is looked at. Heavy ones have theirs by
+// the number of edges.
+template <typename Policy, bool kAbsolute, int D, bool = Policy::kHeavy>
+struct CommonTargets : LaneTargets<Policy, typename Policy::template Sums<kAbsolute>, D> {
+  using LaneTargets<Policy, typename Policy::template Sums<kAbsolute>, D>::LaneTargets;
+};
+template <typename Policy, bool kAbsolute, int D> struct CommonTargets<Policy, kAbsolute, D, true> {
+  __device__ __forceinline__ CommonTargets(const luxel_blend_args&, int, int) {}
+};
+
 template <typename Policy, int D, bool kAbsolute, int R>
 __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D))
     blend_bwd_kernel(const luxel_blend_args args) {
@@ -156,6 +166,8 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     behind[r] = slope;
   }
   const int32_t warp_last = max_over_warp(thread_last);
+
+  const CommonTargets<Policy, kAbsolute, D> targets(args, at.warp, at.lane);
 
   // Gathers what pixel r, dy below the splat, learns of it.
   const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& seen, auto& sums,
@@ -217,7 +229,7 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
       for (int r = 0; r < R; ++r)
         if (counts[r]) gather(r, py + static_cast<float>(4 * r) - splat.y, entry, along, seen[r], sums, numbers + Sums::kCount);
       sums.store(splat, along, numbers);
-      LaneTargets<Policy, Sums, D>(args, at.warp, at.lane).add(numbers, row, at.lane);
+      targets.add(numbers, row, at.lane);
     }
   };
   __syncthreads();

@@ -38,7 +38,7 @@ class Lump(nn.Module):
         super().__init__()
         self.highest = nn.Parameter(torch.tensor(0.8))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
         """Density and albedo, [S, 4]; below 0 and above 1 too."""
         with torch.no_grad():
             density = self.highest - 2.5 * (x - 0.5).norm(dim=-1, keepdim=True)
