@@ -28,7 +28,7 @@ enum { LUXEL_TILE = 16 }; /* pixels along a tile's side */
 enum { LUXEL_GAUSSIANS = 0, LUXEL_CONVEXES = 1 };
 enum { LUXEL_SPLAT = 8, LUXEL_CONVEX = 28, LUXEL_CORNERS = 8 };
 /* P: instances of a piece of a tile's list (GPU). */
-enum { LUXEL_PIECE = 256, LUXEL_CONVEX_PIECE = 64 };
+enum { LUXEL_PIECE = 256, LUXEL_CONVEX_PIECE = 128 };
 
 LUXEL_API const char* luxel_last_error(void);
 LUXEL_API const char* luxel_abi_sha256(void);         /* of the header that the library was compiled from */

@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     thread_last = max(thread_last, last[r]);
   }
   if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
-#pragma unroll
+#pragma unroll(Policy::kHeavy ? 1 : kCount / Shape<R>::kThreads)
   for (int k = 0; k < kCount / Shape<R>::kThreads; ++k) {
     const int slot = threadIdx.x + k * Shape<R>::kThreads;
     const int32_t instance = start + slot, id = instance < end ? args.instances[instance] : -1;

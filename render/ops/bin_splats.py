@@ -10,7 +10,7 @@ from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see abi.h
 PRIMITIVES = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of their numbers in abi.h
-PIECES = {"gaussians": 256, "convexes": 64}  # instances of a piece of a tile's list on the GPU, see abi.h
+PIECES = {"gaussians": 256, "convexes": 128}  # instances of a piece of a tile's list on the GPU, see abi.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "

@@ -37,11 +37,13 @@ class Queries:
     Attributes:
         calls: of the field.
         rows: positions in all of them.
+        tables: how often a table was made ready for them.
         largest: positions of the largest call, [N, D].
     """
 
     calls: int = 0
     rows: int = 0
+    tables: int = 0
     largest: Tensor | None = field(default=None, repr=False)
 
 
@@ -58,21 +60,37 @@ def grid_field(application: Application) -> Field:
 
 
 @contextmanager
-def counting(module: nn.Module) -> Iterator[Queries]:
-    """Counts what a module is asked meanwhile."""
-    found = Queries()
+def counting(module: Field) -> Iterator[Queries]:
+    """Counts what a field is asked meanwhile, also by those that have frozen it."""
+    found, freeze = Queries(), module.frozen
 
-    def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        x = arguments[0].reshape(-1, arguments[0].shape[-1])
+    def note_positions(positions: Tensor) -> None:
+        x = positions.reshape(-1, positions.shape[-1])
         found.calls, found.rows = found.calls + 1, found.rows + len(x)
         if found.largest is None or len(x) > len(found.largest):
             found.largest = x[:MOST_ROWS].detach().clone()
 
+    def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        found.tables += 1
+        note_positions(arguments[0])
+
+    def noting_frozen() -> Callable[[Tensor], Tensor]:
+        found.tables += 1
+        evaluate = freeze()
+
+        def noting(x: Tensor) -> Tensor:
+            note_positions(x)
+            return evaluate(x)
+
+        return noting
+
     handle = module.register_forward_pre_hook(note)
+    module.frozen = noting_frozen
     try:
         yield found
     finally:
         handle.remove()
+        del module.frozen
 
 
 def frame_parts(

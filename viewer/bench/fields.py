@@ -227,6 +227,7 @@ def _frame(application: Application, subject: Subject, size: Size, settings: Set
         "reaches_goal": found["median"] <= 1000 / RATE,
         "field_calls": queries.calls / views,
         "field_rows": queries.rows / views,
+        "tables": queries.tables / views,
         "kernels": kernels,
         "queries": queries,
     }
@@ -235,7 +236,7 @@ def _frame(application: Application, subject: Subject, size: Size, settings: Set
 def _take_apart(frame: dict[str, Any], alone: dict[str, Any], device: torch.device) -> None:
     """Adds what the parts of a frame take."""
     frame["encoding_share_of_fused"] = encoding_share(alone)
-    rounding = frame["field_calls"] * alone["rounding_ms"]
+    rounding = frame["tables"] * alone["rounding_ms"]
     on_gpu = device.type == "cuda"
     frame["parts"] = frame_parts(frame["kernels"], frame["frame_ms"], encoding_share(alone), rounding, on_gpu)
     frame["shares"] = shares(frame["parts"])

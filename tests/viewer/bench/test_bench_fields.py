@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from luxel.render.camera import Camera
 from luxel.render.fields.applications import make_application
+from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.viewer.bench import field_peers, field_stages, field_subjects, fields_report, timing
 from luxel.viewer.cli import main
@@ -167,3 +169,16 @@ def test_made_up_photographs_are_cut_out() -> None:
     pixels = found.data.views[0].read()
     assert pixels.rgb.shape == (40, 40, 3) and 0 < (pixels.alpha > 0).mean() < 1
     assert len(found.data.views) == 8 and len(found.cameras) == 2
+
+
+def test_queries_of_frozen_fields_count_too() -> None:
+    made = field_of(replace(defaults("volume"), log2_entries=8, width=16), 3, 4)
+    x = torch.rand(5, 3)
+    with field_stages.counting(made) as queries:
+        evaluate = made.frozen()
+        wanted = torch.cat([evaluate(x), evaluate(x[:2])])
+        assert torch.equal(torch.cat([made(x), made(x[:2])]), wanted)
+    assert (queries.calls, queries.rows, queries.tables) == (4, 14, 3)
+    assert queries.largest is not None and torch.equal(queries.largest, x)
+    made.frozen()(x)
+    assert queries.calls == 4
