@@ -49,7 +49,7 @@ class _Lump(torch.nn.Module):
         super().__init__()
         self.highest = torch.nn.Parameter(torch.tensor(1.0))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, coherent: bool | None = None) -> torch.Tensor:
         density = self.highest - 2 * (x - 0.5).norm(dim=-1, keepdim=True)
         return torch.cat([density, torch.ones_like(x)], -1)
 
