@@ -44,7 +44,7 @@ class Fields:
     seconds: float | None = None
     """Training of each combination; default: 5, or 1 without a GPU."""
     capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
-    """Photographs for radiance fields, as `luxel train` opens them; default: of a made-up scene."""
+    """Photographs for radiance fields, as `luxel train` opens them, slow without a GPU; default: of a made-up scene."""
     iterations: int | None = None
     """Timed calls of what is measured; default: 20, or 4 without a GPU."""
     quick: bool = False
