@@ -38,12 +38,12 @@ from luxel.render.ops.mlp import mlp
 from luxel.render.ops.order_positions import order_positions
 from luxel.render.reference.encode_grid import encode_grid_reference
 from luxel.render.reference.mlp import mlp_reference
+from luxel.viewer.bench.field_peers import torch_encoding
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms, kernel_times
 
 MAX_ERROR, MAX_HALF_ERROR = 1e-4, 1e-2
 SIZES = (32, 64, 2, 16)
-PRIMES = (1, 2654435761, 805459861)
 SAMPLES = 128  # of a ray
 # Of the field: whether the table is read in half, and whether positions are sorted first (None: where it pays).
 WAYS: dict[str, tuple[bool, bool | None]] = {
@@ -131,29 +131,6 @@ def errors(grid: Grid, ways: list[str], device: torch.device) -> dict[str, dict[
             for name, a, b in zip(names, values, wanted, strict=True)
         }
     return found
-
-
-def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
-    """The encoding of torch's operations, in the table's type, [N, 32]."""
-    found = []
-    for level in range(grid.levels):
-        position = x * grid.scales[level] + 0.5
-        corner = position.floor()
-        fraction = (position - corner).to(table.dtype)
-        first, size = grid.offsets[level], grid.offsets[level + 1] - grid.offsets[level]
-        hashed = grid.resolutions[level] ** 3 > size
-        strides = PRIMES if hashed else tuple(grid.resolutions[level] ** d for d in range(3))
-        total = torch.zeros(len(x), table.shape[1], dtype=table.dtype, device=x.device)
-        for k in range(8):
-            terms = [(corner[:, d].long() + (k >> d & 1)) * strides[d] for d in range(3)]
-            x_term, y_term, z_term = terms
-            index = (x_term ^ y_term ^ z_term) & (size - 1) if hashed else (x_term + y_term + z_term) % size
-            weight = torch.ones_like(fraction[:, 0])
-            for d in range(3):
-                weight = weight * (fraction[:, d] if k >> d & 1 else 1 - fraction[:, d])
-            total = total + weight[:, None] * table.index_select(0, first + index)
-        found.append(total)
-    return torch.cat(found, 1)
 
 
 def torch_field(problem: Problem) -> Callable[[Tensor], Tensor]:
