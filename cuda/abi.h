@@ -764,6 +764,42 @@ typedef struct luxel_march_rays_args {
 } luxel_march_rays_args;
 LUXEL_API int luxel_march_rays(const luxel_march_rays_args* args);
 
+/* visible_samples: of the samples that march_rays gave, those that can be seen, side by side.
+ *
+ * With optical depths tau and transmittances T as in composite: of every ray the samples before the first whose T is below
+ * min_transmittance, and of them, where least_alpha is above 0, those whose 1 - exp(-tau) is at least that. They take their
+ * room as in march_rays. Counters are as there, of visible samples; rays without room are those of either stage. */
+typedef struct luxel_visible_samples_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* density;        /* in  real [M] before the activation, each density_stride numbers from the one before */
+  const void* raw_positions;  /* in  real [M,3] as march_rays gives them, as all raw ones */
+  const void* raw_directions; /* in  real [M,3] */
+  const void* raw_t;          /* in  real [M] */
+  const void* raw_dt;         /* in  real [M] */
+  const int32_t* raw_ranges;  /* in  [R,2] */
+  const int64_t* raw_counters; /* in [5] */
+  int64_t density_stride;
+  int32_t* live;              /* inout [1] optional: how many rays count in the next step; see target and raw_target */
+  int32_t count;              /* R */
+  int32_t capacity;           /* S */
+  int32_t target;             /* above 0: live becomes how many rays would have had so many visible samples; moved by no
+                                 more than a factor of 2, and held to [1,R] */
+  int32_t raw_target;         /* above 0, with target: nor more than would have had so many raw samples */
+  double scale;               /* see composite */
+  double min_transmittance;
+  double least_alpha;
+  uint8_t* kept;              /* workspace [M], with least_alpha above 0 */
+  void* positions;            /* out real [S,3] */
+  void* sample_directions;    /* out real [S,3] */
+  void* t;                    /* out real [S] */
+  void* dt;                   /* out real [S] */
+  int32_t* ranges;            /* out [R,2] first sample and number of them, of each ray */
+  int64_t* counters;          /* out [5] */
+} luxel_visible_samples_args;
+LUXEL_API int luxel_visible_samples(const luxel_visible_samples_args* args);
+
 /* colour_inputs: what the colour network of a radiance field takes, the features of a sample and the 16 spherical harmonics
  * of its direction; the first feature is the sample's density, before its activation. */
 typedef struct luxel_colour_inputs_args {
@@ -947,6 +983,7 @@ LUXEL_API int luxel_sphere_trace_step(const luxel_sphere_trace_args* args);
   X(luxel_field_args) \
   X(luxel_draw_pixels_args) \
   X(luxel_march_rays_args) \
+  X(luxel_visible_samples_args) \
   X(luxel_colour_inputs_args) \
   X(luxel_composite_args) \
   X(luxel_render_wave_args) \

@@ -11,15 +11,6 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kClearBlocks = 64;  // beside those of rays, for samples of no ray
 
-// The sum over this lane and those below.
-__device__ __forceinline__ float sum_upto(float x, int lane) {
-  for (int offset = 1; offset < 32; offset <<= 1) {
-    const float lower = __shfl_up_sync(~0u, x, offset);
-    if (lane >= offset) x += lower;
-  }
-  return x;
-}
-
 // One lane's sample; where it is not seen, all is 0.
 struct Seen {
   int64_t sample;

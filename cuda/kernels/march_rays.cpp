@@ -19,18 +19,7 @@ template <typename T> int run(const luxel_march_rays_args& args) {
   }
   std::fill_n(args.counters, 5, int64_t(0));
   args.counters[2] = live;
-  for (int64_t r = 0; r < args.count; ++r) {
-    int32_t* const range = args.ranges + 2 * r;
-    const int64_t first = args.counters[1];
-    args.counters[1] += range[1];
-    const bool fits = args.counters[1] <= args.capacity;
-    if (range[1] > 0 && !fits) {
-      ++args.counters[3];
-      args.counters[4] = std::max(args.counters[4], args.capacity - first);
-    }
-    range[0] = range[1] > 0 && fits ? static_cast<int32_t>(first) : 0;
-    if (!fits) range[1] = 0;
-  }
+  take_room_in_order(args);
 #pragma omp parallel for schedule(dynamic, 64)
   for (int64_t r = 0; r < live; ++r) {
     MarchRay<T> march;
@@ -39,7 +28,7 @@ template <typename T> int run(const luxel_march_rays_args& args) {
     if (range[1] > 0 && start_march(args, r, march, direction)) write_samples(args, range[0], range[1], march, direction);
   }
   args.counters[0] = samples_with_room(args);
-  for (int64_t s = args.counters[0]; s < args.capacity; ++s) clear_sample<T>(args, s);
+  clear_rest<T>(args, 0, 1);
   adapt_rays(args);
   return 0;
 }

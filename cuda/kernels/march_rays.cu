@@ -49,31 +49,21 @@ __global__ void __launch_bounds__(kThreads) march_rays_kernel(const __grid_const
   const Places places = {words + threadIdx.x};
   const int64_t r = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int64_t live = rays_that_count(args);
-  auto* const counters = reinterpret_cast<unsigned long long*>(args.counters);
   MarchRay<float> march;
   Vec3<float> direction;
   const bool enters = r < live && start_march(args, r, march, direction);
   const int count = enters ? count_and_remember(march, cells_of(args), places) : 0;
-  const auto first = static_cast<int64_t>(take_room(count, counters + 1));
-  const bool fits = first + count <= args.capacity;
-  if (count > 0 && !fits) {
-    atomicAdd(counters + 3, 1ull);
-    if (first < args.capacity) atomicMax(counters + 4, static_cast<unsigned long long>(args.capacity - first));
-  }
+  const auto first = static_cast<int64_t>(take_room(count, reinterpret_cast<unsigned long long*>(args.counters) + 1));
   if (r == 0) args.counters[2] = live;
   if (r >= args.count) return;
-  const bool writes = count > 0 && fits;
-  args.ranges[2 * r] = writes ? static_cast<int32_t>(first) : 0;
-  args.ranges[2 * r + 1] = writes ? count : 0;
-  if (writes) write_remembered(args, first, count, march, direction, places);
+  if (settle_range(args, r, first, count)) write_remembered(args, first, count, march, direction, places);
 }
 
 __global__ void __launch_bounds__(kClearThreads) clear_samples_kernel(const __grid_constant__ luxel_march_rays_args args) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kClearThreads + threadIdx.x;
-  const int64_t used = samples_with_room(args);
-  for (int64_t s = used + thread; s < args.capacity; s += static_cast<int64_t>(gridDim.x) * kClearThreads) clear_sample<float>(args, s);
+  clear_rest<float>(args, thread, static_cast<int64_t>(gridDim.x) * kClearThreads);
   if (thread > 0) return;
-  args.counters[0] = used;
+  args.counters[0] = samples_with_room(args);
   adapt_rays(args);
 }
 

@@ -4,6 +4,7 @@
 
 #include "../math/march.h"
 #include "../math/philox.h"
+#include "sample_room.h"
 #include "stage.h"
 
 namespace luxel {
@@ -86,25 +87,10 @@ LUXEL_HD void write_samples(const luxel_march_rays_args& args, int64_t first, in
   }
 }
 
-template <typename T> LUXEL_HD void clear_sample(const luxel_march_rays_args& args, int64_t sample) {
-  const Vec3<T> zero = {T(0), T(0), T(0)};
-  store3(out<T>(args.positions) + 3 * sample, zero);
-  if (args.sample_directions) store3(out<T>(args.sample_directions) + 3 * sample, zero);
-  out<T>(args.t)[sample] = T(0);
-  out<T>(args.dt)[sample] = T(0);
-}
-
-// Rays take their room one after another; from the first on that finds too little of it, none has any.
-LUXEL_HD int64_t samples_with_room(const luxel_march_rays_args& args) {
-  return args.counters[1] > args.capacity ? args.capacity - args.counters[4] : args.counters[1];
-}
-
 // How many rays are to count in the next step.
 LUXEL_HD void adapt_rays(const luxel_march_rays_args& args) {
   const int64_t live = args.counters[2];
-  if (!args.live || args.target <= 0) return;
-  const int64_t wanted = args.counters[1] > 0 ? live * args.target / args.counters[1] : args.count;
-  args.live[0] = static_cast<int32_t>(clamp<int64_t>(clamp<int64_t>(wanted, live / 2, 2 * live), 1, args.count));
+  if (args.live && args.target > 0) args.live[0] = next_rays(live, rays_to_fill(args.target, live, args.counters[1], args.count), args.count);
 }
 
 }  // namespace luxel

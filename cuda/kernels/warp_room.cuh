@@ -25,4 +25,17 @@ __device__ __forceinline__ int take_place(bool wanted, int* total) {
   return __shfl_sync(~0u, first, 0) + __popc(mask & ((1u << lane) - 1));
 }
 
+// The samples of one ray, `wanted` places from `first` on: its range, and whether they have room (see sample_room.h).
+template <typename Args> __device__ __forceinline__ bool settle_range(const Args& args, int64_t r, int64_t first, int wanted) {
+  const bool fits = first + wanted <= args.capacity, writes = wanted > 0 && fits;
+  if (wanted > 0 && !fits) {
+    auto* const counters = reinterpret_cast<unsigned long long*>(args.counters);
+    atomicAdd(counters + 3, 1ull);
+    if (first < args.capacity) atomicMax(counters + 4, static_cast<unsigned long long>(args.capacity - first));
+  }
+  args.ranges[2 * r] = writes ? static_cast<int32_t>(first) : 0;
+  args.ranges[2 * r + 1] = writes ? wanted : 0;
+  return writes;
+}
+
 }  // namespace luxel

@@ -8,4 +8,13 @@ template <typename X> __device__ __forceinline__ X warp_sum(X x) {
   return x;
 }
 
+// The sum over this lane and those below.
+__device__ __forceinline__ float sum_upto(float x, int lane) {
+  for (int offset = 1; offset < 32; offset <<= 1) {
+    const float lower = __shfl_up_sync(~0u, x, offset);
+    if (lane >= offset) x += lower;
+  }
+  return x;
+}
+
 }  // namespace luxel

@@ -1,0 +1,45 @@
+"""Which samples along rays can be seen, in plain torch: one operation after another."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def visible_samples_reference(
+    density: Tensor,
+    dt: Tensor,
+    ranges: Tensor,
+    *,
+    scale: float = 1.0,
+    min_transmittance: float = 1e-4,
+    least_alpha: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Those of a transmittance of at least ``min_transmittance`` that take at least ``least_alpha`` of the light.
+
+    Args:
+        density: of samples before exp, [M].
+        dt: [M].
+        ranges: first sample and number of them of each ray, integers [R, 2].
+        scale: of lengths.
+        min_transmittance: of the light before a sample.
+        least_alpha: of that light.
+
+    Returns:
+        Which places of each ray are seen, bool [R, K], the sample of place k being ranges[r, 0] + k; and how near any
+        transmittance or alpha of a ray comes to the least, as a ratio less 1, [R].
+    """
+    first, count = ranges.long().unbind(-1)
+    most = int(count.max().item()) if len(count) else 0
+    place = torch.arange(most, device=density.device)
+    inside = place < count[:, None]
+    index = torch.where(inside, first[:, None] + place, 0)
+    depths = torch.where(inside, scale * density.clamp(-15, 15).exp()[index] * dt[index], 0)
+    reached = (depths - depths.cumsum(-1)).exp()
+    alpha = -torch.expm1(-depths)
+    seen = inside & (reached >= min_transmittance) & (alpha >= least_alpha)
+    near = (reached / min_transmittance - 1).abs()
+    if least_alpha > 0:
+        near = torch.minimum(near, (alpha / least_alpha - 1).abs())
+    near = torch.where(inside, near, torch.inf)
+    return seen, near.amin(-1) if most else near.new_full((len(count),), torch.inf)
