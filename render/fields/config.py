@@ -11,6 +11,9 @@ from luxel.render.train.plain import from_plain
 
 FieldName = Literal["image", "sdf", "volume", "radiance"]
 EncodingName = Literal["hash", "dense", "lowres"]
+ScheduleName = Literal["steps", "shares"]
+
+SHARES = (0.5, 0.75, 0.9)  # of a run, where its learning rate decays
 
 
 @dataclass
@@ -54,8 +57,13 @@ class FieldConfig:
     """L2 penalty on the weights of networks; tables have none."""
     ema: float = 0.95
     """Decay of the running mean of all parameters, which is what is drawn and measured; 0: no mean."""
+    schedule: ScheduleName = "steps"
+    """Of the learning rate. steps: it decays at `decay_from`, and every `decay_every` steps from there on; shares: at
+    1/2, 3/4 and 9/10 of the steps."""
+    warm_up: int = 0
+    """Steps in which the learning rate rises evenly, from a hundredth."""
     decay_factor: float = 0.33
-    """Multiplies the learning rate at `decay_from`, and every `decay_every` steps from there on."""
+    """Multiplies the learning rate where it decays."""
     decay_from: int = 20_000
     """Step of the first decay of the learning rate."""
     decay_every: int = 10_000
@@ -64,6 +72,13 @@ class FieldConfig:
     """Multiplies the loss before the backward pass, so that its gradients do not vanish in half."""
     seed: int = 0
     """Of the first parameters and of the samples."""
+    marched: int = 4
+    """Radiance: batches of samples that are marched and asked for their density alone, to fill one with those that can
+    be seen; 0: steps are of all samples."""
+    least_alpha: float = 0.0
+    """Radiance, with `marched`: samples that take less of the light are left out of steps too."""
+    huber: float = 0.1
+    """Radiance: error of a colour above which the loss grows linearly."""
     report_every: int = 100
     """Steps between lines of metrics.jsonl."""
     eval_every: int = 0
@@ -81,10 +96,15 @@ class FieldConfig:
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step, the first of which is 0."""
+        risen = step / self.warm_up if step < self.warm_up else 1.0
+        return self.rate * (0.01 + 0.99 * risen) * self.decay_factor ** self._decays(step)
+
+    def _decays(self, step: int) -> int:
+        if self.schedule == "shares":
+            return sum(step >= share * self.steps for share in SHARES)
         if step < self.decay_from:
-            return self.rate
-        decays = 1 if self.decay_every <= 0 else 1 + (step - self.decay_from) // self.decay_every
-        return self.rate * self.decay_factor**decays
+            return 0
+        return 1 if self.decay_every <= 0 else 1 + (step - self.decay_from) // self.decay_every
 
     def check(self) -> None:
         """Raises LuxelError for values that make no field."""
@@ -101,8 +121,12 @@ class FieldConfig:
             (not self.eps > 0, "eps must be positive"),
             (not self.weight_decay >= 0, "weight_decay must not be negative"),
             (not 0 <= self.ema < 1, "ema must be in [0, 1)"),
+            (self.warm_up < 0, "warm_up must not be negative"),
             (not 0 < self.decay_factor <= 1, "decay_factor must be above 0 and at most 1"),
             (not self.loss_scale > 0, "loss_scale must be positive"),
+            (not 0 <= self.marched <= 64, "marched must be 0 to 64"),
+            (not 0 <= self.least_alpha < 1, "least_alpha must be at least 0 and below 1"),
+            (not self.huber > 0, "huber must be positive"),
             (self.seed < 0, "seed must not be negative"),
             (self.report_every < 1, "report_every must be at least 1"),
             (self.keep < 1, "keep must be at least 1"),
@@ -136,7 +160,7 @@ def defaults(field: FieldName) -> FieldConfig:
         "image": {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99},
         "sdf": {"rate": 5e-3, "decay_factor": 0.5, "decay_from": 5_000, "decay_every": 500},
         "volume": {"decay_from": 5_000, "decay_every": 2_000},
-        "radiance": {"steps": 35_000, "hidden": 1},
+        "radiance": {"steps": 35_000, "hidden": 1, "schedule": "shares"},
     }
     if field not in own:
         raise LuxelError(f"There is no field of {field!r}.", f"There are {', '.join(own)}.")

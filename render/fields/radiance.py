@@ -21,10 +21,10 @@ from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.colour_inputs import HARMONICS, colour_inputs
 from luxel.render.ops.composite import composite
 from luxel.render.ops.draw_pixels import draw_pixels
-from luxel.render.ops.march_rays import RAYS, Region, Samples, march_pixels
+from luxel.render.ops.march_rays import LEFT_OUT, RAYS, SAMPLES, Region, Samples, march_pixels
+from luxel.render.ops.visible_samples import visible_samples
 
 FEATURES = 16  # from the density network to the colour network
-HUBER = 0.1  # error above which the loss grows linearly
 MOST_DENSITY = 15.0  # before the activation
 FINEST_OF_OBJECTS = (
     2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
@@ -72,7 +72,7 @@ class RadianceField(Application):
             seed=config.seed + 2,
         )
         self.occupancy = Occupancy(self.cells)
-        self.rays = max(1, config.batch // 4)  # of a step at most
+        self.rays = max(1, config.batch // 2)  # of a step at most
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None
@@ -146,8 +146,11 @@ class RadianceField(Application):
             batch.backgrounds,
             scale=1 / self.region.size,
         )
-        total = torch.nn.functional.huber_loss(seen.rgb, batch.targets, reduction="sum", delta=HUBER)
-        return total / (3 * samples.counters[RAYS])
+        total = torch.nn.functional.huber_loss(
+            seen.rgb, batch.targets, reduction="sum", delta=self.config.huber
+        )
+        rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # those without room teach nothing
+        return total / (3 * rays.clamp_min(1))
 
     def evaluate_at(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Density [S] and colour [S, 3] before their activations.
@@ -203,7 +206,31 @@ class RadianceField(Application):
         }
 
     def _samples(self, batch: Drawn) -> Samples:
-        shown, batch_size = self._shown(), self.config.batch
+        """Samples of a step: those that can be seen, or all."""
+        capacity = self.config.batch
+        target = _nearly(capacity)
+        if self.config.marched == 0:
+            return self._marched(batch, capacity, target)
+        room = capacity * self.config.marched
+        raw = self._marched(batch, room, 0)
+        if raw.t.device.type == "cpu":  # which does without the rows that hold nothing
+            used = max(1, int(raw.counters[SAMPLES]))
+            raw = Samples(*(t[:used] for t in raw[:4]), *raw[4:])
+        with torch.no_grad():
+            density = self.density(raw.positions)[:, 0]
+        return visible_samples(
+            raw,
+            density,
+            capacity=capacity,
+            scale=1 / self.region.size,
+            least_alpha=self.config.least_alpha,
+            live=self.live,
+            target=target,
+            raw_target=_nearly(room),
+        )
+
+    def _marched(self, batch: Drawn, capacity: int, target: int) -> Samples:
+        shown = self._shown()
         return march_pixels(
             batch.pixels,
             shown.table,
@@ -211,13 +238,18 @@ class RadianceField(Application):
             shown.intrinsics,
             self.region._replace(near=shown.near),
             self.occupancy.bits,
-            capacity=batch_size,
+            capacity=capacity,
             seed=batch.seed,
             live=self.live,
-            target=max(1, batch_size - batch_size // 16),
+            target=target,
         )
 
     def _shown(self) -> Photographs:
         if self._photographs is None:
             raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
         return self._photographs
+
+
+def _nearly(room: int) -> int:
+    """How many samples are to fill it, so that rarely a ray has none."""
+    return max(1, room - room // 16)

@@ -33,10 +33,9 @@ def visible_samples(
 ) -> Samples:
     """Of samples along rays those that can be seen, side by side; nothing waits for the device.
 
-    Of every ray the samples before the first whose transmittance is below ``min_transmittance``, which `composite` would
-    not look at, and of these, with ``least_alpha``, those that are dense enough (Müller et al. 2022, "Instant Neural
-    Graphics Primitives", appendix E.1; Li et al. 2023, "NerfAcc", section 3). See
-    `luxel.render.reference.visible_samples.visible_samples_reference`. Not differentiable.
+    Of every ray the samples before the first whose transmittance is below ``min_transmittance``, which is where
+    `composite` ends it too, and of these, with ``least_alpha``, those that are dense enough (Li et al. 2023, "NerfAcc",
+    section 3). See `luxel.render.reference.visible_samples.visible_samples_reference`. Not differentiable.
 
     Args:
         raw: samples as `march_rays` gives them, M of them, float32 or (CPU only) float64. It leaves ``live`` as it is
@@ -48,7 +47,8 @@ def visible_samples(
         least_alpha: samples whose 1 - exp(-scale exp(density) dt) is less are left out; what is behind them is seen
             through them all the same. 0: none.
         live: how many rays count in the next step, int32 [1]; None: that is not asked.
-        target: above 0, ``live`` becomes how many rays would have had so many visible samples, by at most a factor of 2.
+        target: above 0, ``live`` becomes how many rays would have had so many visible samples, moved by at most a
+            factor of 2.
         raw_target: above 0, and with a target: nor more rays than would have had so many raw samples.
 
     Returns:

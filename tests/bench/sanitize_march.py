@@ -19,7 +19,8 @@ from luxel.render.fields.waves import render_waves
 from luxel.render.ops.colour_inputs import colour_inputs
 from luxel.render.ops.composite import composite
 from luxel.render.ops.draw_pixels import draw_pixels
-from luxel.render.ops.march_rays import ASKED, RAYS, Region, Samples, march_pixels, march_rays
+from luxel.render.ops.march_rays import ASKED, LEFT_OUT, RAYS, Region, Samples, march_pixels, march_rays
+from luxel.render.ops.visible_samples import visible_samples
 
 REGION = Region((-1.0, -1.0, -0.5, 1.0, 1.2, 1.0), 0.013, near=0.1, resolution=24)
 COLOURS = torch.tensor([[3.0, -4, 5], [6, 1, -2], [-1, 2, 7]])
@@ -73,6 +74,38 @@ def along_rays(count: int, share: float | None, capacity: int, device: torch.dev
     )
     whole = bool(samples.counters[ASKED] <= capacity)
     return seen(samples, COLOURS.to(device).requires_grad_(), whole)
+
+
+def visible(
+    count: int, raw_capacity: int, capacity: int, least_alpha: float, device: torch.device
+) -> dict[str, Tensor]:
+    """Visible samples of rays from all around, and what they show."""
+    generator = torch.Generator().manual_seed(count)
+    origins = 3 * torch.randn(count, 3, generator=generator)
+    directions = torch.nn.functional.normalize(
+        0.5 * torch.randn(count, 3, generator=generator) - origins, dim=-1
+    )
+    occupancy = bits(0.9).to(device)
+    live = torch.tensor([count], dtype=torch.int32, device=device)
+    raw = march_rays(
+        origins.to(device), directions.to(device), REGION, occupancy, capacity=raw_capacity, live=live
+    )
+    density = torch.stack([6 - 12 * (raw.positions - 0.5).square().sum(-1), 9 * raw.t], 1)[:, 0]
+    samples = visible_samples(
+        raw,
+        density,
+        capacity=capacity,
+        scale=0.4,
+        least_alpha=least_alpha,
+        live=live,
+        target=5000,
+        raw_target=raw_capacity,
+    )
+    whole = bool(raw.counters[ASKED] <= raw_capacity and samples.counters[ASKED] <= capacity)
+    found = seen(samples, COLOURS.to(device).requires_grad_(), whole)
+    if not whole:  # which rays have room is not the same everywhere
+        return {"rays": found["rays"], "raw": raw.counters[ASKED].double().cpu()}
+    return found | {"live": live.double().cpu(), "left out": samples.counters[LEFT_OUT].cpu()}
 
 
 def along_pixels(rows: int, live: int, channels: int, device: torch.device) -> dict[str, Tensor]:
@@ -183,6 +216,14 @@ def march_cases() -> dict[str, Callable[..., Any]]:
         out[f"march {count} rays, occupied {share}"] = partial(along_rays, count, share, 200 * count + 1)
     for capacity in (1, 777, 20_000):
         out[f"march 1000 rays, room for {capacity}"] = partial(along_rays, 1000, 0.5, capacity)
+    for count, least_alpha in itertools.product((0, 1, 7, 9, 1000), (0.0, 0.003)):
+        out[f"visible samples of {count} rays, alpha {least_alpha}"] = partial(
+            visible, count, 200 * count + 1, 100 * count + 1, least_alpha
+        )
+    for raw_capacity, capacity in ((777, 100), (90_000, 1), (90_000, 2000), (20_000, 20_000)):
+        out[f"visible samples, room for {raw_capacity} and {capacity}"] = partial(
+            visible, 1000, raw_capacity, capacity, 0.0
+        )
     for rows, live, channels in ((1, 1, 4), (300, 123, 4), (1000, 1000, 3), (64, 0, 4)):
         out[f"march {live} of {rows} drawn pixels, {channels} channels"] = partial(
             along_pixels, rows, live, channels

@@ -263,6 +263,11 @@ def test_configurations() -> None:
     config = FieldConfig(rate=1.0, decay_from=20, decay_every=10, decay_factor=0.5)
     assert [config.rate_at(s) for s in (0, 19, 20, 29, 30, 40)] == [1, 1, 0.5, 0.5, 0.25, 0.125]
     assert replace(config, decay_every=0).rate_at(1000) == 0.5
+    shares = replace(config, schedule="shares", steps=100)
+    assert [shares.rate_at(s) for s in (0, 49, 50, 74, 75, 89, 90)] == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]
+    assert replace(shares, steps=200).rate_at(99) == 1  # a run that is made longer
+    rising = replace(config, warm_up=10)
+    assert [rising.rate_at(s) for s in (0, 5, 10, 20)] == pytest.approx([0.01, 0.505, 1, 0.5], abs=1e-12)
     for wrong in ({"width": 48}, {"ema": 1.0}, {"steps": 0}, {"rate": math.nan}, {"seconds": 0.0}):
         with pytest.raises(LuxelError, match=next(iter(wrong))):
             replace(config, rate=1e-2).__class__(**{**{"rate": 1e-2}, **wrong}).check()
