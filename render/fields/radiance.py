@@ -215,7 +215,8 @@ class RadianceField(Application):
         raw = self._marched(batch, room, 0)
         if raw.t.device.type == "cpu":  # which does without the rows that hold nothing
             used = max(1, int(raw.counters[SAMPLES]))
-            raw = Samples(*(t[:used] for t in raw[:4]), *raw[4:])
+            p, d, t, dt = (rows[:used] for rows in raw[:4])
+            raw = raw._replace(positions=p, directions=d, t=t, dt=dt)
         with torch.no_grad():
             density = self.density(raw.positions)[:, 0]
         return visible_samples(

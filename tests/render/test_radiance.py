@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view
 from luxel.render.fields.radiance import RadianceField
-from luxel.render.ops.march_rays import ASKED, LEFT_OUT, SAMPLES
+from luxel.render.ops.composite import composite
+from luxel.render.ops.march_rays import ASKED, LEFT_OUT, RAYS, SAMPLES
 
 
 class SmallRadianceField(RadianceField):
@@ -122,6 +124,64 @@ def test_the_number_of_rays_follows_the_samples(device):
         assert samples.counters[LEFT_OUT] == 0 and samples.counters[SAMPLES] == samples.counters[ASKED]
         asked.append(int(samples.counters[ASKED]))
     assert asked[0] < CONFIG.batch / 4 and 0.8 * CONFIG.batch < asked[-1] <= CONFIG.batch
+
+
+class Thick(torch.nn.Module):
+    """As dense everywhere."""
+
+    def __init__(self, density: float) -> None:
+        super().__init__()
+        self.density = density
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([torch.full_like(x[:, :1], self.density), x.repeat(1, 5)], 1)
+
+
+def thick(device: torch.device, **options) -> SmallRadianceField:
+    field = SmallRadianceField(replace(CONFIG, **options)).to(device)
+    field.density = cast(Any, Thick(4.5))
+    field.begin(ring(3, 16), device)
+    return field
+
+
+def test_steps_are_of_samples_that_can_be_seen(device):
+    field, whole = thick(device), thick(device, marched=0, batch=1 << 15)
+    field.live.fill_(60)
+    whole.live.fill_(60)
+    batch = field.draw_batch(torch.Generator(device).manual_seed(0))
+    seen, every = field._samples(batch), whole._samples(batch)
+    assert seen.counters[RAYS] == every.counters[RAYS] == 60
+    assert seen.counters[LEFT_OUT] == every.counters[LEFT_OUT] == 0
+    assert 4 * seen.counters[SAMPLES] < every.counters[SAMPLES]
+    field.live.fill_(60)
+    whole.live.fill_(60)
+    torch.testing.assert_close(field.loss(batch), whole.loss(batch), rtol=1e-5, atol=0)
+    generator = torch.Generator(device).manual_seed(0)
+    rays = []
+    for marched in (4, 12):  # what is marched is the tighter room, then what is seen
+        field = thick(device, marched=marched)
+        for _ in range(10):
+            samples = field._samples(field.draw_batch(generator))
+        rays.append(int(samples.counters[RAYS]))
+        share = int(samples.counters[SAMPLES]) / CONFIG.batch
+        assert share < 0.8 if marched == 4 else 0.85 < share <= 1
+    assert 1.2 < rays[1] / rays[0] < 3
+
+
+def test_rays_without_room_do_not_count(device, monkeypatch):
+    field = thick(device, marched=0)
+    field.live.fill_(600)
+    batch = field.draw_batch(torch.Generator(device).manual_seed(0))
+    samples = field._samples(batch)
+    monkeypatch.setattr(field, "_samples", lambda _: samples)  # on a GPU others would be left out next time
+    loss = field.loss(batch)
+    left_out = int(samples.counters[LEFT_OUT])
+    assert left_out > 100
+    density, colour = field.evaluate_at(samples.positions, samples.directions)
+    ends = samples.t, samples.ranges, samples.counters, batch.backgrounds
+    seen = composite(density, colour, samples.dt, *ends, scale=1 / 3)
+    errors = torch.nn.functional.huber_loss(seen.rgb, batch.targets, reduction="sum", delta=0.1)
+    torch.testing.assert_close(loss, errors / (3 * (600 - left_out)), rtol=1e-5, atol=0)
 
 
 def test_occupancy_finds_what_is_dense(device):

@@ -27,8 +27,8 @@ def marched(
     towards = torch.rand(count, 3, generator=generator) + 0.1
     directions = torch.nn.functional.normalize(towards - origins, dim=-1)
     where = precision["device"]
-    given = [t.float().to(where, precision["dtype"]) for t in (origins, directions)]
-    samples = march_rays(*given, REGION, None, capacity=capacity, live=live)
+    origins, directions = (t.float().to(where, precision["dtype"]) for t in (origins, directions))
+    samples = march_rays(origins, directions, REGION, None, capacity=capacity, live=live)
     noise = torch.randn(capacity, generator=generator)
     height = (
         (samples.directions[:, 1].cpu().double() * 1e4).sin().float()
@@ -189,7 +189,7 @@ def test_rays_that_see_nothing_are_doubled(device):
     assert live.item() == 150
     visible_samples(raw, density, capacity=99, live=live)
     assert live.item() == 150  # no target
-    none = Samples(*(t[:0] for t in raw[:5]), torch.zeros_like(raw.counters))
+    none = Samples._make([*(t[:0] for t in raw[:5]), torch.zeros_like(raw.counters)])
     found = visible_samples(none, density[:0], capacity=7)
     assert found.counters.tolist() == [0] * 5 and not found.t.any() and len(found.ranges) == 0
 
