@@ -46,8 +46,9 @@ class RadianceField(Application):
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: a hash grid and a network of one hidden layer
     give 16 features, of which the first is the density; they and 16 spherical harmonics of the direction go through two
-    hidden layers to the colour. Samples lie in the occupied cells of a box, a 1024th of its diagonal apart; how many
-    rays a step has follows from how many samples they need. Density is counted by the longest side of the box.
+    hidden layers to the colour. Samples lie in the occupied cells of a box, a 1024th of its diagonal apart. A step is
+    of those that can be seen, which the density alone tells first; how many rays it has follows from how many samples
+    they need. Density is counted by the longest side of the box.
 
     A subclass with other ``cells`` and ``places`` is for small scenes.
     """
@@ -126,7 +127,7 @@ class RadianceField(Application):
         assert self.region.box is not None  # read now: a captured step must not
 
     def draw_batch(self, generator: torch.Generator) -> Drawn:
-        """Random pixels, as many as the last steps have shown to fill a batch of samples."""
+        """Random pixels, as many as the last steps have shown to fill a batch of samples that can be seen."""
         shown = self._shown()
         numbers = torch.randint(2**62, (self.rays,), generator=generator, device=generator.device)
         drawn = draw_pixels(numbers, shown.pixels, shown.candidates, self._background, self.live)

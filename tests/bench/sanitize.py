@@ -13,9 +13,8 @@ What it covers
     spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
     float32 and float16, fields as one stage, and positions in order, see `sanitize_fields.py`. The multilayer
     perceptron in half and in float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes,
-    pictures in waves and steps of a radiance field, see `sanitize_march.py`. Distances to meshes, and rays to the
-    surface of a distance, see
-    `sanitize_meshes.py`.
+    what can be seen along them, pictures in waves and steps of a radiance field, see `sanitize_march.py`. Distances to
+    meshes, and rays to the surface of a distance, see `sanitize_meshes.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\

@@ -1,4 +1,4 @@
-"""The cases of `sanitize.py` of rays through volumes: marching, composition, waves, and steps of a radiance field."""
+"""Cases of `sanitize.py` of rays through volumes: marching, what is seen, composition, waves, radiance fields."""
 
 from __future__ import annotations
 
