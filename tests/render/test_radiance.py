@@ -14,6 +14,7 @@ from torch import Tensor
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.learner import Learner
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view
 from luxel.render.fields.radiance import RadianceField
@@ -166,6 +167,17 @@ def test_steps_are_of_samples_that_can_be_seen(device):
         share = int(samples.counters[SAMPLES]) / CONFIG.batch
         assert share < 0.8 if marched == 4 else 0.85 < share <= 1
     assert 1.2 < rays[1] / rays[0] < 3
+
+
+@pytest.mark.gpu
+def test_captured_steps_learn_and_adapt(gpu):
+    field = SmallRadianceField(CONFIG).to(gpu)
+    field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), gpu)
+    learner = Learner(field)
+    for step in range(300):
+        learner.step(step)
+    assert learner.captures == 1 and field.live > 100
+    assert field.evaluate()["psnr"] > 22
 
 
 def test_rays_without_room_do_not_count(device, monkeypatch):
