@@ -55,6 +55,8 @@ class FieldConfig:
     """Added to the root of Adam's second moment."""
     weight_decay: float = 1e-6
     """L2 penalty on the weights of networks; tables have none."""
+    sparse: bool = False
+    """Adam leaves entries of tables that have no gradient in a step as they are."""
     ema: float = 0.95
     """Decay of the running mean of all parameters, which is what is drawn and measured; 0: no mean."""
     schedule: ScheduleName = "steps"

@@ -22,8 +22,9 @@ class Learner:
     measures it has the better ones; during a step it has those that Adam moves.
 
     The loss is scaled, and its gradients stay so: Adam (Kingma & Ba 2015) does not see a factor, but for its eps, which
-    is scaled alike. The running mean has no bias towards the first parameters (their section 3). A step whose gradients
-    of weights are not finite, as where half overflows, changes nothing.
+    is scaled alike. With ``sparse`` it leaves out entries of tables that have no gradient (Müller et al. 2022, section
+    4). The running mean has no bias towards the first parameters (Kingma & Ba, section 3). A step whose gradients of
+    weights are not finite, as where half overflows, changes nothing.
 
     Args:
         application: its parameters are on the device.
@@ -121,21 +122,31 @@ class Learner:
                 gradients[i] = gradients[i].add(self._moved[i], alpha=config.loss_scale * config.weight_decay)
             row = self._rows.index_select(0, self._cursor)[0]
             self._cursor.add_(1)
-            scheduled_adam_(
-                self._moved,
-                gradients,
-                self._first,
-                self._second,
-                [0] * len(self._moved),
-                row[:3],
-                (config.beta1, config.beta2),
-                config.eps * config.loss_scale,
-                skip=skip,
-            )
+            for chosen, visible in self._groups(gradients):
+                scheduled_adam_(
+                    [self._moved[i] for i in chosen],
+                    [gradients[i] for i in chosen],
+                    [self._first[i] for i in chosen],
+                    [self._second[i] for i in chosen],
+                    [0] * len(chosen),
+                    row[:3],
+                    (config.beta1, config.beta2),
+                    config.eps * config.loss_scale,
+                    visible=visible,
+                    skip=skip,
+                )
             if config.ema > 0:
                 for mean, moved in zip(self._means, self._moved, strict=True):
                     mean.lerp_(moved, row[3])
         return loss.detach()
+
+    def _groups(self, gradients: list[Tensor]) -> list[tuple[list[int], Tensor | None]]:
+        """Parameters that Adam moves together, and which rows of them; None: all."""
+        if not self.application.config.sparse:
+            return [(list(range(len(gradients))), None)]
+        groups: list[tuple[list[int], Tensor | None]] = [(self._decays, None)] if self._decays else []
+        tables = [i for i in range(len(gradients)) if i not in self._decays]
+        return groups + [([i], (gradients[i] != 0).flatten(1).any(-1)) for i in tables]
 
     def _reach(self, step: int) -> None:
         """Makes the cursor point at ``step``, sending rows where it has left those that are there."""

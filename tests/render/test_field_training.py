@@ -112,6 +112,35 @@ def test_a_step_is_adam_with_decay_of_weights_and_an_unbiased_mean() -> None:
     torch.testing.assert_close(moved["moved.weight"], plain.weight.detach(), rtol=1e-12, atol=0)
 
 
+def test_sparse_steps_leave_entries_without_a_gradient() -> None:
+    class HalfLine(Line):
+        off = False
+
+        def draw_batch(self, generator: torch.Generator) -> Tensor:
+            batch = super().draw_batch(generator)
+            return batch * batch.new_tensor([1.0, 0.0]) if self.off else batch
+
+    lines = [HalfLine(FieldConfig(rate=0.05, ema=0.0, sparse=sparse)) for sparse in (False, True)]
+    dense, sparse = (Learner(line) for line in lines)
+    for step in range(3):
+        for learner in (dense, sparse):
+            learner.step(step)
+    assert all(
+        torch.equal(a, b) for a, b in zip(*(x.tensors().values() for x in (dense, sparse)), strict=True)
+    )
+    before = {name: t.clone() for name, t in sparse.tensors().items()}
+    HalfLine.off = True
+    for learner in (dense, sparse):
+        learner.step(3)
+    for name, found in sparse.tensors().items():
+        if name.endswith(".table"):
+            assert torch.equal(found[1], before[name][1]) and not torch.equal(found[0], before[name][0])
+            assert torch.equal(found[0], dense.tensors()[name][0])
+        else:
+            assert torch.equal(found, dense.tensors()[name])
+    assert not torch.equal(lines[0].table[1], lines[1].table[1])
+
+
 def test_a_step_whose_gradients_are_not_finite_changes_nothing() -> None:
     line = Line(FieldConfig())
     learner = Learner(line)
