@@ -57,7 +57,7 @@ class Learner:
         self._reach(step)
         application = self.application
         with self._learning():
-            if application.capturable:
+            if application.capturable and application.config.backend == "luxel":
                 loss = self._replay.run(application.capture_key(), "step", self._work)
             else:
                 loss = self._work()
