@@ -6,7 +6,7 @@ inputs and the last one's outputs padded to a multiple of 16 (here with zeros); 
 training, files and what is measured do not know who evaluates, and luxel's own kernels evaluate the field where
 tiny-cuda-nn cannot be used. What differs:
 
-* levels of more points than entries are hashed whatever the encoding, and levels have its scales to the bit: `like`;
+* levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there: `like`;
 * gradients of parameters are half before they are float, those of tables sums of halfs. The loss is scaled once, by the
   configuration's ``loss_scale``; its own scale is off;
 * gradients by positions, and whatever is differentiated twice, come from luxel's kernels;
@@ -119,8 +119,9 @@ class PeerGrid(Grid):
     @cached_property
     def scales(self) -> tuple[float, ...]:
         """Cells along an axis, [L]."""
-        levels = torch.arange(self.levels, dtype=torch.float32)
-        return tuple((torch.exp2(levels * torch.tensor(self.growth).log2()) * self.base - 1).tolist())
+        step = _single(math.log2(self.growth))
+        grown = [_single(self.base * _single(2 ** _single(level * step))) for level in range(self.levels)]
+        return tuple(_single(points - 1) for points in grown)
 
     @property
     def sure(self) -> bool:
