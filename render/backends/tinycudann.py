@@ -4,7 +4,7 @@ A field keeps its table and its weights as luxel lays them out, and hands them t
 are the same but for padding: weights first, matrix after matrix, row major [its outputs, its inputs], the first one's
 inputs and the last one's outputs padded to a multiple of 16 (here with zeros); then the table, level after level. So
 training, files and what is measured do not know who evaluates, and luxel's own kernels evaluate the field where
-tiny-cuda-nn cannot be used. What differs:
+tiny-cuda-nn cannot be used (`luxel.render.fields.peer`). What differs:
 
 * levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there: `like`;
 * gradients of parameters are half before they are float, those of tables sums of halfs. The loss is scaled once, by the
@@ -30,8 +30,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from luxel.render.errors import LuxelError
-from luxel.render.fields.encodings import Grid, GridEncoding
-from luxel.render.fields.field import Field
+from luxel.render.fields.encodings import Grid
 from luxel.render.fields.mlp import Mlp
 
 INSTALL = (
@@ -196,80 +195,6 @@ class Peer:
         return found[:, : self.outputs].to(x.dtype)
 
 
-class PeerMlp(Mlp):
-    """An `Mlp` that tiny-cuda-nn computes where it can be used, and otherwise luxel."""
-
-    by_luxel = False  # always
-    _made: tuple[torch.device, Peer | None] | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, I] to [N, O]; as there, but differentiable once."""
-        peer = None if self.by_luxel or not len(x) else self._peer(x.device)
-        return super().forward(x) if peer is None else peer(x, peer.parameters(self))
-
-    def _peer(self, device: torch.device) -> Peer | None:
-        if self._made is None or self._made[0] != device:
-            sizes = self.network
-            options = network_options(self)
-
-            def make(library: Any) -> Peer:
-                return Peer(library.Network(sizes.inputs, sizes.outputs, options), self)
-
-            self._made = device, made(make, device)
-        return self._made[1]
-
-
-class PeerField(Field):
-    """A `Field` that tiny-cuda-nn evaluates where it can be used, and otherwise luxel.
-
-    Args:
-        encoding: its grid is one of `like`.
-        network: luxel's.
-        coherent: for luxel's kernels.
-    """
-
-    by_luxel = False  # always
-    encoding: GridEncoding
-    _made: tuple[torch.device, Peer | None] | None = None
-
-    def __init__(self, encoding: GridEncoding, network: Mlp, coherent: bool = False) -> None:
-        super().__init__(encoding, network, coherent)
-
-    def frozen(self) -> Callable[[Tensor], Tensor]:
-        """The field as it is now, as there."""
-        peer = None if self.by_luxel else self._peer(self.encoding.table.device)
-        if peer is None:
-            return super().frozen()
-        with torch.no_grad():
-            parameters = peer.parameters(self.network, self.encoding.table)
-
-        @torch.no_grad()
-        def evaluate(x: Tensor) -> Tensor:
-            return peer(held(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
-
-        return evaluate
-
-    def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
-        """The field at positions, as there."""
-        rows = self.encoding.rows(x)
-        by_x = rows.requires_grad and torch.is_grad_enabled()
-        peer = None if self.by_luxel or by_x or not len(rows) else self._peer(x.device)
-        if peer is None:
-            return super().forward(x, coherent)
-        found = peer(held(rows), peer.parameters(self.network, self.encoding.table))
-        return found.reshape(*x.shape[:-1], peer.outputs)
-
-    def _peer(self, device: torch.device) -> Peer | None:
-        if self._made is None or self._made[0] != device:
-            entries = self.encoding.table.numel()
-
-            def make(library: Any) -> Peer:
-                return Peer(native_field(library, self.encoding.grid, self.network), self.network, entries)
-
-            self._made = device, made(make, device)
-        return self._made[1]
-
-
 def native_field(library: Any, grid: Grid, mlp: Mlp) -> nn.Module:
     """The module of tiny-cuda-nn for a grid and the network on it, with parameters of its own, on the present GPU."""
     chosen = encoding_options(grid), network_options(mlp)
@@ -294,13 +219,6 @@ def made(make: Callable[[Any], Peer], device: torch.device) -> Peer | None:
             f"tiny-cuda-nn cannot make this field ({error}).",
             "Leave --backend out: luxel's own kernels evaluate it.",
         ) from error
-
-
-def evaluate_by_luxel(fields: nn.Module) -> None:
-    """From now on luxel's own kernels evaluate all fields in a module."""
-    for module in fields.modules():
-        if isinstance(module, PeerField | PeerMlp):
-            module.by_luxel = True
 
 
 def held(x: Tensor) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from luxel.render.backends.tinycudann import PeerField, PeerMlp, like
+from luxel.render.backends.tinycudann import like
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import HASH_GROWTH, Grid, GridEncoding, growth_to
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.peer import PeerField, PeerMlp
 from luxel.render.ops.mlp import Activation
 
 _GROWTH = {"image": "image", "sdf": "sdf", "volume": "volume", "radiance": "nerf"}

@@ -27,6 +27,7 @@ from luxel.render.fields.encodings import Grid
 from luxel.render.fields.files import FIELD_FILE, load_field
 from luxel.render.fields.image import ImageField
 from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.peer import PeerField, PeerMlp, evaluate_by_luxel
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.training import FieldTrainer
@@ -56,10 +57,10 @@ def off(found: Tensor, wanted: Tensor) -> float:
     return float(((found - wanted).norm() / wanted.norm().clamp_min(1e-30)).detach())
 
 
-def lively(config: FieldConfig, dimensions: int, outputs: int) -> backend.PeerField:
+def lively(config: FieldConfig, dimensions: int, outputs: int) -> PeerField:
     """A field with a table that shows in the result."""
     whole = field_of(config, dimensions, outputs)
-    assert isinstance(whole, backend.PeerField)
+    assert isinstance(whole, PeerField)
     whole.encoding.table.data.mul_(5e3)
     return whole
 
@@ -105,7 +106,7 @@ def test_what_it_cannot_compute_is_refused(
     with pytest.raises(LuxelError, match="tiny-cuda-nn computes in half: not precise"):
         small(precise=True).check()
     with pytest.raises(ValueError, match="activations must be one of"):
-        backend.PeerMlp(32, 3, activation="softplus")(torch.rand(4, 32))
+        PeerMlp(32, 3, activation="softplus")(torch.rand(4, 32))
     mlp = Mlp(32, 3, width=16)
     deeper = Network(32, 3, {**backend.network_options(mlp), "n_hidden_layers": 3})
     with pytest.raises(LuxelError, match=r"1,280 parameters for a field of 816"):
@@ -116,7 +117,7 @@ def test_what_it_cannot_compute_is_refused(
 
     monkeypatch.setattr(stand_in_tinycudann, "Network", no_kernel)
     with pytest.raises(LuxelError, match=r"cannot make this field.*no kernel"):
-        backend.PeerMlp(32, 3)(torch.rand(4, 32))
+        PeerMlp(32, 3)(torch.rand(4, 32))
 
 
 # The same function
@@ -190,7 +191,7 @@ def test_a_field_is_luxels(
 
 @pytest.mark.parametrize(("inputs", "outputs", "hidden"), [(32, 3, 2), (19, 5, 1), (40, 16, 0)])
 def test_a_network_is_luxels(stand_in_tinycudann: StandIn, inputs: int, outputs: int, hidden: int) -> None:
-    network = backend.PeerMlp(inputs, outputs, width=32, hidden_layers=hidden, seed=4)
+    network = PeerMlp(inputs, outputs, width=32, hidden_layers=hidden, seed=4)
     x = torch.randn(70, inputs, generator=torch.Generator().manual_seed(1), requires_grad=True)
     found = []
     for by_luxel in (False, True):
@@ -220,14 +221,14 @@ def test_who_evaluates_follows_from_the_configuration() -> None:
     own = make_application(replace(small("radiance"), backend="luxel"))
     peer = make_application(small("radiance"))
     assert isinstance(peer, RadianceField) and isinstance(own, RadianceField)
-    assert type(peer.density) is backend.PeerField and type(peer.colour) is backend.PeerMlp
-    assert type(own.colour) is Mlp and not isinstance(own.density, backend.PeerField)
+    assert type(peer.density) is PeerField and type(peer.colour) is PeerMlp
+    assert type(own.colour) is Mlp and not isinstance(own.density, PeerField)
     assert peer.state_dict().keys() == own.state_dict().keys()
     for name, wanted in own.named_parameters():
         assert torch.equal(dict(peer.named_parameters())[name], wanted), f"{name}: the same first parameters"
     assert [p.shape for p in peer.weight_parameters()] == [p.shape for p in own.weight_parameters()]
     assert peer.table_parameters()[0].ndim == 2 and all(p.ndim == 1 for p in peer.weight_parameters())
-    assert type(mlp_of(small("radiance"), 32, 3)) is backend.PeerMlp
+    assert type(mlp_of(small("radiance"), 32, 3)) is PeerMlp
 
 
 def test_configurations_keep_it() -> None:
@@ -246,7 +247,7 @@ def test_an_image_is_trained_by_it_as_by_luxel(tmp_path: Path, stand_in_tinycuda
         decays = [run.learner._names[i] for i in run.learner._decays]
         assert decays == ["field.network.weights"]
         if name == "luxel":
-            backend.evaluate_by_luxel(run.application)
+            evaluate_by_luxel(run.application)
         run.learner._replay.run = None  # type: ignore[assignment, method-assign]  # nothing is captured
         called = stand_in_tinycudann.calls
         losses = [float(run.learner.step(step)) for step in range(50)]
@@ -292,7 +293,7 @@ def test_a_run_ends_goes_on_and_is_loaded_without_it(
     assert off(*found) < 1e-5
     with pytest.raises(LuxelError, match="not installed"):
         FieldTrainer.resume(tmp_path / "whole", picture(), say=lambda _: None)
-    backend.evaluate_by_luxel(field)
+    evaluate_by_luxel(field)
     assert off(field.render_size(30, 20), found[0]) < 1e-5
 
 
@@ -312,7 +313,7 @@ def test_distances_are_trained_by_it(stand_in_tinycudann: StandIn, eikonal: floa
     assert field.evaluate()["iou"] > 0.8
     camera = Camera.look_at((0.0, -2.5, 0.3), (0, 0, 0), width=24, height=24)
     drawn = field.render(camera)
-    backend.evaluate_by_luxel(field)
+    evaluate_by_luxel(field)
     field.after_step(0)
     assert (drawn - field.render(camera)).abs().median() < 1e-5 and drawn.std() > 0.05
 
@@ -328,7 +329,7 @@ def test_volumes_are_trained_and_drawn_by_it(tmp_path: Path, stand_in_tinycudann
     called = stand_in_tinycudann.calls
     drawn = field.render(field.views(24)[0])
     assert stand_in_tinycudann.calls > called and drawn.max() > 0.1
-    backend.evaluate_by_luxel(field)
+    evaluate_by_luxel(field)
     assert (drawn - field.render(field.views(24)[0])).abs().max() < 1e-3
 
 
@@ -360,7 +361,7 @@ def test_photographs_are_learnt_by_it(tmp_path: Path, stand_in_tinycudann: Stand
         "Network",
     ]
     assert stand_in_tinycudann.made[1].calls >= 80 < stand_in_tinycudann.made[0].calls
-    backend.evaluate_by_luxel(run.application)
+    evaluate_by_luxel(run.application)
     assert run.application.evaluate()["psnr"] == pytest.approx(scores["psnr"], abs=0.02)
 
 
@@ -405,7 +406,7 @@ def test_the_real_one_agrees(
 @pytest.mark.gpu
 @pytest.mark.parametrize("hidden", [0, 1, 3])
 def test_the_real_network_agrees(real: torch.device, hidden: int) -> None:
-    network = backend.PeerMlp(32, 3, width=64, hidden_layers=hidden, seed=4).to(real)
+    network = PeerMlp(32, 3, width=64, hidden_layers=hidden, seed=4).to(real)
     x = torch.randn(5_000, 32, device=real, requires_grad=True)
     found = []
     for by_luxel in (False, True):
@@ -422,7 +423,7 @@ def test_the_real_one_trains(real: torch.device, tmp_path: Path) -> None:
     run = FieldTrainer.new(config, picture(256), tmp_path / "run", real, say=lambda _: None)
     scores = run.run(progress=False).scores
     assert scores["psnr"] > 30
-    backend.evaluate_by_luxel(run.application)
+    evaluate_by_luxel(run.application)
     assert run.application.evaluate()["psnr"] == pytest.approx(scores["psnr"], abs=0.3)
     radiance = replace(defaults("radiance"), backend=NAME, batch=1 << 14, steps=300)
     views = FieldTrainer.new(radiance, discs(12, 48), tmp_path / "views", real, say=lambda _: None)

@@ -11,8 +11,8 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
-from luxel.render.backends.tinycudann import evaluate_by_luxel
 from luxel.render.errors import LuxelError
+from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.run_folder import RunFolder
