@@ -259,6 +259,25 @@ def test_an_image_is_trained_by_it_as_by_luxel(tmp_path: Path, stand_in_tinycuda
         assert off(results[0][1][name], results[1][1][name]) < 1e-2, name
 
 
+def test_a_step_that_overflows_in_half_changes_nothing(tmp_path: Path, stand_in_tinycudann: StandIn) -> None:
+    run = trainer(tmp_path / "run", loss_scale=1e12, ema=0.0)
+    application = run.application
+    assert isinstance(application, ImageField) and isinstance(application.field, PeerField)
+
+    def moves() -> bool:
+        kept = {name: t.clone() for name, t in application.state_dict().items()}
+        run.step()
+        return any(not torch.equal(t, kept[name]) for name, t in application.state_dict().items())
+
+    assert moves(), "floats do not overflow"
+    peer = application.field._peer(torch.device("cpu"))
+    assert peer is not None
+    peer.dtype = torch.float16
+    assert not moves() and not moves()
+    application.config.loss_scale = 1024.0
+    assert moves()
+
+
 def test_a_run_ends_goes_on_and_is_loaded_without_it(
     tmp_path: Path, stand_in_tinycudann: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
