@@ -38,8 +38,7 @@ class FieldConfig:
     precise: bool = False
     """On a GPU, networks in float throughout instead of half on tensor cores; slower."""
     backend: FieldBackend = "luxel"
-    """Who evaluates it: luxel's own kernels, or tiny-cuda-nn's (an NVIDIA GPU and the module tinycudann). A run keeps
-    it."""
+    """Who evaluates it: luxel's own kernels, or tiny-cuda-nn's (an NVIDIA GPU and `tinycudann`). A run keeps it."""
     steps: int = 10_000
     """Length of the training."""
     seconds: float | None = None
