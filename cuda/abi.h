@@ -626,7 +626,7 @@ typedef struct luxel_mlp_args {
   int32_t precise;            /* GPU: 1 for float throughout, 0 for half on tensor cores */
   void* out;                  /* fwd out, bwd in  real [N,O] */
   void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H; not looked at on the GPU where it is not
-                                 precise, I <= 32, W is 32 or 64, H 1 or 2, O <= 16: bwd computes it anew */
+                                 precise, I <= 32, W <= 64, H 1 or 2, O <= 16: bwd computes it anew */
   const void* g_out;          /* bwd in   real [N,O] */
   void* g_x;                  /* bwd out  real [N,I] optional */
   void* g_weights;            /* bwd out  real [P] optional */
@@ -657,7 +657,7 @@ LUXEL_API int luxel_order_positions(const luxel_order_positions_args* args);
 
 /* field: encode_grid, then mlp on its features, as one stage: what fields ask for at every step. Half on the GPU.
  *
- * The GPU has D of 2 and 3, F of 2, 4 and 8, L F up to 32, W of 32 and 64, H of 1 and 2, O up to 16. The hidden layers are
+ * The GPU has D of 2 and 3, F of 2, 4 and 8, L F up to 32, W up to 64, H of 1 and 2, O up to 16. The hidden layers are
  * computed anew by bwd there: `kept` has the features in pairs, half [L F / 2,N,2]. On the CPU it has features and hidden layers,
  * real [N,L F] and [H,N,W]. Sums over rows for g_weights are the same from run to run on one device; g_table is added up in any
  * order on the GPU: with `order`, whose neighbours are taken for neighbours in space, first over many rows in fixed point, of 22

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 import torch
+from tinycudann_stand_in import StandIn
 
+from luxel.render.backends import tinycudann
 from luxel.render.camera import Camera
 from luxel.render.native import cuda_problem
 from luxel.render.primitives.gaussians import Gaussians
@@ -46,6 +49,15 @@ def gpu() -> torch.device:
     if problem := cuda_problem():
         pytest.skip(f"GPU test not run: {problem}")
     return torch.device("cuda")
+
+
+@pytest.fixture
+def stand_in_tinycudann(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """The stand-in in the place of tiny-cuda-nn, on a machine that needs no GPU for it."""
+    module = StandIn()
+    monkeypatch.setitem(sys.modules, "tinycudann", module)
+    monkeypatch.setattr(tinycudann, "require", lambda device=None: module)
+    return module
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -55,6 +55,7 @@ def diagnose() -> list[Finding]:
         ("pycolmap", lambda: _package("pycolmap", "photos without poses cannot be opened")),
         ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
         ("viser", lambda: _package("viser", "the viewer cannot start")),
+        ("tiny-cuda-nn", _tiny_cuda_nn),
         ("ffmpeg", _ffmpeg),
         ("cache", _cache),
         ("disk", _disk),
@@ -250,6 +251,18 @@ def _package(module: str, without: str, distribution: str = "") -> Finding:
     if importlib.util.find_spec(module) is None:
         return Finding(name, "missing", f"not installed: {without}", f"pip install {name}")
     return Finding(name, "ok", _version(name))
+
+
+def _tiny_cuda_nn() -> Finding:
+    """The second backend of neural fields, which nothing needs."""
+    from luxel.render.backends import tinycudann
+    from luxel.render.errors import LuxelError
+
+    try:
+        tinycudann.require()
+    except LuxelError as error:
+        return Finding("tiny-cuda-nn", "note", f"fields are luxel's own: {error.problem}", error.remedy)
+    return Finding("tiny-cuda-nn", "ok", f"{_version('tinycudann')}: luxel train --backend tiny-cuda-nn")
 
 
 def _ffmpeg() -> Finding:

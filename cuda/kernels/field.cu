@@ -17,7 +17,7 @@ int check_field(const luxel_field_args& args) {
   if (args.levels < 1 || args.levels * features > kFieldWidest)
     return fail("field: %d levels of %d features, not 1 to 32 in all", args.levels, features);
   if (args.outputs < 1 || !field_network(network_of(args)))
-    return fail("field: width %d, %d hidden layers, %d outputs, not 32 or 64, 1 or 2, 1 to 16", args.width, args.hidden_layers,
+    return fail("field: width %d, %d hidden layers, %d outputs, not 16, 32 or 64, 1 or 2, 1 to 16", args.width, args.hidden_layers,
                 args.outputs);
   for (const void* table : {args.table, args.half_table, const_cast<const void*>(args.g_table)})
     if (reinterpret_cast<uintptr_t>(table) % 16 != 0) return fail("field: tables must be 16-byte aligned");
@@ -95,10 +95,11 @@ int luxel_field_fwd(const luxel_field_args* args) {
   if (whole(*args)) {
     const FieldFeatures features = features_at(*args, args->kept);
     const FieldTable table = {in<float>(args->x), in<__half>(args->half_table)};
-    const bool wide = args->width == 64;
-    const auto flat = wide ? launch_field<2, 64, FieldFeatures> : launch_field<2, 32, FieldFeatures>;
-    const auto solid = wide ? launch_field<3, 64, FieldFeatures> : launch_field<3, 32, FieldFeatures>;
-    return (args->dimensions == 2 ? flat : solid)(network, levels, args->levels, table, features, args->order);
+    return with_field_width(args->width, [&](auto width) {
+      constexpr int W = decltype(width)::value;
+      const auto of_dimensions = args->dimensions == 2 ? launch_field<2, W, FieldFeatures> : launch_field<3, W, FieldFeatures>;
+      return of_dimensions(network, levels, args->levels, table, features, args->order);
+    });
   }
   const FieldFeatures features = features_at(*args, args->kept ? args->kept : args->workspace);
   return encode_by_levels(*args, levels, features) < 0 ? -1 : launch_network(network, features, args->order);

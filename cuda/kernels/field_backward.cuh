@@ -112,7 +112,8 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
   using Tiles = BackTiles<kWidth, kHidden>;
   constexpr int kRow = Tiles::kRow, kParts = kWidth / 16, kColumns = kWidth / 8;
   constexpr int kOutputs = kWidth / 16, kGroups = kBackWarps / kOutputs;  // tiles of a hidden layer's outputs; warps on each
-  constexpr int kFirst = kFieldWidest / 8 / kGroups, kMiddle = kColumns / kGroups, kLast = kColumns / kBackWarps;
+  constexpr int kFirst = kFieldWidest / 8 / kGroups;
+  constexpr int kMiddle = (kColumns + kGroups - 1) / kGroups, kLast = (kColumns + kBackWarps - 1) / kBackWarps;
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   __half* const matrices = reinterpret_cast<__half*>(shared_bytes);
   __half* const tiles = load_matrices(args, matrices);
@@ -121,6 +122,9 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
   const __half* const middle = matrices + kWidth * first_row;  // matrices of layers 1 .. H, each of so many halves:
   constexpr int kMatrix = kWidth * kRow;
   const int output = 16 * (warp % kOutputs), group = warp / kOutputs;
+  // Of 16 columns the last warps have none.
+  const bool in_middle = kColumns >= kGroups || 8 * kMiddle * group < kWidth;
+  const bool in_last = kColumns >= kBackWarps || 8 * kLast * warp < kWidth;
   float of_first[kFirst][4] = {}, of_middle[kHidden > 1 ? kHidden - 1 : 1][kMiddle][4] = {}, of_last[kLast][4] = {};
   __half* const hidden = tiles + Tiles::kHiddenAt;
   __half* const g_hidden = tiles + Tiles::kGradientAt;
@@ -178,9 +182,11 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
     add_weights<kFirst>(of_first, g_hidden + output, kRow, tiles + 8 * kFirst * group, kFeatureRow, lane);
 #pragma unroll
     for (int layer = 1; layer < kHidden; ++layer)
-      add_weights<kMiddle>(of_middle[layer - 1], g_hidden + layer * kBackRows * kRow + output, kRow,
-                           hidden + (layer - 1) * kBackRows * kRow + 8 * kMiddle * group, kRow, lane);
-    add_weights<kLast>(of_last, g_last, Tiles::kLastRow, hidden + (kHidden - 1) * kBackRows * kRow + 8 * kLast * warp, kRow, lane);
+      if (in_middle)
+        add_weights<kMiddle>(of_middle[layer - 1], g_hidden + layer * kBackRows * kRow + output, kRow,
+                             hidden + (layer - 1) * kBackRows * kRow + 8 * kMiddle * group, kRow, lane);
+    if (in_last)
+      add_weights<kLast>(of_last, g_last, Tiles::kLastRow, hidden + (kHidden - 1) * kBackRows * kRow + 8 * kLast * warp, kRow, lane);
     __syncthreads();
   }
   if (!sums) return;
@@ -236,11 +242,12 @@ int launch_backward(const luxel_mlp_args& args, int blocks, const Features& feat
 template <typename Features>
 int network_backward(const luxel_mlp_args& args, int blocks, const Features& features, const Features& g_features,
                      const int32_t* order, float* sums) {
-  const bool deep = args.hidden_layers == 2;
   if (!args.g_weights) sums = nullptr;
-  const auto wide = deep ? launch_backward<64, 2, Features> : launch_backward<64, 1, Features>;
-  const auto narrow = deep ? launch_backward<32, 2, Features> : launch_backward<32, 1, Features>;
-  const int failed = (args.width == 64 ? wide : narrow)(args, blocks, features, g_features, order, sums);
+  const int failed = with_field_width(args.width, [&](auto width) {
+    constexpr int W = decltype(width)::value;
+    const auto of_depth = args.hidden_layers == 2 ? launch_backward<W, 2, Features> : launch_backward<W, 1, Features>;
+    return of_depth(args, blocks, features, g_features, order, sums);
+  });
   if (failed < 0 || !args.g_weights) return failed;
   const int64_t size = layer_start(args, args.hidden_layers + 1);
   return launch("field_bwd, sum", field_sum_kernel, blocks_for(size, 32), kSumThreads, 0, args.stream, sums, blocks, size,

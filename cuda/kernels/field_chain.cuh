@@ -133,8 +133,14 @@ inline int size_of_matrices(const luxel_mlp_args& args) {  // halves
 
 // Sizes that the kernels have, besides those of the grid.
 inline bool field_network(const luxel_mlp_args& args) {
-  return args.inputs <= kFieldWidest && (args.width == 32 || args.width == 64) &&
+  return args.inputs <= kFieldWidest && (args.width == 16 || args.width == 32 || args.width == 64) &&
          (args.hidden_layers == 1 || args.hidden_layers == 2) && args.outputs <= 16;
+}
+
+// body(W) of those that there are.
+template <typename Body> int with_field_width(int width, const Body& body) {
+  if (width == 64) return body(Fixed<64>());
+  return width == 32 ? body(Fixed<32>()) : body(Fixed<16>());
 }
 
 // Dynamic shared memory beyond what a kernel has unasked.

@@ -138,8 +138,9 @@ int launch_field(const luxel_mlp_args& args, const GridLevels& levels, int level
 
 // The perceptron alone.
 template <typename Features> int launch_network(const luxel_mlp_args& args, const Features& features, const int32_t* order) {
-  return args.width == 64 ? launch_field<0, 64>(args, GridLevels{}, 0, FieldTable{}, features, order)
-                          : launch_field<0, 32>(args, GridLevels{}, 0, FieldTable{}, features, order);
+  return with_field_width(args.width, [&](auto width) {
+    return launch_field<0, decltype(width)::value>(args, GridLevels{}, 0, FieldTable{}, features, order);
+  });
 }
 
 }  // namespace luxel

@@ -1,4 +1,4 @@
-"""The rasterizers that training, viewing and measuring can draw with; all are called like luxel's own."""
+"""Who else can draw Gaussians and evaluate neural fields; all are called like luxel's own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 
 Backend = Literal["luxel", "gsplat"]
+FieldBackend = Literal["luxel", "tiny-cuda-nn"]
 
 
 def rasterizer(name: Backend, device: torch.device | str | None = None) -> Callable[..., Any]:
@@ -31,3 +32,22 @@ def rasterizer(name: Backend, device: torch.device | str | None = None) -> Calla
         gsplat.require(device)
         return gsplat.rasterize
     raise ValueError(f"there is no backend {name!r}; known are luxel and gsplat")
+
+
+def require_field_backend(name: FieldBackend, device: torch.device | str | None = None) -> None:
+    """Checks that a backend can evaluate neural fields here.
+
+    Args:
+        name: "luxel", or "tiny-cuda-nn" (see `luxel.render.backends.tinycudann`).
+        device: where it is to; None: anywhere.
+
+    Raises:
+        LuxelError: the backend is not installed, or has no kernels for that device.
+        ValueError: there is no such backend.
+    """
+    if name == "tiny-cuda-nn":
+        from luxel.render.backends import tinycudann
+
+        tinycudann.require(device)
+    elif name != "luxel":
+        raise ValueError(f"there is no backend {name!r} of fields; known are luxel and tiny-cuda-nn")

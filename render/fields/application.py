@@ -25,7 +25,7 @@ class Application(nn.Module, ABC):
         kind: by which the command line and files know it.
         noun: what `count` counts.
         capturable: whether `draw_batch` and `loss` can be captured in a CUDA graph and replayed: all shapes are the
-            same in every step, and nothing asks the device.
+            same in every step, and nothing asks the device. Those of another backend are not.
         outputs: what `render` can show, of the viewer's outputs.
         up, front: directions in its world: upwards in a picture, and from its middle to a good first camera; None
             where that does not matter.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from luxel.render.backends.tinycudann import like
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import HASH_GROWTH, Grid, GridEncoding, growth_to
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.peer import PeerField, PeerMlp
 from luxel.render.ops.mlp import Activation
 
 _GROWTH = {"image": "image", "sdf": "sdf", "volume": "volume", "radiance": "nerf"}
@@ -32,7 +34,11 @@ def field_of(
         outputs: O.
         output_activation: of the result.
     """
-    encoding = GridEncoding(grid_of(config, dimensions), seed=config.seed, half_tables=not config.precise)
+    by_luxel = config.backend == "luxel"
+    grid = grid_of(config, dimensions)
+    encoding = GridEncoding(
+        grid if by_luxel else like(grid), seed=config.seed, half_tables=not config.precise
+    )
     network = Mlp(
         encoding.width,
         outputs,
@@ -42,4 +48,22 @@ def field_of(
         precise=config.precise,
         seed=config.seed + 1,
     )
-    return Field(encoding, network)
+    return (Field if by_luxel else PeerField)(encoding, network)
+
+
+def mlp_of(config: FieldConfig, inputs: int, outputs: int) -> Mlp:
+    """A second network, of one hidden layer more, with its first parameters, on the CPU.
+
+    Args:
+        config: of the field.
+        inputs: I.
+        outputs: O.
+    """
+    return (Mlp if config.backend == "luxel" else PeerMlp)(
+        inputs,
+        outputs,
+        width=config.width,
+        hidden_layers=config.hidden + 1,
+        precise=config.precise,
+        seed=config.seed + 2,
+    )

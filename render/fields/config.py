@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from luxel.render.backends import FieldBackend
 from luxel.render.errors import LuxelError
 from luxel.render.train.plain import from_plain
 
@@ -39,6 +40,8 @@ class FieldConfig:
     """Hidden layers."""
     precise: bool = False
     """On a GPU, networks in float throughout instead of half on tensor cores; slower."""
+    backend: FieldBackend = "luxel"
+    """Who evaluates it: luxel's own kernels, or tiny-cuda-nn's (an NVIDIA GPU and `tinycudann`). A run keeps it."""
     steps: int = 10_000
     """Length of the training."""
     seconds: float | None = None
@@ -115,6 +118,7 @@ class FieldConfig:
             (self.finest is not None and not 16 <= self.finest <= 2**22, "finest must be 16 to 2^22"),
             (self.width not in (16, 32, 64, 128), "width must be 16, 32, 64 or 128"),
             (not 0 <= self.hidden <= 8, "hidden must be 0 to 8"),
+            (self.precise and self.backend != "luxel", f"{self.backend} computes in half: not precise"),
             (self.steps < 1, "steps must be at least 1"),
             (self.seconds is not None and not self.seconds > 0, "seconds must be positive"),
             (not 1 <= self.batch <= 2**24, "batch must be 1 to 2^24"),

@@ -24,7 +24,8 @@ class Learner:
     The loss is scaled, and its gradients stay so: Adam (Kingma & Ba 2015) does not see a factor, but for its eps, which
     is scaled alike. With ``sparse`` it leaves out entries of tables that have no gradient (Müller et al. 2022, section
     4). The running mean has no bias towards the first parameters (Kingma & Ba, section 3). A step whose gradients of
-    weights are not finite, as where half overflows, changes nothing.
+    weights are not finite, as where half overflows, changes nothing; of tables neither, where another backend has them in
+    half.
 
     Args:
         application: its parameters are on the device.
@@ -38,6 +39,8 @@ class Learner:
         self._names = list(named)
         weights = {id(parameter) for parameter in application.weight_parameters()}
         self._decays = [i for i, parameter in enumerate(self._shown) if id(parameter) in weights]
+        self._by_luxel = config.backend == "luxel"
+        self._watched = self._decays if self._by_luxel else range(len(self._shown))
         self._means = [parameter.data for parameter in self._shown]
         self._moved = [t.clone() if config.ema > 0 else t for t in self._means]
         self._first = [torch.zeros_like(p) for p in self._moved]
@@ -58,7 +61,7 @@ class Learner:
         self._reach(step)
         application = self.application
         with self._learning():
-            if application.capturable:
+            if application.capturable and self._by_luxel:
                 loss = self._replay.run(application.capture_key(), "step", self._work)
             else:
                 loss = self._work()
@@ -116,7 +119,7 @@ class Learner:
         loss = self.application.loss(self.application.draw_batch(self.generator))
         gradients = list(torch.autograd.grad(loss * config.loss_scale, self._shown))
         with torch.no_grad():
-            finite = [gradients[i].isfinite().all() for i in self._decays]
+            finite = [gradients[i].isfinite().all() for i in self._watched]
             skip = torch.stack(finite).all().logical_not().to(torch.int32).reshape(1) if finite else None
             for i in self._decays:
                 gradients[i] = gradients[i].add(self._moved[i], alpha=config.loss_scale * config.weight_decay)

@@ -11,9 +11,8 @@ from torch import Tensor
 from luxel.render.camera import Camera, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.fields.build import field_of
+from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view, target_of
 from luxel.render.fields.waves import render_waves
@@ -64,14 +63,7 @@ class RadianceField(Application):
         super().__init__(config)
         self.density = field_of(config, 3, FEATURES)
         self.density.coherent = True  # samples along rays, cells in their order
-        self.colour = Mlp(
-            FEATURES + HARMONICS,
-            3,
-            width=config.width,
-            hidden_layers=config.hidden + 1,
-            precise=config.precise,
-            seed=config.seed + 2,
-        )
+        self.colour = mlp_of(config, FEATURES + HARMONICS, 3)
         self.occupancy = Occupancy(self.cells)
         self.rays = max(1, config.batch // 2)  # of a step at most
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))

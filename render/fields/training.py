@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import application_type, make_application
@@ -79,7 +80,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         start: the state that the run goes on from.
 
     Raises:
-        LuxelError: the data cannot be used, or the folder.
+        LuxelError: the data cannot be used, or the folder, or the backend here.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         self.application = application.to(self.device)
         self.config = application.config
         self.config.check()
+        require_field_backend(self.config.backend, self.device)
         self.folder = RunFolder(Path(folder), self.say)
         self.loss: float | None = None
         self.scores: dict[str, float] = {}
@@ -145,10 +147,17 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
             overrides: changed configuration by name, for example {"steps": 60_000}.
 
         Raises:
-            LuxelError: no run of a field, no whole checkpoint, or an override that the tables do not fit.
+            LuxelError: no run of a field, no whole checkpoint, or an override that the tables do not fit, as another
+                backend's.
         """
         body = RunFolder.read_body(Path(folder))
         config = FieldConfig.from_dict({**body["config"], **(overrides or {})})
+        before = FieldConfig.from_dict(body["config"]).backend
+        if config.backend != before:
+            raise LuxelError(
+                f"{folder}: the run was trained by {before}, whose grid is not quite that of {config.backend}.",
+                "Leave --backend out, or start a new run.",
+            )
         start = load_newest(Path(folder) / "checkpoints", say or ProgressDisplay().say)
         return cls(make_application(config), data, folder, device, say, about=about, start=start)
 

@@ -72,7 +72,7 @@ def computed_anew(device: torch.device, network: Network) -> bool:
         device.type == "cuda"
         and not network.precise
         and network.inputs <= 32
-        and network.width in (32, 64)
+        and network.width in (16, 32, 64)
         and network.hidden_layers in (1, 2)
         and network.outputs <= 16
     )

@@ -18,7 +18,6 @@ How to run
 from __future__ import annotations
 
 import argparse
-import importlib
 import itertools
 import json
 import sys
@@ -29,6 +28,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.backends import tinycudann
+from luxel.render.errors import LuxelError
 from luxel.render.fields.encodings import HASH_GROWTH, Grid
 from luxel.render.fields.mlp import Mlp
 from luxel.render.native import best_device
@@ -158,20 +159,12 @@ def torch_field(problem: Problem) -> Callable[[Tensor], Tensor]:
 def tiny_cuda_nn(problem: Problem) -> torch.nn.Module | None:
     """The peer, where it is installed."""
     try:
-        tinycudann = importlib.import_module("tinycudann")
-    except ImportError:
+        library = tinycudann.require(problem.device)
+    except LuxelError:
         return None
-    encoding = {
-        "otype": "HashGrid",
-        "n_levels": 16,
-        "n_features_per_level": 2,
-        "log2_hashmap_size": problem.grid.log2_entries,
-        "base_resolution": 16,
-        "per_level_scale": problem.grid.growth,
-    }
-    network = {"otype": "FullyFusedMLP", "activation": "ReLU", "output_activation": "None"}
-    network |= {"n_neurons": 64, "n_hidden_layers": 2}
-    return tinycudann.NetworkWithInputEncoding(3, 16, encoding, network).to(problem.device)
+    network = Mlp(SIZES[0], SIZES[3], width=SIZES[1], hidden_layers=SIZES[2])
+    with tinycudann.on(problem.device):
+        return tinycudann.native_field(library, problem.grid, network)
 
 
 def to_time(problem: Problem, ways: list[str], peers: bool) -> dict[str, dict[str, Callable[[int], object]]]:

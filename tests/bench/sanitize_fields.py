@@ -52,6 +52,8 @@ FIELDS: list[tuple[Grid, tuple[Any, ...]]] = [
     (Grid(2, 8, 2, 16, 1.405, 10, hashed=False), (32, 1, 15, "softplus", "none")),
     (Grid(3, 2, 8, 16, 1.0, 10, hashed=False), (64, 2, 4, "softplus", "sigmoid")),
     (Grid(2, 7, 4, 4, 1.5, 8, hashed=True), (32, 2, 7, "sigmoid", "none")),
+    (Grid(3, 16, 2, 16, 1.38191, 12, hashed=True), (16, 2, 16, "softplus", "none")),
+    (Grid(2, 5, 2, 4, 1.5, 8, hashed=True), (16, 1, 3, "none", "sigmoid")),
 ]
 
 

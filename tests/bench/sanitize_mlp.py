@@ -17,6 +17,7 @@ from luxel.render.ops.mlp import ACTIVATIONS, Network, mlp
 NETWORKS = [
     (32, 64, 2, 16, "softplus", "none"),
     (1, 16, 1, 1, "softplus", "sigmoid"),
+    (32, 16, 2, 16, "softplus", "none"),
     (3, 32, 3, 5, "sigmoid", "softplus"),
     (128, 128, 8, 128, "none", "none"),
     (17, 128, 2, 33, "sigmoid", "none"),

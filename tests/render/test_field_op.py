@@ -30,6 +30,8 @@ FIELDS: dict[str, tuple[Grid, tuple[Any, ...]]] = {
     "dense": (Grid.multi_resolution_dense(3, log2_entries=12), (64, 2, 4, "relu", "relu")),
     "dense 2d": (Grid.multi_resolution_dense(2, log2_entries=12), (32, 1, 5, "sigmoid", "softplus")),
     "low resolution": (Grid.low_resolution_dense(3, log2_entries=12), (64, 2, 16, "softplus", "none")),
+    "narrow": (HASHED, (16, 2, 16, "relu", "none")),
+    "narrow, few levels": (Grid(2, 3, 4, 4, 1.5, 8, hashed=True), (16, 1, 3, "softplus", "sigmoid")),
     "4 features": (Grid(2, 8, 4, 4, 1.5, 8, hashed=True), (32, 2, 7, "none", "sigmoid")),
 }
 WAYS = {

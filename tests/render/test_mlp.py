@@ -17,6 +17,7 @@ D = torch.float64
 NETWORKS = [
     (32, 64, 2, 16, "relu", "none"),
     (1, 16, 1, 1, "softplus", "sigmoid"),
+    (32, 16, 2, 16, "relu", "none"),
     (3, 32, 3, 5, "sigmoid", "softplus"),
     (128, 128, 1, 128, "none", "relu"),
     (17, 128, 3, 3, "softplus", "none"),

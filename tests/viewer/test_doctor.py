@@ -45,6 +45,17 @@ def test_it_names_what_runs() -> None:
     assert "libluxel_cpu" in found["cpu library"].detail
 
 
+def test_tiny_cuda_nn_is_a_note_where_it_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    from luxel.render.backends import tinycudann
+
+    finding = doctor._tiny_cuda_nn()
+    if not torch.cuda.is_available():
+        assert finding.state == "note" and "fields are luxel's own" in finding.detail and finding.remedy
+    monkeypatch.setattr(tinycudann, "require", lambda device=None: object())
+    finding = doctor._tiny_cuda_nn()
+    assert finding.state == "ok" and "luxel train --backend tiny-cuda-nn" in finding.detail
+
+
 def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     record = json.loads(capsys.readouterr().out)

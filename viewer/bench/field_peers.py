@@ -1,11 +1,11 @@
 """The same field by others: plain torch, and tiny-cuda-nn where it is installed.
 
-tiny-cuda-nn (Müller 2021) is an optional peer: `tinycudann` is imported where it can be, and its absence is said.
+tiny-cuda-nn (Müller 2021) is an optional peer, here as its authors made it, with parameters of its own; its absence is
+said.
 """
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from luxel.render.backends import tinycudann
+from luxel.render.errors import LuxelError
 from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
 from luxel.render.reference.encode_grid import PRIMES
@@ -95,34 +97,14 @@ def tiny_cuda_nn(whole: Field) -> nn.Module:
     Raises:
         RuntimeError: why there is none, in words.
     """
-    encoding, network = whole.encoding, whole.network
+    encoding, device = whole.encoding, next(whole.parameters()).device
     assert isinstance(encoding, GridEncoding)
-    if not encoding.table.is_cuda:
-        raise RuntimeError("it is for NVIDIA GPUs")
     try:
-        tinycudann = importlib.import_module("tinycudann")
-    except ImportError:
-        raise RuntimeError("tinycudann is not installed") from None
-    except OSError as error:
-        raise RuntimeError(f"tinycudann cannot be imported: {error}") from error
-    grid, sizes = encoding.grid, network.network
-    levels = {
-        "otype": "HashGrid",
-        "n_levels": grid.levels,
-        "n_features_per_level": grid.features,
-        "log2_hashmap_size": grid.log2_entries or 24,
-        "base_resolution": grid.base,
-        "per_level_scale": grid.growth,
-    }
-    layers = {
-        "otype": "FullyFusedMLP",
-        "activation": "ReLU",
-        "output_activation": "None",
-        "n_neurons": sizes.width,
-        "n_hidden_layers": sizes.hidden_layers,
-    }
-    made = tinycudann.NetworkWithInputEncoding(grid.dimensions, sizes.outputs, levels, layers)
-    return made.to(encoding.table.device)
+        library = tinycudann.require(device)
+    except LuxelError as error:
+        raise RuntimeError(error.problem) from error
+    with tinycudann.on(device):
+        return tinycudann.native_field(library, encoding.grid, whole.network)
 
 
 def rates(

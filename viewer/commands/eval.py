@@ -12,6 +12,7 @@ import tyro
 
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
+from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.run_folder import RunFolder
@@ -62,7 +63,8 @@ class Eval:
     device: DeviceName = "auto"
     """Where to render and compare; auto: the GPU where luxel can use it."""
     backend: Backend | None = None
-    """Who draws, luxel's own kernels or gsplat's; default: as the run was trained."""
+    """Who draws, luxel's own kernels or gsplat's; default: as the run was trained, a field by luxel where tiny-cuda-nn
+    cannot be used."""
 
     def execute(self) -> int:
         """Measures, prints and writes; returns the exit status."""
@@ -115,6 +117,10 @@ class Eval:
     def _evaluate_field(self, device: torch.device) -> int:
         """Measures a neural field by what it was trained on, as its training does."""
         field = load_run_field(self.scene).to(device)
+        if self.backend == "gsplat":
+            raise LuxelError("--backend gsplat: it draws no neural fields.", "Leave it out.")
+        if self.backend == "luxel":
+            evaluate_by_luxel(field)
         origin = FieldOrigin.of_run(self.scene)
         if self.capture is not None:
             origin.path = str(self.capture)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, FieldName, defaults
 from luxel.render.native import best_device
@@ -46,6 +47,7 @@ class TrainField:
         luxel train knot --field sdf
         luxel train cloud --field volume --encoding dense
         luxel train capture/ --field radiance --run runs/nerf
+        luxel train landscape --field image --backend tiny-cuda-nn
         luxel train --resume runs/nerf --steps 50000
     """
 
@@ -99,6 +101,7 @@ class TrainField:
 
             check_serving(self.serve)
         device = pick_device(self.device)
+        require_field_backend(self.config.backend, device)  # refused before the data are opened
         folder, origin = self._folder_and_origin()
         try:
             with opening("opening the data") as on_progress:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tinycudann_stand_in import StandIn
 
 from luxel.render.camera import Camera
 from luxel.render.fields.applications import make_application
@@ -151,6 +152,16 @@ def test_tiny_cuda_nn_is_never_required() -> None:
         report["ceilings"] = {"half_flops_per_s": 1e15, "half_how": "measured", "how": "measured"}
         texts = [section.text for section in fields_report.sections(report)]
         assert any("not measured: it is not installed" in text for text in texts)
+
+
+def test_tiny_cuda_nn_is_measured_with_parameters_of_its_own(stand_in_tinycudann: StandIn) -> None:
+    whole = field_stages.grid_field(make_application(defaults("image")))
+    peer = field_peers.tiny_cuda_nn(whole)
+    assert stand_in_tinycudann.made == [peer]
+    (own,) = peer.parameters()
+    padding = (16 - whole.network.network.outputs) * whole.network.network.width
+    assert own.numel() == padding + sum(parameter.numel() for parameter in whole.parameters())
+    assert peer(torch.rand(5, 2)).shape == (5, 3)
 
 
 def test_cameras_keep_what_they_see() -> None:

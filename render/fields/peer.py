@@ -1,0 +1,97 @@
+"""Fields and networks that tiny-cuda-nn evaluates where it can, on parameters that are luxel's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from luxel.render.backends import tinycudann
+from luxel.render.fields.encodings import GridEncoding
+from luxel.render.fields.field import Field
+from luxel.render.fields.mlp import Mlp
+
+
+class PeerMlp(Mlp):
+    """An `Mlp` that tiny-cuda-nn computes where it can be used, and otherwise luxel."""
+
+    by_luxel = False  # always
+    _made: tuple[torch.device, tinycudann.Peer | None] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, I] to [N, O]; as there, but differentiable once."""
+        peer = None if self.by_luxel or not len(x) else self._peer(x.device)
+        return super().forward(x) if peer is None else peer(x, peer.parameters(self))
+
+    def _peer(self, device: torch.device) -> tinycudann.Peer | None:
+        if self._made is None or self._made[0] != device:
+            sizes = self.network
+            options = tinycudann.network_options(self)
+
+            def make(library: Any) -> tinycudann.Peer:
+                return tinycudann.Peer(library.Network(sizes.inputs, sizes.outputs, options), self)
+
+            self._made = device, tinycudann.made(make, device)
+        return self._made[1]
+
+
+class PeerField(Field):
+    """A `Field` that tiny-cuda-nn evaluates where it can be used, and otherwise luxel.
+
+    Args:
+        encoding: its grid is one of `luxel.render.backends.tinycudann.like`.
+        network: luxel's.
+        coherent: for luxel's kernels.
+    """
+
+    by_luxel = False  # always
+    encoding: GridEncoding
+    _made: tuple[torch.device, tinycudann.Peer | None] | None = None
+
+    def __init__(self, encoding: GridEncoding, network: Mlp, coherent: bool = False) -> None:
+        super().__init__(encoding, network, coherent)
+
+    def frozen(self) -> Callable[[Tensor], Tensor]:
+        """The field as it is now, as there."""
+        peer = None if self.by_luxel else self._peer(self.encoding.table.device)
+        if peer is None:
+            return super().frozen()
+        with torch.no_grad():
+            parameters = peer.parameters(self.network, self.encoding.table)
+
+        @torch.no_grad()
+        def evaluate(x: Tensor) -> Tensor:
+            return peer(tinycudann.held(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
+
+        return evaluate
+
+    def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
+        """The field at positions, as there."""
+        rows = self.encoding.rows(x)
+        by_x = rows.requires_grad and torch.is_grad_enabled()
+        peer = None if self.by_luxel or by_x or not len(rows) else self._peer(x.device)
+        if peer is None:
+            return super().forward(x, coherent)
+        found = peer(tinycudann.held(rows), peer.parameters(self.network, self.encoding.table))
+        return found.reshape(*x.shape[:-1], peer.outputs)
+
+    def _peer(self, device: torch.device) -> tinycudann.Peer | None:
+        if self._made is None or self._made[0] != device:
+            entries = self.encoding.table.numel()
+
+            def make(library: Any) -> tinycudann.Peer:
+                return tinycudann.Peer(
+                    tinycudann.native_field(library, self.encoding.grid, self.network), self.network, entries
+                )
+
+            self._made = device, tinycudann.made(make, device)
+        return self._made[1]
+
+
+def evaluate_by_luxel(fields: nn.Module) -> None:
+    """From now on luxel's own kernels evaluate all fields in a module."""
+    for module in fields.modules():
+        if isinstance(module, PeerField | PeerMlp):
+            module.by_luxel = True
