@@ -99,12 +99,12 @@ template <typename T> void write_matrices(const luxel_mlp_args& args, bool backw
 template <typename T> int forward(const luxel_mlp_args& args) {
   T* const matrices = out<T>(args.workspace);
   write_matrices(args, false, matrices);
-  const int64_t blocks = (args.count + kBlock - 1) / kBlock;
+  const int64_t count = live_rows(args), blocks = (count + kBlock - 1) / kBlock;
 #pragma omp parallel for schedule(static)
   for (int64_t block = 0; block < blocks; ++block) {
     alignas(64) T scratch[2][kBlock * kWidest];
     const int64_t first = block * kBlock;
-    const int rows = static_cast<int>(smaller<int64_t>(kBlock, args.count - first)), width = args.width;
+    const int rows = static_cast<int>(smaller<int64_t>(kBlock, count - first)), width = args.width;
     const T *matrix = matrices, *from = in<T>(args.x) + first * args.inputs;
     for (int layer = 0; layer <= args.hidden_layers; ++layer) {
       const int inputs = layer_inputs(args, layer), wide = padded<T>(layer_outputs(args, layer));

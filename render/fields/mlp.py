@@ -67,14 +67,15 @@ class Mlp(torch.nn.Module):
             drawn.append(bound * (2 * uniform - 1))
         self.weights = torch.nn.Parameter(torch.cat(drawn).to(device=device, dtype=dtype))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, I] to [N, O], both of the weights' type and device.
+    def forward(self, x: Tensor, live: Tensor | None = None) -> Tensor:
+        """[N, I] to [N, O], both of the weights' type and device; ``live`` as in `luxel.render.ops.mlp.mlp`.
 
         Raises:
             ValueError: shape, type or device does not fit.
         """
         sizes = self.network[:4]
-        return mlp(x, self.weights, *sizes, self.activation, self.output_activation, precise=self.precise)
+        chosen = self.activation, self.output_activation
+        return mlp(x, self.weights, *sizes, *chosen, precise=self.precise, live=live)
 
     def matrices(self) -> list[Tensor]:
         """Views of the weights as matrices [its outputs, its inputs], first layer first."""

@@ -14,7 +14,9 @@ from luxel.render.ops.registry import define, register_implementation, require
 
 MOST_CELLS = 1024  # along an axis of the coarse grid
 
-_RAYS = "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, int width, int count, Tensor grid"
+_RAYS = (
+    "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, Tensor? size, Tensor? pixel, int width, int count, Tensor grid"
+)
 _LISTS = "Tensor(b!) next, Tensor(c!) next_count, Tensor(d!) x"
 define(f"sphere_trace_begin({_RAYS}, Tensor(a!) way, {_LISTS}) -> ()")
 define(
@@ -33,6 +35,8 @@ class Rays:
         cam_to_unit: without ``rays``: camera axes to the unit box, a scaled rotation and a translation, [3, 4].
         intrinsics: without ``rays``: fx, fy, cx, cy in pixels, [4].
         width: without ``rays``: of the image in pixels; M is a multiple of it.
+        size: in place of ``width`` and, where there are no more of them, ``count``: both on the device, int32 [2].
+        pixel: on the device, what a widening is a multiple of, [1]; None: 1.
     """
 
     count: int
@@ -40,10 +44,12 @@ class Rays:
     cam_to_unit: Tensor | None = None
     intrinsics: Tensor | None = None
     width: int = 0
+    size: Tensor | None = None
+    pixel: Tensor | None = None
 
     def arguments(self) -> tuple[Any, ...]:
         """In the order of the operations."""
-        return self.rays, self.cam_to_unit, self.intrinsics, self.width, self.count
+        return self.rays, self.cam_to_unit, self.intrinsics, self.size, self.pixel, self.width, self.count
 
 
 class Hits(NamedTuple):
@@ -136,12 +142,15 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
         raise ValueError(
             f"{stage}: grid must be [R, R, R] with R of 1 to {MOST_CELLS}, got {list(grid.shape)}"
         )
-    if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or rays.width < 1):
+    wide = rays.width >= 1 or rays.size is not None
+    if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or not wide):
         raise ValueError(f"{stage}: neither rays nor a camera")
     wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "rays": (rays.rays, dtype, (m, 6)),
         "cam_to_unit": (rays.cam_to_unit, dtype, (3, 4)),
         "intrinsics": (rays.intrinsics, dtype, (4,)),
+        "size": (rays.size, torch.int32, (2,)),
+        "pixel": (rays.pixel, dtype, (1,)),
         "grid": (grid, dtype, (side, side, side)),
         "way": (way, dtype, (m,)),
         "x": (x, dtype, (m, 3)),
@@ -153,14 +162,14 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
     def held(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.contiguous()
 
-    given = {name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics")}
+    given = {name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")}
     sizes = {"width": rays.width, "count": m, "resolution": side}
     return {**given, **sizes, "grid": grid.contiguous(), "way": way, "x": x, **lists}
 
 
 def _rays(given: tuple[Any, ...]) -> Rays:
-    rays, cam_to_unit, intrinsics, width, count = given
-    return Rays(count, rays, cam_to_unit, intrinsics, width)
+    rays, cam_to_unit, intrinsics, size, pixel, width, count = given
+    return Rays(count, rays, cam_to_unit, intrinsics, width, size, pixel)
 
 
 def _begin(*given: Any) -> None:
