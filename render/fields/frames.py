@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal, cast, get_args
 
+import torch
+
 from luxel.render.errors import LuxelError
 
-# captured: as CUDA graphs, whose counts stay on the device; launched: the same kernels one by one; polled: the host reads
-# how many rays are left as it goes, and launches as much as they need.
+# captured: as CUDA graphs, with counts that stay on the device; launched: the same kernels one by one; polled: the host
+# reads how many rays are left as it goes, and launches as much as they need.
 Mode = Literal["captured", "launched", "polled"]
 VARIABLE = "LUXEL_FRAMES"
 
@@ -29,6 +31,11 @@ def frame_mode() -> Mode:
     if named not in get_args(Mode):
         raise LuxelError(f"{VARIABLE} is {named!r}.", f"Set it to one of {', '.join(get_args(Mode))}.")
     return cast(Mode, named)
+
+
+def planned(device: torch.device) -> bool:
+    """Whether frames are drawn without the host's help: on a GPU, unless they are polled."""
+    return device.type == "cuda" and frame_mode() != "polled"
 
 
 @contextmanager

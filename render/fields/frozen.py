@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.ops.field import field as field_stage
-
-if TYPE_CHECKING:
-    from luxel.render.fields.field import Field
 
 
 class Watcher(Protocol):
@@ -31,10 +28,10 @@ class FrozenField:
     """A field on a grid with its table in half made once: coherent positions [N, D] to [N, O]. No gradients.
 
     Args:
-        field: it reads the weights where they are, and so in float the table: both must not be moved, see `fits`.
+        field: a `luxel.render.fields.field.Field`, whose weights are read where they are, and in float the table too.
     """
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Any) -> None:
         encoding = field.encoding
         assert isinstance(encoding, GridEncoding)
         self._field, self._half = field, encoding.half_table()
@@ -44,7 +41,11 @@ class FrozenField:
 
     def fits(self, field: Any) -> bool:
         """Whether `renew` makes it this field: the same one, on the same device."""
-        if field is not self._field or field.encoding is not self._encoding or field.network is not self._network:
+        if (
+            field is not self._field
+            or field.encoding is not self._encoding
+            or field.network is not self._network
+        ):
             return False
         table, half = self._encoding.table, self._half
         if half is None:
@@ -70,6 +71,7 @@ class FrozenField:
         for watcher in self._field.watchers:
             watcher.asked(x, live)
         grid, network = self._encoding.grid, self._network
+        width, hidden_layers, outputs = network.network[1:4]
         return field_stage(
             x,
             self._table,
@@ -77,7 +79,9 @@ class FrozenField:
             grid.offsets,
             grid.scales,
             grid.hashed,
-            *network.network[1:4],
+            width,
+            hidden_layers,
+            outputs,
             network.activation,
             network.output_activation,
             half_table=self._half,

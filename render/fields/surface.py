@@ -53,9 +53,21 @@ class SurfaceLook:
     detail: int | None = 512
 
 
-def shade_surface(
-    field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, background: Tensor | None = None
-) -> Tensor:
+def backdrop(rays: Rays, look: SurfaceLook, background: Tensor | None = None) -> Tensor:
+    """Colours behind the surface, [M, 3].
+
+    Args:
+        rays: of a camera.
+        look: whose sky there is.
+        background: [3] in its place.
+    """
+    assert rays.cam_to_unit is not None
+    if background is None:
+        return _sky(rays, look)
+    return background.to(rays.cam_to_unit).expand(rays.count, 3).clone()
+
+
+def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, image: Tensor) -> Tensor:
     """Colours of a camera's rays, [M, 3]; z is up.
 
     Args:
@@ -63,10 +75,9 @@ def shade_surface(
         rays: of a camera.
         hits: where they met the surface.
         look: material and light.
-        background: [3] where nothing was hit; None: the sky.
+        image: what is behind the surface, see `backdrop`; it is drawn on.
     """
     assert rays.cam_to_unit is not None
-    image = _sky(rays, look) if background is None else background.to(hits.x).expand(rays.count, 3).clone()
     if not len(hits.rays):
         return image
     x = hits.x

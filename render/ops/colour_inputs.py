@@ -17,9 +17,7 @@ define("colour_inputs_live(Tensor live, Tensor features, Tensor directions) -> (
 define("colour_inputs_bwd(Tensor g_inputs, Tensor? g_density) -> Tensor")
 
 
-def colour_inputs(
-    features: Tensor, directions: Tensor, live: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def colour_inputs(features: Tensor, directions: Tensor, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Features of samples beside the spherical harmonics of their directions, and the first feature by itself.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: the density network's first output is the

@@ -30,8 +30,8 @@ define(
 )
 define(
     "composite_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) next_list, Tensor(c!) next_listed, "
-    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_PICTURE}, Tensor? part, Tensor background, int rays, float step, "
-    "float scale, float min_transmittance) -> ()"
+    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_PICTURE}, Tensor? part, Tensor background, "
+    "int rays, float step, float scale, float min_transmittance) -> ()"
 )
 
 
@@ -118,9 +118,9 @@ def begin_waves_(
         first_pixel: number of the first ray's pixel, row by row.
         region, occupancy: as in `luxel.render.ops.march_rays.march_rays`.
         background: [3].
-        part: in place of ``width``, ``first_pixel`` and N, up to it: these three on the device, int32 [3]. The pixels are
-            those of whole rows; rays have their numbers along tiles of 8 x 8 of them, but ``rgb``, ``transmittance`` and
-            ``depth`` are row by row all the same.
+        part: in place of ``width``, ``first_pixel`` and N, up to it: these three on the device, int32 [3]. The pixels
+            are those of whole rows; rays have their numbers along tiles of 8 x 8 of them, but ``rgb``,
+            ``transmittance`` and ``depth`` are row by row all the same.
         wave: number of the first wave.
 
     Raises:

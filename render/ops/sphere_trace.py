@@ -15,7 +15,8 @@ from luxel.render.ops.registry import define, register_implementation, require
 MOST_CELLS = 1024  # along an axis of the coarse grid
 
 _RAYS = (
-    "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, Tensor? size, Tensor? pixel, int width, int count, Tensor grid"
+    "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, Tensor? size, Tensor? pixel, int width, "
+    "int count, Tensor grid"
 )
 _LISTS = "Tensor(b!) next, Tensor(c!) next_count, Tensor(d!) x"
 define(f"sphere_trace_begin({_RAYS}, Tensor(a!) way, {_LISTS}) -> ()")
@@ -101,8 +102,7 @@ def sphere_trace(
     alive, other, hits = (torch.empty(m, dtype=torch.int32, device=device) for _ in range(3))
     counts = torch.zeros(steps + 1, dtype=torch.int32, device=device)
     hit_count = torch.zeros(1, dtype=torch.int32, device=device)
-    given = (*rays.arguments(), grid, way)
-    torch.ops.luxel.sphere_trace_begin(*given, alive, counts[:1], x)
+    begin_trace_(rays, grid, way, alive, counts[:1], x)
     left, evaluations = int(counts[0]), 0
     for step in range(steps):
         if step and step % look == 0:
@@ -111,8 +111,10 @@ def sphere_trace(
             break
         found = distance(x[:left]).reshape(left)
         evaluations += left
-        torch.ops.luxel.sphere_trace_step(
-            *given,
+        step_trace_(
+            rays,
+            grid,
+            way,
             other,
             counts[step + 1 : step + 2],
             x,
@@ -128,6 +130,55 @@ def sphere_trace(
         alive, other = other, alive
     total = int(hit_count)
     return Hits(hits[:total], hit_x[:total], evaluations)
+
+
+def begin_trace_(rays: Rays, grid: Tensor, way: Tensor, alive: Tensor, count: Tensor, x: Tensor) -> None:
+    """Starts rays, and lists those that come near the surface, in any order; nothing waits for the device.
+
+    Args:
+        rays: M of them at most.
+        grid: as of `sphere_trace`.
+        way: is written: how far each ray has come, [M].
+        alive, count: are written: numbers of the rays that are alive, int32 [M], and how many, int32 [1], 0 before.
+        x: is written: their places, [M, 3].
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    torch.ops.luxel.sphere_trace_begin(*rays.arguments(), grid, way, alive, count, x)
+
+
+def step_trace_(
+    rays: Rays,
+    grid: Tensor,
+    way: Tensor,
+    alive: Tensor,
+    count: Tensor,
+    x: Tensor,
+    before: Tensor,
+    count_before: Tensor,
+    distance: Tensor,
+    hits: Tensor,
+    hit_count: Tensor,
+    hit_x: Tensor,
+    tolerance: float,
+    widening: float,
+) -> None:
+    """A step of the rays whose distance is known; nothing waits for the device.
+
+    Args:
+        rays, grid, way, alive, count, x: as of `begin_trace_`.
+        before, count_before: the rays that are alive before the step, as the step before has listed them.
+        distance: of those, [up to M]; no more rays are looked at.
+        hits, hit_count, hit_x: numbers of the rays that have hit, int32 [M], how many, int32 [1], and their places,
+            [M, 3]; added to.
+        tolerance, widening: as of `sphere_trace`; the latter is times ``rays.pixel``.
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    given = *rays.arguments(), grid, way, alive, count, x, before, count_before, distance
+    torch.ops.luxel.sphere_trace_step(*given, hits, hit_count, hit_x, tolerance, widening)
 
 
 def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Tensor]) -> dict[str, Any]:
@@ -162,7 +213,9 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
     def held(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.contiguous()
 
-    given = {name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")}
+    given = {
+        name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")
+    }
     sizes = {"width": rays.width, "count": m, "resolution": side}
     return {**given, **sizes, "grid": grid.contiguous(), "way": way, "x": x, **lists}
 
