@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -87,14 +88,13 @@ def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, ima
     normals = torch.where((facing < 0)[:, None], -normals, normals)  # seen from inside
     light = look.lamp * facing.abs() + look.sky * (0.5 + 0.5 * normals[:, 2])
     if look.sun > 0:
-        towards = normalize(torch.tensor(look.sun_direction, dtype=x.dtype, device=x.device), dim=0)
+        towards = normalize(_held(look.sun_direction, x.dtype, x.device), dim=0)
         sunny = look.sun * (normals @ towards).clamp(min=0)
         if look.shadows:
             start = torch.cat([x + LIFT * normals, towards.expand_as(x)], -1)
             sunny[field.trace(Rays(len(x), start.contiguous())).rays.long()] = 0
         light = light + sunny
-    colour = torch.tensor(look.colour, dtype=x.dtype, device=x.device)
-    image[hits.rays.long()] = (light[:, None] * colour).clamp(0, 1)
+    image[hits.rays.long()] = (light[:, None] * _held(look.colour, x.dtype, x.device)).clamp(0, 1)
     return image
 
 
@@ -103,5 +103,11 @@ def _sky(rays: Rays, look: SurfaceLook) -> Tensor:
     assert rays.cam_to_unit is not None and rays.intrinsics is not None
     height = rays.count // rays.width
     up = camera_rays_reference(rays.cam_to_unit, rays.intrinsics, rays.width, height)[:, 5:]
-    ends = torch.tensor([look.horizon, look.zenith], dtype=up.dtype, device=up.device)
-    return torch.lerp(ends[:1], ends[1:], up.clamp(0, 1).sqrt())
+    horizon, zenith = (_held(colour, up.dtype, up.device) for colour in (look.horizon, look.zenith))
+    return torch.lerp(horizon[None], zenith[None], up.clamp(0, 1).sqrt())
+
+
+@functools.lru_cache(maxsize=256)
+def _held(colour: tuple[float, float, float], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Three numbers on the device, [3]: sending them in each frame would wait for all that is under way."""
+    return torch.tensor(colour, dtype=dtype, device=device)

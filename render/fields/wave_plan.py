@@ -12,7 +12,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.fields.frames import frame_mode
-from luxel.render.fields.waves import FEWEST, LONGEST, PER_RAY
+from luxel.render.fields.waves import LONGEST, PER_RAY
 from luxel.render.ops.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.march_rays import Region
 from luxel.render.ops.render_wave import WaveRays, WaveSamples, begin_waves_, composite_wave_, march_wave_
@@ -24,7 +24,8 @@ EvaluateLive = Callable[[Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor | 
 
 WAVES = 4  # of a graph; even, so that a list ends where it began
 FRAMES = 16  # whose waves say how many the next frame gets
-SMALLEST = 1 << 16  # rays that there is room for
+SMALLEST = 1 << 16  # rays that there is room for, at least
+FEWEST = 1 << 16  # rows of the field in a wave that take hardly longer than none
 
 
 @dataclass
@@ -56,7 +57,7 @@ class _Room:
     def key(self) -> Hashable:
         """What it is for; rays beside."""
         cells = None if self.occupancy is None else self.occupancy.shape
-        return len(self.samples.t), self.samples.directions is not None, cells, self.background.dtype
+        return self.samples.directions is not None, cells, self.background.dtype
 
 
 class WavePlan:
@@ -72,7 +73,7 @@ class WavePlan:
     Args:
         device: of the field.
         rays: of a part of the picture, at most.
-        rows: of the field in a wave.
+        rows: of the field in a wave, at most.
         directions: whether the field asks for them.
     """
 
@@ -208,12 +209,13 @@ class WavePlan:
         """The room, made anew where it is too small or for something else."""
         wanted = max(min(camera.width * camera.height, self.rays), camera.width, SMALLEST)
         cells = None if occupancy is None else occupancy.shape
-        key = self.rows, self.directions, cells, background.dtype
+        key = self.directions, cells, background.dtype
         if self._room is None or self._room.key() != key or len(self._room.rays.rgb) < wanted:
             self._replay.forget()
             self._room = None  # freed before there is another
             rays = 1 << (wanted - 1).bit_length()
-            self._room = _Room.of(rays, self.rows, self.directions, occupancy, background)
+            rows = min(self.rows, PER_RAY * rays)
+            self._room = _Room.of(rays, rows, self.directions, occupancy, background)
         return self._room
 
     def _parts_of(self, width: int, height: int, room: int) -> tuple[list[tuple[int, int]], Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.wave_plan import WavePlan
 from luxel.render.fields.waves import render_waves
 from luxel.render.ops.colour_inputs import colour_inputs
 from luxel.render.ops.composite import composite
@@ -145,6 +146,25 @@ def plain_waves(width: int, height: int, rays: int, rows: int, device: torch.dev
     return {name: t.cpu() for name, t in zip(names, found, strict=True)}
 
 
+def planned_waves(
+    width: int, height: int, rays: int, rows: int, share: float | None, device: torch.device
+) -> dict[str, Tensor]:
+    """A picture whose waves the host does not look at, in parts and tiles, twice."""
+    camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
+    occupancy = None if share is None else bits(share).to(device)
+    colours, behind = COLOURS.to(device), torch.tensor([0.2, 0.5, 0.9], device=device)
+    plan = WavePlan(device, rays, rows)
+
+    def query(x: Tensor, directions: Tensor | None, live: Tensor) -> tuple[Tensor, Tensor]:
+        assert directions is not None
+        return field(x, directions, colours)
+
+    names = ("rgb", "alpha", "depth")
+    plan.render(query, None, camera, REGION, occupancy, behind, 0.4)
+    found = plan.render(query, None, camera, REGION, occupancy, behind, 0.4)
+    return {name: t.cpu() for name, t in zip(names, found, strict=True)}
+
+
 class SmallRadianceField(RadianceField):
     """With few cells."""
 
@@ -193,5 +213,9 @@ def march_cases() -> dict[str, Callable[..., Any]]:
         out[f"waves {width}x{height}, occupied {share}"] = partial(in_waves, width, height, share)
     for (width, height), rays in itertools.product(((1, 1), (150, 90)), (1000, 1 << 21)):
         out[f"plain waves {width}x{height}, {rays} rays"] = partial(plain_waves, width, height, rays, 1 << 20)
+    for (width, height), share in itertools.product(((1, 1), (33, 7), (150, 90)), (None, 0.0, 0.15)):
+        for rays, rows in ((1 << 20, 1 << 18), (1000, 3000)):
+            name = f"planned waves {width}x{height}, occupied {share}, {rays} rays"
+            out[name] = partial(planned_waves, width, height, rays, rows, share)
     out["radiance field, 3 steps"] = partial(trained, 3)
     return out

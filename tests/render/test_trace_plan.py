@@ -55,7 +55,7 @@ def test_it_is_sphere_trace(device):
             missed = a.isnan().any(-1) != b.isnan().any(-1)
             assert missed.float().mean() < 2e-3, name
             assert (a - b).abs().nan_to_num().max() < 1e-4
-            assert len(found.rays) > 4 and 0 < found.evaluations <= wanted.evaluations
+            assert len(found.rays) > 2 and 0 < found.evaluations <= wanted.evaluations
 
 
 def test_another_grid_is_taken(device):

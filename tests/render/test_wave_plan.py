@@ -66,7 +66,8 @@ def assert_same(found: Any, wanted: Any, off: float = 3e-5) -> None:
 def test_a_plan_draws_what_waves_draw(device, size, rays, rows):
     plan = WavePlan(device, rays, rows)
     background = torch.tensor([0.2, 0.9, 0.5], device=device)
-    camera = camera_of(*size, device)
+    width, height = size
+    camera = camera_of(width, height, device)
     for occupancy in (shell(device), None):
         given = camera, REGION, occupancy, background, SCALE
         wanted = render_waves(field, *given)
