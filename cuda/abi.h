@@ -633,6 +633,9 @@ typedef struct luxel_mlp_args {
   void* workspace;            /* luxel_mlp_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
   const int32_t* live;        /* fwd in [1] optional: rows from live[0] on are not wanted, and out may be left there */
+  const void* directions;     /* fwd in  real [N,3] optional: x is [N,I-16], and what follows in a row are the harmonics of its
+                                 direction, as colour_inputs has them. I even; on the GPU of sizes that bwd computes anew */
+  void* first;                /* fwd out real [N] with directions: the first column of x */
 } luxel_mlp_args;
 LUXEL_API int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args* args); /* pointers are not looked at */
 LUXEL_API int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args); /* likewise */

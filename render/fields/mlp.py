@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from luxel.render.ops.colour_network import colour_network
 from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, mlp
 
 
@@ -76,6 +77,24 @@ class Mlp(torch.nn.Module):
         sizes = self.network[:4]
         chosen = self.activation, self.output_activation
         return mlp(x, self.weights, *sizes, *chosen, precise=self.precise, live=live)
+
+    def beside_directions(
+        self, features: Tensor, directions: Tensor, live: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Of features and directions; see `luxel.render.ops.colour_network.colour_network`, for the result too."""
+        _, width, hidden_layers, outputs = self.network[:4]
+        return colour_network(
+            features,
+            directions,
+            self.weights,
+            width,
+            hidden_layers,
+            outputs,
+            self.activation,
+            self.output_activation,
+            precise=self.precise,
+            live=live,
+        )
 
     def matrices(self) -> list[Tensor]:
         """Views of the weights as matrices [its outputs, its inputs], first layer first."""

@@ -192,8 +192,8 @@ class RadianceField(Application):
 
         def query(x: Tensor, directions: Tensor | None, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
             assert directions is not None
-            inputs, density = colour_inputs(evaluate(x, live), directions, live)
-            return density, self.colour(inputs, live)
+            colour, density = self.colour.beside_directions(evaluate(x, live), directions, live)
+            return density, colour
 
         given = camera, region, self.occupancy.bits, behind, 1 / self.region.size
         if not planned(self.device):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from luxel.render.fields.encodings import Grid
 from luxel.render.ops.colour_inputs import colour_inputs
+from luxel.render.ops.colour_network import colour_network
 from luxel.render.ops.field import field
 from luxel.render.ops.mlp import Network, mlp
 
@@ -56,11 +57,44 @@ def of_colours(device: torch.device) -> Stage:
     return lambda live: colour_inputs(features, directions, live)
 
 
+def of_colour_network(width: int, precise: bool, device: torch.device) -> Stage:
+    features, directions, weights, sizes = colour_given(width, device)
+    return lambda live: colour_network(
+        features, directions, weights, *sizes[1:4], "relu", "sigmoid", precise=precise, live=live
+    )
+
+
+def colour_given(
+    width: int, device: torch.device, features: int = 16
+) -> tuple[Tensor, Tensor, Tensor, Network]:
+    generator = torch.Generator().manual_seed(3)
+    sizes = Network(features + 16, width, 2, 3)
+    given = torch.randn(ROWS, features, generator=generator).to(device)
+    directions = torch.nn.functional.normalize(torch.randn(ROWS, 3, generator=generator), dim=-1).to(device)
+    weights = (0.2 * torch.randn(sizes.parameter_count(), generator=generator)).to(device)
+    return given, directions, weights, sizes
+
+
+@pytest.mark.parametrize("width,features", [(64, 16), (32, 16), (64, 8), (64, 4), (128, 16), (16, 112)])
+def test_the_colour_network_is_its_two_stages(device, width, features):
+    given, directions, weights, sizes = colour_given(width, device, features)
+    found, first = colour_network(given, directions, weights, *sizes[1:4], "relu", "sigmoid")
+    inputs, density = colour_inputs(given, directions)
+    wanted = mlp(inputs, weights, *sizes[:4], "relu", "sigmoid")
+    assert torch.equal(first, density)
+    off = 1e-6 if device.type == "cpu" else 2e-3  # rounding to half may go the other way
+    torch.testing.assert_close(found, wanted, rtol=0, atol=off)
+    with pytest.raises(ValueError, match=r"directions must be \[1000, 3\]|must be \[1000, 3\]"):
+        colour_network(given, directions[:, :2].contiguous(), weights, *sizes[1:4])
+
+
 STAGES: dict[str, Callable[[torch.device], Stage]] = {
     **{f"field, {name}": lambda device, n=name: of_grid(n, device) for name in GRIDS},
     **{f"mlp, {w}": lambda device, w=w: of_network(w, False, device) for w in (16, 32, 64, 128)},
     "mlp, precise": lambda device: of_network(64, True, device),
     "colour inputs": of_colours,
+    **{f"colours, {w}": lambda device, w=w: of_colour_network(w, False, device) for w in (32, 64, 128)},
+    "colours, precise": lambda device: of_colour_network(64, True, device),
 }
 
 

@@ -25,9 +25,9 @@ from luxel.viewer.bench.timing import compare_ms, kernel_times, summary, times_m
 PARTS = ("encoding", "network", "rest", "gaps")
 STAGES = ("encoding", "network", "encoding + network")
 MOST_ROWS = 1 << 20  # of a stage alone
-_FUSED = re.compile(r"\bfield(_kernel\b|$)")
+_FUSED = re.compile(r"\bfield(_live)?(_kernel\b(?!<0)|$)")  # 0 dimensions: features that are there already
 _ENCODING = re.compile(r"encode_grid|field_levels|colour_inputs")
-_NETWORK = re.compile(r"mlp")
+_NETWORK = re.compile(r"mlp|field_kernel<0|colour_network")
 
 
 @dataclass
