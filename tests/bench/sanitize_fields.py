@@ -142,7 +142,7 @@ def whole_cases() -> dict[str, Callable[..., Any]]:
         range(len(FIELDS)), ((1, 0), (129, 64), (30_000, 777), (5, 9))
     ):
         for half in (False, True):
-            name = f"half: field {which} of {live} live rows of {count}, {'half' if half else 'float'} table"
+            name = f"half field {which} of {live} live rows of {count}, {'half' if half else 'float'} table"
             out[name] = partial(live_field, which, count, live, half)
     both = (True, True)
     for which, count in itertools.product(range(len(FIELDS)), (0, 1, 129, 1000)):

@@ -18,9 +18,11 @@ from luxel.render.fields.radiance import RadianceField
 from luxel.render.fields.wave_plan import WavePlan
 from luxel.render.fields.waves import render_waves
 from luxel.render.ops.colour_inputs import colour_inputs
+from luxel.render.ops.colour_network import colour_network
 from luxel.render.ops.composite import composite
 from luxel.render.ops.draw_pixels import draw_pixels
 from luxel.render.ops.march_rays import ASKED, RAYS, Region, Samples, march_pixels, march_rays
+from luxel.render.ops.mlp import Network
 
 REGION = Region((-1.0, -1.0, -0.5, 1.0, 1.2, 1.0), 0.013, near=0.1, resolution=24)
 COLOURS = torch.tensor([[3.0, -4, 5], [6, 1, -2], [-1, 2, 7]])
@@ -121,6 +123,21 @@ def beside_harmonics(count: int, width: int, device: torch.device) -> dict[str, 
     return {"inputs": inputs.detach().cpu(), "density": density.detach().cpu(), "gradient": gradient.cpu()}
 
 
+def coloured(
+    count: int, features: int, width: int, live: int | None, device: torch.device
+) -> dict[str, Tensor]:
+    """The colour network on features and directions as they are."""
+    generator = torch.Generator().manual_seed(count)
+    given, directions = (torch.randn(count, k, generator=generator).to(device) for k in (features, 3))
+    sizes = Network(features + 16, width, 2, 3)
+    weights = 0.2 * torch.randn(sizes.parameter_count(), generator=generator).to(device)
+    number = None if live is None else torch.tensor([live], dtype=torch.int32, device=device)
+    directions = torch.nn.functional.normalize(directions, dim=-1)
+    found = colour_network(given, directions, weights, *sizes[1:4], "softplus", "sigmoid", live=number)
+    rows = count if live is None else live
+    return {name: t[:rows].cpu() for name, t in zip(("colour", "first"), found, strict=True)}
+
+
 def in_waves(width: int, height: int, share: float | None, device: torch.device) -> dict[str, Tensor]:
     """A picture drawn in waves."""
     camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
@@ -209,6 +226,11 @@ def march_cases() -> dict[str, Callable[..., Any]]:
         )
     for count, width in itertools.product((0, 1, 257), (4, 16, 112)):
         out[f"colour inputs of {count} samples, {width} features"] = partial(beside_harmonics, count, width)
+    for (count, live), (features, width) in itertools.product(
+        ((0, None), (1, None), (257, None), (5000, 333), (40, 0)), ((16, 64), (4, 32), (16, 128))
+    ):
+        name = f"half colour network of {live} of {count} samples, {features} features, width {width}"
+        out[name] = partial(coloured, count, features, width, live)
     for (width, height), share in itertools.product(((1, 1), (33, 7), (150, 90)), (None, 0.0, 0.15)):
         out[f"waves {width}x{height}, occupied {share}"] = partial(in_waves, width, height, share)
     for (width, height), rays in itertools.product(((1, 1), (150, 90)), (1000, 1 << 21)):
