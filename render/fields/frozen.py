@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.fields.encodings import GridEncoding
+from luxel.render.ops.field import covered
 from luxel.render.ops.field import field as field_stage
 
 
@@ -66,6 +67,12 @@ class FrozenField:
         tensors = [t for t in (self._table, self._weights, self._half) if t is not None]
         return tuple((t.data_ptr(), tuple(t.shape), t.dtype) for t in tensors)
 
+    def heeds_live(self) -> bool:
+        """Whether rows that are not wanted cost next to nothing, as of sizes that the stage field covers."""
+        grid, network = self._encoding.grid, self._network
+        sizes = network.network._replace(precise=network.precise)
+        return covered(self._table.device, grid.dimensions, grid.features, sizes)
+
     def __call__(self, x: Tensor, live: Tensor | None = None) -> Tensor:
         """At positions [N, D], of which only the first ``live`` (int32 [1]) are wanted: [N, O]."""
         for watcher in self._field.watchers:
@@ -113,6 +120,11 @@ def renewed(field: Any, before: Frozen | None) -> Frozen:
         before.renew()
         return before
     return field.frozen()
+
+
+def heeds_live(frozen: Frozen) -> bool:
+    """Whether it is a `FrozenField` that does."""
+    return isinstance(frozen, FrozenField) and frozen.heeds_live()
 
 
 def key_of(frozen: Frozen) -> Hashable:

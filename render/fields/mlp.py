@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.ops.colour_network import colour_network
-from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, mlp
+from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
 
 
 class Mlp(torch.nn.Module):
@@ -95,6 +95,11 @@ class Mlp(torch.nn.Module):
             precise=self.precise,
             live=live,
         )
+
+    def joins_directions(self) -> bool:
+        """Whether `beside_directions` is one kernel, for which rows that are not wanted cost next to nothing."""
+        device = self.weights.device
+        return device.type == "cpu" or computed_anew(device, self.network._replace(precise=self.precise))
 
     def matrices(self) -> list[Tensor]:
         """Views of the weights as matrices [its outputs, its inputs], first layer first."""

@@ -14,7 +14,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.frames import planned
-from luxel.render.fields.frozen import Frozen, key_of, renewed
+from luxel.render.fields.frozen import Frozen, heeds_live, key_of, renewed
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view, target_of
@@ -196,7 +196,7 @@ class RadianceField(Application):
             return density, colour
 
         given = camera, region, self.occupancy.bits, behind, 1 / self.region.size
-        if not planned(self.device):
+        if not (planned(self.device) and heeds_live(evaluate) and self.colour.joins_directions()):
             return render_waves(query, *given)
         if self._plan is None:
             self._plan = WavePlan(self.device, RAYS_OF_PART, ROWS_OF_WAVE)

@@ -15,7 +15,7 @@ from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.frames import planned
-from luxel.render.fields.frozen import Frozen, key_of, renewed
+from luxel.render.fields.frozen import Frozen, heeds_live, key_of, renewed
 from luxel.render.fields.sdf_samples import MeshSamples, SamplePool, SdfBatch
 from luxel.render.fields.surface import SurfaceLook, backdrop, shade_surface
 from luxel.render.fields.trace_plan import LARGEST, TracePlan
@@ -199,7 +199,8 @@ class SdfField(Application):
             intrinsics=camera.intrinsics.contiguous(),
             width=camera.width,
         )
-        if rays.count > LARGEST or not planned(self.device):
+        self._frozen = renewed(self.field, self._frozen)
+        if rays.count > LARGEST or not (planned(self.device) and heeds_live(self._frozen)):
             hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
             image = backdrop(rays, self.look, background)
         else:
@@ -209,10 +210,10 @@ class SdfField(Application):
 
     def _traced(self, rays: Rays, background: Tensor | None) -> tuple[Hits, Tensor]:
         """Hits of a camera's rays, and what is behind the surface; the host waits once."""
-        evaluate = self._frozen = renewed(self.field, self._frozen)
+        assert self._frozen is not None
         if self._plan is None:
             self._plan = TracePlan(self.device, STEPS, GROWTH)
-        given = evaluate, key_of(evaluate), rays, self.coarse_grid()
+        given = self._frozen, key_of(self._frozen), rays, self.coarse_grid()
         with self._plan.traced(*given, tolerance=TOLERANCE, pixels=PIXEL) as hits:
             image = backdrop(rays, self.look, background)  # while the device is busy
             return hits(), image
