@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from luxel.render.ops.sphere_trace import Hits, Rays
-from luxel.render.reference.sphere_trace import camera_rays_reference
 
 LIFT = 2e-3  # above the surface where shadow rays start, in sides of the box
 
@@ -101,10 +100,18 @@ def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, ima
 def _sky(rays: Rays, look: SurfaceLook) -> Tensor:
     """From the horizon to the zenith by the height of each ray's direction, [M, 3]."""
     assert rays.cam_to_unit is not None and rays.intrinsics is not None
-    height = rays.count // rays.width
-    up = camera_rays_reference(rays.cam_to_unit, rays.intrinsics, rays.width, height)[:, 5:]
+    fx, fy, cx, cy = rays.intrinsics.unbind()
+    scale = {"dtype": rays.cam_to_unit.dtype, "device": rays.cam_to_unit.device}
+    across = (torch.arange(rays.width, **scale) + 0.5 - cx) / fx
+    down = ((torch.arange(rays.count // rays.width, **scale) + 0.5 - cy) / fy)[:, None]
+    # The third coordinate of the direction, and no more of it: a picture has many.
+    axis = normalize(rays.cam_to_unit[2, :3], dim=0)
+    height = (axis[0] * across + (axis[1] * down + axis[2])) * (
+        across.square() + (down.square() + 1)
+    ).rsqrt_()
+    up = height.clamp_(0, 1).sqrt_().view(-1, 1)
     horizon, zenith = (_held(colour, up.dtype, up.device) for colour in (look.horizon, look.zenith))
-    return torch.lerp(horizon[None], zenith[None], up.clamp(0, 1).sqrt())
+    return torch.lerp(horizon[None], zenith[None], up)
 
 
 @functools.lru_cache(maxsize=256)
