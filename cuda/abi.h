@@ -632,6 +632,10 @@ typedef struct luxel_mlp_args {
   void* g_weights;            /* bwd out  real [P] optional */
   void* workspace;            /* luxel_mlp_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
+  const int32_t* live;        /* fwd in [1] optional: rows from live[0] on are not wanted, and out may be left there */
+  const void* directions;     /* fwd in  real [N,3] optional: x is [N,I-16], and what follows in a row are the harmonics of its
+                                 direction, as colour_inputs has them. I even; on the GPU of sizes that bwd computes anew */
+  void* first;                /* fwd out real [N] with directions: the first column of x */
 } luxel_mlp_args;
 LUXEL_API int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args* args); /* pointers are not looked at */
 LUXEL_API int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args); /* likewise */
@@ -690,6 +694,8 @@ typedef struct luxel_field_args {
   void* g_weights;            /* bwd out  real [P] optional */
   void* workspace;            /* luxel_field_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
+  const int32_t* live;        /* fwd in [1] optional, without order and kept: rows from live[0] on are not wanted, and out may be
+                                 left there */
 } luxel_field_args;
 LUXEL_API int64_t luxel_field_fwd_workspace(const luxel_field_args* args); /* looks at which pointers are null */
 LUXEL_API int64_t luxel_field_bwd_workspace(const luxel_field_args* args); /* looks at offsets */
@@ -815,6 +821,7 @@ typedef struct luxel_colour_inputs_args {
   const void* g_inputs;       /* bwd in   real [S,F+16] */
   const void* g_density;      /* bwd in   real [S] optional */
   void* g_features;           /* bwd out  real [S,F] */
+  const int32_t* live;        /* fwd in [1] optional: samples from live[0] on are not wanted, and left as they are */
 } luxel_colour_inputs_args;
 LUXEL_API int luxel_colour_inputs_fwd(const luxel_colour_inputs_args* args);
 LUXEL_API int luxel_colour_inputs_bwd(const luxel_colour_inputs_args* args);
@@ -855,7 +862,11 @@ LUXEL_API int luxel_composite_bwd(const luxel_composite_args* args);
  * occupied cell are background at once, the others are listed. Then, again and again, march_wave gives every listed ray up
  * to min(most, capacity / listed) samples (as march_rays does, without jitter), a field is evaluated at them, and
  * composite_wave adds them to their rays (as composite does); it finishes rays whose transmittance is below
- * min_transmittance, or that have no sample left, and lists the rest. Counts stay on the device. */
+ * min_transmittance, or that have no sample left, and lists the rest. Counts stay on the device.
+ *
+ * With `part` the pixels are those of whole rows of the picture, as many as part says, and rays have their numbers along tiles
+ * of 8 x 8 of them (less at the right and the lower edge), so that neighbours in the list are neighbours in space; rgb,
+ * transmittance and depth are in the order of the pixels all the same. */
 enum { LUXEL_WAVE_STATE = 8 }; /* numbers of a ray between waves */
 typedef struct luxel_render_wave_args {
   int32_t dtype;
@@ -870,6 +881,9 @@ typedef struct luxel_render_wave_args {
   int32_t resolution;
   int32_t capacity;           /* S */
   int32_t most;               /* samples of a ray in a wave */
+  int32_t per_ray;            /* above 0: a wave has max(fewest, per_ray listed) samples at most, and S; march_wave, as the next */
+  int32_t fewest;
+  const int32_t* part;        /* in  [3] optional: width, first_pixel, and the number of pixels, up to N, in their place */
   double low_x;               /* the box */
   double low_y;
   double low_z;
@@ -889,7 +903,7 @@ typedef struct luxel_render_wave_args {
   void* state;                /* inout real [N,8] rgb, optical depth, depth, next place (-1: none), two not used */
   int32_t* samples;           /* inout [1] samples asked for, zeroed by the caller; march_wave */
   void* positions;            /* out   real [S,3] by march_wave */
-  void* sample_directions;    /* out   real [S,3] */
+  void* sample_directions;    /* out   real [S,3] optional */
   void* t;                    /* out   real [S], in of composite_wave */
   int32_t* ranges;            /* out   [listed,2] of each place in the list, in of composite_wave */
   const void* density;        /* in    real [S], composite_wave, as all below */
@@ -946,6 +960,8 @@ typedef struct luxel_sphere_trace_args {
   int32_t resolution;         /* R */
   double tolerance;           /* a distance below this, plus `widening` times the way gone, is a hit */
   double widening;
+  const int32_t* size;        /* in  [2] optional, of a camera: width and the number of rays, up to M, in their place */
+  const void* pixel;          /* in  real [1] optional: `widening` is times this */
   void* way;                  /* begin out, step inout  real [M] length gone */
   const int32_t* alive;       /* step in   [limit] rays that were evaluated */
   const int32_t* alive_count; /* step in   [1] how many of them */

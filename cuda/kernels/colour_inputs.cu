@@ -27,7 +27,9 @@ int luxel_colour_inputs_fwd(const luxel_colour_inputs_args* args) {
   using namespace luxel;
   if (args->dtype != 0) return fail("the GPU kernels take float32");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const unsigned blocks = blocks_for(fours_of_inputs(*args), kThreads);
+  luxel_colour_inputs_args whole = *args;
+  whole.live = nullptr;  // on the device
+  const unsigned blocks = blocks_for(fours_of_inputs(whole), kThreads);
   return launch("colour_inputs", colour_inputs_kernel, blocks, kThreads, 0, args->stream, *args);
 }
 

@@ -8,7 +8,7 @@ namespace luxel {
 
 constexpr int kHarmonics = 16;
 
-LUXEL_HD int64_t fours_of_inputs(const luxel_colour_inputs_args& args) { return args.count * ((args.width + kHarmonics) / 4); }
+LUXEL_HD int64_t fours_of_inputs(const luxel_colour_inputs_args& args) { return live_rows(args) * ((args.width + kHarmonics) / 4); }
 LUXEL_HD int64_t fours_of_features(const luxel_colour_inputs_args& args) { return args.count * (args.width / 4); }
 
 template <typename T> LUXEL_HD void write_four_inputs(const luxel_colour_inputs_args& args, int64_t four) {

@@ -42,8 +42,10 @@ int64_t luxel_field_bwd_workspace(const luxel_field_args* args) {
 
 int luxel_field_fwd(const luxel_field_args* args) {
   using namespace luxel;
+  if (args->live && (args->order || args->kept)) return fail("field: live rows go with neither order nor kept features");
   if (args->workspace_bytes < luxel_field_fwd_workspace(args)) return fail("field: workspace too small");
   luxel_encode_grid_args grid = grid_of(*args);
+  grid.count = live_rows(*args);
   luxel_mlp_args network = network_of(*args);
   network.workspace = args->workspace;
   network.workspace_bytes = network_size(*args, false);

@@ -51,10 +51,10 @@ int encode_by_levels(const luxel_field_args& args, const GridLevels& levels, con
     const auto* const x = in<float>(args.x);
     if (args.half_table) {
       return launch(name, field_levels_kernel<D, F, __half>, grid, kLevelThreads, 0, args.stream, x, levels,
-                    in<__half>(args.half_table), features);
+                    in<__half>(args.half_table), features, args.live);
     }
     return launch(name, field_levels_kernel<D, F, float>, grid, kLevelThreads, 0, args.stream, x, levels, in<float>(args.table),
-                  features);
+                  features, args.live);
   });
 }
 
@@ -89,6 +89,7 @@ int luxel_field_fwd(const luxel_field_args* args) {
   using namespace luxel;
   GridLevels levels = {};
   if (check_field(*args) < 0 || load_levels(grid_of(*args), &levels) < 0) return -1;
+  if (args->live && (args->order || args->kept)) return fail("field: live rows go with neither order nor kept features");
   if (!args->kept && !whole(*args) && args->workspace_bytes < encoded_size(*args)) return fail("field: workspace too small");
   LUXEL_CUDA(cudaSetDevice(args->device));
   const luxel_mlp_args network = network_of(*args);

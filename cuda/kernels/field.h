@@ -41,6 +41,7 @@ inline luxel_mlp_args network_of(const luxel_field_args& args) {
   network.out = args.out;
   network.g_out = args.g_out;
   network.g_weights = args.g_weights;
+  network.live = args.live;
   return network;
 }
 

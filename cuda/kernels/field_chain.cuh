@@ -65,6 +65,31 @@ struct FloatRows {
   }
 };
 
+// Float rows [N,columns] with the harmonics of their directions behind them; who reads the first pair writes the first column.
+struct DirectedRows {
+  FloatRows rows;
+  const float* directions;
+  float* first;
+  __device__ __forceinline__ uint32_t packed(int pair, int64_t row) const {
+    if (row >= rows.count) return 0u;
+    const int harmonic = 2 * pair - rows.columns;
+    if (harmonic < 0) {
+      const float2 two = load_two(rows.at, row, 2 * pair, rows.columns);
+      if (pair == 0) first[row] = two.x;
+      return pack_halves(two.x, two.y);
+    }
+    float of_direction[kDirectionInputs], x = 0.0f, y = 0.0f;
+    const float* const d = directions + 3 * row;
+    harmonics_of(Vec3<float>{__ldg(d), __ldg(d + 1), __ldg(d + 2)}, of_direction);
+#pragma unroll
+    for (int i = 0; i < kDirectionInputs; i += 2) {  // no index that registers do not have
+      x = harmonic == i ? of_direction[i] : x;
+      y = harmonic == i ? of_direction[i + 1] : y;
+    }
+    return pack_halves(x, y);
+  }
+};
+
 // Sixteen features from the 16 k-th on, of rows `row` and `row` + 8, as a factor on the left.
 template <typename Features>
 __device__ __forceinline__ void load_factor(const Features& features, uint32_t (&a)[4], int k, int64_t row, int t) {

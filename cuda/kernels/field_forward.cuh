@@ -25,10 +25,10 @@ struct FieldTable {
 // Features of rows first .. first + 31 by a warp, to `stage` and, where they are kept, to memory.
 template <int D, typename Features>
 __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_count, const FieldTable& table,
-                                            const Features& features, int64_t first, int lane, __half* stage) {
+                                            const Features& features, int64_t first, int64_t count, int lane, __half* stage) {
   const uint32_t end = lane % 2;
-  const HeldPosition<D> a = load_held<D>(table.x, first + lane / 2, features.count);
-  const HeldPosition<D> b = load_held<D>(table.x, first + lane / 2 + 16, features.count);
+  const HeldPosition<D> a = load_held<D>(table.x, first + lane / 2, count);
+  const HeldPosition<D> b = load_held<D>(table.x, first + lane / 2 + 16, count);
   const int own = lane / 2 + 16 * static_cast<int>(end);
   for (int l = 0; l < level_count; ++l) {
     const GridLevel& level = levels.at[l];
@@ -49,18 +49,26 @@ __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
   extern __shared__ __align__(16) unsigned char shared_bytes[];
   __half* const matrices = reinterpret_cast<__half*>(shared_bytes);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4;
+  __shared__ int64_t count;  // registers are few
+  __shared__ int stop;
+  const int64_t rows = live_rows(args), tiles = (rows + kFieldRows - 1) / kFieldRows;
+  const auto start = static_cast<int>(tiles * blockIdx.x / gridDim.x);  // neighbours of each other
+  const auto end = static_cast<int>(tiles * (blockIdx.x + 1) / gridDim.x);
+  if (start == end) return;
+  if (threadIdx.x == 0) {
+    count = rows;
+    stop = end;
+  }
   __half* const stage = load_matrices(args, matrices) + warp * kFieldRows * kFeatureRow;
   if constexpr (D > 0)
     for (int i = lane; i < kFieldRows * kFeatureRow / 8; i += 32) reinterpret_cast<uint4*>(stage)[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
   const int parts = (args.inputs + 15) / 16, first_row = MlpStep(args, 0, false).row(), first_size = kWidth * first_row;
-  const int64_t tiles = (args.count + kFieldRows - 1) / kFieldRows;
-  const int64_t start = tiles * blockIdx.x / gridDim.x, stop = tiles * (blockIdx.x + 1) / gridDim.x;  // neighbours of each other
-  for (int64_t tile = start + warp; tile < stop; tile += kFieldWarps) {
-    const int64_t first = tile * kFieldRows;
+  for (int tile = start + warp; tile < stop; tile += kFieldWarps) {
+    const int64_t first = int64_t{tile} * kFieldRows;
     if constexpr (D > 0) {
       __syncwarp();  // all have read the last tile's
-      encode_rows<D>(levels, level_count, table, features, first, lane, stage);
+      encode_rows<D>(levels, level_count, table, features, first, count, lane, stage);
       __syncwarp();
     }
 #pragma unroll 1
@@ -89,7 +97,7 @@ __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
       for (int k = 0; k < kWidth / 16; ++k) multiply_rows<2>(c, a[k], matrix + 16 * k, kRow, lane);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (row + 8 * i >= args.count) continue;
+        if (row + 8 * i >= count) continue;
         const int64_t place = places(row + 8 * i);
         const int activation = args.output_activation;
 #pragma unroll
@@ -104,10 +112,11 @@ __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
 // All positions through one level after the other, as the blocks come.
 template <int D, int F, typename Stored>
 __global__ void __launch_bounds__(kLevelThreads)
-    field_levels_kernel(const float* x, const GridLevels levels, const Stored* table, const FieldFeatures features) {
+    field_levels_kernel(const float* x, const GridLevels levels, const Stored* table, const FieldFeatures features,
+                        const int32_t* live) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t first = (int64_t{blockIdx.x} * kLevelWarps + warp) * kFieldRows;
-  if (first >= features.count) return;
+  if (first >= features.count || (live && first >= *live)) return;
   const uint32_t end = lane % 2;
   const GridLevel& level = levels.at[blockIdx.y];
   float value[F];

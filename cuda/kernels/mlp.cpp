@@ -96,16 +96,31 @@ template <typename T> void write_matrices(const luxel_mlp_args& args, bool backw
   }
 }
 
+// Rows of x with the harmonics of their directions behind them.
+template <typename T> void join_harmonics(const luxel_mlp_args& args, int64_t first, int rows, T* to) {
+  const int columns = args.inputs - kDirectionInputs;
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* const x = in<T>(args.x) + (first + r) * columns;
+    for (int n = 0; n < columns; ++n) to[r * args.inputs + n] = x[n];
+    harmonics_of(load3(in<T>(args.directions) + 3 * (first + r)), to + r * args.inputs + columns);
+    out<T>(args.first)[first + r] = x[0];
+  }
+}
+
 template <typename T> int forward(const luxel_mlp_args& args) {
   T* const matrices = out<T>(args.workspace);
   write_matrices(args, false, matrices);
-  const int64_t blocks = (args.count + kBlock - 1) / kBlock;
+  const int64_t count = live_rows(args), blocks = (count + kBlock - 1) / kBlock;
 #pragma omp parallel for schedule(static)
   for (int64_t block = 0; block < blocks; ++block) {
-    alignas(64) T scratch[2][kBlock * kWidest];
+    alignas(64) T scratch[2][kBlock * kWidest], joined[kBlock * kWidest];
     const int64_t first = block * kBlock;
-    const int rows = static_cast<int>(smaller<int64_t>(kBlock, args.count - first)), width = args.width;
+    const int rows = static_cast<int>(smaller<int64_t>(kBlock, count - first)), width = args.width;
     const T *matrix = matrices, *from = in<T>(args.x) + first * args.inputs;
+    if (args.directions) {
+      join_harmonics(args, first, rows, joined);
+      from = joined;
+    }
     for (int layer = 0; layer <= args.hidden_layers; ++layer) {
       const int inputs = layer_inputs(args, layer), wide = padded<T>(layer_outputs(args, layer));
       const bool last = layer == args.hidden_layers, keep = !last && args.hidden;

@@ -124,6 +124,13 @@ int luxel_mlp_fwd(const luxel_mlp_args* args) {
   if (args->dtype != 0) return fail("the GPU kernels take float32");
   if (check_mlp(*args) < 0) return -1;
   LUXEL_CUDA(cudaSetDevice(args->device));
+  if (args->directions) {
+    if (!anew(*args)) return fail("mlp: directions with sizes of which hidden layers are kept");
+    if (!args->first) return fail("mlp: directions without room for the first column");
+    FloatRows rows = rows_of(*args, args->x);
+    rows.columns = args->inputs - kDirectionInputs;
+    return launch_network(*args, DirectedRows{rows, in<float>(args->directions), out<float>(args->first)}, nullptr);
+  }
   if (anew(*args)) return launch_network(*args, rows_of(*args, args->x), nullptr);
   if (!args->precise) return run_chain_of_width<false>(*args, MlpSumGradients{});
   return launch("mlp, precise", mlp_precise_fwd_kernel, blocks_for(args->count, kPreciseRows), kPreciseThreads, 0, args->stream,

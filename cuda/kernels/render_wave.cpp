@@ -18,7 +18,7 @@ template <typename Goes, typename RayAt> void list_rays(const luxel_render_wave_
 uint8_t* marks_of(const luxel_render_wave_args& args) { return reinterpret_cast<uint8_t*>(args.next_list) + 3 * static_cast<int64_t>(args.count); }
 
 template <typename T> int begin(const luxel_render_wave_args& args) {
-  list_rays(args, args.count, marks_of(args), [&](int64_t r) { return begin_ray<T>(args, r); },
+  list_rays(args, part_of(args).count, marks_of(args), [&](int64_t r) { return begin_ray<T>(args, r); },
             [](int64_t r) { return static_cast<int32_t>(r); });
   return 0;
 }
@@ -34,7 +34,8 @@ template <typename T> int march_rays(const luxel_render_wave_args& args) {
     const int64_t r = args.list[slot];
     int place = load_wave_state<T>(args, r).place;
     const bool enters = start_wave_ray(args, r, march, direction);
-    args.ranges[2 * slot + 1] = enters ? count_wave_samples(march, cells, allowed, place) : 0;
+    uint64_t near;
+    args.ranges[2 * slot + 1] = enters ? count_wave_samples(march, cells, allowed, place, near) : 0;
   }
   for (int64_t slot = 0; slot < listed; ++slot) {
     int32_t* const range = args.ranges + 2 * slot;
@@ -51,8 +52,10 @@ template <typename T> int march_rays(const luxel_render_wave_args& args) {
     const int64_t r = args.list[slot];
     WaveState<T> state = load_wave_state<T>(args, r);
     start_wave_ray(args, r, march, direction);
-    write_wave_samples(args, range[0], range[1], state.place, march, direction);
-    count_wave_samples(march, cells, allowed, state.place);
+    const int place = state.place;
+    uint64_t near;
+    count_wave_samples(march, cells, allowed, state.place, near);
+    write_wave_samples(args, range[0], range[1], place, near, march, direction);
     store_wave_state(args, r, state);
   }
   return 0;

@@ -22,7 +22,7 @@ template <typename T> void append(const luxel_sphere_trace_args& args, int32_t n
 
 template <typename T> int begin(const luxel_sphere_trace_args& args) {
 #pragma omp parallel for schedule(dynamic, 512)
-  for (int64_t n = 0; n < args.count; ++n) {
+  for (int64_t n = 0; n < rays_given(args); ++n) {
     Vec3<T> x;
     const Fate fate = start_ray<T>(args, n, x);
     append(args, static_cast<int32_t>(n), fate, x);
@@ -31,7 +31,7 @@ template <typename T> int begin(const luxel_sphere_trace_args& args) {
 }
 
 template <typename T> int step(const luxel_sphere_trace_args& args) {
-  const int64_t rows = smaller(args.limit, static_cast<int64_t>(args.alive_count[0]));
+  const int64_t rows = rays_evaluated(args);
 #pragma omp parallel for schedule(dynamic, 512)
   for (int64_t i = 0; i < rows; ++i) {
     Vec3<T> x;

@@ -1,4 +1,5 @@
-// sphere_trace on the GPU: a thread per ray; a warp takes the places of its rays in a list at once.
+// sphere_trace on the GPU: a thread per ray, or a few of them where blocks are fewer than rays; a warp takes the places of its rays
+// in a list at once.
 #include "sphere_trace.h"
 
 #include "launch.cuh"
@@ -7,6 +8,10 @@ namespace luxel {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr unsigned kMostBlocks = 1 << 13;  // some rounds of a device's multiprocessors
+
+__device__ __forceinline__ int64_t first_row() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
+__device__ __forceinline__ int64_t row_stride() { return static_cast<int64_t>(gridDim.x) * kThreads; }
 
 // Where in a list the rays go that are `mine`, one atomic for the warp; every lane of it calls.
 __device__ __forceinline__ int take(bool mine, int32_t* count) {
@@ -26,21 +31,28 @@ __device__ __forceinline__ void append(bool mine, int32_t n, Vec3<float> x, int3
 }
 
 __global__ void __launch_bounds__(kThreads) sphere_trace_begin_kernel(const luxel_sphere_trace_args args) {
-  const int64_t n = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  Vec3<float> x = {0.0f, 0.0f, 0.0f};
-  const Fate fate = n < args.count ? start_ray<float>(args, n, x) : Fate::kGone;
-  append(fate == Fate::kAlive, static_cast<int32_t>(n), x, args.next, args.next_count, args.x);
+  const int64_t count = rays_given(args);
+  for (int64_t n = first_row(); n - (threadIdx.x & 31) < count; n += row_stride()) {
+    Vec3<float> x = {0.0f, 0.0f, 0.0f};
+    const Fate fate = n < count ? start_ray<float>(args, n, x) : Fate::kGone;
+    append(fate == Fate::kAlive, static_cast<int32_t>(n), x, args.next, args.next_count, args.x);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads) sphere_trace_step_kernel(const luxel_sphere_trace_args args) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const bool active = i < args.limit && i < args.alive_count[0];
-  const int32_t n = active ? args.alive[i] : 0;
-  Vec3<float> x = {0.0f, 0.0f, 0.0f};
-  const Fate fate = active ? advance_ray<float>(args, n, static_cast<const float*>(args.distance)[i], x) : Fate::kGone;
-  append(fate == Fate::kAlive, n, x, args.next, args.next_count, args.x);
-  append(fate == Fate::kHit, n, x, args.hits, args.hit_count, args.hit_x);
+  const int64_t rows = rays_evaluated(args);
+  for (int64_t i = first_row(); i - (threadIdx.x & 31) < rows; i += row_stride()) {
+    const bool active = i < rows;
+    const int32_t n = active ? args.alive[i] : 0;
+    Vec3<float> x = {0.0f, 0.0f, 0.0f};
+    const Fate fate = active ? advance_ray<float>(args, n, static_cast<const float*>(args.distance)[i], x) : Fate::kGone;
+    append(fate == Fate::kAlive, n, x, args.next, args.next_count, args.x);
+    append(fate == Fate::kHit, n, x, args.hits, args.hit_count, args.hit_x);
+  }
 }
+
+// Lists are mostly shorter than the room that there is for them: what is left out costs nothing that way.
+unsigned list_blocks(int64_t rows) { return smaller(blocks_for(rows, kThreads), kMostBlocks); }
 
 int prepare(const luxel_sphere_trace_args& args) {
   if (check(args) < 0) return -1;
@@ -57,12 +69,12 @@ extern "C" {
 int luxel_sphere_trace_begin(const luxel_sphere_trace_args* args) {
   using namespace luxel;
   if (prepare(*args) < 0) return -1;
-  return launch("sphere_trace_begin", sphere_trace_begin_kernel, blocks_for(args->count, kThreads), kThreads, 0, args->stream, *args);
+  return launch("sphere_trace_begin", sphere_trace_begin_kernel, list_blocks(args->count), kThreads, 0, args->stream, *args);
 }
 
 int luxel_sphere_trace_step(const luxel_sphere_trace_args* args) {
   using namespace luxel;
   if (prepare(*args) < 0) return -1;
-  return launch("sphere_trace_step", sphere_trace_step_kernel, blocks_for(args->limit, kThreads), kThreads, 0, args->stream, *args);
+  return launch("sphere_trace_step", sphere_trace_step_kernel, list_blocks(args->limit), kThreads, 0, args->stream, *args);
 }
 }

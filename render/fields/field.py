@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
 from luxel.render.fields.encodings import FrequencyEncoding, GridEncoding
+from luxel.render.fields.frozen import Frozen, FrozenField, Watcher
 from luxel.render.fields.mlp import Mlp
 from luxel.render.ops.field import field
 
@@ -39,34 +38,17 @@ class Field(nn.Module):
                 f"Field: the encoding gives {encoding.width} numbers, the network takes {network.network.inputs}"
             )
         self.encoding, self.network, self.coherent = encoding, network, coherent
+        self.watchers: list[Watcher] = []
 
-    def frozen(self) -> Callable[[Tensor], Tensor]:
+    def frozen(self) -> Frozen:
         """The field as it is now, for the many calls of a picture: coherent positions [N, D] to [N, O]. No gradients.
 
-        What a call would make of the parameters, a table in half, is made once.
+        What a call would make of the parameters, a table in half, is made once. A second argument, how many positions
+        are wanted, may be given: see `luxel.render.fields.frozen.FrozenField`.
         """
-        encoding, network = self.encoding, self.network
-        if not isinstance(encoding, GridEncoding):
-            return torch.no_grad()(self.forward)
-        table, weights, half = encoding.table.detach(), network.weights.detach(), encoding.half_table()
-        grid, sizes = encoding.grid, network.network[1:4]
-        chosen = network.activation, network.output_activation
-        levels = grid.offsets, grid.scales, grid.hashed
-
-        def evaluate(x: Tensor) -> Tensor:
-            return field(
-                x,
-                table,
-                weights,
-                *levels,
-                *sizes,
-                *chosen,
-                half_table=half,
-                precise=network.precise,
-                sort=False,
-            )
-
-        return evaluate
+        if not isinstance(self.encoding, GridEncoding):
+            return torch.no_grad()(self._forward_any)
+        return FrozenField(self)
 
     def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
         """The field at positions.
@@ -101,3 +83,7 @@ class Field(nn.Module):
         else:
             found = network(encoding(x).flatten(0, -2))
         return found.reshape(*x.shape[:-1], found.shape[-1])
+
+    def _forward_any(self, x: Tensor, live: Tensor | None = None) -> Tensor:
+        """All rows, whatever is wanted."""
+        return self(x)

@@ -24,8 +24,8 @@ class Learner:
     The loss is scaled, and its gradients stay so: Adam (Kingma & Ba 2015) does not see a factor, but for its eps, which
     is scaled alike. With ``sparse`` it leaves out entries of tables that have no gradient (Müller et al. 2022, section
     4). The running mean has no bias towards the first parameters (Kingma & Ba, section 3). A step whose gradients of
-    weights are not finite, as where half overflows, changes nothing; of tables neither, where another backend has them in
-    half.
+    weights are not finite, as where half overflows, changes nothing; of tables neither, where another backend has them
+    in half.
 
     Args:
         application: its parameters are on the device.

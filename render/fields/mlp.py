@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, mlp
+from luxel.render.ops.colour_network import colour_network
+from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
 
 
 class Mlp(torch.nn.Module):
@@ -67,14 +68,38 @@ class Mlp(torch.nn.Module):
             drawn.append(bound * (2 * uniform - 1))
         self.weights = torch.nn.Parameter(torch.cat(drawn).to(device=device, dtype=dtype))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, I] to [N, O], both of the weights' type and device.
+    def forward(self, x: Tensor, live: Tensor | None = None) -> Tensor:
+        """[N, I] to [N, O], both of the weights' type and device; ``live`` as in `luxel.render.ops.mlp.mlp`.
 
         Raises:
             ValueError: shape, type or device does not fit.
         """
         sizes = self.network[:4]
-        return mlp(x, self.weights, *sizes, self.activation, self.output_activation, precise=self.precise)
+        chosen = self.activation, self.output_activation
+        return mlp(x, self.weights, *sizes, *chosen, precise=self.precise, live=live)
+
+    def beside_directions(
+        self, features: Tensor, directions: Tensor, live: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Of features and directions; see `luxel.render.ops.colour_network.colour_network`, for the result too."""
+        _, width, hidden_layers, outputs = self.network[:4]
+        return colour_network(
+            features,
+            directions,
+            self.weights,
+            width,
+            hidden_layers,
+            outputs,
+            self.activation,
+            self.output_activation,
+            precise=self.precise,
+            live=live,
+        )
+
+    def joins_directions(self) -> bool:
+        """Whether `beside_directions` is one kernel, for which rows that are not wanted cost next to nothing."""
+        device = self.weights.device
+        return device.type == "cpu" or computed_anew(device, self.network._replace(precise=self.precise))
 
     def matrices(self) -> list[Tensor]:
         """Views of the weights as matrices [its outputs, its inputs], first layer first."""

@@ -12,6 +12,7 @@ from luxel.render.backends import tinycudann
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
+from luxel.render.ops.colour_inputs import colour_inputs
 
 
 class PeerMlp(Mlp):
@@ -20,10 +21,26 @@ class PeerMlp(Mlp):
     by_luxel = False  # always
     _made: tuple[torch.device, tinycudann.Peer | None] | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, I] to [N, O]; as there, but differentiable once."""
-        peer = None if self.by_luxel or not len(x) else self._peer(x.device)
-        return super().forward(x) if peer is None else peer(x, peer.parameters(self))
+    def forward(self, x: Tensor, live: Tensor | None = None) -> Tensor:
+        """[N, I] to [N, O]; as there, but differentiable once, and at rows that are not wanted too."""
+        peer = None if not len(x) else self._used(x.device)
+        return super().forward(x, live) if peer is None else peer(x, peer.parameters(self))
+
+    def beside_directions(
+        self, features: Tensor, directions: Tensor, live: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Of features and directions; as there."""
+        if self._used(features.device) is None:
+            return super().beside_directions(features, directions, live)
+        inputs, density = colour_inputs(features, directions, live)
+        return self(inputs), density
+
+    def joins_directions(self) -> bool:
+        """As there; tiny-cuda-nn does not."""
+        return self._used(self.weights.device) is None and super().joins_directions()
+
+    def _used(self, device: torch.device) -> tinycudann.Peer | None:
+        return None if self.by_luxel else self._peer(device)
 
     def _peer(self, device: torch.device) -> tinycudann.Peer | None:
         if self._made is None or self._made[0] != device:
@@ -62,7 +79,7 @@ class PeerField(Field):
             parameters = peer.parameters(self.network, self.encoding.table)
 
         @torch.no_grad()
-        def evaluate(x: Tensor) -> Tensor:
+        def evaluate(x: Tensor, live: Tensor | None = None) -> Tensor:
             return peer(tinycudann.held(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
 
         return evaluate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -13,8 +13,11 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.frames import planned
+from luxel.render.fields.frozen import Frozen, heeds_live, key_of, renewed
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view, target_of
+from luxel.render.fields.wave_plan import WavePlan
 from luxel.render.fields.waves import render_waves
 from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.colour_inputs import HARMONICS, colour_inputs
@@ -28,6 +31,7 @@ MOST_DENSITY = 15.0  # before the activation
 FINEST_OF_OBJECTS = (
     2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
 )
+RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # of a picture, and of the field; 0.7 GB
 JUDGED = 8  # views that it is trained on, where none are held out
 
 
@@ -69,6 +73,8 @@ class RadianceField(Application):
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None
+        self._frozen: Frozen | None = None
+        self._plan: WavePlan | None = None
         self._capture: Capture | None = None
         self._photographs: Photographs | None = None
         self._background: Tensor | None = None
@@ -178,9 +184,26 @@ class RadianceField(Application):
         region = self.region._replace(near=camera.near, far=camera.far)
         behind = self.box.new_zeros(3) if background is None else background
         behind = behind.to(self.device, torch.float32)
-        return render_waves(
-            self.evaluate_at, camera, region, self.occupancy.bits, behind, 1 / self.region.size
-        )
+        evaluate = self._frozen = renewed(self.density, self._frozen)
+
+        def query(x: Tensor, directions: Tensor | None, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            assert directions is not None
+            colour, density = self.colour.beside_directions(evaluate(x, live), directions, live)
+            return density, colour
+
+        given = camera, region, self.occupancy.bits, behind, 1 / self.region.size
+        if not (planned(self.device) and heeds_live(evaluate) and self.colour.joins_directions()):
+            return render_waves(query, *given)
+        if self._plan is None:
+            self._plan = WavePlan(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
+        density_key = key_of(evaluate)
+        key = None if density_key is None else (density_key, self.colour.weights.data_ptr())
+        return self._plan.render(query, key, *given)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Also where it goes to another device."""
+        self._frozen = self._plan = None
+        return super()._apply(fn, recurse)
 
     def evaluate(self) -> dict[str, float]:
         """Mean PSNR (dB) and SSIM over the held-out views, or over some that it is trained on."""

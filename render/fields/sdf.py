@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -15,8 +14,11 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import GridEncoding
+from luxel.render.fields.frames import planned
+from luxel.render.fields.frozen import Frozen, heeds_live, key_of, renewed
 from luxel.render.fields.sdf_samples import MeshSamples, SamplePool, SdfBatch
-from luxel.render.fields.surface import SurfaceLook, shade_surface
+from luxel.render.fields.surface import SurfaceLook, backdrop, shade_surface
+from luxel.render.fields.trace_plan import LARGEST, TracePlan
 from luxel.render.meshes import TriangleMesh, merged, without_degenerate
 from luxel.render.meshing import field_surface
 from luxel.render.ops.encode_grid import encode_grid
@@ -30,7 +32,8 @@ EVALUATED = {"cpu": 1 << 16, "cuda": 1 << 21}  # random positions of a measureme
 CELLS = {"cpu": 64, "cuda": 128}  # of the coarse grid of distances, along an axis, by device
 SLACK = 1e-3  # how far off the coarse grid may be, in sides of the box
 STEPS, GROWTH = 32, 0.125  # of a ray; of the tolerance with each of them
-PIXEL = 0.1  # how near a ray must come to the surface, in pixels
+TOLERANCE = 2e-4  # how near a ray must come to the surface, in sides of the box
+PIXEL = 0.1  # and in pixels, added to it
 # Samples are drawn from a pool of so many batches, of which a share is drawn anew at each step; 0: all are, always.
 POOL = {"cpu": 0, "cuda": 16}
 
@@ -71,6 +74,8 @@ class SdfField(Application):
         self.register_buffer("centre", torch.full((3,), 0.5))
         self.register_buffer("side", torch.tensor(1.0))
         self._grid: Tensor | None = None
+        self._frozen: Frozen | None = None
+        self._plan: TracePlan | None = None
         self.samples: MeshSamples | None = None
         self.pool: SamplePool | None = None
         self.register_load_state_dict_post_hook(lambda *_: self._forget())
@@ -164,13 +169,14 @@ class SdfField(Application):
                 g_features[:, coarse * grid.features :] = 0
             return torch.autograd.grad(features, leaf, g_features)[0]
 
-    def trace(self, rays: Rays, tolerance: float = 2e-4, widening: float = 0.0) -> Hits:
+    def trace(self, rays: Rays, tolerance: float = TOLERANCE, widening: float = 0.0) -> Hits:
         """Where rays in the unit box meet the surface."""
         with torch.no_grad():
+            evaluate = self._frozen = renewed(self.field, self._frozen)
             return sphere_trace(
                 rays,
                 self.coarse_grid(),
-                partial(self.field, coherent=True),
+                evaluate,
                 tolerance=tolerance,
                 widening=widening,
                 growth=GROWTH,
@@ -193,9 +199,24 @@ class SdfField(Application):
             intrinsics=camera.intrinsics.contiguous(),
             width=camera.width,
         )
-        hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
-        image = shade_surface(self, rays, hits, self.look, background)
+        self._frozen = renewed(self.field, self._frozen)
+        if rays.count > LARGEST or not (planned(self.device) and heeds_live(self._frozen)):
+            hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
+            image = backdrop(rays, self.look, background)
+        else:
+            hits, image = self._traced(rays, background)
+        image = shade_surface(self, rays, hits, self.look, image)
         return image.view(camera.height, camera.width, 3)
+
+    def _traced(self, rays: Rays, background: Tensor | None) -> tuple[Hits, Tensor]:
+        """Hits of a camera's rays, and what is behind the surface; the host waits once."""
+        assert self._frozen is not None
+        if self._plan is None:
+            self._plan = TracePlan(self.device, STEPS, GROWTH)
+        given = self._frozen, key_of(self._frozen), rays, self.coarse_grid()
+        with self._plan.traced(*given, tolerance=TOLERANCE, pixels=PIXEL) as hits:
+            image = backdrop(rays, self.look, background)  # while the device is busy
+            return hits(), image
 
     def coarse_grid(self) -> Tensor:
         """Distances at the centres of the cells of the unit box, less `SLACK`, [R, R, R]; computed where need be."""
@@ -267,6 +288,11 @@ class SdfField(Application):
     def _forget(self) -> None:
         """The parameters have changed: the coarse grid is no longer theirs."""
         self._grid = None
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Also where it goes to another device."""
+        self._grid = self._frozen = self._plan = None
+        return super()._apply(fn, recurse)
 
 
 def checked_mesh(data: Any) -> TriangleMesh:

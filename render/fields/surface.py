@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from luxel.render.ops.sphere_trace import Hits, Rays
-from luxel.render.reference.sphere_trace import camera_rays_reference
 
 LIFT = 2e-3  # above the surface where shadow rays start, in sides of the box
 
@@ -53,9 +53,21 @@ class SurfaceLook:
     detail: int | None = 512
 
 
-def shade_surface(
-    field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, background: Tensor | None = None
-) -> Tensor:
+def backdrop(rays: Rays, look: SurfaceLook, background: Tensor | None = None) -> Tensor:
+    """Colours behind the surface, [M, 3].
+
+    Args:
+        rays: of a camera.
+        look: whose sky there is.
+        background: [3] in its place.
+    """
+    assert rays.cam_to_unit is not None
+    if background is None:
+        return _sky(rays, look)
+    return background.to(rays.cam_to_unit).expand(rays.count, 3).clone()
+
+
+def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, image: Tensor) -> Tensor:
     """Colours of a camera's rays, [M, 3]; z is up.
 
     Args:
@@ -63,10 +75,9 @@ def shade_surface(
         rays: of a camera.
         hits: where they met the surface.
         look: material and light.
-        background: [3] where nothing was hit; None: the sky.
+        image: what is behind the surface, see `backdrop`; it is drawn on.
     """
     assert rays.cam_to_unit is not None
-    image = _sky(rays, look) if background is None else background.to(hits.x).expand(rays.count, 3).clone()
     if not len(hits.rays):
         return image
     x = hits.x
@@ -76,21 +87,34 @@ def shade_surface(
     normals = torch.where((facing < 0)[:, None], -normals, normals)  # seen from inside
     light = look.lamp * facing.abs() + look.sky * (0.5 + 0.5 * normals[:, 2])
     if look.sun > 0:
-        towards = normalize(torch.tensor(look.sun_direction, dtype=x.dtype, device=x.device), dim=0)
+        towards = normalize(_held(look.sun_direction, x.dtype, x.device), dim=0)
         sunny = look.sun * (normals @ towards).clamp(min=0)
         if look.shadows:
             start = torch.cat([x + LIFT * normals, towards.expand_as(x)], -1)
             sunny[field.trace(Rays(len(x), start.contiguous())).rays.long()] = 0
         light = light + sunny
-    colour = torch.tensor(look.colour, dtype=x.dtype, device=x.device)
-    image[hits.rays.long()] = (light[:, None] * colour).clamp(0, 1)
+    image[hits.rays.long()] = (light[:, None] * _held(look.colour, x.dtype, x.device)).clamp(0, 1)
     return image
 
 
 def _sky(rays: Rays, look: SurfaceLook) -> Tensor:
     """From the horizon to the zenith by the height of each ray's direction, [M, 3]."""
     assert rays.cam_to_unit is not None and rays.intrinsics is not None
-    height = rays.count // rays.width
-    up = camera_rays_reference(rays.cam_to_unit, rays.intrinsics, rays.width, height)[:, 5:]
-    ends = torch.tensor([look.horizon, look.zenith], dtype=up.dtype, device=up.device)
-    return torch.lerp(ends[:1], ends[1:], up.clamp(0, 1).sqrt())
+    fx, fy, cx, cy = rays.intrinsics.unbind()
+    scale = {"dtype": rays.cam_to_unit.dtype, "device": rays.cam_to_unit.device}
+    across = (torch.arange(rays.width, **scale) + 0.5 - cx) / fx
+    down = ((torch.arange(rays.count // rays.width, **scale) + 0.5 - cy) / fy)[:, None]
+    # The third coordinate of the direction, and no more of it: a picture has many.
+    axis = normalize(rays.cam_to_unit[2, :3], dim=0)
+    height = (axis[0] * across + (axis[1] * down + axis[2])) * (
+        across.square() + (down.square() + 1)
+    ).rsqrt_()
+    up = height.clamp_(0, 1).sqrt_().view(-1, 1)
+    horizon, zenith = (_held(colour, up.dtype, up.device) for colour in (look.horizon, look.zenith))
+    return torch.lerp(horizon[None], zenith[None], up)
+
+
+@functools.lru_cache(maxsize=256)
+def _held(colour: tuple[float, float, float], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Three numbers on the device, [3]: sending them in each frame would wait for all that is under way."""
+    return torch.tensor(colour, dtype=dtype, device=device)

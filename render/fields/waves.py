@@ -109,10 +109,12 @@ def _finished(
         if alive == 0:
             break
         rows = min(len(samples.t), max(FEWEST, PER_RAY * alive))
+        assert samples.directions is not None
         given = samples._replace(
             positions=samples.positions[:rows], directions=samples.directions[:rows], t=samples.t[:rows]
         )
         march_wave_(wave, rays, given, *part, listed=alive, most=LONGEST)
+        assert given.directions is not None
         density, colour = evaluate(given.positions, given.directions)
         composite_wave_(
             wave,

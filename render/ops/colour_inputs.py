@@ -13,10 +13,11 @@ from luxel.render.ops.registry import aligned, define, register_implementation, 
 HARMONICS = 16
 
 define("colour_inputs(Tensor features, Tensor directions) -> (Tensor, Tensor)")
+define("colour_inputs_live(Tensor live, Tensor features, Tensor directions) -> (Tensor, Tensor)")
 define("colour_inputs_bwd(Tensor g_inputs, Tensor? g_density) -> Tensor")
 
 
-def colour_inputs(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+def colour_inputs(features: Tensor, directions: Tensor, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Features of samples beside the spherical harmonics of their directions, and the first feature by itself.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: the density network's first output is the
@@ -26,17 +27,23 @@ def colour_inputs(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]
     Args:
         features: [S, F] with F a multiple of 4, float32 or (CPU only) float64.
         directions: unit vectors, [S, 3]; they have no gradient.
+        live: how many rows are wanted, int32 [1] on the device of the features, so that the host need not know; what
+            comes of the rows behind them is anything. There are no gradients then.
 
     Returns:
         [S, F + 16], and the density before its activation, [S].
 
     Raises:
-        ValueError: shapes, types or devices do not fit.
+        ValueError: shapes, types or devices do not fit, or gradients are asked for beside ``live``.
     """
+    if live is not None:
+        if torch.is_grad_enabled() and features.requires_grad:
+            raise ValueError("colour_inputs: there are no gradients of live rows")
+        return torch.ops.luxel.colour_inputs_live(live, features, directions)
     return torch.ops.luxel.colour_inputs(features, directions)
 
 
-def _forward(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+def _forward(features: Tensor, directions: Tensor, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
     if (
         features.dim() != 2
         or features.shape[1] % 4
@@ -48,7 +55,8 @@ def _forward(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
             f"got {list(features.shape)} {features.dtype}"
         )
     shape = features.shape[0], 3
-    require("colour_inputs", features.device, {"directions": (directions, features.dtype, shape)})
+    wanted = {"directions": (directions, features.dtype, shape), "live": (live, torch.int32, (1,))}
+    require("colour_inputs", features.device, wanted)
     inputs, density = outputs = _fake_forward(features)
     library_for(features.device).call(
         "colour_inputs_fwd",
@@ -60,8 +68,17 @@ def _forward(features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         width=features.shape[1],
         inputs=inputs,
         density=density,
+        live=live,
     )
     return outputs
+
+
+def _live(live: Tensor, features: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+    return _forward(features, directions, live)
+
+
+def _fake_live(live: Tensor, *given: Tensor) -> tuple[Tensor, Tensor]:
+    return _fake_forward(*given)
 
 
 def _backward(g_inputs: Tensor, g_density: Tensor | None) -> Tensor:
@@ -104,4 +121,5 @@ def _differentiate(ctx: Any, g_inputs: Tensor | None, g_density: Tensor | None) 
 
 
 register_implementation("colour_inputs", _forward, _fake_forward, _differentiate, _save)
+register_implementation("colour_inputs_live", _live, _fake_live)
 register_implementation("colour_inputs_bwd", _backward, _fake_backward)

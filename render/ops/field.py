@@ -22,6 +22,7 @@ _FIELD = (
     "bool hashed, int width, int hidden_layers, int outputs, int activation, int output_activation"
 )
 define(f"field({_FIELD}, bool keep) -> (Tensor, Tensor)")
+define(f"field_live(Tensor live, {_FIELD}) -> Tensor")
 define(
     f"field_bwd(Tensor g_out, Tensor out, Tensor kept, {_FIELD}, bool by_table, bool by_weights)"
     " -> (Tensor, Tensor)"
@@ -58,6 +59,7 @@ def field(
     half_table: Tensor | None = None,
     precise: bool = False,
     sort: bool | None = None,
+    live: Tensor | None = None,
 ) -> Tensor:
     """`mlp` of `encode_grid` in one stage; nothing waits for the device.
 
@@ -88,12 +90,15 @@ def field(
             share entries of the table; the results are the same but for rounding. None: on a GPU, of so many that it
             pays where they lie in no order. False is best for positions that are neighbours in space already, as
             samples along rays are. Where the two stages run one after the other, nothing is sorted.
+        live: how many rows are wanted, int32 [1] on the device of x, so that the host need not know; what comes of the
+            rows behind them is anything. Nothing is sorted then, and there are no gradients.
 
     Returns:
         [N, O], as x; of NaN positions, what features of 0 give.
 
     Raises:
-        ValueError: sizes are out of range, or shapes, types or devices do not fit them.
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are asked for beside
+            ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):
         if chosen not in ACTIVATIONS:
@@ -106,18 +111,22 @@ def field(
     codes = ACTIVATIONS[activation], ACTIVATIONS[output_activation]
     network = Network(inputs, width, hidden_layers, outputs, *codes, precise)
     learns = torch.is_grad_enabled()
+    if live is not None and learns and any(t.requires_grad for t in (x, table, weights)):
+        raise ValueError("field: there are no gradients of live rows")
     if (learns and x.requires_grad) or not covered(x.device, x.shape[1], table.shape[1], network):
         features = encode_grid(x, table, offsets, scales, hashed, half_table)
-        return mlp(features, weights, *network[:4], activation, output_activation, precise=precise)
+        options = {"precise": precise, "live": live}
+        return mlp(features, weights, *network[:4], activation, output_activation, **options)
     keep = learns and (table.requires_grad or weights.requires_grad)
+    levels = list(offsets), list(scales), hashed
+    given = table, half_table, weights, *levels, width, hidden_layers, outputs, *codes
+    if live is not None:
+        return torch.ops.luxel.field_live(live, x, None, *given)
     if sort is None:
         least = LEAST_SORTED_TRAINING if keep else LEAST_SORTED
         sort = x.device.type == "cuda" and x.shape[0] >= least
     order, rows = order_positions(x) if sort else (None, x)
-    levels = list(offsets), list(scales), hashed
-    return torch.ops.luxel.field(
-        rows, order, table, half_table, weights, *levels, width, hidden_layers, outputs, *codes, keep
-    )[0]
+    return torch.ops.luxel.field(rows, order, *given, keep)[0]
 
 
 def _network(table: Tensor, scales: Sequence[float], sizes: Sequence[int]) -> Network:
@@ -170,6 +179,18 @@ def _forward(x: Tensor, order: Tensor | None, table: Tensor, *rest: Any) -> tupl
     out, kept = outputs = _fake_forward(x, order, table, *rest)
     _run("field_fwd", x, arguments | {"out": out, "kept": kept if rest[-1] else None})
     return outputs
+
+
+def _live(live: Tensor, x: Tensor, *rest: Any) -> Tensor:
+    arguments = _check(x, *rest)
+    require("field", x.device, {"live": (live, torch.int32, (1,))})
+    out = _fake_live(live, x, *rest)
+    _run("field_fwd", x, arguments | {"out": out, "live": live})
+    return out
+
+
+def _fake_live(live: Tensor, x: Tensor, *rest: Any) -> Tensor:
+    return x.new_empty(x.shape[0], rest[-3])
 
 
 def _backward(
@@ -258,4 +279,5 @@ def _differentiate(ctx: Any, g_out: Tensor | None, *_: Tensor | None) -> tuple[T
 
 
 register_implementation("field", _forward, _fake_forward, _differentiate, _save)
+register_implementation("field_live", _live, _fake_live)
 register_implementation("field_bwd", _backward, _fake_backward)

@@ -19,6 +19,7 @@ WIDEST, DEEPEST = 128, 8  # of the input and the output; hidden layers
 
 _SIZES = "int inputs, int width, int hidden_layers, int outputs, int activation, int output_activation, bool precise"
 define(f"mlp(Tensor x, Tensor weights, {_SIZES}, bool keep) -> (Tensor, Tensor)")
+define(f"mlp_live(Tensor live, Tensor x, Tensor weights, {_SIZES}) -> Tensor")
 define(
     "mlp_bwd(Tensor g_out, Tensor x, Tensor weights, Tensor out, Tensor hidden, "
     f"{_SIZES}, bool by_x, bool by_weights) -> (Tensor, Tensor)"
@@ -89,6 +90,7 @@ def mlp(
     output_activation: Activation = "none",
     *,
     precise: bool = False,
+    live: Tensor | None = None,
 ) -> Tensor:
     """A multilayer perceptron without biases; nothing waits for the device.
 
@@ -110,6 +112,8 @@ def mlp(
         activation: of hidden layers: "none", "relu", "softplus" or "sigmoid".
         output_activation: of the result, likewise.
         precise: on a GPU, float throughout instead of half on tensor cores; slower.
+        live: how many rows are wanted, int32 [1] on the device of x, so that the host need not know; what comes of the
+            rows behind them is anything. There are no gradients then.
 
     Returns:
         [N, O], type of x. Its gradients can be differentiated once more, by g_out, x and the weights: plain torch then
@@ -117,7 +121,8 @@ def mlp(
         all activations in memory. The first derivatives stay those of the kernels.
 
     Raises:
-        ValueError: sizes are out of range, or shapes, types or devices do not fit them.
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are asked for beside
+            ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):
         if chosen not in ACTIVATIONS:
@@ -125,6 +130,10 @@ def mlp(
     codes = ACTIVATIONS[activation], ACTIVATIONS[output_activation]
     keep = torch.is_grad_enabled() and (x.requires_grad or weights.requires_grad)
     sizes = inputs, width, hidden_layers, outputs
+    if live is not None:
+        if keep:
+            raise ValueError("mlp: there are no gradients of live rows")
+        return torch.ops.luxel.mlp_live(live, x, weights, *sizes, *codes, precise)
     return torch.ops.luxel.mlp(x, weights, *sizes, *codes, precise, keep)[0]
 
 
@@ -158,6 +167,18 @@ def _forward(x: Tensor, weights: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     out, hidden = outputs = _fake_forward(x, weights, *rest)
     _run("mlp_fwd", x, arguments | {"out": out, "hidden": hidden if rest[-1] else None})
     return outputs
+
+
+def _live(live: Tensor, x: Tensor, weights: Tensor, *sizes: Any) -> Tensor:
+    arguments = _check(Network(*sizes), x, weights)
+    require("mlp", x.device, {"live": (live, torch.int32, (1,))})
+    out = _fake_live(live, x, weights, *sizes)
+    _run("mlp_fwd", x, arguments | {"out": out, "live": live})
+    return out
+
+
+def _fake_live(live: Tensor, x: Tensor, weights: Tensor, *sizes: Any) -> Tensor:
+    return x.new_empty(x.shape[0], Network(*sizes).outputs)
 
 
 def _backward(
@@ -254,4 +275,5 @@ def _differentiate_backward(
 
 
 register_implementation("mlp", _forward, _fake_forward, _differentiate, _save)
+register_implementation("mlp_live", _live, _fake_live)
 register_implementation("mlp_bwd", _backward, _fake_backward, _differentiate_backward, _save_backward)

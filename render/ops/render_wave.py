@@ -14,7 +14,7 @@ from luxel.render.ops.registry import aligned, define, register_implementation, 
 
 STATE = 8  # numbers of a ray between waves, see abi.h
 _CAMERA = (
-    "Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, "
+    "Tensor? part, Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, "
     "float near, float far"
 )
 _PICTURE = "Tensor(f!) rgb, Tensor(g!) transmittance, Tensor(h!) depth"
@@ -25,13 +25,13 @@ define(
 )
 define(
     "march_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) samples, Tensor(c!) positions, "
-    f"Tensor(d!) directions, Tensor(e!) t, Tensor(f!) ranges, {_CAMERA}, int width, int first_pixel, int rays, "
-    "int most) -> ()"
+    f"Tensor(d!)? directions, Tensor(e!) t, Tensor(f!) ranges, {_CAMERA}, int width, int first_pixel, int rays, "
+    "int most, int per_ray, int fewest) -> ()"
 )
 define(
     "composite_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) next_list, Tensor(c!) next_listed, "
-    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_PICTURE}, Tensor background, int rays, float step, "
-    "float scale, float min_transmittance) -> ()"
+    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_PICTURE}, Tensor? part, Tensor background, "
+    "int rays, float step, float scale, float min_transmittance) -> ()"
 )
 
 
@@ -75,13 +75,13 @@ class WaveSamples(NamedTuple):
 
     Attributes:
         asked: how many there are, of each wave, int32 [waves].
-        positions, directions, t: [S, 3], [S, 3], [S].
+        positions, directions, t: [S, 3], [S, 3] or None, [S].
         ranges: first sample and number of them of each place in the list, int32 [N, 2].
     """
 
     asked: Tensor
     positions: Tensor
-    directions: Tensor
+    directions: Tensor | None
     t: Tensor
     ranges: Tensor
 
@@ -106,6 +106,8 @@ def begin_waves_(
     region: Region,
     occupancy: Tensor | None,
     background: Tensor,
+    part: Tensor | None = None,
+    wave: int = 0,
 ) -> None:
     """Starts the rays of N pixels: those that meet no occupied cell are background, the others are listed.
 
@@ -116,17 +118,22 @@ def begin_waves_(
         first_pixel: number of the first ray's pixel, row by row.
         region, occupancy: as in `luxel.render.ops.march_rays.march_rays`.
         background: [3].
+        part: in place of ``width``, ``first_pixel`` and N, up to it: these three on the device, int32 [3]. The pixels
+            are those of whole rows; rays have their numbers along tiles of 8 x 8 of them, but ``rgb``,
+            ``transmittance`` and ``depth`` are row by row all the same.
+        wave: number of the first wave.
 
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
     torch.ops.luxel.begin_waves_(
         rays.state,
-        rays.lists[0],
-        rays.listed[:1],
+        rays.lists[wave % 2],
+        rays.listed[wave : wave + 1],
         rays.rgb,
         rays.transmittance,
         rays.depth,
+        part,
         *_camera(world_to_cam, intrinsics, region, occupancy),
         background,
         width,
@@ -147,15 +154,19 @@ def march_wave_(
     *,
     listed: int,
     most: int,
+    part: Tensor | None = None,
+    per_ray: int = 0,
+    fewest: int = 1,
 ) -> None:
     """The next samples of the rays that go on, min(most, S / their number) of each at most.
 
     Args:
         wave: its number, from 0.
         rays, samples: are written.
-        world_to_cam, intrinsics, width, first_pixel, region, occupancy: as in `begin_waves_`.
+        world_to_cam, intrinsics, width, first_pixel, region, occupancy, part: as in `begin_waves_`.
         listed: as many rays as may go on, at least.
         most: samples of a ray.
+        per_ray, fewest: where the former is above 0, S counts as max(fewest, per_ray * their number) if that is less.
 
     Raises:
         ValueError: shapes, types or devices do not fit.
@@ -169,11 +180,14 @@ def march_wave_(
         samples.directions,
         samples.t,
         samples.ranges,
+        part,
         *_camera(world_to_cam, intrinsics, region, occupancy),
         width,
         first_pixel,
         listed,
         most,
+        per_ray,
+        fewest,
     )
 
 
@@ -189,11 +203,12 @@ def composite_wave_(
     listed: int,
     scale: float = 1.0,
     min_transmittance: float = MIN_TRANSMITTANCE,
+    part: Tensor | None = None,
 ) -> None:
     """Adds the samples of a wave to their rays, finishes those that are done, and lists the rest.
 
     Args:
-        wave, rays, samples, region, background, listed: as before.
+        wave, rays, samples, region, background, listed, part: as before.
         density, colour: of the samples before their activations, [S], [S, 3]; or both in one, [S, 4] and None, as they
             are: they are held to at least 0 and to [0, 1].
         scale, min_transmittance: as in `luxel.render.ops.composite.composite`.
@@ -214,6 +229,7 @@ def composite_wave_(
         rays.rgb,
         rays.transmittance,
         rays.depth,
+        part,
         background,
         listed,
         region.step,
@@ -241,6 +257,7 @@ def _check(
 def _camera_fields(
     stage: str,
     like: Tensor,
+    part: Tensor | None,
     world_to_cam: Tensor,
     intrinsics: Tensor,
     occupancy: Tensor | None,
@@ -253,6 +270,7 @@ def _camera_fields(
     """Of the argument struct, checked."""
     region = Region(tuple(box), step, near, far, resolution)
     wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+        "part": (part, torch.int32, (3,)),
         "world_to_cam": (world_to_cam, like.dtype, (4, 4)),
         "intrinsics": (intrinsics, like.dtype, (4,)),
         "occupancy": (
@@ -309,12 +327,12 @@ def _march(
     listed: Tensor,
     samples: Tensor,
     positions: Tensor,
-    directions: Tensor,
+    directions: Tensor | None,
     t: Tensor,
     ranges: Tensor,
     *rest: Any,
 ) -> None:
-    *camera, width, first_pixel, rays, most = rest
+    *camera, width, first_pixel, rays, most, per_ray, fewest = rest
     n, capacity, dtype = state.shape[0], positions.shape[0], state.dtype
     wanted = {
         "list": (list, torch.int32, (n,)),
@@ -328,6 +346,7 @@ def _march(
     _counts("march_wave", rays, n, capacity, most)
     fields = _camera_fields("march_wave", state, *camera)
     sizes = {"width": width, "first_pixel": first_pixel, "count": rays, "capacity": capacity, "most": most}
+    sizes |= {"per_ray": per_ray, "fewest": fewest}
     _call("march_wave", state, wanted, **fields, **sizes)
 
 
@@ -349,6 +368,7 @@ def _composite(
     rgb: Tensor,
     transmittance: Tensor,
     depth: Tensor,
+    part: Tensor | None,
     background: Tensor,
     rays: int,
     step: float,
@@ -363,6 +383,7 @@ def _composite(
         "next_listed": (next_listed, torch.int32, (1,)),
         "ranges": (ranges, torch.int32, (n, 2)),
         "t": (t, dtype, (capacity,)),
+        "part": (part, torch.int32, (3,)),
     }
     if colour is None:
         wanted["values"] = (aligned(density), dtype, (capacity, 4))

@@ -14,7 +14,10 @@ from luxel.render.ops.registry import define, register_implementation, require
 
 MOST_CELLS = 1024  # along an axis of the coarse grid
 
-_RAYS = "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, int width, int count, Tensor grid"
+_RAYS = (
+    "Tensor? rays, Tensor? cam_to_unit, Tensor? intrinsics, Tensor? size, Tensor? pixel, int width, "
+    "int count, Tensor grid"
+)
 _LISTS = "Tensor(b!) next, Tensor(c!) next_count, Tensor(d!) x"
 define(f"sphere_trace_begin({_RAYS}, Tensor(a!) way, {_LISTS}) -> ()")
 define(
@@ -33,6 +36,8 @@ class Rays:
         cam_to_unit: without ``rays``: camera axes to the unit box, a scaled rotation and a translation, [3, 4].
         intrinsics: without ``rays``: fx, fy, cx, cy in pixels, [4].
         width: without ``rays``: of the image in pixels; M is a multiple of it.
+        size: in place of ``width`` and, where there are no more of them, ``count``: both on the device, int32 [2].
+        pixel: on the device, what a widening is a multiple of, [1]; None: 1.
     """
 
     count: int
@@ -40,10 +45,12 @@ class Rays:
     cam_to_unit: Tensor | None = None
     intrinsics: Tensor | None = None
     width: int = 0
+    size: Tensor | None = None
+    pixel: Tensor | None = None
 
     def arguments(self) -> tuple[Any, ...]:
         """In the order of the operations."""
-        return self.rays, self.cam_to_unit, self.intrinsics, self.width, self.count
+        return self.rays, self.cam_to_unit, self.intrinsics, self.size, self.pixel, self.width, self.count
 
 
 class Hits(NamedTuple):
@@ -95,8 +102,7 @@ def sphere_trace(
     alive, other, hits = (torch.empty(m, dtype=torch.int32, device=device) for _ in range(3))
     counts = torch.zeros(steps + 1, dtype=torch.int32, device=device)
     hit_count = torch.zeros(1, dtype=torch.int32, device=device)
-    given = (*rays.arguments(), grid, way)
-    torch.ops.luxel.sphere_trace_begin(*given, alive, counts[:1], x)
+    begin_trace_(rays, grid, way, alive, counts[:1], x)
     left, evaluations = int(counts[0]), 0
     for step in range(steps):
         if step and step % look == 0:
@@ -105,8 +111,10 @@ def sphere_trace(
             break
         found = distance(x[:left]).reshape(left)
         evaluations += left
-        torch.ops.luxel.sphere_trace_step(
-            *given,
+        step_trace_(
+            rays,
+            grid,
+            way,
             other,
             counts[step + 1 : step + 2],
             x,
@@ -124,6 +132,55 @@ def sphere_trace(
     return Hits(hits[:total], hit_x[:total], evaluations)
 
 
+def begin_trace_(rays: Rays, grid: Tensor, way: Tensor, alive: Tensor, count: Tensor, x: Tensor) -> None:
+    """Starts rays, and lists those that come near the surface, in any order; nothing waits for the device.
+
+    Args:
+        rays: M of them at most.
+        grid: as of `sphere_trace`.
+        way: is written: how far each ray has come, [M].
+        alive, count: are written: numbers of the rays that are alive, int32 [M], and how many, int32 [1], 0 before.
+        x: is written: their places, [M, 3].
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    torch.ops.luxel.sphere_trace_begin(*rays.arguments(), grid, way, alive, count, x)
+
+
+def step_trace_(
+    rays: Rays,
+    grid: Tensor,
+    way: Tensor,
+    alive: Tensor,
+    count: Tensor,
+    x: Tensor,
+    before: Tensor,
+    count_before: Tensor,
+    distance: Tensor,
+    hits: Tensor,
+    hit_count: Tensor,
+    hit_x: Tensor,
+    tolerance: float,
+    widening: float,
+) -> None:
+    """A step of the rays whose distance is known; nothing waits for the device.
+
+    Args:
+        rays, grid, way, alive, count, x: as of `begin_trace_`.
+        before, count_before: the rays that are alive before the step, as the step before has listed them.
+        distance: of those, [up to M]; no more rays are looked at.
+        hits, hit_count, hit_x: numbers of the rays that have hit, int32 [M], how many, int32 [1], and their places,
+            [M, 3]; added to.
+        tolerance, widening: as of `sphere_trace`; the latter is times ``rays.pixel``.
+
+    Raises:
+        ValueError: shapes, types or devices do not fit.
+    """
+    given = *rays.arguments(), grid, way, alive, count, x, before, count_before, distance
+    torch.ops.luxel.sphere_trace_step(*given, hits, hit_count, hit_x, tolerance, widening)
+
+
 def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Tensor]) -> dict[str, Any]:
     """The fields of the argument struct that both share."""
     stage, dtype, device, m = "sphere_trace", grid.dtype, grid.device, rays.count
@@ -136,12 +193,15 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
         raise ValueError(
             f"{stage}: grid must be [R, R, R] with R of 1 to {MOST_CELLS}, got {list(grid.shape)}"
         )
-    if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or rays.width < 1):
+    wide = rays.width >= 1 or rays.size is not None
+    if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or not wide):
         raise ValueError(f"{stage}: neither rays nor a camera")
     wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "rays": (rays.rays, dtype, (m, 6)),
         "cam_to_unit": (rays.cam_to_unit, dtype, (3, 4)),
         "intrinsics": (rays.intrinsics, dtype, (4,)),
+        "size": (rays.size, torch.int32, (2,)),
+        "pixel": (rays.pixel, dtype, (1,)),
         "grid": (grid, dtype, (side, side, side)),
         "way": (way, dtype, (m,)),
         "x": (x, dtype, (m, 3)),
@@ -153,14 +213,16 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
     def held(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.contiguous()
 
-    given = {name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics")}
+    given = {
+        name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")
+    }
     sizes = {"width": rays.width, "count": m, "resolution": side}
     return {**given, **sizes, "grid": grid.contiguous(), "way": way, "x": x, **lists}
 
 
 def _rays(given: tuple[Any, ...]) -> Rays:
-    rays, cam_to_unit, intrinsics, width, count = given
-    return Rays(count, rays, cam_to_unit, intrinsics, width)
+    rays, cam_to_unit, intrinsics, size, pixel, width, count = given
+    return Rays(count, rays, cam_to_unit, intrinsics, width, size, pixel)
 
 
 def _begin(*given: Any) -> None:

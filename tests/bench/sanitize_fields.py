@@ -105,6 +105,29 @@ def whole_field(
     return {name: t.detach().cpu() for name, t in named.items()}
 
 
+def live_field(which: int, count: int, live: int, half: bool, device: torch.device) -> dict[str, Tensor]:
+    """Output of the first rows, of a number that is on the device."""
+    grid, network = FIELDS[which]
+    generator = torch.Generator().manual_seed(count)
+    x = torch.rand(count, grid.dimensions, generator=generator)
+    x[live:] = math.nan
+    sizes = Network(grid.width, *network[:3])
+    table = torch.randn(grid.entries, grid.features, generator=generator).half().float().to(device)
+    weights = 0.2 * torch.randn(sizes.parameter_count(), generator=generator).half().float().to(device)
+    out = field(
+        x.to(device),
+        table,
+        weights,
+        grid.offsets,
+        grid.scales,
+        grid.hashed,
+        *network,
+        half_table=table.half() if half and device.type == "cuda" else None,
+        live=torch.tensor([live], dtype=torch.int32, device=device),
+    )
+    return {"out": out[: max(live, 0)].cpu(), "shape": torch.tensor(out.shape).float()}
+
+
 def ordered(count: int, dimensions: int, device: torch.device) -> dict[str, Tensor]:
     """Random positions in their order, half of them close together; some are broken."""
     x = torch.rand(count, dimensions, generator=torch.Generator().manual_seed(count))
@@ -117,6 +140,12 @@ def ordered(count: int, dimensions: int, device: torch.device) -> dict[str, Tens
 def whole_cases() -> dict[str, Callable[..., Any]]:
     """Those of the encoding together with a perceptron."""
     out: dict[str, Callable[..., Any]] = {}
+    for which, (count, live) in itertools.product(
+        range(len(FIELDS)), ((1, 0), (129, 64), (30_000, 777), (5, 9))
+    ):
+        for half in (False, True):
+            name = f"half field {which} of {live} live rows of {count}, {'half' if half else 'float'} table"
+            out[name] = partial(live_field, which, count, live, half)
     both = (True, True)
     for which, count in itertools.product(range(len(FIELDS)), (0, 1, 129, 1000)):
         for sort in (False, True):

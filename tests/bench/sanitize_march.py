@@ -15,11 +15,14 @@ from torch import Tensor
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.wave_plan import WavePlan
 from luxel.render.fields.waves import render_waves
 from luxel.render.ops.colour_inputs import colour_inputs
+from luxel.render.ops.colour_network import colour_network
 from luxel.render.ops.composite import composite
 from luxel.render.ops.draw_pixels import draw_pixels
 from luxel.render.ops.march_rays import ASKED, LEFT_OUT, RAYS, Region, Samples, march_pixels, march_rays
+from luxel.render.ops.mlp import Network
 from luxel.render.ops.visible_samples import visible_samples
 
 REGION = Region((-1.0, -1.0, -0.5, 1.0, 1.2, 1.0), 0.013, near=0.1, resolution=24)
@@ -153,6 +156,21 @@ def beside_harmonics(count: int, width: int, device: torch.device) -> dict[str, 
     return {"inputs": inputs.detach().cpu(), "density": density.detach().cpu(), "gradient": gradient.cpu()}
 
 
+def coloured(
+    count: int, features: int, width: int, live: int | None, device: torch.device
+) -> dict[str, Tensor]:
+    """The colour network on features and directions as they are."""
+    generator = torch.Generator().manual_seed(count)
+    given, directions = (torch.randn(count, k, generator=generator).to(device) for k in (features, 3))
+    sizes = Network(features + 16, width, 2, 3)
+    weights = 0.2 * torch.randn(sizes.parameter_count(), generator=generator).to(device)
+    number = None if live is None else torch.tensor([live], dtype=torch.int32, device=device)
+    directions = torch.nn.functional.normalize(directions, dim=-1)
+    found = colour_network(given, directions, weights, *sizes[1:4], "softplus", "sigmoid", live=number)
+    rows = count if live is None else live
+    return {name: t[:rows].cpu() for name, t in zip(("colour", "first"), found, strict=True)}
+
+
 def in_waves(width: int, height: int, share: float | None, device: torch.device) -> dict[str, Tensor]:
     """A picture drawn in waves."""
     camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
@@ -175,6 +193,25 @@ def plain_waves(width: int, height: int, rays: int, rows: int, device: torch.dev
     names = ("rgb", "alpha", "depth")
     limits = {"rays": rays, "rows": rows}
     found = render_waves(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
+    return {name: t.cpu() for name, t in zip(names, found, strict=True)}
+
+
+def planned_waves(
+    width: int, height: int, rays: int, rows: int, share: float | None, device: torch.device
+) -> dict[str, Tensor]:
+    """A picture whose waves the host does not look at, in parts and tiles, twice."""
+    camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
+    occupancy = None if share is None else bits(share).to(device)
+    colours, behind = COLOURS.to(device), torch.tensor([0.2, 0.5, 0.9], device=device)
+    plan = WavePlan(device, rays, rows)
+
+    def query(x: Tensor, directions: Tensor | None, live: Tensor) -> tuple[Tensor, Tensor]:
+        assert directions is not None
+        return field(x, directions, colours)
+
+    names = ("rgb", "alpha", "depth")
+    plan.render(query, None, camera, REGION, occupancy, behind, 0.4)
+    found = plan.render(query, None, camera, REGION, occupancy, behind, 0.4)
     return {name: t.cpu() for name, t in zip(names, found, strict=True)}
 
 
@@ -230,9 +267,18 @@ def march_cases() -> dict[str, Callable[..., Any]]:
         )
     for count, width in itertools.product((0, 1, 257), (4, 16, 112)):
         out[f"colour inputs of {count} samples, {width} features"] = partial(beside_harmonics, count, width)
+    for (count, live), (features, width) in itertools.product(
+        ((0, None), (1, None), (257, None), (5000, 333), (40, 0)), ((16, 64), (4, 32), (16, 128))
+    ):
+        name = f"half colour network of {live} of {count} samples, {features} features, width {width}"
+        out[name] = partial(coloured, count, features, width, live)
     for (width, height), share in itertools.product(((1, 1), (33, 7), (150, 90)), (None, 0.0, 0.15)):
         out[f"waves {width}x{height}, occupied {share}"] = partial(in_waves, width, height, share)
     for (width, height), rays in itertools.product(((1, 1), (150, 90)), (1000, 1 << 21)):
         out[f"plain waves {width}x{height}, {rays} rays"] = partial(plain_waves, width, height, rays, 1 << 20)
+    for (width, height), share in itertools.product(((1, 1), (33, 7), (150, 90)), (None, 0.0, 0.15)):
+        for rays, rows in ((1 << 20, 1 << 18), (1000, 3000)):
+            name = f"planned waves {width}x{height}, occupied {share}, {rays} rays"
+            out[name] = partial(planned_waves, width, height, rays, rows, share)
     out["radiance field, 3 steps"] = partial(trained, 3)
     return out

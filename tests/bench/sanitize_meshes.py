@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.fields.trace_plan import TracePlan
 from luxel.render.mesh_tree import MeshTree
 from luxel.render.meshes import TriangleMesh
 from luxel.render.meshing import field_surface
@@ -33,7 +34,9 @@ def measure(mesh: TriangleMesh, count: int, sign: Sign, device: torch.device) ->
     return {"distance": distance.cpu(), "away": (points - nearest.cpu()).norm(dim=1).nan_to_num(0, 0, 0)}
 
 
-def trace(count: int, cells: int, steps: int, given: bool, device: torch.device) -> dict[str, Tensor]:
+def trace(
+    count: int, cells: int, steps: int, given: bool, device: torch.device, planned: bool = False
+) -> dict[str, Tensor]:
     """How many random rays hit, or of a camera's pixels, and where; broken ones among them."""
     generator = torch.Generator().manual_seed(count)
     along = (torch.arange(cells, device=device) + 0.5) / cells
@@ -48,7 +51,13 @@ def trace(count: int, cells: int, steps: int, given: bool, device: torch.device)
         pose = torch.tensor([[0.25, 0, 0, 0.5], [0, 0, 0.25, -1.2], [0, -0.25, 0, 0.55]])
         lens = torch.tensor([40.0, 42.0, 20.0, count / 80])
         chosen = Rays(count, cam_to_unit=pose.to(device), intrinsics=lens.to(device), width=40)
-    hits = sphere_trace(chosen, grid, ring, tolerance=1e-3, steps=steps)
+    if planned:
+        plan = TracePlan(device, steps, 0.0)
+        ask = {"tolerance": 1e-3, "pixels": 0.0}
+        with plan.traced(lambda x, live: ring(x)[:, None], None, chosen, grid, **ask) as traced:
+            hits = traced()
+    else:
+        hits = sphere_trace(chosen, grid, ring, tolerance=1e-3, steps=steps)
     if not len(hits.x):
         return {"share": torch.zeros(1)}
     near = (ring(hits.x).abs() < 2e-3).float().mean()
@@ -75,5 +84,9 @@ def mesh_cases() -> dict[str, Callable[..., Any]]:
         for cells in (1, 33):
             out[f"trace {count} rays, {cells} cells"] = partial(trace, count, cells, 60, True)
     out["trace a camera's pixels"] = partial(trace, 4000, 32, 60, False)
+    for count in (40, 4000):
+        out[f"trace {count} of a camera's pixels, by a plan"] = partial(
+            trace, count, 32, 60, False, planned=True
+        )
     out["trace a few steps"] = partial(trace, 4000, 8, 2, False)
     return out

@@ -17,8 +17,11 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.files import FIELD_FILE, load_field
 from luxel.render.fields.sdf import MARGIN, POOL, SdfField
+from luxel.render.fields.surface import SurfaceLook, backdrop
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.meshes import TriangleMesh
+from luxel.render.ops.sphere_trace import Rays
+from luxel.render.reference.sphere_trace import camera_rays_reference
 
 SCALE, MOVE = 4.0, torch.tensor([1.0, -2.0, 3.0])  # of the meshes against the unit box
 SIZE = {"ball": 0.7, "ring": 0.8}  # longest side of the shapes
@@ -112,6 +115,21 @@ def test_it_is_drawn(learned):
     field.look = dataclasses.replace(field.look, sun=0.5, shadows=True)
     lit = field.render(camera, blue)
     assert torch.equal((lit != blue).any(-1), covered) and lit.mean() > image.mean()
+
+
+def test_the_sky_is_that_of_the_directions(device):
+    camera = Camera.look_at((2.0, -3, 1.5), (0.2, 0.1, 1.4), width=33, height=21, fov_y=math.radians(70))
+    pose = (camera.cam_to_world[:3] * torch.tensor([0.3, 0.3, 0.3, 1.0])).contiguous().to(device)
+    lens = (camera.intrinsics * torch.tensor([1.1, 0.9, 0.8, 1.2])).to(device)
+    look = SurfaceLook()
+    found = backdrop(Rays(33 * 21, cam_to_unit=pose, intrinsics=lens, width=33), look)
+    up = camera_rays_reference(pose.double(), lens.double(), 33, 21)[:, 5:]
+    assert up.min() < -0.1 and up.max() > 0.1
+    ends = torch.tensor([look.horizon, look.zenith], device=device).double()
+    wanted = torch.lerp(ends[:1], ends[1:], up.clamp(0, 1).sqrt())
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=2e-4)  # by the root of what is near 0
+    black = torch.zeros(3)
+    assert not backdrop(Rays(6, cam_to_unit=pose, intrinsics=lens, width=3), look, black).any()
 
 
 def test_normals(learned):

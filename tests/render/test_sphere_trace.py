@@ -129,7 +129,7 @@ def test_opcheck(device):
     way, x, hit_x = (empty(torch.float32, *shape) for shape in ((m,), (m, 3), (m, 3)))
     lists = [empty(torch.int32, m) for _ in range(3)]
     counts = [empty(torch.int32, 1) for _ in range(3)]
-    start = (None, pose, intrinsics, 8, m, grid, way, lists[0], counts[0], x)
+    start = (None, pose, intrinsics, None, None, 8, m, grid, way, lists[0], counts[0], x)
     checks = ("test_schema", "test_faketensor")
     torch.library.opcheck(torch.ops.luxel.sphere_trace_begin.default, start, test_utils=checks)
     rest = (lists[1], counts[1], way[:20].clone(), lists[2], counts[2], hit_x, 1e-3, 0.0)

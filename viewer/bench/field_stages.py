@@ -25,9 +25,9 @@ from luxel.viewer.bench.timing import compare_ms, kernel_times, summary, times_m
 PARTS = ("encoding", "network", "rest", "gaps")
 STAGES = ("encoding", "network", "encoding + network")
 MOST_ROWS = 1 << 20  # of a stage alone
-_FUSED = re.compile(r"\bfield(_kernel\b|$)")
+_FUSED = re.compile(r"\bfield(_live)?(_kernel\b(?!<0)|$)")  # 0 dimensions: features that are there already
 _ENCODING = re.compile(r"encode_grid|field_levels|colour_inputs")
-_NETWORK = re.compile(r"mlp")
+_NETWORK = re.compile(r"mlp|field_kernel<0|colour_network")
 
 
 @dataclass
@@ -46,6 +46,19 @@ class Queries:
     tables: int = 0
     largest: Tensor | None = field(default=None, repr=False)
 
+    def made_table(self) -> None:
+        """One was."""
+        self.tables += 1
+
+    def asked(self, positions: Tensor, live: Tensor | None = None) -> None:
+        """Adds positions [..., D], of which the first ``live`` count."""
+        x = positions.reshape(-1, positions.shape[-1])
+        if live is not None:
+            x = x[: int(live)]
+        self.calls, self.rows = self.calls + 1, self.rows + len(x)
+        if self.largest is None or len(x) > len(self.largest):
+            self.largest = x[:MOST_ROWS].detach().clone()
+
 
 def grid_field(application: Application) -> Field:
     """The field on a grid that an application asks at positions.
@@ -61,36 +74,20 @@ def grid_field(application: Application) -> Field:
 
 @contextmanager
 def counting(module: Field) -> Iterator[Queries]:
-    """Counts what a field is asked meanwhile, also by those that have frozen it."""
-    found, freeze = Queries(), module.frozen
-
-    def note_positions(positions: Tensor) -> None:
-        x = positions.reshape(-1, positions.shape[-1])
-        found.calls, found.rows = found.calls + 1, found.rows + len(x)
-        if found.largest is None or len(x) > len(found.largest):
-            found.largest = x[:MOST_ROWS].detach().clone()
+    """Counts what a field is asked meanwhile, also by those that have frozen it: frames are not captured."""
+    found = Queries()
 
     def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        found.tables += 1
-        note_positions(arguments[0])
-
-    def noting_frozen() -> Callable[[Tensor], Tensor]:
-        found.tables += 1
-        evaluate = freeze()
-
-        def noting(x: Tensor) -> Tensor:
-            note_positions(x)
-            return evaluate(x)
-
-        return noting
+        found.made_table()
+        found.asked(arguments[0])
 
     handle = module.register_forward_pre_hook(note)
-    module.frozen = noting_frozen
+    module.watchers.append(found)
     try:
         yield found
     finally:
         handle.remove()
-        del module.frozen
+        module.watchers.remove(found)
 
 
 def frame_parts(
