@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -15,10 +16,14 @@ PRIMES = (
     805459861,
     3674653429,
 )  # Müller et al. 2022, equation 4, and one more for a fourth axis
+# By dimensions, of blocks of 8 points: logarithms of their sides.
+BLOCKS = {1: (3,), 2: (2, 1), 3: (1, 1, 1), 4: (1, 1, 1, 0)}
+BLOCK = 3
+Hashed = bool | Literal["blocks"]
 
 
 def encode_grid_reference(
-    x: Tensor, table: Tensor, offsets: Sequence[int], scales: Sequence[float], hashed: bool = True
+    x: Tensor, table: Tensor, offsets: Sequence[int], scales: Sequence[float], hashed: Hashed = True
 ) -> Tensor:
     """Features of positions by interpolation in grids of several resolutions (Müller et al. 2022, section 3).
 
@@ -30,7 +35,8 @@ def encode_grid_reference(
         table: [E, F].
         offsets: of each level's first entry, and E, [L + 1].
         scales: [L], rounded to float32.
-        hashed: whether levels of more points than entries are hashed; otherwise they wrap around.
+        hashed: whether levels of more points than entries are hashed, and "blocks" if in blocks of 8; otherwise they
+            wrap around.
 
     Returns:
         [N, L * F].
@@ -46,7 +52,7 @@ def encode_grid_reference(
     return torch.where(live, torch.cat(levels, -1), 0.0)
 
 
-def _level(x: Tensor, entries: Tensor, scale: float, hashed: bool) -> Tensor:
+def _level(x: Tensor, entries: Tensor, scale: float, hashed: Hashed) -> Tensor:
     position = x * scale + 0.5
     corner = position.detach().floor()
     fraction = position - corner
@@ -59,22 +65,31 @@ def _level(x: Tensor, entries: Tensor, scale: float, hashed: bool) -> Tensor:
     return out
 
 
-def grid_index(at: Tensor, resolution: int, size: int, hashed: bool) -> Tensor:
+def grid_index(at: Tensor, resolution: int, size: int, hashed: Hashed) -> Tensor:
     """The entries of grid points within their level.
 
     Points in order, the first axis fastest, and around the end where there are more points than entries; or, if
-    hashed, equation 4. The point beyond the last of an axis is the next one in order.
+    hashed, equation 4. The point beyond the last of an axis is the next one in order. Hashed in "blocks", equation 4 is
+    of the block of 8 neighbouring points (8 in 1D, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1), whose entries are neighbours.
 
     Args:
         at: points, integers [N, D].
         resolution: points along an axis.
         size: entries of the level; a power of two where there are more points.
+        hashed: False, True or "blocks".
     """
     if resolution ** at.shape[1] > size and hashed:
         index = torch.zeros_like(at[:, 0])
         for d, prime in enumerate(PRIMES[: at.shape[1]]):
-            index = index ^ (at[:, d] * prime)
+            index = index ^ (block_part(at[:, d], d, at.shape[1]) if hashed == "blocks" else at[:, d] * prime)
     else:
         strides = (resolution**d % size for d in range(at.shape[1]))
         index = sum((at[:, d] * stride for d, stride in enumerate(strides)), torch.zeros_like(at[:, 0]))
     return index % size
+
+
+def block_part(at: Tensor, d: int, dimensions: int) -> Tensor:
+    """What axis d gives to the entry of a point in a hashed block: all axes' by exclusive or, modulo the entries."""
+    sides = BLOCKS[dimensions]
+    side, before = sides[d], sum(sides[:d])
+    return (at >> side) * (PRIMES[d] << BLOCK) ^ (at & (2**side - 1)) << before
