@@ -30,7 +30,7 @@ class FieldConfig:
     log2_entries: int = 19
     """Logarithm to base 2 of the most entries of a level."""
     hashing: HashingName = "spatial"
-    """Of a hash encoding. spatial: every point has a hash of its own; blocks: every block of 8 neighbouring points, which
+    """Of a hash encoding. spatial: each point has a hash of its own; blocks: each block of 8 neighbouring points, which
     have entries beside each other: less traffic of caches, more collisions."""
     finest: int | None = None
     """Points along an axis of the finest level of a hash encoding; None: what suits the kind, or the data."""
