@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
-from luxel.render.reference.encode_grid import PRIMES
+from luxel.render.reference.encode_grid import PRIMES, block_part
 from luxel.viewer.bench.timing import compare_ms
 
 TORCH, TINY = "torch", "tiny-cuda-nn"
@@ -75,7 +75,10 @@ def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
         strides = PRIMES if hashed else [points**d % size for d in range(grid.dimensions)]
         total = torch.zeros(len(x), table.shape[1], dtype=table.dtype, device=x.device)
         for ends in itertools.product((0, 1), repeat=grid.dimensions):
-            terms = [(corner[:, d].long() + end) * strides[d] for d, end in enumerate(ends)]
+            at = [corner[:, d].long() + end for d, end in enumerate(ends)]
+            terms = [along * strides[d] for d, along in enumerate(at)]
+            if hashed and grid.hashed == "blocks":
+                terms = [block_part(along, d, grid.dimensions) for d, along in enumerate(at)]
             index, weight = terms[0], part[:, 0] if ends[0] else 1 - part[:, 0]
             for d, term in enumerate(terms[1:], start=1):
                 index = index ^ term if hashed else index + term
@@ -89,8 +92,8 @@ def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
 def tiny_cuda_nn(whole: Field) -> nn.Module:
     """The peer's field of the same sizes, with parameters of its own, on the field's device.
 
-    Levels that have more points than entries are hashed there, also where luxel's wrap around: the peer's grids that
-    are not hashed have other sizes.
+    Levels that have more points than entries are hashed there, point by point, also where luxel's wrap around or hash
+    blocks: the peer's grids that are not hashed have other sizes.
 
     Raises:
         RuntimeError: why there is none, in words.
