@@ -572,8 +572,9 @@ LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_ar
  * Level l has ceil(scales[l]) + 1 points along each axis. Positions are held to [0,1] (beyond it they have no gradient), times
  * the scale, plus 0.5; the features at the 2^D points around are weighted D-linearly. Where all points of a level fit into
  * its entries [offsets[l], offsets[l+1]) they are in order, the first axis fastest; otherwise the number of entries is a
- * power of two and points, or blocks of 8 neighbouring points, are hashed, or points wrap around. A position of which a coordinate
- * is NaN has features 0 and no gradient.
+ * power of two and points are hashed, or wrap around. With blocks of 8 neighbouring points (8, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1)
+ * these are in order or hashed in the place of points; in order with one point more along each axis, up to whole blocks. A
+ * position of which a coordinate is NaN has features 0 and no gradient.
  *
  * bwd_bwd is the vjp of the part of bwd that gives g_x. On the GPU g_table is added up in any order. */
 enum { LUXEL_GRID_LEVELS = 32 }; /* the most of them */

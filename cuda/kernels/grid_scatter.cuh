@@ -14,7 +14,7 @@ template <int D, int F>
 __device__ __forceinline__ void add_corners(const GridLevel& level, const CellEnd<D>& cell,
                                             const float (&values)[CellEnd<D>::kCorners][F], bool active, int lane, float* sums) {
   if constexpr (D >= 3 && F <= 2) {
-    if (level.order == kGridBlocks) {
+    if (in_blocks(level)) {
       const bool second = lane & 2, other = __shfl_xor_sync(~0u, static_cast<int>(active), 2) != 0;
 #pragma unroll
       for (int k = 0; k < CellEnd<D>::kCorners; k += 2) {  // and k + 1: the ends of the second axis

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from luxel.render.ops.encode_grid import FEATURES, HASHED, MOST_LEVELS, encode_grid
-from luxel.render.reference.encode_grid import Hashed
+from luxel.render.reference.encode_grid import Hashed, level_points
 from luxel.render.reference.sh import sh_basis
 
 # Growth from level to level in the authors' settings of the four applications, by the kind of grid.
@@ -38,9 +38,9 @@ class Grid:
         growth: from level to level, 1 or more.
         log2_entries: of the most entries of a level, up to 28; None for as many as there are points. A level of fewer
             points has an entry each, up to a multiple of 8.
-        hashed: whether levels of more points than entries are hashed; "blocks": in blocks of 8 points, faster on a GPU
-            and with more collisions. Otherwise they wrap around, which folds the last axes first: an axis whose points
-            are all a multiple of the entries apart has no effect at all.
+        hashed: whether levels of more points than entries are hashed; "blocks": and all levels are of blocks of 8
+            points, for fewer accesses of memory. Otherwise they wrap around, which folds the last axes first: an axis
+            whose points are all a multiple of the entries apart has no effect at all.
 
     Raises:
         ValueError: out of these ranges, or more than 2^28 points in a level of unlimited size.
@@ -115,7 +115,7 @@ class Grid:
         """The first entry of each level, and the number of all, [L + 1]."""
         found = [0]
         for resolution in self.resolutions:
-            size = -(-(resolution**self.dimensions) // 8) * 8
+            size = -(-level_points(resolution, self.dimensions, self.hashed) // 8) * 8
             found.append(found[-1] + (size if self.log2_entries is None else min(size, 2**self.log2_entries)))
         return tuple(found)
 

@@ -35,8 +35,8 @@ def encode_grid_reference(
         table: [E, F].
         offsets: of each level's first entry, and E, [L + 1].
         scales: [L], rounded to float32.
-        hashed: whether levels of more points than entries are hashed, and "blocks" if in blocks of 8; otherwise they
-            wrap around.
+        hashed: whether levels of more points than entries are hashed, otherwise they wrap around; "blocks": hashed,
+            and all levels in blocks of 8 points.
 
     Returns:
         [N, L * F].
@@ -65,12 +65,25 @@ def _level(x: Tensor, entries: Tensor, scale: float, hashed: Hashed) -> Tensor:
     return out
 
 
+def level_points(resolution: int, dimensions: int, hashed: Hashed) -> int:
+    """How many entries a level needs so that every point has its own: of "blocks", with those that fill blocks up."""
+    if hashed != "blocks":
+        return resolution**dimensions
+    return math.prod(block_counts(resolution, dimensions)) << BLOCK
+
+
+def block_counts(resolution: int, dimensions: int) -> list[int]:
+    """Blocks along each axis: with one point more than the level has, which positions at the upper end reach."""
+    return [(resolution >> side) + 1 for side in BLOCKS[dimensions]]
+
+
 def grid_index(at: Tensor, resolution: int, size: int, hashed: Hashed) -> Tensor:
     """The entries of grid points within their level.
 
     Points in order, the first axis fastest, and around the end where there are more points than entries; or, if
-    hashed, equation 4. The point beyond the last of an axis is the next one in order. Hashed in "blocks", equation 4 is
-    of the block of 8 neighbouring points (8 in 1D, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1), whose entries are neighbours.
+    hashed, equation 4. The point beyond the last of an axis is the next one in order. In "blocks", those of 8
+    neighbouring points (8 in 1D, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1) take the place of points, and their points follow
+    each other.
 
     Args:
         at: points, integers [N, D].
@@ -78,18 +91,16 @@ def grid_index(at: Tensor, resolution: int, size: int, hashed: Hashed) -> Tensor
         size: entries of the level; a power of two where there are more points.
         hashed: False, True or "blocks".
     """
-    if resolution ** at.shape[1] > size and hashed:
-        index = torch.zeros_like(at[:, 0])
-        for d, prime in enumerate(PRIMES[: at.shape[1]]):
-            index = index ^ (block_part(at[:, d], d, at.shape[1]) if hashed == "blocks" else at[:, d] * prime)
-    else:
-        strides = (resolution**d % size for d in range(at.shape[1]))
-        index = sum((at[:, d] * stride for d, stride in enumerate(strides)), torch.zeros_like(at[:, 0]))
-    return index % size
-
-
-def block_part(at: Tensor, d: int, dimensions: int) -> Tensor:
-    """What axis d gives to the entry of a point in a hashed block: all axes' by exclusive or, modulo the entries."""
-    sides = BLOCKS[dimensions]
-    side, before = sides[d], sum(sides[:d])
-    return (at >> side) * (PRIMES[d] << BLOCK) ^ (at & (2**side - 1)) << before
+    dimensions = at.shape[1]
+    sides = BLOCKS[dimensions] if hashed == "blocks" else (0,) * dimensions
+    fits = level_points(resolution, dimensions, hashed) <= size
+    counts = block_counts(resolution, dimensions) if hashed == "blocks" else [resolution] * dimensions
+    place, within = torch.zeros_like(at[:, 0]), torch.zeros_like(at[:, 0])
+    for d, side in enumerate(sides):
+        block = at[:, d] >> side
+        if hashed and not fits:
+            place = place ^ (block * PRIMES[d])
+        else:
+            place = place + block * (math.prod(counts[:d]) % size)
+        within = within + ((at[:, d] & (2**side - 1)) << sum(sides[:d]))
+    return ((place << sum(sides)) + within) % size

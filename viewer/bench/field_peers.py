@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
-from luxel.render.reference.encode_grid import PRIMES, block_part
+from luxel.render.reference.encode_grid import PRIMES, grid_index
 from luxel.viewer.bench.timing import compare_ms
 
 TORCH, TINY = "torch", "tiny-cuda-nn"
@@ -75,15 +75,15 @@ def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
         strides = PRIMES if hashed else [points**d % size for d in range(grid.dimensions)]
         total = torch.zeros(len(x), table.shape[1], dtype=table.dtype, device=x.device)
         for ends in itertools.product((0, 1), repeat=grid.dimensions):
-            at = [corner[:, d].long() + end for d, end in enumerate(ends)]
-            terms = [along * strides[d] for d, along in enumerate(at)]
-            if hashed and grid.hashed == "blocks":
-                terms = [block_part(along, d, grid.dimensions) for d, along in enumerate(at)]
+            terms = [(corner[:, d].long() + end) * strides[d] for d, end in enumerate(ends)]
             index, weight = terms[0], part[:, 0] if ends[0] else 1 - part[:, 0]
             for d, term in enumerate(terms[1:], start=1):
                 index = index ^ term if hashed else index + term
                 weight = weight * (part[:, d] if ends[d] else 1 - part[:, d])
             index = index & (size - 1) if hashed else index % size
+            if grid.hashed == "blocks":
+                at = torch.stack([corner[:, d].long() + end for d, end in enumerate(ends)], 1)
+                index = grid_index(at, points, size, "blocks")
             total = total + weight[:, None] * table.index_select(0, first + index)
         found.append(total)
     return torch.cat(found, 1)
