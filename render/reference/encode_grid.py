@@ -98,9 +98,7 @@ def grid_index(at: Tensor, resolution: int, size: int, hashed: Hashed) -> Tensor
     place, within = torch.zeros_like(at[:, 0]), torch.zeros_like(at[:, 0])
     for d, side in enumerate(sides):
         block = at[:, d] >> side
-        if hashed and not fits:
-            place = place ^ (block * PRIMES[d])
-        else:
-            place = place + block * (math.prod(counts[:d]) % size)
+        stride = math.prod(counts[:d]) % size
+        place = place + block * stride if fits or not hashed else place ^ (block * PRIMES[d])
         within = within + ((at[:, d] & (2**side - 1)) << sum(sides[:d]))
     return ((place << sum(sides)) + within) % size

@@ -20,7 +20,7 @@ from luxel.render.fields.encodings import (
     growth_to,
 )
 from luxel.render.ops.encode_grid import encode_grid
-from luxel.render.reference.encode_grid import Hashed, encode_grid_reference, grid_index
+from luxel.render.reference.encode_grid import Hashed, encode_grid_reference, grid_index, level_points
 
 D = torch.float64
 HASHED = Grid(3, 5, 2, 5, 1.9, 9, hashed=True)  # 2 levels in order, 3 hashed
@@ -38,6 +38,8 @@ KINDS = {
     **{f"{d}d wrapped": Grid(d, 3, 1, 5, 1.7, 6, hashed=False) for d in (1, 2, 4)},
     "32 levels": Grid(2, 32, 1, 2, 1.2, 8, hashed=True),
     "fine": Grid(2, 2, 2, 2048, 1.0, 12, hashed=True),
+    "dense blocks": Grid(3, 4, 2, 4, 1.405, None, hashed="blocks"),
+    "dense blocks, 2d": Grid(2, 4, 2, 4, 1.405, None, hashed="blocks"),
     "fine blocks": Grid(3, 2, 2, 2048, 1.0, 12, hashed="blocks"),
 }
 
@@ -165,6 +167,15 @@ def test_blocks_are_neighbours_in_memory(dimensions):
     if dimensions == 1:
         at = torch.arange(1000)[:, None]
         assert torch.equal(grid_index(at, 1000, 2**9, "blocks"), grid_index(at, 1000, 2**9, True))
+
+
+@pytest.mark.parametrize(("dimensions", "resolution"), [(1, 20), (2, 7), (2, 8), (3, 4), (3, 5), (4, 3)])
+def test_blocks_in_order_have_an_entry_for_each_point(dimensions, resolution):
+    """And for those one beyond the last, which positions at the upper end reach."""
+    size = level_points(resolution, dimensions, "blocks")
+    at = torch.cartesian_prod(*[torch.arange(resolution + 1)] * dimensions).reshape(-1, dimensions)
+    found = grid_index(at, resolution, size, "blocks")
+    assert len(found.unique()) == len(at) and found.max() < size and size % 8 == 0
 
 
 def test_gradients_by_finite_differences():
