@@ -309,7 +309,7 @@ def test_what_is_refused(device):
     with pytest.raises(ValueError, match="level 0 has 6 entries for 27 points; fewer must be a power of two"):
         encode_grid(x, table[:6], (0, 6), (2.0,))
     with pytest.raises(ValueError, match=r"hashed must be one of .* got 'block'"):
-        encode_grid(x, table, *levels[:2], "block")  # pyright: ignore[reportArgumentType]
+        encode_grid(x, table, levels[0], levels[1], "block")  # pyright: ignore[reportArgumentType]
     for scale in (0.0, -1.0, math.nan, 1e9):
         with pytest.raises(ValueError, match="level 0 has scale"):
             encode_grid(x, table[:8], (0, 8), (scale,))
