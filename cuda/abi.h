@@ -572,7 +572,9 @@ LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_ar
  * Level l has ceil(scales[l]) + 1 points along each axis. Positions are held to [0,1] (beyond it they have no gradient), times
  * the scale, plus 0.5; the features at the 2^D points around are weighted D-linearly. Where all points of a level fit into
  * its entries [offsets[l], offsets[l+1]) they are in order, the first axis fastest; otherwise the number of entries is a
- * power of two and points are hashed, or wrap around. A position of which a coordinate is NaN has features 0 and no gradient.
+ * power of two and points are hashed, or wrap around. With blocks of 8 neighbouring points (8, 4 x 2, 2 x 2 x 2, 2 x 2 x 2 x 1)
+ * these are in order or hashed in the place of points; in order with one point more along each axis, up to whole blocks. A
+ * position of which a coordinate is NaN has features 0 and no gradient.
  *
  * bwd_bwd is the vjp of the part of bwd that gives g_x. On the GPU g_table is added up in any order. */
 enum { LUXEL_GRID_LEVELS = 32 }; /* the most of them */
@@ -589,7 +591,7 @@ typedef struct luxel_encode_grid_args {
   int32_t dimensions;         /* D, 1..4 */
   int32_t levels;             /* L, 1..LUXEL_GRID_LEVELS */
   int32_t features;           /* F: 1, 2, 4, 8 */
-  int32_t hashed;             /* 1: levels that do not fit are hashed; 0: they wrap around */
+  int32_t hashed;             /* levels that do not fit wrap around (0), or are hashed by points (1) or by blocks (2) */
   void* out;                  /* fwd out  real [N,L*F] */
   const void* g_out;          /* bwd, bwd_bwd in   real [N,L*F] */
   void* g_x;                  /* bwd, bwd_bwd out  real [N,D] optional */
@@ -680,7 +682,7 @@ typedef struct luxel_field_args {
   int32_t dimensions;         /* D */
   int32_t levels;             /* L */
   int32_t features;           /* F */
-  int32_t hashed;             /* 1: levels that do not fit are hashed; 0: they wrap around */
+  int32_t hashed;             /* levels that do not fit wrap around (0), or are hashed by points (1) or by blocks (2) */
   int32_t width;              /* W */
   int32_t hidden_layers;      /* H */
   int32_t outputs;            /* O */

@@ -16,8 +16,10 @@ struct GridLevels {
 
 inline int load_levels(const luxel_encode_grid_args& args, GridLevels* levels) {
   if (args.levels < 1 || args.levels > LUXEL_GRID_LEVELS) return fail("encode_grid: %d levels", args.levels);
+  if (args.hashed < kGridWrapped || args.hashed > kGridHashedBlocks) return fail("encode_grid: hashed is %d, not 0 to 2", args.hashed);
+  const auto beyond = static_cast<GridOrder>(args.hashed);
   for (int l = 0; l < args.levels; ++l)
-    levels->at[l] = grid_level(args.scales[l], args.offsets[l], args.offsets[l + 1], args.dimensions, args.hashed != 0);
+    levels->at[l] = grid_level(args.scales[l], args.offsets[l], args.offsets[l + 1], args.dimensions, beyond);
   return 0;
 }
 

@@ -169,15 +169,13 @@ __global__ void __launch_bounds__(kScatterThreads)
   if (points > static_cast<float>(kPoints) || exponent == kInfinite) {
 #pragma unroll
     for (int part = 0; part < kBoxParts; ++part) {
-      if (!position[part].good) continue;
       const CellEnd<D> cell = cell_end<D>(level, position[part], end);
+      float values[CellEnd<D>::kCorners][F];
 #pragma unroll
-      for (int k = 0; k < CellEnd<D>::kCorners; ++k) {
-        float values[F];
+      for (int k = 0; k < CellEnd<D>::kCorners; ++k)
 #pragma unroll
-        for (int f = 0; f < F; ++f) values[f] = cell.weight[k] * g[part][f];
-        add_atomically<F>(to + int64_t{cell.entry[k]} * F, values);
-      }
+        for (int f = 0; f < F; ++f) values[k][f] = cell.weight[k] * g[part][f];
+      add_corners<D, F>(level, cell, values, position[part].good, lane, to);
     }
     return;
   }

@@ -115,6 +115,12 @@ __device__ __forceinline__ CellEnd<D> cell_end(const GridLevel& level, const Hel
   if (level.order == kGridHashed) {  // out here, for the same branch at every corner is not taken out
     known.order = kGridHashed;
     find_entries(known, cell, out.entry);
+  } else if (level.order == kGridHashedBlocks) {
+    known.order = kGridHashedBlocks;
+    find_entries(known, cell, out.entry);
+  } else if (level.order == kGridDenseBlocks) {
+    known.order = kGridDenseBlocks;
+    find_entries(known, cell, out.entry);
   } else if (level.order == kGridWrapped) {
     known.order = kGridWrapped;
     find_entries(known, cell, out.entry);

@@ -7,7 +7,8 @@
 
 namespace luxel {
 
-enum GridOrder : int32_t { kGridDense, kGridHashed, kGridWrapped };
+// The first three, of levels whose points do not all fit, are the values of the argument structs' `hashed`.
+enum GridOrder : int32_t { kGridWrapped, kGridHashed, kGridHashedBlocks, kGridDense, kGridDenseBlocks };
 
 struct GridLevel {
   float scale;
@@ -17,16 +18,36 @@ struct GridLevel {
   int32_t order;
 };
 
-inline GridLevel grid_level(double scale, int64_t begin, int64_t end, int dimensions, bool hashed) {
+// Blocks of 8 neighbouring points, 4 x 2 in 2D, 2 x 2 x 2 in 3D, 2 x 2 x 2 x 1 in 4D, are in order or hashed as wholes: their
+// entries are neighbours too, in half of two features the 32 bytes that caches move at a time. The logarithm of a block's side.
+constexpr int kGridBlock = 3;  // logarithm of its points
+LUXEL_HD constexpr int block_side(int dimensions, int d) {
+  return dimensions == 1 ? 3 : dimensions == 2 ? 2 - d : d < 3 ? 1 : 0;
+}
+
+inline GridLevel grid_level(double scale, int64_t begin, int64_t end, int dimensions, GridOrder beyond) {
   const double resolution = ceil_of(scale) + 1;
-  double points = 1;
-  for (int d = 0; d < dimensions; ++d) points *= resolution;
+  const bool blocks = beyond == kGridHashedBlocks;
+  double points = blocks ? 1 << kGridBlock : 1;
+  for (int d = 0; d < dimensions; ++d)  // blocks have one point more along an axis, which positions at the upper end reach
+    points *= blocks ? (static_cast<uint32_t>(resolution) >> block_side(dimensions, d)) + 1 : resolution;
   const bool fits = points <= static_cast<double>(end - begin);
   return {static_cast<float>(scale), static_cast<uint32_t>(resolution), static_cast<uint32_t>(begin),
-          static_cast<uint32_t>(end - begin), fits ? kGridDense : hashed ? kGridHashed : kGridWrapped};
+          static_cast<uint32_t>(end - begin), !fits ? beyond : blocks ? kGridDenseBlocks : kGridDense};
 }
 
 LUXEL_HD uint32_t grid_prime(int d) { return d == 0 ? 1u : d == 1 ? 2654435761u : d == 2 ? 805459861u : 3674653429u; }
+
+LUXEL_HD bool in_blocks(const GridLevel& level) { return level.order == kGridHashedBlocks || level.order == kGridDenseBlocks; }
+
+// What axis d gives to an entry: (at >> side) * (step << side) + (the bits of `at` within the block << those of the axes before),
+// in fewer instructions.
+template <int D> LUXEL_HD uint32_t block_part(uint32_t at, int d, uint32_t step) {
+  int before = 0;
+  LUXEL_UNROLL for (int e = 0; e < D; ++e) before += e < d ? block_side(D, e) : 0;
+  const int side = block_side(D, d);
+  return at * step + (at & ((1u << side) - 1)) * ((1u << before) - step);
+}
 
 // The entry of a grid point, counted from the level's first.
 template <int D> LUXEL_HD uint32_t grid_entry(const GridLevel& level, const uint32_t* at) {
@@ -34,6 +55,18 @@ template <int D> LUXEL_HD uint32_t grid_entry(const GridLevel& level, const uint
   if (level.order == kGridHashed) {
     LUXEL_UNROLL for (int d = 0; d < D; ++d) index ^= at[d] * grid_prime(d);
     return index & (level.size - 1);
+  }
+  if (level.order == kGridHashedBlocks) {
+    LUXEL_UNROLL for (int d = 0; d < D; ++d) index ^= block_part<D>(at[d], d, grid_prime(d) << (kGridBlock - block_side(D, d)));
+    return index & (level.size - 1);
+  }
+  if (level.order == kGridDenseBlocks) {
+    uint32_t stride = 1u << kGridBlock;
+    LUXEL_UNROLL for (int d = 0; d < D; ++d) {
+      index += block_part<D>(at[d], d, stride >> block_side(D, d));
+      stride *= (level.resolution >> block_side(D, d)) + 1;
+    }
+    return index;
   }
   uint32_t stride = 1;
   LUXEL_UNROLL for (int d = 0; d < D; ++d) {

@@ -13,6 +13,7 @@ from luxel.render.train.plain import from_plain
 FieldName = Literal["image", "sdf", "volume", "radiance"]
 EncodingName = Literal["hash", "dense", "lowres"]
 ScheduleName = Literal["steps", "shares"]
+HashingName = Literal["spatial", "blocks"]
 
 SHARES = (0.5, 0.75, 0.9)  # of a run, where its learning rate decays
 
@@ -32,6 +33,9 @@ class FieldConfig:
     axis; lowres: 2 levels of 8 features at 128 points."""
     log2_entries: int = 19
     """Logarithm to base 2 of the most entries of a level."""
+    hashing: HashingName = "spatial"
+    """Of a hash encoding. spatial: each point has a hash of its own; blocks: each block of 8 neighbouring points, which
+    have entries beside each other: less traffic of caches, more collisions."""
     finest: int | None = None
     """Points along an axis of the finest level of a hash encoding; None: what suits the kind, or the data."""
     width: int = 64
@@ -119,6 +123,7 @@ class FieldConfig:
             (self.width not in (16, 32, 64, 128), "width must be 16, 32, 64 or 128"),
             (not 0 <= self.hidden <= 8, "hidden must be 0 to 8"),
             (self.precise and self.backend != "luxel", f"{self.backend} computes in half: not precise"),
+            (self.hashing == "blocks" and self.backend != "luxel", f"{self.backend} hashes no blocks"),
             (self.steps < 1, "steps must be at least 1"),
             (self.seconds is not None and not self.seconds > 0, "seconds must be positive"),
             (not 1 <= self.batch <= 2**24, "batch must be 1 to 2^24"),
@@ -147,11 +152,12 @@ class FieldConfig:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> FieldConfig:
-        """The reverse of `to_dict`; values that are absent take the defaults of their kind.
+        """The reverse of `to_dict`; values that are absent take the defaults of their kind, but hashing is spatial.
 
         Raises:
             LuxelError: an unknown name or a value of the wrong kind.
         """
+        values = {"hashing": "spatial", **values}  # of files from before there were blocks
         known = from_plain(FieldConfig, values, "")
         return dataclasses.replace(defaults(known.field), **{name: getattr(known, name) for name in values})
 
@@ -166,7 +172,7 @@ def defaults(field: FieldName) -> FieldConfig:
         "image": {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99},
         "sdf": {"rate": 5e-3, "decay_factor": 0.5, "decay_from": 5_000, "decay_every": 500},
         "volume": {"decay_from": 5_000, "decay_every": 2_000},
-        "radiance": {"steps": 35_000, "hidden": 1, "schedule": "shares"},
+        "radiance": {"steps": 35_000, "hidden": 1, "sparse": True, "schedule": "shares"},
     }
     if field not in own:
         raise LuxelError(f"There is no field of {field!r}.", f"There are {', '.join(own)}.")

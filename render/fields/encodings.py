@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from luxel.render.ops.encode_grid import FEATURES, MOST_LEVELS, encode_grid
+from luxel.render.ops.encode_grid import FEATURES, HASHED, MOST_LEVELS, encode_grid
+from luxel.render.reference.encode_grid import Hashed, level_points
 from luxel.render.reference.sh import sh_basis
 
 # Growth from level to level in the authors' settings of the four applications, by the kind of grid.
@@ -37,8 +38,9 @@ class Grid:
         growth: from level to level, 1 or more.
         log2_entries: of the most entries of a level, up to 28; None for as many as there are points. A level of fewer
             points has an entry each, up to a multiple of 8.
-        hashed: whether levels of more points than entries are hashed. Otherwise they wrap around, which folds the
-            last axes first: an axis whose points are all a multiple of the entries apart has no effect at all.
+        hashed: whether levels of more points than entries are hashed; "blocks": and all levels are of blocks of 8
+            points, for fewer accesses of memory. Otherwise they wrap around, which folds the last axes first: an axis
+            whose points are all a multiple of the entries apart has no effect at all.
 
     Raises:
         ValueError: out of these ranges, or more than 2^28 points in a level of unlimited size.
@@ -50,7 +52,7 @@ class Grid:
     base: int
     growth: float
     log2_entries: int | None
-    hashed: bool
+    hashed: Hashed
 
     def __post_init__(self) -> None:
         ranges: dict[str, tuple[float, float, float]] = {
@@ -65,6 +67,8 @@ class Grid:
                 raise ValueError(f"Grid: {name} must be {low} to {high}, got {value}")
         if self.features not in FEATURES:
             raise ValueError(f"Grid: features must be one of {FEATURES}, got {self.features}")
+        if self.hashed not in HASHED:
+            raise ValueError(f"Grid: hashed must be one of {tuple(HASHED)}, got {self.hashed!r}")
         if self.base * self.growth ** (self.levels - 1) > 2**22:
             raise ValueError(
                 f"Grid: the finest level has {self.base * self.growth ** (self.levels - 1):.3g} points"
@@ -74,10 +78,14 @@ class Grid:
 
     @classmethod
     def multi_resolution_hash(
-        cls, dimensions: int, growth: float = HASH_GROWTH["nerf"], log2_entries: int = 19
+        cls,
+        dimensions: int,
+        growth: float = HASH_GROWTH["nerf"],
+        log2_entries: int = 19,
+        hashed: Hashed = True,
     ) -> Grid:
         """16 levels of 2 features from 16 points on, hashed; images have 24 for ``log2_entries``."""
-        return cls(dimensions, 16, 2, 16, growth, log2_entries, hashed=True)
+        return cls(dimensions, 16, 2, 16, growth, log2_entries, hashed)
 
     @classmethod
     def multi_resolution_dense(
@@ -107,7 +115,7 @@ class Grid:
         """The first entry of each level, and the number of all, [L + 1]."""
         found = [0]
         for resolution in self.resolutions:
-            size = -(-(resolution**self.dimensions) // 8) * 8
+            size = -(-level_points(resolution, self.dimensions, self.hashed) // 8) * 8
             found.append(found[-1] + (size if self.log2_entries is None else min(size, 2**self.log2_entries)))
         return tuple(found)
 

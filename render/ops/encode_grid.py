@@ -12,11 +12,15 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops.registry import aligned, define, register_implementation, require
+from luxel.render.reference.encode_grid import Hashed, level_points
 
 MOST_LEVELS = 32
 FEATURES = (1, 2, 4, 8)  # per level
+# What levels of more points than entries do, as the kernels know it: wrap around, or hash points or blocks.
+HASHED: dict[Hashed, int] = {False: 0, True: 1, "blocks": 2}
+WAYS = tuple(HASHED)
 
-_GRID = "Tensor x, Tensor table, Tensor? half_table, int[] offsets, float[] scales, bool hashed"
+_GRID = "Tensor x, Tensor table, Tensor? half_table, int[] offsets, float[] scales, int hashed"
 define(f"encode_grid({_GRID}) -> Tensor")
 define(f"encode_grid_bwd(Tensor g_out, {_GRID}, bool by_x, bool by_table) -> (Tensor, Tensor)")
 define(
@@ -30,7 +34,7 @@ def encode_grid(
     table: Tensor,
     offsets: Sequence[int],
     scales: Sequence[float],
-    hashed: bool = True,
+    hashed: Hashed = True,
     half_table: Tensor | None = None,
 ) -> Tensor:
     """Features of positions by interpolation in grids of several resolutions; nothing waits for the device.
@@ -52,7 +56,9 @@ def encode_grid(
         scales: of each level, above 0, [L], rounded to float32 in every float type. A level has ceil(scale) + 1 points
             along an axis.
         hashed: whether levels of more points than entries are hashed; otherwise they wrap around. Their number of
-            entries must be a power of two.
+            entries must be a power of two. "blocks": hashed, and in all levels blocks of 8 neighbouring points are
+            neighbours in the table, so that a cell's corners lie in fewer sectors of memory: of levels that begin at
+            multiples of 8, and best of 2 features. See `luxel.render.reference.encode_grid.grid_index`.
         half_table: read in place of the table, which has the gradient in float32 all the same;
             float16 [E, F], CUDA only.
 
@@ -62,11 +68,24 @@ def encode_grid(
     Raises:
         ValueError: shapes, types or devices do not fit, or levels are not as said.
     """
-    return torch.ops.luxel.encode_grid(x, table, half_table, list(offsets), list(scales), hashed)
+    return torch.ops.luxel.encode_grid(x, table, half_table, list(offsets), list(scales), hashed_code(hashed))
+
+
+def hashed_code(hashed: Hashed) -> int:
+    """``hashed`` as the operations take it.
+
+    Raises:
+        ValueError: there is no such way.
+    """
+    if hashed not in HASHED:
+        raise ValueError(f"encode_grid: hashed must be one of {tuple(HASHED)}, got {hashed!r}")
+    return HASHED[hashed]
 
 
 @functools.lru_cache
-def _levels(offsets: tuple[int, ...], scales: tuple[float, ...], dimensions: int) -> tuple[Tensor, Tensor]:
+def _levels(
+    offsets: tuple[int, ...], scales: tuple[float, ...], dimensions: int, hashed: int
+) -> tuple[Tensor, Tensor]:
     """Offsets and rounded scales in host memory, once they are found good: kept, as every step asks for them."""
     count = len(scales)
     if not 1 <= count <= MOST_LEVELS or len(offsets) != count + 1 or offsets[0] != 0:
@@ -78,7 +97,7 @@ def _levels(offsets: tuple[int, ...], scales: tuple[float, ...], dimensions: int
         size = offsets[level + 1] - offsets[level]
         if not 0 < scale < 2**22 or not 0 < size <= 2**31:
             raise ValueError(f"encode_grid: level {level} has scale {scale} and {size} entries")
-        points = (math.ceil(scale) + 1) ** dimensions
+        points = level_points(math.ceil(scale) + 1, dimensions, WAYS[hashed])
         if points > size and size & (size - 1):
             raise ValueError(
                 f"encode_grid: level {level} has {size} entries for {points} points; fewer must be a power of two"
@@ -92,7 +111,7 @@ def check_grid(
     half_table: Tensor | None,
     offsets: Sequence[int],
     scales: Sequence[float],
-    hashed: bool,
+    hashed: int,
 ) -> dict[str, Any]:
     """The fields of the argument struct that all three share."""
     stage, dtype = "encode_grid", x.dtype
@@ -101,7 +120,7 @@ def check_grid(
     if table.dim() != 2 or table.shape[1] not in FEATURES:
         raise ValueError(f"{stage}: table must be [E, 1, 2, 4 or 8], got {list(table.shape)}")
     dimensions = x.shape[1]
-    firsts, rounded = _levels(tuple(offsets), tuple(scales), dimensions)
+    firsts, rounded = _levels(tuple(offsets), tuple(scales), dimensions, hashed)
     if offsets[-1] != table.shape[0]:
         raise ValueError(f"{stage}: offsets end at {offsets[-1]}, table has {table.shape[0]} entries")
     if half_table is not None and x.device.type != "cuda":
@@ -120,7 +139,7 @@ def check_grid(
         "dimensions": dimensions,
         "levels": len(scales),
         "features": shape[1],
-        "hashed": int(hashed),
+        "hashed": hashed,
     }
 
 
@@ -160,7 +179,7 @@ def _second_backward(
 
 
 def _fake_forward(
-    x: Tensor, table: Tensor, half_table: Tensor | None, offsets: Any, scales: Sequence[float], hashed: bool
+    x: Tensor, table: Tensor, half_table: Tensor | None, offsets: Any, scales: Sequence[float], hashed: int
 ) -> Tensor:
     return x.new_empty(x.shape[0], len(scales) * table.shape[1])
 

@@ -9,17 +9,18 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.encode_grid import check_grid, encode_grid
+from luxel.render.ops.encode_grid import check_grid, encode_grid, hashed_code
 from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
 from luxel.render.ops.order_positions import order_positions
 from luxel.render.ops.registry import define, register_implementation, require
+from luxel.render.reference.encode_grid import Hashed
 
 # Rows from which ordering positions that lie anywhere costs less than it saves, on a GPU.
 LEAST_SORTED_TRAINING, LEAST_SORTED = 2**17, 2**19
 
 _FIELD = (
     "Tensor x, Tensor? order, Tensor table, Tensor? half_table, Tensor weights, int[] offsets, float[] scales, "
-    "bool hashed, int width, int hidden_layers, int outputs, int activation, int output_activation"
+    "int hashed, int width, int hidden_layers, int outputs, int activation, int output_activation"
 )
 define(f"field({_FIELD}, bool keep) -> (Tensor, Tensor)")
 define(f"field_live(Tensor live, {_FIELD}) -> Tensor")
@@ -49,7 +50,7 @@ def field(
     weights: Tensor,
     offsets: Sequence[int],
     scales: Sequence[float],
-    hashed: bool,
+    hashed: Hashed,
     width: int,
     hidden_layers: int,
     outputs: int,
@@ -77,7 +78,8 @@ def field(
         weights: [P], of a perceptron with L * F inputs, as x.
         offsets: of each level's first entry, and E, [L + 1].
         scales: of each level, [L].
-        hashed: whether levels of more points than entries are hashed; otherwise they wrap around.
+        hashed: whether levels of more points than entries are hashed, and "blocks" if in blocks of 8; otherwise they
+            wrap around.
         width: W, of hidden layers.
         hidden_layers: H.
         outputs: O.
@@ -118,7 +120,7 @@ def field(
         options = {"precise": precise, "live": live}
         return mlp(features, weights, *network[:4], activation, output_activation, **options)
     keep = learns and (table.requires_grad or weights.requires_grad)
-    levels = list(offsets), list(scales), hashed
+    levels = list(offsets), list(scales), hashed_code(hashed)
     given = table, half_table, weights, *levels, width, hidden_layers, outputs, *codes
     if live is not None:
         return torch.ops.luxel.field_live(live, x, None, *given)
@@ -144,7 +146,7 @@ def _check(
     weights: Tensor,
     offsets: Sequence[int],
     scales: Sequence[float],
-    hashed: bool,
+    hashed: int,
     *sizes: int,
 ) -> dict[str, Any]:
     """The fields of the argument struct that forward and backward share."""
@@ -233,7 +235,7 @@ def _fake_forward(
     weights: Tensor,
     offsets: Any,
     scales: Sequence[float],
-    hashed: bool,
+    hashed: int,
     *rest: Any,
 ) -> tuple[Tensor, Tensor]:
     *sizes, keep = rest

@@ -11,8 +11,10 @@ What it measures
 
 How to run
     python tests/bench/bench_field.py [--device cpu] [--log2-rows 20] [--log2-entries 19] [--growth 1.38191]
-        [--ways usual,unsorted,sorted,float_table] [--iterations N] [--no-torch] [--out FOLDER]
+        [--ways usual,unsorted,sorted,float_table] [--hashing spatial,blocks] [--iterations N]
+        [--no-torch] [--out FOLDER]
     Prints a table and writes field.json into --out. The field: 16 levels of 2 features in 3D, 32 -> 64 x 2 -> 16, ReLU.
+    Several hashings are timed in turns, and names say whose a time is but for the first's.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from luxel.render.ops.encode_grid import encode_grid
 from luxel.render.ops.field import field
 from luxel.render.ops.mlp import mlp
 from luxel.render.ops.order_positions import order_positions
-from luxel.render.reference.encode_grid import encode_grid_reference
+from luxel.render.reference.encode_grid import Hashed, encode_grid_reference
 from luxel.render.reference.mlp import mlp_reference
 from luxel.viewer.bench.field_peers import torch_encoding
 from luxel.viewer.bench.machine import machine_facts
@@ -54,6 +56,8 @@ WAYS: dict[str, tuple[bool, bool | None]] = {
     "float_table": (False, None),
 }
 USUAL = "usual,unsorted"
+HASHINGS: dict[str, Hashed] = {"spatial": True, "blocks": "blocks"}
+OF_TABLES = ("encoding", "inference, random", "inference, rays", "training, random", "training, rays")
 
 
 def along_rays(count: int, generator: torch.Generator) -> Tensor:
@@ -92,14 +96,14 @@ class Problem:
         half = self.half if halved else None
         if half is not None and fresh:
             half = self.table.detach().half()
-        levels = self.grid.offsets, self.grid.scales, True
+        levels = self.grid.offsets, self.grid.scales, self.grid.hashed
         return field(
             x, self.table, self.weights, *levels, *SIZES[1:], "relu", "none", half_table=half, sort=sort
         )
 
     def encode(self, x: Tensor, half: Tensor | None) -> Tensor:
         """The encoding's stage."""
-        return encode_grid(x, self.table, self.grid.offsets, self.grid.scales, True, half)
+        return encode_grid(x, self.table, self.grid.offsets, self.grid.scales, self.grid.hashed, half)
 
 
 def errors(grid: Grid, ways: list[str], device: torch.device) -> dict[str, dict[str, float]]:
@@ -111,7 +115,7 @@ def errors(grid: Grid, ways: list[str], device: torch.device) -> dict[str, dict[
     x, table = problem.random.cpu().double(), problem.table.detach().cpu().double().requires_grad_()
     weights = problem.weights.detach().cpu().double().requires_grad_()
     with torch.no_grad():
-        h = encode_grid_reference(x, table, grid.offsets, grid.scales, True)
+        h = encode_grid_reference(x, table, grid.offsets, grid.scales, grid.hashed)
         clear = torch.ones(len(x), dtype=torch.bool)
         parts = weights.split([64 * 32, 64 * 64, 16 * 64])
         for matrix in (parts[0].view(64, 32), parts[1].view(64, 64)):
@@ -119,7 +123,9 @@ def errors(grid: Grid, ways: list[str], device: torch.device) -> dict[str, dict[
             clear &= (h.abs() > 2e-3 * h.std()).all(1)
             h = h.relu()
     x, g_out = x[clear], problem.g_out.cpu()[clear]
-    out = mlp_reference(encode_grid_reference(x, table, grid.offsets, grid.scales, True), weights, *SIZES)
+    out = mlp_reference(
+        encode_grid_reference(x, table, grid.offsets, grid.scales, grid.hashed), weights, *SIZES
+    )
     wanted = [out, *torch.autograd.grad(out, (table, weights), g_out.double())]
     found: dict[str, dict[str, float]] = {}
     for way in ways:
@@ -243,6 +249,7 @@ def main() -> int:
     parser.add_argument("--log2-entries", type=int, default=19)
     parser.add_argument("--growth", type=float, default=HASH_GROWTH["sdf"])
     parser.add_argument("--ways", default=None, help=f"of {', '.join(WAYS)}; separated by commas")
+    parser.add_argument("--hashing", default="spatial", help="of spatial, blocks; separated by commas")
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--out", type=Path)
@@ -250,9 +257,17 @@ def main() -> int:
     device: torch.device = options.device
     usual = USUAL if device.type == "cuda" else "float_table"
     ways: list[str] = str(options.ways or usual).split(",")
-    grid = Grid.multi_resolution_hash(3, options.growth, options.log2_entries)
+    grids = {
+        name: Grid.multi_resolution_hash(3, options.growth, options.log2_entries, HASHINGS[name])
+        for name in str(options.hashing).split(",")
+    }
 
-    accuracy = errors(grid, list(dict.fromkeys([*ways, "sorted"])), device)
+    tried = list(dict.fromkeys([*ways, "sorted"]))
+    accuracy = {
+        f"{way}, {name}": found
+        for name, grid in grids.items()
+        for way, found in errors(grid, tried, device).items()
+    }
     most = MAX_HALF_ERROR if device.type == "cuda" else MAX_ERROR
     for way, found in accuracy.items():
         print(f"{way}: error against float64: " + ", ".join(f"{k} {v:.1e}" for k, v in found.items()))
@@ -260,22 +275,28 @@ def main() -> int:
         print(f"more than {most:g}: nothing is timed")
         return 1
 
-    problem = Problem(grid, 2**options.log2_rows, device)
+    problems = {name: Problem(grid, 2**options.log2_rows, device) for name, grid in grids.items()}
+    (first, problem), *others = problems.items()
     count = len(problem.random)
-    print(f"{count} positions, {grid.entries} entries, on {device}")
+    print(f"{count} positions, {problem.grid.entries} entries, {first}, on {device}")
     times: dict[str, Any] = {}
-    for group, runs in to_time(problem, ways, not options.no_torch).items():
+    groups = to_time(problem, ways, not options.no_torch)
+    for name, other in others:
+        for group, runs in to_time(other, ways, peers=False).items():
+            if group in OF_TABLES:
+                groups[group] |= {f"{way}, {name}": run for way, run in runs.items()}
+    for group, runs in groups.items():
         iterations = min(options.iterations, 3) if group == "torch" else options.iterations
         times[group] = compare_ms(runs, device, warmup=3, iterations=iterations)
         for name, row in times[group].items():
             rate = count / row["median"] / 1e3
             spread = f"(p10 {row['p10']:.4f}, p90 {row['p90']:.4f})"
             print(f"  {group:18} {name:26} {row['median']:8.4f} ms {rate:9.1f} M/s  {spread}", flush=True)
-    groups = to_time(problem, ways[:1], peers=False)
     steps = {
-        "training": groups["training, random"][ways[0]],
-        "perceptron": groups["perceptron"]["forward + backward"],
+        f"training, {name}": to_time(of, ways[:1], peers=False)["training, random"][ways[0]]
+        for name, of in problems.items()
     }
+    steps["perceptron"] = groups["perceptron"]["forward + backward"]
     kernels = {name: kernel_times(step, device)[:12] for name, step in steps.items()}
     for name, rows in kernels.items():
         for row in rows:

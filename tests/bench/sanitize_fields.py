@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.fields.encodings import Grid
-from luxel.render.ops.encode_grid import encode_grid
+from luxel.render.ops.encode_grid import HASHED, encode_grid
 from luxel.render.ops.field import field
 from luxel.render.ops.mlp import Network
 from luxel.render.ops.order_positions import order_positions
@@ -54,6 +54,9 @@ FIELDS: list[tuple[Grid, tuple[Any, ...]]] = [
     (Grid(2, 7, 4, 4, 1.5, 8, hashed=True), (32, 2, 7, "sigmoid", "none")),
     (Grid(3, 16, 2, 16, 1.38191, 12, hashed=True), (16, 2, 16, "softplus", "none")),
     (Grid(2, 5, 2, 4, 1.5, 8, hashed=True), (16, 1, 3, "none", "sigmoid")),
+    (Grid(3, 16, 2, 16, 1.38191, 12, hashed="blocks"), (64, 2, 16, "softplus", "none")),
+    (Grid(2, 16, 2, 16, 1.25992, 10, hashed="blocks"), (32, 2, 1, "none", "softplus")),
+    (Grid(3, 8, 4, 4, 1.5, 8, hashed="blocks"), (64, 1, 7, "none", "none")),
 ]
 
 
@@ -171,7 +174,7 @@ def field_cases() -> dict[str, Callable[..., Any]]:
     """Every case by name, as a function of the device."""
     out: dict[str, Callable[..., Any]] = {}
     for dimensions, features, hashed, half in itertools.product(
-        (1, 2, 3, 4), (1, 2, 4, 8), (False, True), (False, True)
+        (1, 2, 3, 4), (1, 2, 4, 8), HASHED, (False, True)
     ):
         grid = Grid(dimensions, 5, features, 4, 1.7, 9, hashed)
         name = f"grid {dimensions}d, {features} features, hashed={hashed}, half={half}"
@@ -180,6 +183,8 @@ def field_cases() -> dict[str, Callable[..., Any]]:
         for half in (False, True):
             name = f"grid of {count} positions, half={half}"
             out[name] = partial(encode, Grid.multi_resolution_hash(3), count, half)
+    blocks = Grid.multi_resolution_hash(3, hashed="blocks")
+    out["grid of 20001 positions in blocks"] = partial(encode, blocks, 20_001, True)
     out["grid, dense"] = partial(encode, Grid.multi_resolution_dense(3), 3001, False)
     out["grid, low dense"] = partial(encode, Grid.low_resolution_dense(3), 3001, False)
     out["grid, 32 levels"] = partial(encode, Grid(2, 32, 2, 2, 1.2, 8, hashed=True), 3001, False)

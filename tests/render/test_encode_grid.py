@@ -20,18 +20,27 @@ from luxel.render.fields.encodings import (
     growth_to,
 )
 from luxel.render.ops.encode_grid import encode_grid
-from luxel.render.reference.encode_grid import encode_grid_reference, grid_index
+from luxel.render.reference.encode_grid import Hashed, encode_grid_reference, grid_index, level_points
 
 D = torch.float64
 HASHED = Grid(3, 5, 2, 5, 1.9, 9, hashed=True)  # 2 levels in order, 3 hashed
+BLOCKS = Grid(3, 5, 2, 5, 1.9, 9, hashed="blocks")
 KINDS = {
     "hash": HASHED,
+    "blocks": BLOCKS,
     "dense": Grid(3, 4, 2, 4, 1.405, None, hashed=False),
     "wrapped": Grid(3, 3, 8, 17, 1.0, 10, hashed=False),
     **{f"{d}d hash": Grid(d, 4, 4, 6, 1.7, 6, hashed=True) for d in (1, 2, 4)},
+    **{
+        f"{d}d blocks, {f}": Grid(d, 4, f, 6, 1.7, 6, hashed="blocks")
+        for d, f in ((1, 4), (2, 2), (3, 1), (4, 2))
+    },
     **{f"{d}d wrapped": Grid(d, 3, 1, 5, 1.7, 6, hashed=False) for d in (1, 2, 4)},
     "32 levels": Grid(2, 32, 1, 2, 1.2, 8, hashed=True),
     "fine": Grid(2, 2, 2, 2048, 1.0, 12, hashed=True),
+    "dense blocks": Grid(3, 4, 2, 4, 1.405, None, hashed="blocks"),
+    "dense blocks, 2d": Grid(2, 4, 2, 4, 1.405, None, hashed="blocks"),
+    "fine blocks": Grid(3, 2, 2, 2048, 1.0, 12, hashed="blocks"),
 }
 
 
@@ -95,10 +104,11 @@ def test_it_is_the_reference(precision, kind):
     "grid",
     [
         Grid.multi_resolution_hash(3, log2_entries=14),
+        Grid.multi_resolution_hash(3, log2_entries=14, hashed="blocks"),
         Grid.multi_resolution_dense(3, log2_entries=14),
         Grid.low_resolution_dense(3, log2_entries=14),
     ],
-    ids=["hash", "dense", "low dense"],
+    ids=["hash", "blocks", "dense", "low dense"],
 )
 def test_the_three_kinds_are_the_reference(precision, grid):
     x, table = inputs(grid, 203, **precision)
@@ -143,8 +153,34 @@ def test_by_hand(device):
     assert grid_index(at[:, :2], 100, 2**8, False).item() == 503 % 2**8
 
 
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
+def test_blocks_are_neighbours_in_memory(dimensions):
+    """8 entries from a multiple of 8 on, in order of the axes."""
+    sides = {1: (8,), 2: (4, 2), 3: (2, 2, 2), 4: (2, 2, 2, 1)}[dimensions]
+    within = torch.cartesian_prod(*map(torch.arange, reversed(sides))).reshape(8, -1).flip(-1)
+    corner = torch.tensor((5, 9, 3, 14))[:dimensions]
+    found = grid_index(corner * torch.tensor(sides) + within, 100, 2**9, "blocks")
+    place = 0
+    for d, prime in enumerate((1, 2654435761, 805459861, 3674653429)[:dimensions]):
+        place ^= int(corner[d]) * prime
+    assert found.tolist() == [place % 2**6 * 8 + k for k in range(8)]
+    if dimensions == 1:
+        at = torch.arange(1000)[:, None]
+        assert torch.equal(grid_index(at, 1000, 2**9, "blocks"), grid_index(at, 1000, 2**9, True))
+
+
+@pytest.mark.parametrize(("dimensions", "resolution"), [(1, 20), (2, 7), (2, 8), (3, 4), (3, 5), (4, 3)])
+def test_blocks_in_order_have_an_entry_for_each_point(dimensions, resolution):
+    """And for those one beyond the last, which positions at the upper end reach."""
+    size = level_points(resolution, dimensions, "blocks")
+    at = torch.cartesian_prod(*[torch.arange(resolution + 1)] * dimensions).reshape(-1, dimensions)
+    found = grid_index(at, resolution, size, "blocks")
+    assert len(found.unique()) == len(at) and found.max() < size and size % 8 == 0
+
+
 def test_gradients_by_finite_differences():
-    for grid in (Grid(d, 2, 2, 3, 1.5, 4, hashed=True) for d in (1, 2, 3)):
+    kinds: list[Hashed] = [True, "blocks"]
+    for grid in (Grid(d, 2, 2, 3, 1.5, 4, hashed) for d in (1, 2, 3) for hashed in kinds):
         x, table = inputs(grid, 4, dtype=D)
         scales = torch.tensor(grid.scales)[:, None, None]
         cells = ((x * scales + 0.5) % 1 - 0.5).abs()
@@ -195,13 +231,14 @@ def encode_grid_table_gradient(x: Tensor, table: Tensor, n: int, bad: Tensor) ->
     return torch.autograd.grad(encode_grid(x, table, *levels_of(HASHED)), table, g_out)[0]
 
 
+@pytest.mark.parametrize("grid", [HASHED, BLOCKS], ids=["hash", "blocks"])
 @pytest.mark.parametrize("n", [0, 1, 255, 257, 1023])
-def test_any_number_of_positions(device, n):
-    x, table = inputs(HASHED, n, device)
-    found = all_gradients(encode_grid, x, table, HASHED)
+def test_any_number_of_positions(device, n, grid):
+    x, table = inputs(grid, n, device)
+    found = all_gradients(encode_grid, x, table, grid)
     assert found["out"].shape == (n, 10) and found["g_x"].shape == (n, 3)
     assert found["g_table"].any() == (n > 0)
-    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), HASHED)
+    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
     assert_same(found, wanted, 1e-5, 1e-4)
 
 
@@ -243,7 +280,7 @@ def test_opcheck(device):
     grid = Grid(2, 3, 2, 4, 1.5, 4, hashed=True)
     x, table = inputs(grid, 7, device)
     g_out, gg_x = torch.ones(7, grid.width, device=device), torch.ones_like(x)
-    rest = (None, list(grid.offsets), list(grid.scales), True)
+    rest = (None, list(grid.offsets), list(grid.scales), 1)
     operations = torch.ops.luxel
     for needs in (False, True):
         given = [t.clone().requires_grad_(needs) for t in (x, table)]
@@ -271,11 +308,13 @@ def test_what_is_refused(device):
         encode_grid(x, table, levels[0][1:], levels[1])
     with pytest.raises(ValueError, match="level 0 has 6 entries for 27 points; fewer must be a power of two"):
         encode_grid(x, table[:6], (0, 6), (2.0,))
+    with pytest.raises(ValueError, match=r"hashed must be one of .* got 'block'"):
+        encode_grid(x, table, levels[0], levels[1], "block")  # pyright: ignore[reportArgumentType]
     for scale in (0.0, -1.0, math.nan, 1e9):
         with pytest.raises(ValueError, match="level 0 has scale"):
             encode_grid(x, table[:8], (0, 8), (scale,))
     with pytest.raises(ValueError, match="g_out must be"):
-        rest = (None, list(levels[0]), list(levels[1]), True, True, True)
+        rest = (None, list(levels[0]), list(levels[1]), 1, True, True)
         torch.ops.luxel.encode_grid_bwd(torch.zeros(5, 9, device=device), x, table, *rest)
     if device.type == "cpu":
         with pytest.raises(ValueError, match="float16 tables are for CUDA"):
@@ -292,6 +331,7 @@ def test_what_is_refused(device):
         ({"growth": 0.9}, "growth must be 1"),
         ({"growth": math.nan}, "growth must be 1"),
         ({"log2_entries": 29}, "log2_entries must be 3 to 28"),
+        ({"hashed": "block"}, "hashed must be one of"),
         ({"growth": 100.0}, "finest level"),
         ({"growth": 4.0, "log2_entries": None}, r"1280\^3 entries; set log2_entries"),
     ],

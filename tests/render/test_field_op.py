@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
-from luxel.render.ops.encode_grid import encode_grid
+from luxel.render.ops.encode_grid import encode_grid, hashed_code
 from luxel.render.ops.field import LEAST_SORTED_TRAINING, covered, field
 from luxel.render.ops.mlp import ACTIVATIONS, Network, mlp
 from luxel.render.ops.order_positions import order_positions
@@ -24,6 +25,9 @@ HASHED = Grid(3, 16, 2, 16, 1.38191, 12, hashed=True)
 # grid, then width, hidden layers, outputs, activation, output activation
 FIELDS: dict[str, tuple[Grid, tuple[Any, ...]]] = {
     "hash": (HASHED, (64, 2, 16, "relu", "none")),
+    "blocks": (dataclasses.replace(HASHED, hashed="blocks"), (64, 2, 16, "relu", "none")),
+    "blocks 2d": (Grid(2, 16, 2, 16, 1.25992, 10, hashed="blocks"), (32, 1, 5, "softplus", "sigmoid")),
+    "blocks, 4 features": (Grid(3, 8, 4, 4, 1.5, 8, hashed="blocks"), (64, 2, 7, "none", "none")),
     "hash, dense levels": (Grid.multi_resolution_hash(3, 1.275, 15), (64, 1, 16, "relu", "none")),
     "image": (Grid(2, 16, 2, 16, 1.25992, 10, hashed=True), (64, 2, 3, "relu", "sigmoid")),
     "few levels": (Grid(3, 5, 2, 5, 1.7, 9, hashed=True), (32, 2, 1, "softplus", "none")),
@@ -67,7 +71,7 @@ def run(of: Any, name: str, given: list[Tensor], **options: Any) -> list[Tensor]
 
 
 def two_stages(
-    x: Tensor, table: Tensor, weights: Tensor, offsets: Any, scales: Any, hashed: bool, *network: Any
+    x: Tensor, table: Tensor, weights: Tensor, offsets: Any, scales: Any, hashed: Any, *network: Any
 ) -> Tensor:
     """What `field` is."""
     features = encode_grid(x, table, offsets, scales, hashed)
@@ -75,7 +79,7 @@ def two_stages(
 
 
 def references(
-    x: Tensor, table: Tensor, weights: Tensor, offsets: Any, scales: Any, hashed: bool, *network: Any
+    x: Tensor, table: Tensor, weights: Tensor, offsets: Any, scales: Any, hashed: Any, *network: Any
 ) -> Tensor:
     """The same of the references."""
     features = encode_grid_reference(x, table, offsets, scales, hashed)
@@ -139,15 +143,16 @@ def test_half_is_near_the_reference(gpu, name, way):
 
 
 @pytest.mark.gpu
-def test_many_rows_on_the_gpu(gpu):
+@pytest.mark.parametrize("name", ["hash", "blocks"])
+def test_many_rows_on_the_gpu(gpu, name):
     """More than all blocks have at a time; along rays, so that neighbours meet in cells."""
-    x, table, weights, g_out = drawn("hash", 100_003)
+    x, table, weights, g_out = drawn(name, 100_003)
     along = torch.linspace(0, 1, len(x), dtype=D)[:, None]
     for positions in (x, (along * torch.tensor([1.0, 0.7, 0.3]) + 0.01).clamp(0, 1).float().to(D)):
         given = [t.float().to(gpu) for t in (positions, table, weights, g_out)]
-        wanted = run(two_stages, "hash", given)
+        wanted = run(two_stages, name, given)
         for sort in (False, True):
-            found = run(field, "hash", given, half_table=given[1].half(), sort=sort)
+            found = run(field, name, given, half_table=given[1].half(), sort=sort)
             assert_near(found, [t.cpu().to(D) for t in wanted], 5e-3, 2e-2, 2e-2)
 
 
@@ -174,7 +179,7 @@ def test_what_is_not_covered_runs_as_two_stages(gpu, grid, network, precise):
     x = torch.rand(50, grid.dimensions, device=gpu)
     assert torch.equal(Field(encoding, last)(x), last(encoding(x)))
     if not precise:
-        rest = (list(grid.offsets), list(grid.scales), grid.hashed, *network, 1, 0, False)
+        rest = (list(grid.offsets), list(grid.scales), int(grid.hashed), *network, 1, 0, False)
         with pytest.raises(ValueError, match="no kernel on cuda"):
             torch.ops.luxel.field(x, None, encoding.table, None, last.weights, *rest)
 
@@ -198,7 +203,7 @@ def on(device: torch.device, given: list[Tensor]) -> list[Tensor]:
     return [t.float().to(device) for t in given]
 
 
-@pytest.mark.parametrize("name", ["hash", "image", "4 features"])
+@pytest.mark.parametrize("name", ["hash", "blocks", "image", "4 features", "blocks, 4 features"])
 def test_the_order_does_not_matter(device, name):
     """On the GPU sums are in fixed point where positions are sorted, of weights that may be small."""
     given = on(device, drawn(name, 3000))
@@ -211,15 +216,16 @@ def test_the_order_does_not_matter(device, name):
         assert (a - b).norm() <= (1e-6 if device.type == "cpu" else 1e-5) * b.norm()
 
 
-def test_small_and_broken_gradients_of_sorted_positions(device):
-    given = on(device, drawn("hash", 600))
+@pytest.mark.parametrize("name", ["hash", "blocks"])
+def test_small_and_broken_gradients_of_sorted_positions(device, name):
+    given = on(device, drawn(name, 600))
     given[3] *= 2.0**-20
-    wanted, found = (run(field, "hash", given, sort=sort)[1] for sort in (False, True))
+    wanted, found = (run(field, name, given, sort=sort)[1] for sort in (False, True))
     assert (found - wanted).norm() <= (1e-6 if device.type == "cpu" else 1e-5) * wanted.norm()
     given[3].zero_()
-    assert not run(field, "hash", given, sort=True)[1].any()
+    assert not run(field, name, given, sort=True)[1].any()
     given[3][7] = math.inf
-    wanted, found = (run(field, "hash", given, sort=sort)[1] for sort in (False, True))
+    wanted, found = (run(field, name, given, sort=sort)[1] for sort in (False, True))
     assert not found.isfinite().all() and torch.equal(found.isfinite(), wanted.isfinite())
 
 
@@ -286,8 +292,9 @@ def test_one_gradient_alone(device):
         torch.testing.assert_close(found, true, rtol=1e-5, atol=1e-4)
 
 
-def test_gradcheck():
-    grid = Grid(2, 2, 2, 3, 1.5, 4, hashed=True)
+@pytest.mark.parametrize("hashed", [True, "blocks"])
+def test_gradcheck(hashed):
+    grid = Grid(2, 2, 2, 3, 1.5, 4, hashed)
     generator = torch.Generator().manual_seed(0)
     sizes = Network(4, 16, 1, 2)
     table, weights = (
@@ -297,7 +304,7 @@ def test_gradcheck():
     x = torch.rand(5, 2, generator=generator, dtype=D)
 
     def of(table: Tensor, weights: Tensor) -> Tensor:
-        return field(x, table, weights, grid.offsets, grid.scales, True, 16, 1, 2, "softplus", "sigmoid")
+        return field(x, table, weights, grid.offsets, grid.scales, hashed, 16, 1, 2, "softplus", "sigmoid")
 
     assert torch.autograd.gradcheck(of, (table, weights))
 
@@ -306,7 +313,7 @@ def arguments(name: str) -> tuple[Any, ...]:
     """The operation's after the weights."""
     grid, (width, hidden, outputs, *activations) = FIELDS[name]
     codes = [ACTIVATIONS[a] for a in activations]
-    return list(grid.offsets), list(grid.scales), grid.hashed, width, hidden, outputs, *codes
+    return list(grid.offsets), list(grid.scales), hashed_code(grid.hashed), width, hidden, outputs, *codes
 
 
 def test_opcheck(device):

@@ -21,7 +21,8 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import APPLICATIONS, application_type, make_application
-from luxel.render.fields.config import FieldConfig, defaults
+from luxel.render.fields.config import FieldConfig, HashingName, defaults
+from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field, save_field
 from luxel.render.fields.learner import Learner
 from luxel.render.fields.training import FieldTrainer
@@ -250,11 +251,14 @@ def test_divergence_is_said(tmp_path: Path) -> None:
         run.run(progress=False)
 
 
-def test_a_field_in_a_file_is_the_same_field(tmp_path: Path) -> None:
-    run = trainer(tmp_path / "run", steps=5)
+@pytest.mark.parametrize("hashing", ["spatial", "blocks"])
+def test_a_field_in_a_file_is_the_same_field(tmp_path: Path, hashing: HashingName) -> None:
+    run = trainer(tmp_path / "run", steps=5, hashing=hashing)
     run.run(progress=False)
     again = load_field(tmp_path / "run" / FIELD_FILE)
     assert again.config == run.config and again.kind == "image"
+    grids = [part.grid for part in again.modules() if isinstance(part, GridEncoding)]
+    assert grids and all(grid.hashed == ("blocks" if hashing == "blocks" else True) for grid in grids)
     with torch.no_grad():
         assert torch.equal(again.render_size(9, 7), run.application.render_size(9, 7))  # pyright: ignore
     held = field_of_checkpoint(load_newest(tmp_path / "run" / "checkpoints", print))
@@ -288,7 +292,7 @@ def test_configurations() -> None:
         config = defaults(name)  # pyright: ignore[reportArgumentType]
         config.check()
         assert FieldConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-    assert FieldConfig.from_dict({"field": "sdf"}) == defaults("sdf")
+    assert FieldConfig.from_dict({"field": "sdf"}) == replace(defaults("sdf"), hashing="spatial")
     config = FieldConfig(rate=1.0, decay_from=20, decay_every=10, decay_factor=0.5)
     assert [config.rate_at(s) for s in (0, 19, 20, 29, 30, 40)] == [1, 1, 0.5, 0.5, 0.25, 0.125]
     assert replace(config, decay_every=0).rate_at(1000) == 0.5
@@ -300,7 +304,7 @@ def test_configurations() -> None:
     for wrong in ({"width": 48}, {"ema": 1.0}, {"steps": 0}, {"rate": math.nan}, {"seconds": 0.0}):
         with pytest.raises(LuxelError, match=next(iter(wrong))):
             replace(config, rate=1e-2).__class__(**{**{"rate": 1e-2}, **wrong}).check()
-    for wrong in ({"field": "sound"}, {"steps": "many"}, {"colour": 1}):
+    for wrong in ({"field": "sound"}, {"hashing": "cubes"}, {"steps": "many"}, {"colour": 1}):
         with pytest.raises(LuxelError, match=r"config.json"):
             FieldConfig.from_dict(wrong)
     with pytest.raises(LuxelError, match="no field of 'sound'"):

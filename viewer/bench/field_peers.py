@@ -17,7 +17,7 @@ from luxel.render.backends import tinycudann
 from luxel.render.errors import LuxelError
 from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
-from luxel.render.reference.encode_grid import PRIMES
+from luxel.render.reference.encode_grid import PRIMES, grid_index
 from luxel.viewer.bench.timing import compare_ms
 
 TORCH, TINY = "torch", "tiny-cuda-nn"
@@ -83,6 +83,9 @@ def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
                 index = index ^ term if hashed else index + term
                 weight = weight * (part[:, d] if ends[d] else 1 - part[:, d])
             index = index & (size - 1) if hashed else index % size
+            if grid.hashed == "blocks":
+                at = torch.stack([corner[:, d].long() + end for d, end in enumerate(ends)], 1)
+                index = grid_index(at, points, size, "blocks")
             total = total + weight[:, None] * table.index_select(0, first + index)
         found.append(total)
     return torch.cat(found, 1)
@@ -91,8 +94,8 @@ def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
 def tiny_cuda_nn(whole: Field) -> nn.Module:
     """The peer's field of the same sizes, with parameters of its own, on the field's device.
 
-    Levels that have more points than entries are hashed there, also where luxel's wrap around: the peer's grids that
-    are not hashed have other sizes.
+    Levels that have more points than entries are hashed there, point by point, also where luxel's wrap around or hash
+    blocks: the peer's grids that are not hashed have other sizes.
 
     Raises:
         RuntimeError: why there is none, in words.

@@ -119,10 +119,12 @@ def test_a_frame_on_a_gpu_is_split_by_kernels() -> None:
     assert on_cpu == {"encoding": 2.0, "network": 2.0, "rest": 2.0, "gaps": 0.0}
 
 
-@pytest.mark.parametrize("encoding", ["hash", "dense", "lowres"])
+@pytest.mark.parametrize("encoding", ["hash", "blocks", "dense", "lowres"])
 @pytest.mark.parametrize("kind", ["image", "sdf", "volume", "radiance"])
 def test_torch_has_the_same_field(kind: Any, encoding: Any) -> None:
     values = {"field": kind, "encoding": encoding, "log2_entries": 8, "width": 16}
+    if encoding == "blocks":
+        values |= {"encoding": "hash", "hashing": "blocks", "log2_entries": 13}
     whole = field_stages.grid_field(make_application(FieldConfig.from_dict(values))).double()
     torch.nn.init.normal_(whole.encoding.table)
     plain = field_peers.TorchField(whole)
