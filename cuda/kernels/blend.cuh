@@ -33,6 +33,29 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
   if (threadIdx.x < D) atomicAdd(out<float>(args.g_background) + D * camera + threadIdx.x, sums[threadIdx.x]);
 }
 
+// Turns what heavy policies gather of a splat into the gradient by its row. Rows of splats that nobody sees may hold anything;
+// of them nothing was gathered.
+template <typename Policy> __global__ void __launch_bounds__(128) finish_kernel(const luxel_blend_args args) {
+  constexpr int kFours = Policy::kRow / 4;
+  const int64_t n = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x;
+  if (n >= static_cast<int64_t>(args.count) * args.cameras) return;
+  float4* const sums = static_cast<float4*>(args.g_splats) + kFours * n;
+  const float4* const splats = static_cast<const float4*>(args.splats) + kFours * n;
+  alignas(16) float row[Policy::kRow], gathered[Policy::kRow];
+  bool any = false;
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) {
+    const float4 four = reinterpret_cast<float4*>(gathered)[i] = sums[i];
+    any |= !(four.x == 0.0f && four.y == 0.0f && four.z == 0.0f && four.w == 0.0f);
+  }
+  if (!any) return;
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) reinterpret_cast<float4*>(row)[i] = splats[i];
+  Policy::finish(row, gathered);
+#pragma unroll
+  for (int i = 0; i < kFours; ++i) sums[i] = reinterpret_cast<const float4*>(gathered)[i];
+}
+
 template <typename Policy, int D, int R> int forward(const luxel_blend_args& args) {
   const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (LongShape<R>::kBlocks - 1));
   const auto kernel = args.median_depth ? blend_fwd_kernel<Policy, D, true, R> : blend_fwd_kernel<Policy, D, false, R>;
@@ -61,13 +84,18 @@ template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   }
   const bool absolute = Policy::kHasAbsolute && args.absolute;
   const auto kernel = absolute ? blend_bwd_kernel<Policy, D, Policy::kHasAbsolute, R> : blend_bwd_kernel<Policy, D, false, R>;
-  if (launch("blend_bwd", kernel, pieces, Shape<R>::kThreads, 0, stream, args) < 0) return -1;
+  constexpr int kWarps = backward_warps<Policy>();
+  if (launch("blend_bwd", kernel, pieces * (kBackwardWarps / kWarps), 32 * kWarps, 0, stream, args) < 0) return -1;
   if (ordered) {
     if (launch("number", number_kernel, blocks_for(args.capacity, 256), 256, 0, stream, o.positions, args.capacity) < 0) return -1;
     LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(o.sorting, o.sorting_bytes, args.instances, o.ids_sorted, o.positions,
                                                o.positions_sorted, args.capacity, 0, index_bits(args), stream));
     const dim3 grid(blocks_for(args.capacity, 8), numbers_per_lane(Policy::kRow + D));
     if (launch("sum_rows", sum_rows_kernel<Policy::kRow, D>, grid, 256, 0, stream, args, o) < 0) return -1;
+  }
+  if constexpr (Policy::kHeavy) {
+    const unsigned blocks = blocks_for(static_cast<int64_t>(args.count) * args.cameras, 128);
+    if (launch("finish", finish_kernel<Policy>, blocks, 128, 0, stream, args) < 0) return -1;
   }
   // One warp where the order must be fixed.
   if (args.g_background == nullptr) return 0;

@@ -62,9 +62,9 @@ template <typename Policy, typename Sums, int D, int kFirst = 0> struct LaneTarg
   float* target;
   uint32_t stride;  // bytes
 
-  __device__ __forceinline__ LaneTarget(const luxel_blend_args& args, int warp, int lane) {
+  // number: number_of_lane<kCount>() of this lane.
+  __device__ __forceinline__ LaneTarget(const luxel_blend_args& args, int warp, int number) : number(number) {
     constexpr int kRow = Policy::kRow;
-    number = number_of_lane<kCount>(lane);
     const int which = kFirst + number;
     const bool of_splat = which < Sums::kCount;
     scale = of_splat ? Sums::scale(which) : 1.0f;
@@ -91,35 +91,57 @@ template <typename Policy, typename Sums, int D> struct LaneTargets {
   LaneTarget<Policy, Sums, D> first;
   LaneTarget<Policy, Sums, D, kMore> more;
 
-  __device__ __forceinline__ LaneTargets(const luxel_blend_args& args, int warp, int lane)
-      : first(args, warp, lane), more(args, warp, lane) {}
+  static constexpr int kFirst = LaneTarget<Policy, Sums, D>::kCount;
+  __device__ __forceinline__ LaneTargets(const luxel_blend_args& args, int warp, int lane, int number)
+      : first(args, warp, number), more(args, warp, number_of_lane<decltype(more)::kCount>(lane)) {}
   __device__ __forceinline__ void add(float* numbers, uint32_t row, int lane) const {
     first.add(numbers, row, lane);
     if (kMore > 0) more.add(numbers, row, lane);
   }
 };
 
-// Of a policy whose gradient has as many numbers for all splats: known before any is looked at. Heavy ones have theirs by
-// the number of edges.
+// Known before any splat is looked at. Of a policy whose gradient has as many numbers for all splats: where lanes add. Of
+// heavy ones: which of the numbers are this lane's, a byte for each class of edges.
 template <typename Policy, bool kAbsolute, int D, bool = Policy::kHeavy>
 struct CommonTargets : LaneTargets<Policy, typename Policy::template Sums<kAbsolute>, D> {
-  using LaneTargets<Policy, typename Policy::template Sums<kAbsolute>, D>::LaneTargets;
+  using Targets = LaneTargets<Policy, typename Policy::template Sums<kAbsolute>, D>;
+  __device__ __forceinline__ CommonTargets(const luxel_blend_args& args, int warp, int lane)
+      : Targets(args, warp, lane, number_of_lane<Targets::kFirst>(lane)) {}
 };
 template <typename Policy, bool kAbsolute, int D> struct CommonTargets<Policy, kAbsolute, D, true> {
-  __device__ __forceinline__ CommonTargets(const luxel_blend_args&, int, int) {}
+  template <int kClass> using Sums = typename Policy::template Sums<kAbsolute, edges_of_class<kClass>()>;
+  template <int kClass> using Targets = LaneTargets<Policy, Sums<kClass>, D>;
+  const luxel_blend_args& args;
+  int warp, lane;
+  uint32_t numbers;
+
+  __device__ __forceinline__ CommonTargets(const luxel_blend_args& args, int warp, int lane)
+      : args(args), warp(warp), lane(lane), numbers(byte_of<0>() | byte_of<1>() | byte_of<2>()) {
+    asm volatile("" : "+r"(numbers));  // or it would be computed anew for each splat
+  }
+  template <int kClass> __device__ __forceinline__ uint32_t byte_of() const {
+    return (static_cast<uint32_t>(number_of_lane<Targets<kClass>::kFirst>(lane)) & 255u) << (8 * kClass);
+  }
+  template <int kClass> __device__ __forceinline__ void add(float* sums, uint32_t row) const {
+    const int number = static_cast<int8_t>(numbers >> (8 * kClass) & 255u);
+    Targets<kClass>(args, warp, lane, number).add(sums, row, lane);
+  }
 };
 
 template <typename Policy, int D, bool kAbsolute, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D))
+__global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks<Policy>(D))
     blend_bwd_kernel(const luxel_blend_args args) {
-  constexpr int kCount = Policy::kPiece;
+  constexpr bool kAlone = backward_warps<Policy>() == 1;  // the warp
+  constexpr int kCount = kAlone ? 32 : Policy::kPiece, kThreads = 32 * backward_warps<Policy>();
+  constexpr unsigned kBlocksOfPiece = kAlone ? kBackwardWarps : 1;
   __shared__ struct : Batch<Policy, D, kCount> {
     uint32_t row[kCount];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
-  const int2 piece = reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x];
+  const int2 piece =
+      reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x / kBlocksOfPiece];
   const int tile = piece.x;
   if (tile < 0) return;
-  const Place<R> at(args, tile);
+  const Place<R> at(args, tile, kAlone ? blockIdx.x % kBlocksOfPiece : threadIdx.x >> 5);
   const int32_t start = args.ranges[2 * tile] + piece.y * Policy::kPiece;
   const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + Policy::kPiece, list_end);
   const bool whole = end == list_end;  // the last piece ends where the pixels did
@@ -136,14 +158,16 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
     thread_last = max(thread_last, last[r]);
   }
   if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
-#pragma unroll(Policy::kHeavy ? 1 : kCount / Shape<R>::kThreads)
-  for (int k = 0; k < kCount / Shape<R>::kThreads; ++k) {
-    const int slot = threadIdx.x + k * Shape<R>::kThreads;
-    const int32_t instance = start + slot, id = instance < end ? args.instances[instance] : -1;
+  const auto bring = [&](int32_t instance, int slot) {
+    const int32_t id = instance < end ? args.instances[instance] : -1;
     Fetched<Policy, D> splat;
     fetch_splat(args, splat, id);
     store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
     batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
+  };
+  if constexpr (!kAlone) {
+#pragma unroll
+    for (int k = 0; k < kCount / kThreads; ++k) bring(start + threadIdx.x + k * kThreads, threadIdx.x + k * kThreads);
   }
 #pragma unroll
   for (int r = 0; r < R; ++r) {
@@ -190,25 +214,27 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
   const auto visit = [&](const Entry<Policy, D>& entry, unsigned blocks, int32_t place, uint32_t row) {
     bool any = false;
     if constexpr (Policy::kHeavy) {  // pixels one after the other: what is kept of one fills many registers
-      for_edges(entry.splat.edges, [&](auto edges) {
-        using Sums = typename Policy::template Sums<kAbsolute, decltype(edges)::value>;
-        const typename Policy::template Column<decltype(edges)::value> along(entry.splat, px);
+      for_edges(edge_class(entry.splat.edges), [&](auto which) {
+        constexpr int kClass = decltype(which)::value;
+        using Sums = typename CommonTargets<Policy, kAbsolute, D>::template Sums<kClass>;
+        const typename Policy::Packed splat = held(entry.splat);
+        const typename Policy::template Column<edges_of_class<kClass>()> along(splat, px);
         Sums sums;
         float numbers[Sums::kCount + D] = {};
 #pragma unroll
         for (int r = 0; r < R; ++r) {
           if (!(blocks >> (Blocks<Policy, R>::kBelow * r) & 1)) continue;
-          const float dy = py + static_cast<float>(4 * r) - entry.splat.y;
-          const auto reach = along.reach(entry.splat, dy);
+          const float dy = py + static_cast<float>(4 * r) - splat.y;
+          const auto reach = along.reach(splat, dy);
           if (!__any_sync(kAll, reach.near && place < last[r])) continue;
-          const auto seen = along.seen(entry.splat, reach);
+          const auto seen = along.seen(splat, reach);
           const bool counts = seen.hits(0.0f) && place < last[r];
           any |= counts;
           if (counts) gather(r, dy, entry, along, seen, sums, numbers + Sums::kCount);
         }
         if (!__any_sync(kAll, any)) return;
-        sums.store(entry.splat, along, numbers);
-        LaneTargets<Policy, Sums, D>(args, at.warp, at.lane).add(numbers, row, at.lane);
+        sums.store(splat, along, numbers);
+        targets.template add<kClass>(numbers, row);
       });
     } else {
       using Sums = typename Policy::template Sums<kAbsolute>;
@@ -232,14 +258,20 @@ __global__ void __launch_bounds__(Shape<R>::kThreads, backward_blocks<Policy>(D)
       targets.add(numbers, row, at.lane);
     }
   };
-  __syncthreads();
+  if constexpr (!kAlone) __syncthreads();
   for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {  // from the back
     if (group >= warp_last) continue;
-    unsigned bits = __ballot_sync(kAll, (batch.blocks[group + at.lane] & Blocks<Policy, R>::all(at.warp)) != 0);
+    const int first = kAlone ? 0 : group;  // of the group's in the batch
+    if constexpr (kAlone) {
+      __syncwarp();
+      bring(start + group + at.lane, at.lane);
+      __syncwarp();
+    }
+    unsigned bits = __ballot_sync(kAll, (batch.blocks[first + at.lane] & Blocks<Policy, R>::all(at.warp)) != 0);
     while (bits != 0) {
-      const int slot = group + 31 - __clz(bits);
-      bits ^= 1u << (slot - group);
-      visit(batch.entries[slot], batch.blocks[slot] >> Blocks<Policy, R>::first(at.warp), slot, batch.row[slot]);
+      const int place = 31 - __clz(bits), slot = first + place;
+      bits ^= 1u << place;
+      visit(batch.entries[slot], batch.blocks[slot] >> Blocks<Policy, R>::first(at.warp), group + place, batch.row[slot]);
     }
   }
 }

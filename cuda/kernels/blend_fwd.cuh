@@ -8,36 +8,37 @@
 namespace luxel {
 namespace {
 
-// The places in shared memory of the splats of the batch that can reach the pixels of this warp, in order; filled up to a
-// multiple of kMostAhead with one that reaches none.
-template <typename Policy, int D>
-__device__ __forceinline__ int list_splats(const Batch<Policy, D, Policy::kPiece + 1>& batch, int warp, int lane,
-                                           uint32_t* list) {
+// The places in shared memory of the splats of a piece that can reach the pixels of this warp, in order; filled up to a
+// multiple of kMostAhead with one that reaches none. With the class of a heavy one, in bits that no place has.
+template <typename Policy, int D, int kSplats>
+__device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& batch, int first, int warp, int lane, uint32_t* list) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
-  constexpr int kCount = Policy::kPiece;
   const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
   int count = 0;
 #pragma unroll
-  for (int group = 0; group < kCount; group += 32) {
+  for (int group = first; group < first + Policy::kPiece; group += 32) {
     const bool mine = batch.blocks[group + lane] >> warp & 1;
     const unsigned bits = __ballot_sync(kAll, mine);
-    if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = entries + (group + lane) * kBytes;
+    uint32_t place = entries + (group + lane) * kBytes;
+    if constexpr (Policy::kHeavy) place |= edge_class(batch.entries[group + lane].splat.edges);
+    if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = place;
     count += __popc(bits);
   }
-  if (lane < kMostAhead) list[count + lane] = entries + kCount * kBytes;
+  if (lane < kMostAhead) list[count + lane] = entries + kSplats * kBytes;
   __syncwarp();
   return count;
 }
 
 template <typename Policy, int D, int R> struct ForwardShared {
-  Batch<Policy, D, Policy::kPiece + 1> batch;
+  static constexpr int kSplats = pieces_at_once<Policy>(D) * Policy::kPiece;
+  Batch<Policy, D, kSplats, 1> batch;
   alignas(16) uint32_t lists[Shape<R>::kWarps][Policy::kPiece + kMostAhead];
 };
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
   constexpr uint32_t kNone = ~0u;
-  constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, Shape<R>::kThreads);
+  constexpr int kCount = ForwardShared<Policy, D, R>::kSplats, kLoads = loads(kCount, Shape<R>::kThreads);
   auto& batch = shared.batch;
   const Place<R> at(args, tile);
   const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
@@ -81,67 +82,82 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     }
     __syncthreads();
     fetch_batch(start + kCount);  // arrives while this batch is blended
-    const int count = list_splats<Policy, D>(batch, at.warp, at.lane, list);
-    uint32_t last_place[R];
+#pragma unroll 1
+    for (int first = 0; first < kCount; first += Policy::kPiece) {
+      if (first > 0) __syncwarp();  // all have read the list before
+      const int count = list_splats<Policy>(batch, first, at.warp, at.lane, list);
+      uint32_t last_place[R];
 #pragma unroll
-    for (int r = 0; r < R; ++r) last_place[r] = kNone;
-    for (int chunk = 0; chunk < count; chunk += 32) {
-      if (!__any_sync(kAll, alive())) break;
-      const int chunk_end = min(chunk + 32, count);
-      if constexpr (Policy::kHeavy) {
-        static_assert(R == 1, "a warp's pixels are the block that splats were tested against");
-        uint32_t next_place = list[chunk];
-        for (int k = chunk; k < chunk_end; ++k) {
-          const uint32_t place = next_place;
-          next_place = list[k + 1];  // there is one: lists are filled up
-          const auto& entry = *static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place));
-          for_edges(entry.splat.edges, [&](auto edges) {
-            const typename Policy::template Column<decltype(edges)::value> column(entry.splat, px);
-            const auto reach = column.reach(entry.splat, py - entry.splat.y);
-            if (!__any_sync(kAll, reach.near)) return;
-            const auto seen = column.seen(entry.splat, reach);
-            const bool counts = pixels[0].visit(seen.hits(0.0f), fminf(args.max_alpha, seen.alpha()), entry.value, entry.depth);
-            last_place[0] = counts ? place : last_place[0];
-          });
-        }
-      } else {
-        constexpr int kAhead = ahead(R);
-        for (int k = chunk; k < chunk_end; k += kAhead) {
-          const Entry<Policy, D>* entry[kAhead];
-          typename Policy::Seen seen[kAhead][R];
-          float highest[kAhead], alpha[kAhead][R];
-          uint32_t place[kAhead];
+      for (int r = 0; r < R; ++r) last_place[r] = kNone;
+      for (int chunk = 0; chunk < count; chunk += 32) {
+        if (!__any_sync(kAll, alive())) break;
+        const int chunk_end = min(chunk + 32, count);
+        if constexpr (Policy::kHeavy) {
+          static_assert(R == 1, "a warp's pixels are the block that splats were tested against");
+          static_assert(kMostAhead >= kTogether && alignof(Entry<Policy, D>) > kEdgeClasses, "classes fit beside places");
+          for (int k = chunk; k < chunk_end; k += kTogether) {
+            uint32_t place[kTogether], which = 0;
 #pragma unroll
-          for (int u = 0; u < kAhead; ++u) {
-            place[u] = list[k + u];
-            entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u]));
-            const typename Policy::Packed splat = entry[u]->splat;
-            const typename Policy::Column column(splat, px);
-            highest[u] = splat.highest();
-#pragma unroll
-            for (int r = 0; r < R; ++r) {
-              seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
-              alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
+            for (int u = 0; u < kTogether; ++u) {
+              place[u] = list[k + u];
+              which = max(which, place[u] & 3u);
             }
+            for_edges(which, [&](auto known) {
+              const Entry<Policy, D>* entry[kTogether];
+              float alpha[kTogether];
+#pragma unroll
+              for (int u = 0; u < kTogether; ++u) {
+                entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u] & ~3u));
+                const typename Policy::Packed splat = held(entry[u]->splat);
+                alpha[u] = Policy::template look<edges_of_class<decltype(known)::value>()>(splat, px, py - splat.y);
+              }
+#pragma unroll
+              for (int u = 0; u < kTogether; ++u) {
+                const bool hit = alpha[u] >= kMinAlpha;
+                const bool counts = pixels[0].visit(hit, fminf(args.max_alpha, alpha[u]), entry[u]->value, entry[u]->depth);
+                last_place[0] = counts ? place[u] : last_place[0];
+              }
+            });
           }
+        } else {
+          constexpr int kAhead = ahead(R);
+          for (int k = chunk; k < chunk_end; k += kAhead) {
+            const Entry<Policy, D>* entry[kAhead];
+            typename Policy::Seen seen[kAhead][R];
+            float highest[kAhead], alpha[kAhead][R];
+            uint32_t place[kAhead];
 #pragma unroll
-          for (int u = 0; u < kAhead; ++u) {
+            for (int u = 0; u < kAhead; ++u) {
+              place[u] = list[k + u];
+              entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u]));
+              const typename Policy::Packed splat = entry[u]->splat;
+              const typename Policy::Column column(splat, px);
+              highest[u] = splat.highest();
 #pragma unroll
-            for (int r = 0; r < R; ++r) {
-              const bool hit = seen[u][r].hits(highest[u]);
-              const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
-              last_place[r] = counts ? place[u] : last_place[r];
+              for (int r = 0; r < R; ++r) {
+                seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
+                alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
+              }
+            }
+#pragma unroll
+            for (int u = 0; u < kAhead; ++u) {
+#pragma unroll
+              for (int r = 0; r < R; ++r) {
+                const bool hit = seen[u][r].hits(highest[u]);
+                const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
+                last_place[r] = counts ? place[u] : last_place[r];
+              }
             }
           }
         }
       }
-    }
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
-      if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
+      for (int r = 0; r < R; ++r) {
+        const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
+        if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
+      }
+      leave_states(start + first + Policy::kPiece - begin);
     }
-    leave_states(start + kCount - begin);
   }
 #pragma unroll
   for (int r = 0; r < R; ++r)

@@ -74,15 +74,35 @@ template <int R> struct LongShape {
 };
 
 template <typename Policy, int D> struct LongShared {
-  Entry<Policy, D> entries[Policy::kPiece + kLongLanes];  // those that can reach the block's pixels
-  uint8_t slots[Policy::kPiece + kLongLanes];             // where they were in the batch
-  unsigned reaching[Policy::kPiece / 32];
+  static constexpr int kPieces = pieces_at_once<Policy>(D), kRoom = Policy::kPiece + kLongLanes;
+  Entry<Policy, D> entries[kPieces * kRoom];  // of each piece those that can reach the block's pixels
+  uint8_t slots[kPieces * kRoom];             // where they were in the batch
+  unsigned reaching[kPieces * Policy::kPiece / 32];
 };
+
+// Whether a pixel meets the splat of its lane, and the uncapped alpha.
+template <typename Policy>
+__device__ __forceinline__ bool looks(const typename Policy::Packed& packed, float px, float py, float& alpha) {
+  if constexpr (Policy::kHeavy) {
+    const typename Policy::Packed splat = held(packed);
+    const uint32_t own = edge_class(splat.edges);
+    static_assert(kEdgeClasses == 3);
+    for_edges(__any_sync(kAll, own > 1) ? 2 : (__any_sync(kAll, own > 0) ? 1 : 0), [&](auto which) {
+      alpha = Policy::template look<edges_of_class<decltype(which)::value>()>(splat, px, py - splat.y);
+    });
+    return alpha >= kMinAlpha;
+  } else {
+    const auto seen = Policy::look(packed, px, py - packed.y);
+    alpha = seen.alpha();
+    return seen.hits(packed.highest());
+  }
+}
 
 template <typename Policy, int D, bool kMedian, int R>
 __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongShared<Policy, D>& shared, int tile, int part) {
   constexpr int kThreads = LongShape<R>::kThreads, kW = LongShape<R>::kW, kH = LongShape<R>::kH;
-  constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, kThreads);
+  constexpr int kPieces = pieces_at_once<Policy>(D), kCount = kPieces * Policy::kPiece, kLoads = loads(kCount, kThreads);
+  constexpr int kRoom = LongShared<Policy, D>::kRoom;
   const Place<1> of_tile(args, tile);
   const int lane = threadIdx.x & 31, sub = threadIdx.x % kLongLanes, mine = threadIdx.x / kLongLanes;
   const int x0 = of_tile.x0 + part % (LUXEL_TILE / kW) * kW, y0 = of_tile.y0 + part / (LUXEL_TILE / kW) * kH;
@@ -131,53 +151,60 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       if (lane == 0 && brings<kCount, kThreads>(k)) shared.reaching[word] = bits;
     }
     __syncthreads();
-    int count = 0;
+    int lengths[kPieces] = {};
 #pragma unroll
     for (int word = 0; word < kCount / 32; ++word) {
+      const int piece = word * 32 / Policy::kPiece;
       const unsigned bits = shared.reaching[word];
 #pragma unroll
       for (int k = 0; k < kLoads; ++k) {
         const int slot = threadIdx.x + k * kThreads;
         if (slot / 32 != word || !reaches[k]) continue;
-        const int place = count + __popc(bits & ((1u << lane) - 1));
+        const int place = piece * kRoom + lengths[piece] + __popc(bits & ((1u << lane) - 1));
         shared.entries[place] = entry_of(splat[k]);
         shared.slots[place] = static_cast<uint8_t>(slot);
       }
-      count += __popc(bits);
+      lengths[piece] += __popc(bits);
     }
-    if (threadIdx.x < kLongLanes) shared.entries[count + threadIdx.x] = nowhere<Policy, D>();
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece)
+      if (threadIdx.x < kLongLanes) shared.entries[piece * kRoom + lengths[piece] + threadIdx.x] = nowhere<Policy, D>();
     __syncthreads();
     fetch(start + kCount);  // arrives while this batch is blended
-    int last_place = -1;
-    for (int k = sub; k < count + sub; k += kLongLanes) {
-      const Entry<Policy, D>& entry = shared.entries[k];
-      const auto seen = Policy::look(entry.splat, px, py - entry.splat.y);
-      const bool hit = seen.hits(entry.splat.highest());
-      const float alpha = hit ? fminf(args.max_alpha, seen.alpha()) : 0.0f;
-      float kept = 1.0f - alpha;  // of this splat and those before it in the group
+#pragma unroll 1
+    for (int piece = 0; piece < kPieces; ++piece) {
+      const int first = piece * kRoom, last = first + (piece > 0 ? lengths[kPieces - 1] : lengths[0]);
+      int last_place = -1;
+      for (int k = first + sub; k < last + sub; k += kLongLanes) {
+        const Entry<Policy, D>& entry = shared.entries[k];
+        float alpha;
+        const bool hit = looks<Policy>(entry.splat, px, py, alpha);
+        alpha = hit ? fminf(args.max_alpha, alpha) : 0.0f;
+        float kept = 1.0f - alpha;  // of this splat and those before it in the group
 #pragma unroll
-      for (int step = 1; step < kLongLanes; step *= 2) {
-        const float nearer = __shfl_up_sync(kAll, kept, step, kLongLanes);
-        if (sub >= step) kept *= nearer;
+        for (int step = 1; step < kLongLanes; step *= 2) {
+          const float nearer = __shfl_up_sync(kAll, kept, step, kLongLanes);
+          if (sub >= step) kept *= nearer;
+        }
+        const float nearer = __shfl_up_sync(kAll, kept, 1, kLongLanes);
+        const float before = sub == 0 ? pixel.transmittance : pixel.transmittance * nearer, after = pixel.transmittance * kept;
+        const bool counts = hit && after > kMinTransmittance;
+        pixel.add(counts, alpha, entry.value, before, after, entry.depth);
+        last_place = counts ? k : last_place;
+        const float all_after = __shfl_sync(kAll, after, kLongLanes - 1, kLongLanes);
+        const bool ends = pixel.transmittance > 0.0f && !(all_after > kMinTransmittance);
+        if (__any_sync(kAll, ends)) {  // T stays what it was before the first that would take it too far
+          const unsigned group = __ballot_sync(kAll, hit && !counts) >> (lane & ~(kLongLanes - 1)) & ((1u << kLongLanes) - 1);
+          const float t_end = __shfl_sync(kAll, before, group != 0 ? __ffs(group) - 1 : 0, kLongLanes);
+          pixel.transmittance = ends ? -t_end : (pixel.transmittance > 0.0f ? all_after : pixel.transmittance);
+          if (!__any_sync(kAll, pixel.transmittance > 0.0f)) break;
+        } else {
+          pixel.transmittance = pixel.transmittance > 0.0f ? all_after : pixel.transmittance;
+        }
       }
-      const float nearer = __shfl_up_sync(kAll, kept, 1, kLongLanes);
-      const float before = sub == 0 ? pixel.transmittance : pixel.transmittance * nearer, after = pixel.transmittance * kept;
-      const bool counts = hit && after > kMinTransmittance;
-      pixel.add(counts, alpha, entry.value, before, after, entry.depth);
-      last_place = counts ? k : last_place;
-      const float all_after = __shfl_sync(kAll, after, kLongLanes - 1, kLongLanes);
-      const bool ends = pixel.transmittance > 0.0f && !(all_after > kMinTransmittance);
-      if (__any_sync(kAll, ends)) {  // T stays what it was before the first that would take it too far
-        const unsigned group = __ballot_sync(kAll, hit && !counts) >> (lane & ~(kLongLanes - 1)) & ((1u << kLongLanes) - 1);
-        const float t_end = __shfl_sync(kAll, before, group != 0 ? __ffs(group) - 1 : 0, kLongLanes);
-        pixel.transmittance = ends ? -t_end : (pixel.transmittance > 0.0f ? all_after : pixel.transmittance);
-        if (!__any_sync(kAll, pixel.transmittance > 0.0f)) break;
-      } else {
-        pixel.transmittance = pixel.transmittance > 0.0f ? all_after : pixel.transmittance;
-      }
+      if (last_place >= 0) pixel.last = start + shared.slots[last_place] + 1;
+      leave_state(start + (piece + 1) * Policy::kPiece - begin);
     }
-    if (last_place >= 0) pixel.last = start + shared.slots[last_place] + 1;
-    leave_state(start + kCount - begin);
   }
 #pragma unroll
   for (int d = 0; d < D; ++d) pixel.sums[d] = sum_over_pixel(pixel.sums[d]);

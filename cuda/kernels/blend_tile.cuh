@@ -27,17 +27,24 @@ template <typename Policy> constexpr int forward_blocks(int pixels, int channels
   return channels > 4 ? 1 : (Policy::kHeavy ? 3 : 4 * pixels);
 }
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
+// Pieces of a list that the forward pass brings to shared memory at once: short ones together, so that all threads bring a
+// splat, and warps wait for one another less often.
+template <typename Policy> constexpr int pieces_at_once(int channels) { return Policy::kHeavy && channels <= 4 ? 2 : 1; }
 template <typename Policy> constexpr bool fetches_early(int pixels) { return !Policy::kHeavy && pixels == 1; }
 constexpr int kMostAhead = 8;
+constexpr int kTogether = 2;  // splats of heavy policies at once, so that one's waits are the other's work
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
 constexpr int kBackwardPixels = 4;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 template <typename Policy> constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
 #else
-template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 8 : 18); }
+template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 16 : 18); }
 #endif
-constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
+constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;  // of a tile
+// Of a block: those of a tile, which share a batch; or, where a splat is so much work that warps would wait for one another, one
+// that brings its own splats.
+template <typename Policy> constexpr int backward_warps() { return Policy::kHeavy ? 1 : kBackwardWarps; }
 
 constexpr unsigned kAll = ~0u;
 constexpr int kPixels = LUXEL_TILE * LUXEL_TILE;
@@ -55,18 +62,18 @@ template <int R> struct Place {
   int64_t pixel;
   int width, height;
 
-  __device__ Place(const luxel_blend_args& args, int tile) : width(args.width), height(args.height) {
+  __device__ Place(const luxel_blend_args& args, int tile, int warp) : warp(warp), width(args.width), height(args.height) {
     const int tiles_x = tiles_along(width), per_image = tiles_x * tiles_along(height);
     camera = tile / per_image;
     tile %= per_image;
     x0 = tile % tiles_x * LUXEL_TILE;
     y0 = tile / tiles_x * LUXEL_TILE;
-    warp = threadIdx.x >> 5;
     lane = threadIdx.x & 31;
     x = x0 + warp % Shape<R>::kSubtilesX * 8 + lane % 8;
     y = y0 + warp / Shape<R>::kSubtilesX * (4 * R) + lane / 8;
     pixel = (static_cast<int64_t>(camera) * height + y) * width + x;
   }
+  __device__ Place(const luxel_blend_args& args, int tile) : Place(args, tile, threadIdx.x >> 5) {}
   __device__ bool inside(int r) const { return x < width && y + 4 * r < height; }
   __device__ int64_t pixel_at(int r) const { return pixel + static_cast<int64_t>(4 * r) * width; }
 };
@@ -94,9 +101,9 @@ template <typename Policy, int D> struct alignas(16) Entry {
   float depth;
 };
 
-template <typename Policy, int D, int kEntries> struct Batch {
-  Entry<Policy, D> entries[kEntries];
-  uint8_t blocks[Policy::kPiece];  // bit b: may reach block b of the tile, see Blocks
+template <typename Policy, int D, int kSplats, int kMore = 0> struct Batch {
+  Entry<Policy, D> entries[kSplats + kMore];
+  uint8_t blocks[kSplats];  // bit b: may reach block b of the tile, see Blocks
 };
 
 // The blocks of pixels that splats of a tile are tested against: those of a warp, or, where a pixel costs much, the 8 x 4 ones
@@ -138,11 +145,27 @@ template <int kSplats, int kThreads> __device__ __forceinline__ bool brings(int 
   return kSplats % kThreads == 0 || static_cast<int>(threadIdx.x) + k * kThreads < kSplats;
 }
 
-// Calls work(integral_constant<int, E>) with a number of edges E, not less than there are, that the loops are compiled for.
-template <typename Work> __device__ __forceinline__ void for_edges(int edges, Work work) {
-  if (edges <= 5) return work(std::integral_constant<int, 5>());
-  if (edges <= 6) return work(std::integral_constant<int, 6>());
-  work(std::integral_constant<int, LUXEL_CORNERS>());
+// Of heavy policies: loops over edges are compiled for some numbers of them, each of them a class.
+constexpr int kEdgeClasses = 3;
+template <int kClass> constexpr int edges_of_class() { return kClass == 0 ? 5 : (kClass == 1 ? 6 : LUXEL_CORNERS); }
+__device__ __forceinline__ uint32_t edge_class(int edges) {
+  return static_cast<uint32_t>(edges > edges_of_class<0>()) + static_cast<uint32_t>(edges > edges_of_class<1>());
+}
+// Calls work(integral_constant<int, kClass>).
+template <typename Work> __device__ __forceinline__ void for_edges(uint32_t which, Work work) {
+  if (which == 0) return work(std::integral_constant<int, 0>());
+  if (which == 1) return work(std::integral_constant<int, 1>());
+  work(std::integral_constant<int, 2>());
+}
+
+// A splat in registers, read 16 bytes at a time; what is not used is not read.
+template <typename Packed> __device__ __forceinline__ Packed held(const Packed& packed) {
+  static_assert(sizeof(Packed) % 16 == 0);
+  Packed copy;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(Packed) / 16); ++i)
+    reinterpret_cast<float4*>(&copy)[i] = reinterpret_cast<const float4*>(&packed)[i];
+  return copy;
 }
 
 // A primitive on its way from memory into a batch; id < 0 is none.
@@ -176,8 +199,8 @@ template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> en
   return entry;
 }
 
-template <int R, typename Policy, int D, int kEntries>
-__device__ __forceinline__ void store_splat(Batch<Policy, D, kEntries>& batch, int slot, const Fetched<Policy, D>& splat,
+template <int R, typename Policy, int D, int kSplats, int kMore>
+__device__ __forceinline__ void store_splat(Batch<Policy, D, kSplats, kMore>& batch, int slot, const Fetched<Policy, D>& splat,
                                             int32_t id, int x0, int y0) {
   unsigned mask = 0;
   if (id >= 0) {

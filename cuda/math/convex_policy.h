@@ -32,10 +32,12 @@ template <typename T> struct ConvexPolicy {
 
   static LUXEL_HD ConvexPolicy load(const T* row) {
     ConvexPolicy c = {row[0], row[1], row[2], row[3], row[4], row[5], convex_scale(row[4]), static_cast<int>(row[6]), {}, {}};
-    for (int j = 0; j <= c.edges; ++j) {
-      const T* corner = row + kFirst + 2 * (j < c.edges ? j : 0);
-      c.corner_x[j] = c.scale * corner[0];
-      c.corner_y[j] = c.scale * corner[1];
+LUXEL_UNROLL
+    for (int j = 0; j <= kCorners; ++j) {
+      const bool there = j < kCorners && j < c.edges;  // values, not places, are chosen: rows may be in registers
+      const int k = kFirst + 2 * (j < kCorners ? j : 0);
+      c.corner_x[j] = c.scale * (there ? row[k] : row[kFirst]);
+      c.corner_y[j] = c.scale * (there ? row[k + 1] : row[kFirst + 1]);
     }
     return c;
   }
@@ -95,43 +97,62 @@ template <typename T> struct ConvexPolicy {
       }
     }
     template <typename Sum> LUXEL_HD void store(const ConvexPolicy& c, Sum sum, T* row) const {
-      for (int k = 0; k < kRow; ++k) row[k] = T(0);
-      row[2] = sum(opacity);
-      row[4] = sum(delta) / larger(c.delta, T(kLeastDelta));
-      row[5] = sum(sigma);
+      Moments of = {sum(opacity), sum(delta), sum(sigma), {}, {}, {}};
       for (int j = 0; j < c.edges; ++j) {
-        const T g0 = c.scale * sum(zeroth[j]), gx = c.scale * sum(first_x[j]), gy = c.scale * sum(first_y[j]);
-        T *a = row + kFirst + 2 * j, *b = row + kFirst + 2 * (j + 1 < c.edges ? j + 1 : 0);
-        a[0] += gy - c.corner_y[j + 1] * g0;
-        a[1] += c.corner_x[j + 1] * g0 - gx;
-        b[0] += c.corner_y[j] * g0 - gy;
-        b[1] += gx - c.corner_x[j] * g0;
+        of.zeroth[j] = sum(zeroth[j]);
+        of.first_x[j] = sum(first_x[j]);
+        of.first_y[j] = sum(first_y[j]);
       }
+      c.gradient(of, row);
     }
   };
+
+  // What Gradient gathers, as single numbers.
+  struct Moments {
+    T opacity, delta, sigma, zeroth[kCorners], first_x[kCorners], first_y[kCorners];
+  };
+  LUXEL_HD void gradient(const Moments& of, T* row) const {
+LUXEL_UNROLL
+    for (int k = 0; k < kRow; ++k) row[k] = T(0);
+    row[2] = of.opacity;
+    row[4] = of.delta / larger(delta, T(kLeastDelta));
+    row[5] = of.sigma;
+LUXEL_UNROLL
+    for (int j = 0; j < kCorners; ++j) {
+      if (j >= edges) continue;
+      const T g0 = scale * of.zeroth[j], gx = scale * of.first_x[j], gy = scale * of.first_y[j];
+      const T next_x = corner_y[j] * g0 - gy, next_y = gx - corner_x[j] * g0;
+      const bool closes = j + 1 >= edges || j + 1 == kCorners;
+      row[kFirst + 2 * j] += gy - corner_y[j + 1] * g0;
+      row[kFirst + 2 * j + 1] += corner_x[j + 1] * g0 - gx;
+      row[kFirst] += closes ? next_x : T(0);
+      row[kFirst + 1] += closes ? next_y : T(0);
+      if (j + 1 == kCorners) continue;
+      row[kFirst + 2 * (j + 1)] += closes ? T(0) : next_x;
+      row[kFirst + 2 * (j + 1) + 1] += closes ? T(0) : next_y;
+    }
+  }
 
   // The form in a tile's shared memory: each edge as v_j = n . q + c, q scaled and relative to (x, y). Places after the last
   // edge hold one that is nowhere near the largest, so that loops over edges may run on: they have no branches, and what
   // they do to one edge need not wait for the one before.
-  struct Packed {
+  struct alignas(16) Packed {
     float x, y, scale, sigma, opacity;
     int edges;
-    float first_x, first_y;  // a corner, scaled
     float lines[3 * kCorners];
 
     LUXEL_HD float highest() const { return 0.0f; }  // alpha needs no bound
   };
   static LUXEL_HD Packed pack(const float* row) {
-    Packed packed = {row[0], row[1], convex_scale(row[4]), row[5], row[2], static_cast<int>(row[6]), 0.0f, 0.0f, {}};
-    packed.first_x = packed.scale * row[kFirst];
-    packed.first_y = packed.scale * row[kFirst + 1];
+    Packed packed = {row[0], row[1], convex_scale(row[4]), row[5], row[2], static_cast<int>(row[6]), {}};
+    const float first_x = packed.scale * row[kFirst], first_y = packed.scale * row[kFirst + 1];
 LUXEL_UNROLL
     for (int j = 0; j < kCorners; ++j) {
       const bool closes = j + 1 >= packed.edges || j + 1 == kCorners, there = j < packed.edges;
       const int after = j + 1 < kCorners ? kFirst + 2 * (j + 1) : kFirst;
       const float ax = packed.scale * row[kFirst + 2 * j], ay = packed.scale * row[kFirst + 2 * j + 1];
-      const float bx = closes ? packed.first_x : packed.scale * row[after];
-      const float by = closes ? packed.first_y : packed.scale * row[after + 1];
+      const float bx = closes ? first_x : packed.scale * row[after];
+      const float by = closes ? first_y : packed.scale * row[after + 1];
       const float nx = by - ay, ny = ax - bx;
       float* line = packed.lines + 3 * j;
       line[0] = there ? nx : 0.0f;
@@ -205,16 +226,16 @@ LUXEL_UNROLL
       return seen;
     }
   };
-  // A pixel by itself, where the lanes of a warp look at splats of their own.
-  static LUXEL_HD Seen<kCorners> look(const Packed& c, float px, float dy) {
-    const Column<kCorners> column(c, px);
-    return column.seen(c, column.reach(c, dy));
+  // A pixel by itself, where the lanes of a warp look at splats of their own, of E edges at most: the uncapped alpha.
+  template <int E> static LUXEL_HD float look(const Packed& c, float px, float dy) {
+    const Column<E> column(c, px);
+    return column.seen(c, column.reach(c, dy)).raw;
   }
 
-  // Gradient by the row, gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the
-  // pixels share come in at the end.
+  // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share come in
+  // with finish(), once for each row.
   template <bool, int E> struct Sums {
-    static constexpr int kCount = 3 + 2 * E;
+    static constexpr int kCount = 3 + 3 * E;
     float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};
 
     LUXEL_HD void add(const Packed&, const Column<E>&, const Seen<E>& seen, float dy, float g_log_alpha) {
@@ -227,41 +248,39 @@ LUXEL_UNROLL
         first[j] = fused(seen.share[j], g_phi_dy, first[j]);
       }
     }
-    // The sums as they are added over threads: of opacity, delta, sigma, x and y of each corner. That of delta is of share times
-    // v, which is linear in dy.
+    // The sums as they are added over threads and warps: of opacity, sigma, delta (of share times v, which is linear in dy), and
+    // the moments of each edge.
     LUXEL_HD void store(const Packed& c, const Column<E>& column, float* sums) const {
-      const float ln2 = 0.69314718f, factor = -ln2 * c.scale;  // sigma first meets sums, which are 0 where it is huge
-      float ax = c.first_x, ay = c.first_y, delta = 0.0f;
-LUXEL_UNROLL
-      for (int k = 0; k < 2 * E; ++k) sums[3 + k] = 0.0f;
+      float delta = 0.0f;
 LUXEL_UNROLL
       for (int j = 0; j < E; ++j) {
-        const float bx = ax - c.lines[3 * j + 1], by = ay + c.lines[3 * j];
-        const float z = c.sigma * zeroth[j], f = c.scale * (c.sigma * first[j]);
-        delta = fused(column.slope[j], f, fused(column.base[j], z, delta));
-        const float g0 = factor * z, gx = column.dx * g0, gy = factor * f;
-        const float next_x = fused(ay, g0, -gy), next_y = fused(-ax, g0, gx);
-        const bool closes = j + 1 >= c.edges;
-        const int next = j + 1 < E ? j + 1 : 0;
-        sums[3 + 2 * j] += fused(-by, g0, gy);
-        sums[4 + 2 * j] += fused(bx, g0, -gx);
-        sums[3] += closes ? next_x : 0.0f;
-        sums[4] += closes ? next_y : 0.0f;
-        if (next != 0) {
-          sums[3 + 2 * next] += closes ? 0.0f : next_x;
-          sums[4 + 2 * next] += closes ? 0.0f : next_y;
-        }
-        ax = bx;
-        ay = by;
+        sums[3 + 3 * j] = zeroth[j];
+        sums[4 + 3 * j] = column.dx * zeroth[j];
+        sums[5 + 3 * j] = first[j];
+        delta = fused(column.slope[j], c.scale * first[j], fused(column.base[j], zeroth[j], delta));
       }
-      sums[0] = opacity * inverse(c.opacity);
-      sums[1] = -delta * inverse(larger(c.scale * c.scale, kLeastDelta));
-      sums[2] = -ln2 * sigma;
+      sums[0] = opacity;
+      sums[1] = sigma;
+      sums[2] = delta;
     }
-    // Where a sum belongs in the row, and its factor.
-    static LUXEL_HD int slot(int k) { return k == 0 ? 2 : (k < 3 ? k + 3 : k + kFirst - 3); }
+    // Where a sum belongs among those of the row, and its factor.
+    static LUXEL_HD int slot(int k) { return k; }
     static LUXEL_HD float scale(int) { return 1.0f; }
   };
+  // Turns the sums of all pixels, in order of slots, into the gradient by the row; in place. They are kRow or fewer.
+  static LUXEL_HD void finish(const float* row, float* sums) {
+    static_assert(3 + 3 * kCorners <= kRow, "sums of a splat wait in the row of its gradient");
+    const ConvexPolicy c = load(row);
+    const float factor = -0.69314718f * c.sigma;  // meets sums before it meets the scale: they are 0 where both are huge
+    Moments of = {sums[0] * inverse(c.opacity), factor * sums[2], -0.69314718f * sums[1], {}, {}, {}};
+LUXEL_UNROLL
+    for (int j = 0; j < kCorners; ++j) {
+      of.zeroth[j] = factor * sums[3 + 3 * j];
+      of.first_x[j] = factor * sums[4 + 3 * j];
+      of.first_y[j] = c.scale * (factor * sums[5 + 3 * j]);
+    }
+    c.gradient(of, sums);
+  }
 };
 
 // The polygon {q: L_j(q) <= reach for all j} and its box, outside of which alpha is below 1/255.
