@@ -39,7 +39,7 @@ constexpr int kBackwardPixels = 4;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 template <typename Policy> constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
 #else
-template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 16 : 18); }
+template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 20 : 18); }
 #endif
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;  // of a tile
 // Of a block: those of a tile, which share a batch; or, where a splat is so much work that warps would wait for one another, one

@@ -20,7 +20,7 @@ def grid_of(config: FieldConfig, dimensions: int) -> Grid:
     if config.encoding == "lowres":
         return Grid.low_resolution_dense(dimensions, log2_entries=config.log2_entries)
     growth = growth_to(16, config.finest, 16) if config.finest else HASH_GROWTH[_GROWTH[config.field]]
-    hashed = "blocks" if config.hashing == "blocks" else True
+    hashed = "blocks" if config.hashes_blocks else True
     return Grid.multi_resolution_hash(dimensions, growth, config.log2_entries, hashed)
 
 

@@ -33,9 +33,10 @@ class FieldConfig:
     axis; lowres: 2 levels of 8 features at 128 points."""
     log2_entries: int = 19
     """Logarithm to base 2 of the most entries of a level."""
-    hashing: HashingName = "spatial"
+    hashing: HashingName | None = None
     """Of a hash encoding. spatial: each point has a hash of its own; blocks: each block of 8 neighbouring points, which
-    have entries beside each other: less traffic of caches, more collisions."""
+    have entries beside each other: less traffic of caches, more collisions. None: blocks, but spatial with tiny-cuda-nn,
+    which knows no other."""
     finest: int | None = None
     """Points along an axis of the finest level of a hash encoding; None: what suits the kind, or the data."""
     width: int = 64
@@ -147,8 +148,13 @@ class FieldConfig:
                 raise LuxelError(f"Configuration of the field: {message}.", "Correct that option.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return dataclasses.asdict(self)
+        """Plain values for JSON; hashing is what it comes to."""
+        return {**dataclasses.asdict(self), "hashing": "blocks" if self.hashes_blocks else "spatial"}
+
+    @property
+    def hashes_blocks(self) -> bool:
+        """Whether points are hashed in blocks."""
+        return self.hashing == "blocks" or (self.hashing is None and self.backend == "luxel")
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> FieldConfig:

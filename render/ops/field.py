@@ -126,7 +126,8 @@ def field(
         return torch.ops.luxel.field_live(live, x, None, *given)
     if sort is None:
         least = LEAST_SORTED_TRAINING if keep else LEAST_SORTED
-        sort = x.device.type == "cuda" and x.shape[0] >= least
+        pays = keep or hashed != "blocks"  # whose reads are few as they are
+        sort = pays and x.device.type == "cuda" and x.shape[0] >= least
     order, rows = order_positions(x) if sort else (None, x)
     return torch.ops.luxel.field(rows, order, *given, keep)[0]
 

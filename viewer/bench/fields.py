@@ -109,7 +109,9 @@ def run(
 
 def configuration(subject: Subject, encoding: EncodingName, settings: Settings) -> FieldConfig:
     """How a combination is trained: as its kind is, but for what the settings say."""
-    config = replace(defaults(subject.kind), encoding=encoding, batch=settings.batch, steps=ENDLESS)
+    config = replace(
+        defaults(subject.kind), encoding=encoding, batch=settings.batch, steps=ENDLESS, schedule="steps"
+    )
     if settings.log2_entries is not None:
         config.log2_entries = settings.log2_entries
     return config

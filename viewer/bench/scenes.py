@@ -48,6 +48,7 @@ class Scene:
         look: gives the cameras for primitives, width and height, on the CPU.
         sizes: image sizes that belong to it; empty: those that are asked for.
         goals: milliseconds to reach on an NVIDIA H200, forward and forward + backward, by size.
+        file: that it is built from.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Scene:
     look: Callable[[Parameters, int, int], list[Camera]]
     sizes: tuple[Size, ...] = ()
     goals: dict[Size, tuple[float, float]] = field(default_factory=dict)
+    file: Path | None = None
 
 
 def parse_size(text: str) -> Size:
@@ -92,17 +94,7 @@ def file_scene(path: Path) -> Scene:
 
 
 def data_scenes(folder: Path) -> list[Scene]:
-    """The published scenes, with their goals.
-
-    Raises:
-        LuxelError: the folder lacks one of its files.
-    """
-    for name in (GARDEN, BONSAI):
-        if not (folder / name).is_file():
-            raise LuxelError(
-                f"{folder / name}: there is no such file.",
-                f"Give a folder that holds {GARDEN} and {BONSAI}, or leave --data out.",
-            )
+    """The published scenes, with their goals; `chosen` looks whether the folder has their files."""
     full, four_k = (1920, 1080), (3840, 2160)
     goals = {
         1: {full: (0.35, 1.0)},
@@ -117,7 +109,7 @@ def data_scenes(folder: Path) -> list[Scene]:
         def look(_: Parameters, width: int, height: int) -> list[Camera]:
             return [garden_camera(folder / GARDEN).resized(width, height)]
 
-        return Scene(f"garden-g{grid}", build, look, tuple(goals[grid]), goals[grid])
+        return Scene(f"garden-g{grid}", build, look, tuple(goals[grid]), goals[grid], folder / GARDEN)
 
     room = Scene(
         "bonsai",
@@ -125,6 +117,7 @@ def data_scenes(folder: Path) -> list[Scene]:
         ring,
         (full,),
         {full: (0.8, 2.7)},
+        folder / BONSAI,
     )
     return [room, *(garden_scene(grid) for grid in goals)]
 
@@ -133,7 +126,7 @@ def chosen(scenes: Sequence[Scene], names: Sequence[str]) -> list[Scene]:
     """The scenes of these names (or name beginnings, "garden"), in their own order; all without names.
 
     Raises:
-        LuxelError: a name that no scene has.
+        LuxelError: a name that no scene has, or a scene whose file is not there.
     """
     for name in names:
         if not any(_is_named(scene, name) for scene in scenes):
@@ -141,7 +134,14 @@ def chosen(scenes: Sequence[Scene], names: Sequence[str]) -> list[Scene]:
                 f"There is no scene {name!r} to measure.",
                 f"Known here: {', '.join(scene.name for scene in scenes)}. The published ones need --data.",
             )
-    return [scene for scene in scenes if not names or any(_is_named(scene, name) for name in names)]
+    found = [scene for scene in scenes if not names or any(_is_named(scene, name) for name in names)]
+    for scene in found:
+        if scene.file is not None and not scene.file.is_file():
+            raise LuxelError(
+                f"{scene.file}: there is no such file.",
+                f"Give a folder that holds {GARDEN} and {BONSAI}, name other scenes, or leave --data out.",
+            )
+    return found
 
 
 def _is_named(scene: Scene, name: str) -> bool:
