@@ -35,8 +35,8 @@ class FieldConfig:
     """Logarithm to base 2 of the most entries of a level."""
     hashing: HashingName | None = None
     """Of a hash encoding. spatial: each point has a hash of its own; blocks: each block of 8 neighbouring points, which
-    have entries beside each other: less traffic of caches, more collisions. None: blocks, but spatial with tiny-cuda-nn,
-    which knows no other."""
+    have entries beside each other: less traffic of caches, more collisions. None: blocks, but spatial with
+    tiny-cuda-nn, which knows no other."""
     finest: int | None = None
     """Points along an axis of the finest level of a hash encoding; None: what suits the kind, or the data."""
     width: int = 64
