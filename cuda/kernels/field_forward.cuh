@@ -8,7 +8,7 @@
 namespace luxel {
 
 constexpr int kFieldRows = 32;                                       // of a warp
-constexpr int kFieldWarps = 12, kFieldThreads = 32 * kFieldWarps;
+constexpr int kFieldWarps = 14, kFieldThreads = 32 * kFieldWarps;
 // Blocks of a multiprocessor that registers are shared out for.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int kFieldBlocks = 1;  // shared memory has no room for more

@@ -233,7 +233,12 @@ def test_who_evaluates_follows_from_the_configuration() -> None:
 
 def test_configurations_keep_it() -> None:
     config = small()
-    assert FieldConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert config.to_dict()["hashing"] == "spatial" and replace(config, backend="luxel").hashes_blocks
+    assert FieldConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == replace(
+        config, hashing="spatial"
+    )
+    with pytest.raises(LuxelError, match="hashes no blocks"):
+        small(hashing="blocks").check()
     before = config.to_dict()
     del before["backend"]
     assert FieldConfig.from_dict(before).backend == "luxel"

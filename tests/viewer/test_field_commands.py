@@ -122,7 +122,7 @@ def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.Ca
             "--steps",
             steps,
         ]
-        assert main([*words, *QUICK]) == 0
+        assert main([*words, *QUICK, "--finest", "64"]) == 0
     out = tmp_path / "a.ply"
     words = ["--mesh", "--out", out, "--device", "cpu", "--resolution"]
     assert main(["export", str(tmp_path / "sdf"), *map(str, words), "24"]) == 0

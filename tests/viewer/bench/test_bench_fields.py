@@ -158,7 +158,7 @@ def test_tiny_cuda_nn_is_never_required() -> None:
 
 
 def test_tiny_cuda_nn_is_measured_with_parameters_of_its_own(stand_in_tinycudann: StandIn) -> None:
-    whole = field_stages.grid_field(make_application(defaults("image")))
+    whole = field_stages.grid_field(make_application(replace(defaults("image"), hashing="spatial")))
     peer = field_peers.tiny_cuda_nn(whole)
     assert stand_in_tinycudann.made == [peer]
     (own,) = peer.parameters()
