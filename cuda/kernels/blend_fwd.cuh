@@ -29,6 +29,37 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& b
   return count;
 }
 
+// Brings the heavy splats list[first .. end) to the pixel of this thread. last_place: of the last that counted.
+template <typename Policy, int D, bool kMedian>
+__device__ __forceinline__ void visit_together(const uint32_t* list, int first, int end, float px, float py, float max_alpha,
+                                               Gathered<D, kMedian>& pixel, uint32_t& last_place) {
+  static_assert(kMostAhead >= kTogether && alignof(Entry<Policy, D>) > kEdgeClasses, "classes fit beside places");
+  for (int k = first; k < end; k += kTogether) {
+    uint32_t place[kTogether], which = 0;
+#pragma unroll
+    for (int u = 0; u < kTogether; ++u) {
+      place[u] = list[k + u];
+      which = max(which, place[u] & 3u);
+    }
+    for_edges(which, [&](auto known) {
+      const Entry<Policy, D>* entry[kTogether];
+      float alpha[kTogether];
+#pragma unroll
+      for (int u = 0; u < kTogether; ++u) {
+        entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u] & ~3u));
+        const typename Policy::Packed splat = held(entry[u]->splat);
+        alpha[u] = Policy::template look<edges_of_class<decltype(known)::value>()>(splat, px, py - splat.y);
+      }
+#pragma unroll
+      for (int u = 0; u < kTogether; ++u) {
+        const bool hit = alpha[u] >= kMinAlpha;
+        const bool counts = pixel.visit(hit, fminf(max_alpha, alpha[u]), entry[u]->value, entry[u]->depth);
+        last_place = counts ? place[u] : last_place;
+      }
+    });
+  }
+}
+
 template <typename Policy, int D, int R> struct ForwardShared {
   static constexpr int kSplats = pieces_at_once<Policy>(D) * Policy::kPiece;
   Batch<Policy, D, kSplats, 1> batch;
@@ -94,31 +125,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
         const int chunk_end = min(chunk + 32, count);
         if constexpr (Policy::kHeavy) {
           static_assert(R == 1, "a warp's pixels are the block that splats were tested against");
-          static_assert(kMostAhead >= kTogether && alignof(Entry<Policy, D>) > kEdgeClasses, "classes fit beside places");
-          for (int k = chunk; k < chunk_end; k += kTogether) {
-            uint32_t place[kTogether], which = 0;
-#pragma unroll
-            for (int u = 0; u < kTogether; ++u) {
-              place[u] = list[k + u];
-              which = max(which, place[u] & 3u);
-            }
-            for_edges(which, [&](auto known) {
-              const Entry<Policy, D>* entry[kTogether];
-              float alpha[kTogether];
-#pragma unroll
-              for (int u = 0; u < kTogether; ++u) {
-                entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u] & ~3u));
-                const typename Policy::Packed splat = held(entry[u]->splat);
-                alpha[u] = Policy::template look<edges_of_class<decltype(known)::value>()>(splat, px, py - splat.y);
-              }
-#pragma unroll
-              for (int u = 0; u < kTogether; ++u) {
-                const bool hit = alpha[u] >= kMinAlpha;
-                const bool counts = pixels[0].visit(hit, fminf(args.max_alpha, alpha[u]), entry[u]->value, entry[u]->depth);
-                last_place[0] = counts ? place[u] : last_place[0];
-              }
-            });
-          }
+          visit_together<Policy>(list, chunk, chunk_end, px, py, args.max_alpha, pixels[0], last_place[0]);
         } else {
           constexpr int kAhead = ahead(R);
           for (int k = chunk; k < chunk_end; k += kAhead) {
