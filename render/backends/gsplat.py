@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from luxel.render.backends import require_gpu
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
@@ -40,16 +41,7 @@ def require(device: torch.device | str | None = None) -> None:
     """
     if importlib.util.find_spec("gsplat") is None:
         raise LuxelError("The gsplat backend is not installed.", "pip install 'luxel[gsplat]'")
-    if not torch.cuda.is_available():
-        raise LuxelError(
-            "The gsplat backend needs an NVIDIA GPU that torch can use, and there is none.",
-            "Leave it out: luxel's own backend runs on this machine (see `luxel doctor`).",
-        )
-    if device is not None and torch.device(device).type != "cuda":
-        raise LuxelError(
-            f"The gsplat backend draws on NVIDIA GPUs only, not on {device}.",
-            "Give --device cuda, or leave --backend out.",
-        )
+    require_gpu("gsplat", device)
 
 
 class Activated(NamedTuple):

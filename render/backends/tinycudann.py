@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from luxel.render.backends import require_gpu
 from luxel.render.errors import LuxelError
 from luxel.render.fields.encodings import Grid
 from luxel.render.fields.mlp import Mlp
@@ -57,16 +58,7 @@ def require(device: torch.device | str | None = None) -> Any:
     """
     if importlib.util.find_spec("tinycudann") is None:
         raise LuxelError("The tiny-cuda-nn backend is not installed, and needs an NVIDIA GPU.", INSTALL)
-    if not torch.cuda.is_available():
-        raise LuxelError(
-            "The tiny-cuda-nn backend needs an NVIDIA GPU that torch can use, and there is none.",
-            "Leave it out: luxel's own kernels run on this machine (see `luxel doctor`).",
-        )
-    if device is not None and torch.device(device).type != "cuda":
-        raise LuxelError(
-            f"The tiny-cuda-nn backend needs an NVIDIA GPU, and does not compute on {device}.",
-            "Give --device cuda, or leave --backend out.",
-        )
+    require_gpu("tiny-cuda-nn", device)
     try:
         return importlib.import_module("tinycudann")
     except (ImportError, OSError) as error:  # OSError: of another compute capability

@@ -46,3 +46,28 @@ def drawn(mode: Mode) -> Iterator[None]:
         yield
     finally:
         _chosen.pop()
+
+
+class InTurn:
+    """Pictures that use the same memory, one after another, also where they are drawn on different streams.
+
+    Args:
+        device: on which they are drawn.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._drawn: torch.cuda.Event | None = None
+
+    def begin(self) -> None:
+        """Work of this stream from here on waits for the last picture."""
+        if self._drawn is not None:
+            torch.cuda.current_stream(self._device).wait_event(self._drawn)
+
+    def end(self) -> None:
+        """The picture is drawn when the work of this stream so far is done."""
+        if self._device.type != "cuda":
+            return
+        if self._drawn is None:
+            self._drawn = torch.cuda.Event()
+        self._drawn.record(torch.cuda.current_stream(self._device))

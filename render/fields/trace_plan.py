@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from luxel.render.fields.frames import frame_mode
+from luxel.render.fields.frames import InTurn, frame_mode
 from luxel.render.ops.sphere_trace import Hits, Rays, begin_trace_, step_trace_
 from luxel.render.replay import Replay
 
@@ -58,7 +58,7 @@ class TracePlan:
         self._grid: Tensor | None = None  # that the room has a copy of
         self._sizes: dict[tuple[int, int], Tensor] = {}
         self._turn = threading.Lock()
-        self._done: torch.cuda.Event | None = None
+        self._in_turn = InTurn(self.device)
 
     @property
     def captures(self) -> int:
@@ -91,7 +91,7 @@ class TracePlan:
         """
         assert rays.cam_to_unit is not None and rays.intrinsics is not None
         with self._turn, torch.no_grad():
-            self._wait()
+            self._in_turn.begin()
             room = self._fitting(rays.count, grid)
             held = room.rays
             assert held.cam_to_unit is not None and held.intrinsics is not None
@@ -117,8 +117,7 @@ class TracePlan:
                 return Hits(room.hits[:total].clone(), room.hit_x[:total].clone(), sum(alive[:-1]))
 
             yield hits
-            if self._done is not None:
-                self._done.record(torch.cuda.current_stream(self.device))
+            self._in_turn.end()
 
     def _steps(self, room: _Room, distance: DistanceLive, tolerance: float) -> None:
         """What is captured."""
@@ -168,12 +167,3 @@ class TracePlan:
         if key not in self._sizes:
             self._sizes = {key: torch.tensor(key, dtype=torch.int32).to(self.device)}
         return self._sizes[key]
-
-    def _wait(self) -> None:
-        """For the last picture, which may have been drawn on another stream."""
-        if self.device.type != "cuda":
-            return
-        if self._done is None:
-            self._done = torch.cuda.Event()
-        else:
-            torch.cuda.current_stream(self.device).wait_event(self._done)

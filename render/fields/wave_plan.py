@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.fields.frames import frame_mode
+from luxel.render.fields.frames import InTurn, frame_mode
 from luxel.render.fields.waves import LONGEST, PER_RAY
 from luxel.render.ops.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.march_rays import Region
@@ -84,7 +84,7 @@ class WavePlan:
         self._room: _Room | None = None
         self._needed: deque[int] = deque(maxlen=FRAMES)  # graphs of the parts of the last pictures
         self._turn = threading.Lock()
-        self._done: torch.cuda.Event | None = None
+        self._in_turn = InTurn(self.device)
         self._parts: tuple[Hashable, list[tuple[int, int]], Tensor] | None = None
 
     @property
@@ -118,7 +118,7 @@ class WavePlan:
             the last two are empty.
         """
         with self._turn:
-            self._wait()
+            self._in_turn.begin()
             room = self._fitting(camera, occupancy, background)
             room.world_to_cam.copy_(camera.world_to_cam)
             room.intrinsics.copy_(camera.intrinsics)
@@ -140,8 +140,7 @@ class WavePlan:
 
             picture = _Picture(camera, layers, background)
             self._draw(room, region, picture, advance)
-            if self._done is not None:
-                self._done.record(torch.cuda.current_stream(self.device))
+            self._in_turn.end()
             return picture.tensors()
 
     def _draw(self, room: _Room, region: Region, picture: _Picture, advance: Callable[[], None]) -> None:
@@ -228,15 +227,6 @@ class WavePlan:
             rows_of_tensor = [[width, *place] for place in places]
             self._parts = key, places, torch.tensor(rows_of_tensor, dtype=torch.int32).to(self.device)
         return self._parts[1:]
-
-    def _wait(self) -> None:
-        """For the last picture, which may have been drawn on another stream."""
-        if self.device.type != "cuda":
-            return
-        if self._done is None:
-            self._done = torch.cuda.Event()
-        else:
-            torch.cuda.current_stream(self.device).wait_event(self._done)
 
 
 def rows_of_part(width: int, height: int, rays: int) -> int:
