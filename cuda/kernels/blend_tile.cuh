@@ -21,8 +21,8 @@ namespace {
 constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
 // at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Heavy
-// policies have work enough in one splat, and long rows: they look at one at a time, and fetch late; since a pixel costs them
-// more than reading the splat does, a thread has one.
+// policies have much work in one splat, and long rows: they look at kTogether, so that one's waits are the other's work, and
+// fetch late; since a pixel costs them more than reading the splat does, a thread has one.
 template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
   return channels > 4 ? 1 : (Policy::kHeavy ? 3 : 4 * pixels);
 }
@@ -32,7 +32,7 @@ constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 template <typename Policy> constexpr int pieces_at_once(int channels) { return Policy::kHeavy && channels <= 4 ? 2 : 1; }
 template <typename Policy> constexpr bool fetches_early(int pixels) { return !Policy::kHeavy && pixels == 1; }
 constexpr int kMostAhead = 8;
-constexpr int kTogether = 2;  // splats of heavy policies at once, so that one's waits are the other's work
+constexpr int kTogether = 2;
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
 constexpr int kBackwardPixels = 4;
