@@ -1,6 +1,6 @@
-// Backward pass of the tile rasterizer on the GPU: a block per piece of a tile's list, or of heavy policies a warp per piece
-// and half tile, so that a tile with thousands of splats is shared by many blocks. The forward pass left what each pixel had gathered at the end of each piece; from
-// there a piece is walked from the back.
+// Backward pass of the tile rasterizer on the GPU: a block per piece of a tile's list, or of heavy policies a warp per piece and
+// half tile, so that a tile with thousands of splats is shared by many blocks. The forward pass left what each pixel had
+// gathered at the end of each piece; from there a piece is walked from the back.
 //
 // A splat's gradient is reduced over the warp by a transposing butterfly (12 shuffles for 9 numbers instead of 45), then
 // one instruction adds it to memory.

@@ -6,8 +6,6 @@
 
 namespace luxel {
 
-constexpr int kHarmonics = 16;
-
 LUXEL_HD int64_t fours_of_inputs(const luxel_colour_inputs_args& args) { return live_rows(args) * ((args.width + kHarmonics) / 4); }
 LUXEL_HD int64_t fours_of_features(const luxel_colour_inputs_args& args) { return args.count * (args.width / 4); }
 
@@ -21,8 +19,7 @@ template <typename T> LUXEL_HD void write_four_inputs(const luxel_colour_inputs_
     if (part == 0) out<T>(args.density)[s] = values[0];
   } else {
     T harmonics[kHarmonics];
-    harmonics[0] = sh_c0<T>();
-    sh_basis(3, load3(in<T>(args.directions) + 3 * s), harmonics + 1);
+    harmonics_of(load3(in<T>(args.directions) + 3 * s), harmonics);
     const int quarter = part - of_features;
     LUXEL_UNROLL
     for (int i = 0; i < 4; ++i)

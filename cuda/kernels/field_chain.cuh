@@ -78,11 +78,11 @@ struct DirectedRows {
       if (pair == 0) first[row] = two.x;
       return pack_halves(two.x, two.y);
     }
-    float of_direction[kDirectionInputs], x = 0.0f, y = 0.0f;
+    float of_direction[kHarmonics], x = 0.0f, y = 0.0f;
     const float* const d = directions + 3 * row;
     harmonics_of(Vec3<float>{__ldg(d), __ldg(d + 1), __ldg(d + 2)}, of_direction);
 #pragma unroll
-    for (int i = 0; i < kDirectionInputs; i += 2) {  // no index that registers do not have
+    for (int i = 0; i < kHarmonics; i += 2) {  // no index that registers do not have
       x = harmonic == i ? of_direction[i] : x;
       y = harmonic == i ? of_direction[i + 1] : y;
     }

@@ -128,7 +128,7 @@ int luxel_mlp_fwd(const luxel_mlp_args* args) {
     if (!anew(*args)) return fail("mlp: directions with sizes of which hidden layers are kept");
     if (!args->first) return fail("mlp: directions without room for the first column");
     FloatRows rows = rows_of(*args, args->x);
-    rows.columns = args->inputs - kDirectionInputs;
+    rows.columns = args->inputs - kHarmonics;
     return launch_network(*args, DirectedRows{rows, in<float>(args->directions), out<float>(args->first)}, nullptr);
   }
   if (anew(*args)) return launch_network(*args, rows_of(*args, args->x), nullptr);

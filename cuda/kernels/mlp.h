@@ -34,13 +34,6 @@ LUXEL_HD int64_t rows_of_run(int64_t count) {
 }
 LUXEL_HD int64_t runs_of(int64_t count) { return (count + rows_of_run(count) - 1) / rows_of_run(count); }
 
-constexpr int kDirectionInputs = 16;  // harmonics of a direction
-
-template <typename T> LUXEL_HD void harmonics_of(Vec3<T> direction, T* to) {
-  to[0] = sh_c0<T>();
-  sh_basis(3, direction, to + 1);
-}
-
 inline int check_mlp(const luxel_mlp_args& args) {
   const int w = args.width;
   if (args.inputs < 1 || args.inputs > LUXEL_MLP_WIDEST) return fail("mlp: %d inputs, not 1..128", args.inputs);
@@ -48,7 +41,7 @@ inline int check_mlp(const luxel_mlp_args& args) {
   if (w != 16 && w != 32 && w != 64 && w != 128) return fail("mlp: width %d, not 16, 32, 64 or 128", w);
   if (args.hidden_layers < 0 || args.hidden_layers > LUXEL_MLP_DEEPEST)
     return fail("mlp: %d hidden layers, not 0..8", args.hidden_layers);
-  if (args.directions && (args.inputs <= kDirectionInputs || args.inputs % 2))
+  if (args.directions && (args.inputs <= kHarmonics || args.inputs % 2))
     return fail("mlp: %d inputs with directions, not an even number above 16", args.inputs);
   return 0;
 }

@@ -140,8 +140,6 @@ LUXEL_UNROLL
     float x, y, scale, sigma, opacity;
     int edges;
     float lines[3 * kCorners];
-
-    LUXEL_HD float highest() const { return 0.0f; }  // alpha needs no bound
   };
   static LUXEL_HD Packed pack(const float* row) {
     Packed packed = {row[0], row[1], convex_scale(row[4]), row[5], row[2], static_cast<int>(row[6]), {}};

@@ -33,6 +33,13 @@ template <typename T> LUXEL_HD void sh_basis(int degree, Vec3<T> d, T* basis) {
   basis[14] = T(-0.5900435899266435) * x * (xx - 3 * yy);
 }
 
+// All of them up to degree 3, as networks take a direction.
+constexpr int kHarmonics = 16;
+template <typename T> LUXEL_HD void harmonics_of(Vec3<T> direction, T* to) {
+  to[0] = sh_c0<T>();
+  sh_basis(3, direction, to + 1);
+}
+
 // Gradient by direction, given g[k] = sum over channels of g_rgb * coefficient k.
 template <typename T> LUXEL_HD Vec3<T> sh_basis_vjp(int degree, Vec3<T> d, const T* g) {
   Vec3<T> out = {T(0), T(0), T(0)};

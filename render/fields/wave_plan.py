@@ -54,11 +54,6 @@ class _Room:
             None if occupancy is None else torch.empty_like(occupancy),
         )
 
-    def key(self) -> Hashable:
-        """What it is for; rays beside."""
-        cells = None if self.occupancy is None else self.occupancy.shape
-        return self.samples.directions is not None, cells, self.background.dtype
-
 
 class WavePlan:
     """Pictures of one field, as `luxel.render.fields.waves.render_waves` draws them; that one waits for the device.
@@ -82,6 +77,7 @@ class WavePlan:
         self.redrawn = 0  # parts so far
         self._replay: Replay[None] = Replay(device)
         self._room: _Room | None = None
+        self._kind: Hashable = None  # of field that the room is for
         self._needed: deque[int] = deque(maxlen=FRAMES)  # graphs of the parts of the last pictures
         self._turn = threading.Lock()
         self._in_turn = InTurn(self.device)
@@ -207,14 +203,14 @@ class WavePlan:
     def _fitting(self, camera: Camera, occupancy: Tensor | None, background: Tensor) -> _Room:
         """The room, made anew where it is too small or for something else."""
         wanted = max(min(camera.width * camera.height, self.rays), camera.width, SMALLEST)
-        cells = None if occupancy is None else occupancy.shape
-        key = self.directions, cells, background.dtype
-        if self._room is None or self._room.key() != key or len(self._room.rays.rgb) < wanted:
+        kind = None if occupancy is None else occupancy.shape, background.dtype
+        if self._room is None or self._kind != kind or len(self._room.rays.rgb) < wanted:
             self._replay.forget()
             self._room = None  # freed before there is another
             rays = 1 << (wanted - 1).bit_length()
             rows = min(self.rows, PER_RAY * rays)
             self._room = _Room.of(rays, rows, self.directions, occupancy, background)
+            self._kind = kind
         return self._room
 
     def _parts_of(self, width: int, height: int, room: int) -> tuple[list[tuple[int, int]], Tensor]:

@@ -60,6 +60,14 @@ FIELDS: list[tuple[Grid, tuple[Any, ...]]] = [
 ]
 
 
+def asked(which: int, x: Tensor, table: Tensor, weights: Tensor, half: bool, **more: Any) -> Tensor:
+    """One of FIELDS at positions, on a GPU with its table in half where that is wanted."""
+    grid, network = FIELDS[which]
+    halved = table.detach().half() if half and x.device.type == "cuda" else None
+    levels = grid.offsets, grid.scales, grid.hashed
+    return field(x, table, weights, *levels, *network, half_table=halved, **more)
+
+
 def whole_field(
     which: int,
     count: int,
@@ -88,20 +96,9 @@ def whole_field(
     table = torch.randn(grid.entries, grid.features, generator=generator).half().float().to(device)
     weights = torch.cat([matrix.flatten() for matrix in drawn]).half().float().to(device)
     g_out = torch.randn(count, outputs, generator=generator).half().float().to(device)
-    halved = table.half() if half and device.type == "cuda" else None
     for tensor, want in zip((table, weights), wanted, strict=True):
         tensor.requires_grad_(want)
-    out = field(
-        x.to(device),
-        table,
-        weights,
-        grid.offsets,
-        grid.scales,
-        grid.hashed,
-        *network,
-        half_table=halved,
-        sort=sort,
-    )
+    out = asked(which, x.to(device), table, weights, half, sort=sort)
     leaves = [t for t, want in zip((table, weights), wanted, strict=True) if want]
     gradients = torch.autograd.grad(out, leaves, g_out) if leaves else ()
     named = {"out": out} | {f"gradient {i}": gradient for i, gradient in enumerate(gradients)}
@@ -117,17 +114,8 @@ def live_field(which: int, count: int, live: int, half: bool, device: torch.devi
     sizes = Network(grid.width, *network[:3])
     table = torch.randn(grid.entries, grid.features, generator=generator).half().float().to(device)
     weights = 0.2 * torch.randn(sizes.parameter_count(), generator=generator).half().float().to(device)
-    out = field(
-        x.to(device),
-        table,
-        weights,
-        grid.offsets,
-        grid.scales,
-        grid.hashed,
-        *network,
-        half_table=table.half() if half and device.type == "cuda" else None,
-        live=torch.tensor([live], dtype=torch.int32, device=device),
-    )
+    rows = torch.tensor([live], dtype=torch.int32, device=device)
+    out = asked(which, x.to(device), table, weights, half, live=rows)
     return {"out": out[: max(live, 0)].cpu(), "shape": torch.tensor(out.shape).float()}
 
 

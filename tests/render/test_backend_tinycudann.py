@@ -189,16 +189,21 @@ def test_a_field_is_luxels(
     assert {name for name, _ in whole.named_parameters()} == {"encoding.table", "network.weights"}
 
 
-@pytest.mark.parametrize(("inputs", "outputs", "hidden"), [(32, 3, 2), (19, 5, 1), (40, 16, 0)])
-def test_a_network_is_luxels(stand_in_tinycudann: StandIn, inputs: int, outputs: int, hidden: int) -> None:
-    network = PeerMlp(inputs, outputs, width=32, hidden_layers=hidden, seed=4)
-    x = torch.randn(70, inputs, generator=torch.Generator().manual_seed(1), requires_grad=True)
+def by_both(network: PeerMlp, x: torch.Tensor, over: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Output, and gradients of its squares by x and weights, by tiny-cuda-nn and by luxel."""
     found = []
     for by_luxel in (False, True):
         network.by_luxel = by_luxel
         out = network(x)
-        found.append([out, *torch.autograd.grad(out.square().sum(), [x, network.weights])])
-    for ours, wanted in zip(*found, strict=True):
+        found.append([out, *torch.autograd.grad(over(out.square()), [x, network.weights])])
+    return list(zip(*found, strict=True))
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "hidden"), [(32, 3, 2), (19, 5, 1), (40, 16, 0)])
+def test_a_network_is_luxels(stand_in_tinycudann: StandIn, inputs: int, outputs: int, hidden: int) -> None:
+    network = PeerMlp(inputs, outputs, width=32, hidden_layers=hidden, seed=4)
+    x = torch.randn(70, inputs, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    for ours, wanted in by_both(network, x, torch.sum):
         assert off(ours, wanted) < 1e-5
     assert stand_in_tinycudann.calls == 1 and network(x[:0]).shape == (0, outputs)
 
@@ -432,12 +437,7 @@ def test_the_real_one_agrees(
 def test_the_real_network_agrees(real: torch.device, hidden: int) -> None:
     network = PeerMlp(32, 3, width=64, hidden_layers=hidden, seed=4).to(real)
     x = torch.randn(5_000, 32, device=real, requires_grad=True)
-    found = []
-    for by_luxel in (False, True):
-        network.by_luxel = by_luxel
-        out = network(x)
-        found.append([out, *torch.autograd.grad(out.square().mean(), [x, network.weights])])
-    for ours, wanted in zip(*found, strict=True):
+    for ours, wanted in by_both(network, x, torch.mean):
         assert off(ours, wanted) < 1e-2
 
 

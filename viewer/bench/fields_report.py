@@ -90,7 +90,8 @@ def _peers(report: dict[str, Any]) -> Section:
         f"same parameters; its result is within {off:.1e} of luxel's. What is slower than a peer is marked with !. "
     )
     if absent:
-        text += f"tiny-cuda-nn is not measured: {'; '.join(sorted(absent))}."
+        reasons = "; ".join(reason.rstrip(".") for reason in sorted(absent))
+        text += f"tiny-cuda-nn is not measured: {reasons}."
     else:
         text += (
             "tiny-cuda-nn: the same sizes with parameters of its own; its levels with more points than entries are "
