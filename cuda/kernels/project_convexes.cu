@@ -10,7 +10,7 @@ namespace luxel {
 namespace {
 
 // Tunables: threads of a block, and blocks of a multiprocessor, which the registers are cut to.
-constexpr int kForwardThreads = 128, kForwardBlocks = 4, kBackwardThreads = 64, kBackwardBlocks = 8;
+constexpr int kForwardThreads = 64, kForwardBlocks = 12, kBackwardThreads = 64, kBackwardBlocks = 8;
 
 // Numbers in shared memory that a convex needs in the forward pass: its points, and its coefficients of colour.
 __host__ __device__ __forceinline__ int numbers_forward(const luxel_project_convexes_args& args) {

@@ -178,7 +178,7 @@ def defaults(field: FieldName) -> FieldConfig:
         "image": {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99},
         "sdf": {"rate": 5e-3, "decay_factor": 0.5, "decay_from": 5_000, "decay_every": 500},
         "volume": {"decay_from": 5_000, "decay_every": 2_000},
-        "radiance": {"steps": 35_000, "hidden": 1, "sparse": True, "schedule": "shares"},
+        "radiance": {"steps": 35_000, "hidden": 1, "sparse": True, "schedule": "shares", "weight_decay": 0.0},
     }
     if field not in own:
         raise LuxelError(f"There is no field of {field!r}.", f"There are {', '.join(own)}.")

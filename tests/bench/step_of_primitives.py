@@ -5,8 +5,12 @@ What it measures
     as Gaussians, as 4D Gaussians that stand still, and as convexes whose size is chosen so that the views ask for as
     many (tile, primitive) pairs: median milliseconds of 40 steps, and with --kernels what they consist of.
 
+    With --trained convexes it starts from convexes that were trained themselves (preset light), beside as many
+    Gaussians, trained as long, whose size is chosen so that the views ask for as many pairs.
+
 How to run
     python tests/bench/step_of_primitives.py CAPTURE [--after 6000] [--background white] [--kernels]
+    python tests/bench/step_of_primitives.py CAPTURE --trained convexes [--after 15000]
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,16 +45,16 @@ def instances(scene: Parameters, views: list[View], device: torch.device) -> flo
     return torch.cat(found).double().mean().item()
 
 
-def convexes_with(wanted: float, gaussians: Gaussians, views: list[View], device: torch.device) -> Parameters:
-    """Convexes in the place of Gaussians, of such a size that they ask for ``wanted`` pairs a view."""
-    convexes, low, high = as_convexes(gaussians), 0.2, 5.0
+def asking_for(wanted: float, scene: Parameters, views: list[View], device: torch.device) -> Parameters:
+    """The scene in such a size that it asks for ``wanted`` pairs a view."""
+    low, high = 0.2, 5.0
     for _ in range(12):
         middle = (low * high) ** 0.5
-        if instances(convexes.scaled(middle), views, device) > wanted:
+        if instances(scene.scaled(middle), views, device) > wanted:
             high = middle
         else:
             low = middle
-    return convexes.scaled(low)
+    return scene.scaled(low)
 
 
 def main() -> None:
@@ -61,6 +66,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="of structure from motion")
     parser.add_argument("--after", type=int, default=6000)
     parser.add_argument("--background", default="auto")
+    parser.add_argument("--trained", choices=("gaussians", "convexes"), default="gaussians")
     parser.add_argument("--kernels", action="store_true")
     options = parser.parse_args()
     device = torch.device("cuda")
@@ -69,52 +75,63 @@ def main() -> None:
     views = list(capture.train)[::8]
     with tempfile.TemporaryDirectory() as folder:
 
-        def trainer(primitive: str, name: str) -> Trainer:
-            config = preset("default", primitive)
+        def trainer(primitive: str, name: str, kind: str = "default", most: int | None = None) -> Trainer:
+            config = preset(kind, primitive)
             config.background, config.checkpoints.every, config.eval_every = options.background, 0, 0
             config.batch = 1
+            config.max_gaussians = most or config.max_gaussians
             return Trainer(config, capture.train, capture.test, capture.points, f"{folder}/{name}", device)
 
-        first = trainer("gaussians", "first")
-        while first.steps_done < options.after:
-            first.step()
-        first.settle()
-        trained: Gaussians = first.scene.map(torch.clone)
-        del first
-        wanted = instances(trained, views, device)
-        scenes: dict[str, Parameters] = {
-            "gaussians": trained,
-            "gaussians4d": Gaussians4d.from_gaussians(trained, time=0.0, time_scale=1.0),
-            "convexes": convexes_with(wanted, trained, views, device),
-        }
+        def trained(*what: Any) -> Parameters:
+            runner = trainer(*what)
+            while runner.steps_done < options.after:
+                runner.step()
+            runner.settle()
+            return runner.scene.map(torch.clone)
+
+        scenes: dict[str, Parameters]
+        if options.trained == "convexes":
+            convexes = trained("convexes", "first", "light")
+            gaussians = trained("gaussians", "second", "default", convexes.count)
+            wanted = instances(convexes, views, device)
+            scenes = {"gaussians": asking_for(wanted, gaussians, views, device), "convexes": convexes}
+        else:
+            gaussians = trained("gaussians", "first")
+            assert isinstance(gaussians, Gaussians)
+            wanted = instances(gaussians, views, device)
+            scenes = {
+                "gaussians": gaussians,
+                "gaussians4d": Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
+                "convexes": asking_for(wanted, as_convexes(gaussians), views, device),
+            }
         base = 0.0
         for primitive, scene in scenes.items():
-            runner = trainer(primitive, primitive)
-            runner.config.strategy = FixedCount(prune_opacity=0)
-            runner.config.sh_every = runner.config.reorder_every = 0
-            asked = instances(scene, views, device)
-            runner.optimiser = learning.Optimiser(scene)
-            runner._start_statistics()
-            for _ in range(100):
-                runner.step()
-            took = []
-            for _ in range(WINDOWS):
-                took.append(1e3 * timed(runner, WINDOW) / WINDOW)
-            median = float(np.median(took))
+            median = measured(trainer(primitive, primitive), scene, base, views, options.kernels)
             base = base or median
-            print(
-                f"{primitive}: {median:.3f} ms a step ({min(took):.3f} to {max(took):.3f}), {median / base:.2f} of "
-                f"Gaussians, {scene.count:,} with {asked:,.0f} instances a view"
-            )
-            if options.kernels:
-                rows, _ = profiled(runner, runner.steps_done + WINDOW)
-                print(
-                    f"  {sum(r[1] for r in rows):.0f} us of kernels, {sum(r[2] for r in rows):.0f} launches"
-                )
-                for kernel, us, launches in rows[:28]:
-                    print(f"  {us:8.1f} us {launches:5.1f} x  {kernel[:110]}")
-            del runner
             release_memory()
+
+
+def measured(runner: Trainer, scene: Parameters, base: float, views: list[View], kernels: bool) -> float:
+    """Median milliseconds of a step of ``runner`` on a scene of fixed count, which it prints."""
+    runner.config.strategy = FixedCount(prune_opacity=0)
+    runner.config.sh_every = runner.config.reorder_every = 0
+    asked = instances(scene, views, runner.device)
+    runner.optimiser = learning.Optimiser(scene)
+    runner._start_statistics()
+    for _ in range(100):
+        runner.step()
+    took = [1e3 * timed(runner, WINDOW) / WINDOW for _ in range(WINDOWS)]
+    median = float(np.median(took))
+    print(
+        f"{runner.config.primitive}: {median:.3f} ms a step ({min(took):.3f} to {max(took):.3f}), "
+        f"{median / (base or median):.2f} of Gaussians, {scene.count:,} with {asked:,.0f} instances a view"
+    )
+    if kernels:
+        rows, _ = profiled(runner, runner.steps_done + WINDOW)
+        print(f"  {sum(r[1] for r in rows):.0f} us of kernels, {sum(r[2] for r in rows):.0f} launches")
+        for kernel, us, launches in rows[:28]:
+            print(f"  {us:8.1f} us {launches:5.1f} x  {kernel[:110]}")
+    return median
 
 
 if __name__ == "__main__":
