@@ -293,7 +293,9 @@ typedef struct luxel_blend_args {
   int32_t* contributors;      /* fwd out  [C,H,W] splats that contributed; optional */
   void* median_depth;         /* fwd out  real [C,H,W] depth where T falls to 1/2, 0 where never; optional */
   void* states;               /* fwd out, bwd in  real [capacity/P,D+1,256] GPU only, optional for fwd: what
-                                 each pixel had gathered, and T, after each piece but the last of a list */
+                                 each pixel had gathered, and T, after each piece but the last of a list; of
+                                 convexes then uint32 [capacity/32+C*T+1,8], 16-byte aligned: which splats of a
+                                 list counted for a pixel of each 8x4 block of its tile, 32 in a word */
   const void* final_image;    /* bwd in   real [C,H,W,D] GPU only: image of the forward pass */
   const void* g_image;        /* bwd in   real [C,H,W,D] */
   const void* g_transmittance; /* bwd in  real [C,H,W] optional */

@@ -74,6 +74,7 @@ template <typename Policy, int D> int forward(const luxel_blend_args& args) {
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   constexpr int R = kBackwardPixels;
+  if (Policy::kHeavy && args.states == nullptr && args.capacity > 0) return fail("the backward pass needs what the forward pass left");
   const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / Policy::kPiece);
   Ordered o = {};
   const bool ordered = args.deterministic && args.capacity > 0;

@@ -162,7 +162,10 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
     const int32_t id = instance < end ? args.instances[instance] : -1;
     Fetched<Policy, D> splat;
     fetch_splat(args, splat, id);
-    store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
+    if constexpr (kAlone)
+      batch.entries[slot] = entry_of(splat);
+    else
+      store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
     batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
   };
   if constexpr (!kAlone) {
@@ -211,8 +214,7 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
     behind[r] = fmaf(weight, slope, behind[r]);
   };
   // Gathers what the warp learns of one splat, and adds it up.
-  const auto visit = [&](const Entry<Policy, D>& entry, unsigned blocks, int32_t place, uint32_t row) {
-    bool any = false;
+  const auto visit = [&](const Entry<Policy, D>& entry, unsigned rows, int32_t place, uint32_t row) {
     if constexpr (Policy::kHeavy) {  // pixels one after the other: what is kept of one fills many registers
       for_edges(edge_class(entry.splat.edges), [&](auto which) {
         constexpr int kClass = decltype(which)::value;
@@ -223,16 +225,11 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
         float numbers[Sums::kCount + D] = {};
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          if (!(blocks >> (Blocks<Policy, R>::kBelow * r) & 1)) continue;
+          if (!(rows >> r & 1)) continue;
           const float dy = py + static_cast<float>(4 * r) - splat.y;
-          const auto reach = along.reach(splat, dy);
-          if (!__any_sync(kAll, reach.near && place < last[r])) continue;
-          const auto seen = along.seen(splat, reach);
-          const bool counts = seen.hits(0.0f) && place < last[r];
-          any |= counts;
-          if (counts) gather(r, dy, entry, along, seen, sums, numbers + Sums::kCount);
+          const auto seen = along.seen(splat, along.reach(splat, dy));
+          if (seen.hits(0.0f) && place < last[r]) gather(r, dy, entry, along, seen, sums, numbers + Sums::kCount);
         }
-        if (!__any_sync(kAll, any)) return;
         sums.store(splat, along, numbers);
         targets.template add<kClass>(numbers, row);
       });
@@ -243,7 +240,7 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
       Sums sums;
       float numbers[Sums::kCount + D] = {};
       typename Policy::Seen seen[R];
-      bool counts[R];
+      bool counts[R], any = false;
 #pragma unroll
       for (int r = 0; r < R; ++r) {
         seen[r] = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
@@ -258,20 +255,40 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
       targets.add(numbers, row, at.lane);
     }
   };
-  if constexpr (!kAlone) __syncthreads();
-  for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {  // from the back
-    if (group >= warp_last) continue;
-    const int first = kAlone ? 0 : group;  // of the group's in the batch
-    if constexpr (kAlone) {
+  if constexpr (kAlone) {
+    // Lane g has the words of group g: of the blocks of this half of the tile, which are the rows of this thread's pixels.
+    static_assert(R == 4 && kTouchedBlocks == R * Shape<R>::kWarps);
+    const uint4* words = reinterpret_cast<const uint4*>(touched_of<Policy, D>(args, tile));
+    uint4 touched = {};
+    if (at.lane < Policy::kPiece / 32 && start + 32 * at.lane < end)
+      touched = words[Shape<R>::kWarps * (piece.y * (Policy::kPiece / 32) + at.lane) + at.warp];
+    for (int group = (end - start - 1) / 32; group >= 0; --group) {  // from the back
+      if (32 * group >= warp_last) continue;
+      const unsigned of_row[R] = {__shfl_sync(kAll, touched.x, group), __shfl_sync(kAll, touched.y, group),
+                                  __shfl_sync(kAll, touched.z, group), __shfl_sync(kAll, touched.w, group)};
+      unsigned bits = of_row[0] | of_row[1] | of_row[2] | of_row[3];
       __syncwarp();
-      bring(start + group + at.lane, at.lane);
+      if (bits >> at.lane & 1) bring(start + 32 * group + at.lane, at.lane);
       __syncwarp();
+      while (bits != 0) {
+        const int place = 31 - __clz(bits);
+        bits ^= 1u << place;
+        unsigned rows = 0;
+#pragma unroll
+        for (int r = 0; r < R; ++r) rows |= (of_row[r] >> place & 1) << r;
+        visit(batch.entries[place], rows, 32 * group + place, batch.row[place]);
+      }
     }
-    unsigned bits = __ballot_sync(kAll, (batch.blocks[first + at.lane] & Blocks<Policy, R>::all(at.warp)) != 0);
-    while (bits != 0) {
-      const int place = 31 - __clz(bits), slot = first + place;
-      bits ^= 1u << place;
-      visit(batch.entries[slot], batch.blocks[slot] >> Blocks<Policy, R>::first(at.warp), group + place, batch.row[slot]);
+  } else {
+    __syncthreads();
+    for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {
+      if (group >= warp_last) continue;
+      unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
+      while (bits != 0) {
+        const int place = 31 - __clz(bits), slot = group + place;
+        bits ^= 1u << place;
+        visit(batch.entries[slot], 0u, slot, batch.row[slot]);
+      }
     }
   }
 }

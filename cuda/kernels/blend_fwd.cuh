@@ -17,7 +17,7 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& b
   int count = 0;
 #pragma unroll
   for (int group = first; group < first + Policy::kPiece; group += 32) {
-    const bool mine = batch.blocks[group + lane] >> warp & 1;
+    const bool mine = batch.subtiles[group + lane] >> warp & 1;
     const unsigned bits = __ballot_sync(kAll, mine);
     uint32_t place = entries + (group + lane) * kBytes;
     if constexpr (Policy::kHeavy) place |= edge_class(batch.entries[group + lane].splat.edges);
@@ -29,10 +29,11 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& b
   return count;
 }
 
-// Brings the heavy splats list[first .. end) to the pixel of this thread. last_place: of the last that counted.
+// Brings the heavy splats list[first .. end) to the pixel of this thread. last_place: of the last that counted; counted: bit k,
+// list[first + k] did.
 template <typename Policy, int D, bool kMedian>
 __device__ __forceinline__ void visit_together(const uint32_t* list, int first, int end, float px, float py, float max_alpha,
-                                               Gathered<D, kMedian>& pixel, uint32_t& last_place) {
+                                               Gathered<D, kMedian>& pixel, uint32_t& last_place, uint32_t& counted) {
   static_assert(kMostAhead >= kTogether && alignof(Entry<Policy, D>) > kEdgeClasses, "classes fit beside places");
   for (int k = first; k < end; k += kTogether) {
     uint32_t place[kTogether], which = 0;
@@ -55,15 +56,27 @@ __device__ __forceinline__ void visit_together(const uint32_t* list, int first, 
         const bool hit = alpha[u] >= kMinAlpha;
         const bool counts = pixel.visit(hit, fminf(max_alpha, alpha[u]), entry[u]->value, entry[u]->depth);
         last_place = counts ? place[u] : last_place;
+        counted |= counts ? 1u << (k - first + u) : 0u;
       }
     });
   }
+}
+
+__device__ __forceinline__ uint32_t or_over_warp(uint32_t x) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_or_sync(kAll, x);
+#else
+  for (int bit = 16; bit >= 1; bit /= 2) x |= __shfl_xor_sync(kAll, x, bit);
+  return x;
+#endif
 }
 
 template <typename Policy, int D, int R> struct ForwardShared {
   static constexpr int kSplats = pieces_at_once<Policy>(D) * Policy::kPiece;
   Batch<Policy, D, kSplats, 1> batch;
   alignas(16) uint32_t lists[Shape<R>::kWarps][Policy::kPiece + kMostAhead];
+  static constexpr int kWords = Policy::kHeavy ? Policy::kPiece / 32 : 1;
+  uint32_t touched[Shape<R>::kWarps][kWords];  // of heavy policies, see touched_of
 };
 
 template <typename Policy, int D, bool kMedian, int R>
@@ -116,6 +129,8 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
 #pragma unroll 1
     for (int first = 0; first < kCount; first += Policy::kPiece) {
       if (first > 0) __syncwarp();  // all have read the list before
+      uint32_t* touched = shared.touched[at.warp];
+      if (Policy::kHeavy && at.lane < shared.kWords) touched[at.lane] = 0;
       const int count = list_splats<Policy>(batch, first, at.warp, at.lane, list);
       uint32_t last_place[R];
 #pragma unroll
@@ -125,7 +140,13 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
         const int chunk_end = min(chunk + 32, count);
         if constexpr (Policy::kHeavy) {
           static_assert(R == 1, "a warp's pixels are the block that splats were tested against");
-          visit_together<Policy>(list, chunk, chunk_end, px, py, args.max_alpha, pixels[0], last_place[0]);
+          uint32_t counted = 0;
+          visit_together<Policy>(list, chunk, chunk_end, px, py, args.max_alpha, pixels[0], last_place[0], counted);
+          if (or_over_warp(counted) >> at.lane & 1) {
+            const uint32_t offset = (list[chunk + at.lane] & ~3u) - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
+            const uint32_t slot = offset / sizeof(Entry<Policy, D>) - first;
+            atomicOr(touched + slot / 32, 1u << slot % 32);
+          }
         } else {
           constexpr int kAhead = ahead(R);
           for (int k = chunk; k < chunk_end; k += kAhead) {
@@ -164,6 +185,12 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
         if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
       }
       leave_states(start + first + Policy::kPiece - begin);
+      if constexpr (Policy::kHeavy) {
+        __syncwarp();
+        const int32_t word = (start + first - begin) / 32 + at.lane;
+        if (args.states && at.lane < shared.kWords && word * 32 < end - begin)
+          touched_of<Policy, D>(args, tile)[kTouchedBlocks * word + touched_block(at.warp)] = touched[at.lane];
+      }
     }
   }
 #pragma unroll

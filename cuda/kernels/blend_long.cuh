@@ -77,7 +77,8 @@ template <typename Policy, int D> struct LongShared {
   static constexpr int kPieces = pieces_at_once<Policy>(D), kRoom = Policy::kPiece + kLongLanes;
   Entry<Policy, D> entries[kPieces * kRoom];  // of each piece those that can reach the block's pixels
   uint8_t slots[kPieces * kRoom];             // where they were in the batch
-  unsigned reaching[kPieces * Policy::kPiece / 32];
+  static constexpr int kWords = kPieces * Policy::kPiece / 32;
+  unsigned reaching[kWords], touched[Policy::kHeavy ? kWords : 1];  // see touched_of
 };
 
 // Whether a pixel meets the splat of its lane, and the uncapped alpha.
@@ -135,9 +136,21 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     const int local = (y - of_tile.y0) * LUXEL_TILE + x - of_tile.x0;
     if (sub == 0) state.store_state(state_of<D>(args, tile, (done - 1) / Policy::kPiece) + local);
   };
+  static_assert(!Policy::kHeavy || (kW == Shape<1>::kSubtileW && kH == Shape<1>::kSubtileH), "a word of touched_of is a block's");
+  // Of the batch before start; all threads have been there.
+  const auto tell_touched = [&](int32_t start) {
+    if (!Policy::kHeavy || threadIdx.x >= shared.kWords) return;
+    const int32_t word = (start - kCount - begin) / 32 + static_cast<int32_t>(threadIdx.x);
+    if (args.states && start > begin && word * 32 < end - begin)
+      touched_of<Policy, D>(args, tile)[kTouchedBlocks * word + touched_block(part)] = shared.touched[threadIdx.x];
+    shared.touched[threadIdx.x] = 0;
+  };
   fetch(begin);
-  for (int32_t start = begin; start < end; start += kCount) {
-    if (!__syncthreads_or(pixel.transmittance > 0.0f)) break;
+  int32_t start = begin;
+  for (; start < end; start += kCount) {
+    const bool goes_on = __syncthreads_or(pixel.transmittance > 0.0f);
+    tell_touched(start);
+    if (!goes_on) break;
     bool reaches[kLoads];
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
@@ -175,7 +188,8 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     for (int piece = 0; piece < kPieces; ++piece) {
       const int first = piece * kRoom, last = first + (piece > 0 ? lengths[kPieces - 1] : lengths[0]);
       int last_place = -1;
-      for (int k = first + sub; k < last + sub; k += kLongLanes) {
+      uint32_t counted = 0, now = 1;  // bit k: the k-th splat of this lane counted
+      for (int k = first + sub; k < last + sub; k += kLongLanes, now <<= 1) {
         const Entry<Policy, D>& entry = shared.entries[k];
         float alpha;
         const bool hit = looks<Policy>(entry.splat, px, py, alpha);
@@ -191,6 +205,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
         const bool counts = hit && after > kMinTransmittance;
         pixel.add(counts, alpha, entry.value, before, after, entry.depth);
         last_place = counts ? k : last_place;
+        if (Policy::kHeavy) counted |= counts ? now : 0u;
         const float all_after = __shfl_sync(kAll, after, kLongLanes - 1, kLongLanes);
         const bool ends = pixel.transmittance > 0.0f && !(all_after > kMinTransmittance);
         if (__any_sync(kAll, ends)) {  // T stays what it was before the first that would take it too far
@@ -202,9 +217,21 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
           pixel.transmittance = pixel.transmittance > 0.0f ? all_after : pixel.transmittance;
         }
       }
+      if constexpr (Policy::kHeavy) {
+        static_assert(Policy::kPiece <= 32 * kLongLanes);
+        for (int bit = kLongLanes; bit < 32; bit *= 2) counted |= __shfl_xor_sync(kAll, counted, bit);
+        for (; lane < kLongLanes && counted != 0; counted &= counted - 1) {
+          const unsigned slot = shared.slots[first + sub + kLongLanes * (__ffs(counted) - 1)];
+          atomicOr(&shared.touched[slot / 32], 1u << slot % 32);
+        }
+      }
       if (last_place >= 0) pixel.last = start + shared.slots[last_place] + 1;
       leave_state(start + (piece + 1) * Policy::kPiece - begin);
     }
+  }
+  if (Policy::kHeavy && start >= end) {
+    __syncthreads();
+    tell_touched(start);
   }
 #pragma unroll
   for (int d = 0; d < D; ++d) pixel.sums[d] = sum_over_pixel(pixel.sums[d]);

@@ -93,6 +93,18 @@ template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_ar
   return out<float>(args.states) + slot * (D + 1) * kPixels;
 }
 
+// What the forward pass of heavy policies tells the backward pass of a list, behind the states: for each 32 splats a word of each
+// of the tile's blocks of 8 x 4 pixels, bit k: the k-th counted for one of its pixels. The blocks are those of one half of the
+// tile from above, then of the other.
+constexpr int kTouchedBlocks = Shape<1>::kWarps;
+__device__ __forceinline__ int touched_block(int warp) {
+  return warp % Shape<1>::kSubtilesX * (kTouchedBlocks / Shape<1>::kSubtilesX) + warp / Shape<1>::kSubtilesX;
+}
+template <typename Policy, int D> __device__ __forceinline__ uint32_t* touched_of(const luxel_blend_args& args, int tile) {
+  float* behind = out<float>(args.states) + args.capacity / Policy::kPiece * (D + 1) * kPixels;
+  return reinterpret_cast<uint32_t*>(behind) + kTouchedBlocks * (args.ranges[2 * tile] / 32 + static_cast<int64_t>(tile));
+}
+
 // A splat as the inner loops read it: a few 16-byte loads, the same for all lanes. These bound the forward pass: a load of
 // 16 bytes takes the shared memory four cycles even where all lanes read the same.
 template <typename Policy, int D> struct alignas(16) Entry {
@@ -103,21 +115,7 @@ template <typename Policy, int D> struct alignas(16) Entry {
 
 template <typename Policy, int D, int kSplats, int kMore = 0> struct Batch {
   Entry<Policy, D> entries[kSplats + kMore];
-  uint8_t blocks[kSplats];  // bit b: may reach block b of the tile, see Blocks
-};
-
-// The blocks of pixels that splats of a tile are tested against: those of a warp, or, where a pixel costs much, the 8 x 4 ones
-// that a warp looks at at once, of which it has R.
-template <typename Policy, int R> struct Blocks {
-  static constexpr int kPixels = Policy::kHeavy ? 1 : R, kOfWarp = R / kPixels, kBelow = Shape<kPixels>::kSubtilesX;
-  // The first block of a warp; its others are kBelow after one another.
-  static __device__ int first(int warp) { return warp / kBelow * kOfWarp * kBelow + warp % kBelow; }
-  static __device__ unsigned all(int warp) {
-    unsigned bits = 0;
-#pragma unroll
-    for (int r = 0; r < kOfWarp; ++r) bits |= 1u << (kBelow * r);
-    return bits << first(warp);
-  }
+  uint8_t subtiles[kSplats];  // bit w: may reach the pixels of warp w
 };
 
 // Which subtiles of the tile at (x0, y0) the primitive can reach.
@@ -204,11 +202,10 @@ __device__ __forceinline__ void store_splat(Batch<Policy, D, kSplats, kMore>& ba
                                             int32_t id, int x0, int y0) {
   unsigned mask = 0;
   if (id >= 0) {
-    constexpr int kPixels = Blocks<Policy, R>::kPixels;
-    mask = reachable_subtiles<kPixels>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
+    mask = reachable_subtiles<R>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
     batch.entries[slot] = entry_of(splat);
   }
-  batch.blocks[slot] = static_cast<uint8_t>(mask);
+  batch.subtiles[slot] = static_cast<uint8_t>(mask);
 }
 
 }  // namespace

@@ -163,11 +163,9 @@ LUXEL_UNROLL
   static LUXEL_HD Packed nowhere() { return {}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
-  // What is cheap to know of a pixel: v of each of the first E edges, and whether alpha may reach 1/255. Since phi is not
-  // less than any v, where sigma v is above 8 alpha is below 1/257.
+  // v of each of the first E edges at a pixel, and the largest.
   template <int E> struct Reach {
     float v[E], top;
-    bool near;
   };
 
   // Alpha at a pixel, and what was found on the way.
@@ -204,7 +202,6 @@ LUXEL_UNROLL
 LUXEL_UNROLL
         for (int j = 0; j + step < E; j += 2 * step) tops[j] = fmaxf(tops[j], tops[j + step]);
       reach.top = tops[0];
-      reach.near = c.sigma * reach.top < 8.0f;
       return reach;
     }
     LUXEL_HD Seen<E> seen(const Packed& c, const Reach<E>& reach) const {

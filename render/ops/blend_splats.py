@@ -19,6 +19,7 @@ _OPTIONS = (
     "int width, int height, float max_alpha, bool absolute, bool deterministic, bool median, bool tally, "
     "bool keep"
 )
+_BLOCKS = 8  # of 8 x 4 pixels in a tile
 _SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
 _FORWARD = 14  # arguments of forward; backward goes on after them
 
@@ -66,9 +67,12 @@ def _arguments(
 
 
 def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
-    splats = args[0]
+    splats, ranges = args[0], args[4]
     arguments = _arguments(primitive, *args[:_SHARED])
     image, transmittance, last, contributors, median_depth, states = outputs = _fake(primitive, *args)
+    touched = _touched(primitive, arguments["capacity"], ranges.shape[0])
+    if touched and states.numel():
+        states[-touched:].zero_()
     library_for(splats.device).call(
         f"blend_{primitive}_fwd",
         splats.device,
@@ -103,15 +107,26 @@ def _fake(
 ) -> tuple[Tensor, ...]:
     c, _, d = values.shape
     image, nothing = (c, height, width), (0,)
-    states = instances.shape[0] // PIECES[primitive] if keep and splats.is_cuda else 0
     return (
         splats.new_empty(*image, d),
         splats.new_empty(image),
         splats.new_empty(image if keep else nothing, dtype=torch.int32),
         splats.new_empty(image if tally else nothing, dtype=torch.int32),
         splats.new_empty(image if median else nothing),
-        splats.new_empty(states, d + 1, TILE * TILE),
+        splats.new_empty(_states(primitive, instances, ranges, d) if keep and splats.is_cuda else 0),
     )
+
+
+def _states(primitive: str, instances: Tensor, ranges: Tensor, channels: int) -> int:
+    """Numbers that the backward pass on a GPU needs from the forward pass."""
+    capacity = instances.shape[0]
+    pieces = capacity // PIECES[primitive] * (channels + 1) * TILE * TILE
+    return pieces + _touched(primitive, capacity, ranges.shape[0])
+
+
+def _touched(primitive: str, capacity: int, tiles: int) -> int:
+    """The last of them: which splats of a list counted where. Words of parts that nobody looked at stay 0."""
+    return (capacity // 32 + tiles + 1) * _BLOCKS if primitive == "convexes" else 0
 
 
 def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
