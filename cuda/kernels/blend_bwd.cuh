@@ -158,19 +158,22 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
     thread_last = max(thread_last, last[r]);
   }
   if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
-  const auto bring = [&](int32_t instance, int slot) {
+  // rows: of heavy policies, see visit.
+  const auto bring = [&](int32_t instance, int slot, unsigned rows) {
     const int32_t id = instance < end ? args.instances[instance] : -1;
     Fetched<Policy, D> splat;
     fetch_splat(args, splat, id);
-    if constexpr (kAlone)
-      batch.entries[slot] = entry_of(splat);
-    else
+    if constexpr (kAlone) {
+      const Entry<Policy, D> entry = entry_of(splat);
+      batch.entries[slot] = entry;
+      batch.subtiles[slot] = static_cast<uint8_t>(rows | edge_class(entry.splat.edges) << R);
+    } else
       store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
     batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
   };
   if constexpr (!kAlone) {
 #pragma unroll
-    for (int k = 0; k < kCount / kThreads; ++k) bring(start + threadIdx.x + k * kThreads, threadIdx.x + k * kThreads);
+    for (int k = 0; k < kCount / kThreads; ++k) bring(start + threadIdx.x + k * kThreads, threadIdx.x + k * kThreads, 0);
   }
 #pragma unroll
   for (int r = 0; r < R; ++r) {
@@ -213,10 +216,11 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
     sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
     behind[r] = fmaf(weight, slope, behind[r]);
   };
-  // Gathers what the warp learns of one splat, and adds it up.
-  const auto visit = [&](const Entry<Policy, D>& entry, unsigned rows, int32_t place, uint32_t row) {
+  // Gathers what the warp learns of one splat, and adds it up. look: of heavy policies, bit r: pixels r of the warp's threads
+  // may count; and above them the class of its edges.
+  const auto visit = [&](const Entry<Policy, D>& entry, unsigned look, int32_t place, uint32_t row) {
     if constexpr (Policy::kHeavy) {  // pixels one after the other: what is kept of one fills many registers
-      for_edges(edge_class(entry.splat.edges), [&](auto which) {
+      for_edges(look >> R, [&](auto which) {
         constexpr int kClass = decltype(which)::value;
         using Sums = typename CommonTargets<Policy, kAbsolute, D>::template Sums<kClass>;
         const typename Policy::Packed splat = held(entry.splat);
@@ -225,7 +229,7 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
         float numbers[Sums::kCount + D] = {};
 #pragma unroll
         for (int r = 0; r < R; ++r) {
-          if (!(rows >> r & 1)) continue;
+          if (!(look >> r & 1)) continue;
           const float dy = py + static_cast<float>(4 * r) - splat.y;
           const auto seen = along.seen(splat, along.reach(splat, dy));
           if (seen.hits(0.0f) && place < last[r]) gather(r, dy, entry, along, seen, sums, numbers + Sums::kCount);
@@ -267,16 +271,16 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
       const unsigned of_row[R] = {__shfl_sync(kAll, touched.x, group), __shfl_sync(kAll, touched.y, group),
                                   __shfl_sync(kAll, touched.z, group), __shfl_sync(kAll, touched.w, group)};
       unsigned bits = of_row[0] | of_row[1] | of_row[2] | of_row[3];
+      unsigned rows = 0;
+#pragma unroll
+      for (int r = 0; r < R; ++r) rows |= (of_row[r] >> at.lane & 1) << r;
       __syncwarp();
-      if (bits >> at.lane & 1) bring(start + 32 * group + at.lane, at.lane);
+      if (rows != 0) bring(start + 32 * group + at.lane, at.lane, rows);
       __syncwarp();
       while (bits != 0) {
         const int place = 31 - __clz(bits);
         bits ^= 1u << place;
-        unsigned rows = 0;
-#pragma unroll
-        for (int r = 0; r < R; ++r) rows |= (of_row[r] >> place & 1) << r;
-        visit(batch.entries[place], rows, 32 * group + place, batch.row[place]);
+        visit(batch.entries[place], batch.subtiles[place], 32 * group + place, batch.row[place]);
       }
     }
   } else {

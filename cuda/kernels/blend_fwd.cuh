@@ -35,7 +35,8 @@ template <typename Policy, int D, bool kMedian>
 __device__ __forceinline__ void visit_together(const uint32_t* list, int first, int end, float px, float py, float max_alpha,
                                                Gathered<D, kMedian>& pixel, uint32_t& last_place, uint32_t& counted) {
   static_assert(kMostAhead >= kTogether && alignof(Entry<Policy, D>) > kEdgeClasses, "classes fit beside places");
-  for (int k = first; k < end; k += kTogether) {
+  uint32_t bit = 1;
+  for (int k = first; k < end; k += kTogether, bit <<= kTogether) {
     uint32_t place[kTogether], which = 0;
 #pragma unroll
     for (int u = 0; u < kTogether; ++u) {
@@ -56,7 +57,7 @@ __device__ __forceinline__ void visit_together(const uint32_t* list, int first, 
         const bool hit = alpha[u] >= kMinAlpha;
         const bool counts = pixel.visit(hit, fminf(max_alpha, alpha[u]), entry[u]->value, entry[u]->depth);
         last_place = counts ? place[u] : last_place;
-        counted |= counts ? 1u << (k - first + u) : 0u;
+        counted |= counts ? bit << u : 0u;
       }
     });
   }
