@@ -96,7 +96,7 @@ template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   }
   if constexpr (Policy::kHeavy) {
     const unsigned blocks = blocks_for(static_cast<int64_t>(args.count) * args.cameras, 128);
-    if (launch("finish", finish_kernel<Policy>, blocks, 128, 0, stream, args) < 0) return -1;
+    if (!args.unfinished && launch("finish", finish_kernel<Policy>, blocks, 128, 0, stream, args) < 0) return -1;
   }
   // One warp where the order must be fixed.
   if (args.g_background == nullptr) return 0;
@@ -115,6 +115,7 @@ inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
 template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   if (!Policy::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
+  if (!Policy::kHeavy && args.unfinished) return fail("unfinished gradients are for convexes only");
   LUXEL_CUDA(cudaSetDevice(args.device));
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \

@@ -10,7 +10,7 @@ namespace luxel {
 namespace {
 
 // Tunables: threads of a block, and blocks of a multiprocessor, which the registers are cut to.
-constexpr int kForwardThreads = 64, kForwardBlocks = 12, kBackwardThreads = 64, kBackwardBlocks = 8;
+constexpr int kForwardThreads = 64, kForwardBlocks = 12, kBackwardThreads = 64, kBackwardBlocks = 10;
 
 // Numbers in shared memory that a convex needs in the forward pass: its points, and its coefficients of colour.
 __host__ __device__ __forceinline__ int numbers_forward(const luxel_project_convexes_args& args) {
@@ -49,9 +49,9 @@ __global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
   add_totals<kForwardThreads / 32>(tiles, args.totals);
 }
 
-// Numbers in shared memory that a convex needs in the backward pass: its gradient, and its points.
-__host__ __device__ __forceinline__ int numbers_backward(const luxel_project_convexes_args& args) {
-  return 3 * args.points_each + 7 + 3 * args.sh_stride + 3 * args.points_each;
+// Numbers in shared memory that a convex needs in the backward pass: its gradient, and for several cameras its points.
+template <bool kGeneral> __host__ __device__ __forceinline__ int numbers_backward(const luxel_project_convexes_args& args) {
+  return 3 * args.points_each + 7 + 3 * args.sh_stride + (kGeneral ? 3 * args.points_each : 0);
 }
 
 // Lays the numbers of a row, without points and sh_rest, where they belong among those of its warp.
@@ -64,8 +64,8 @@ __device__ __forceinline__ void store_small(const ConvexGradient<float>& g, Vec3
   numbers[kWarpRows * 6 + lane] = row[6];
 }
 
-// kGeneral: several cameras, or gradients of the camera; else one camera, and the coefficients of colour, which are brought to
-// shared memory together, turn into gradients where they lie.
+// kGeneral: several cameras, or gradients of the camera; else one camera, and points and coefficients of colour, which are
+// brought to shared memory together, turn into gradients where they lie.
 template <bool kAdam, bool kGeneral>
 __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
     project_convexes_bwd_kernel(const __grid_constant__ luxel_project_convexes_args args,
@@ -85,21 +85,22 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
   if (!writer.begin(args, seen)) return;
   float* numbers = nullptr;  // zeros, where nothing is seen
   if (seen != 0 || args.mask_penalty != 0.0f || sink.extra) {
-    numbers = reinterpret_cast<float*>(shared) + warp * kWarpRows * numbers_backward(args);
+    numbers = reinterpret_cast<float*>(shared) + warp * kWarpRows * numbers_backward<kGeneral>(args);
     const int width = 3 * args.points_each, rest_width = 3 * args.sh_stride;
     const int wanted = 3 * sh_terms(args.sh_degree, args.sh_stride);
     float* const g_points = numbers + lane * width;
     float* const rest = numbers + sink.start[kConvexParameters - 1];
     float* const g_rest = rest + lane * rest_width;
-    float* const points = rest + kWarpRows * rest_width;
+    float* const points = kGeneral ? rest + kWarpRows * rest_width : numbers;
     if (seen != 0) stage(args.points, first, args.count, width, width, ~0u, points);
     if (!kGeneral && seen != 0 && wanted > 0) stage(args.sh_rest, first, args.count, rest_width, wanted, seen, rest);
     ConvexRow<float> row = {};
     if (n < args.count) row = row_of<float>(args, n);  // before the wait
     row.points = points + width * lane;
     if (!kGeneral) row.sh.sh_rest = g_rest;
-    for (int k = 0; k < width; ++k) g_points[k] = 0.0f;
+    for (int k = 0; kGeneral && k < width; ++k) g_points[k] = 0.0f;
     staged();
+    for (int k = any ? width : 0; !kGeneral && k < width; ++k) g_points[k] = 0.0f;
     for (int k = !kGeneral && any ? wanted : 0; k < rest_width; ++k) g_rest[k] = 0.0f;
     ConvexGradient<float> g = {};
     Vec3<float> g_dc = {0.0f, 0.0f, 0.0f};
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
 }
 
 template <bool kAdam, bool kGeneral> int run_backward(const luxel_project_convexes_args& args) {
-  const size_t shared = sizeof(float) * kBackwardThreads * numbers_backward(args);
+  const size_t shared = sizeof(float) * kBackwardThreads * numbers_backward<kGeneral>(args);
   return launch("project_convexes_bwd", project_convexes_bwd_kernel<kAdam, kGeneral>, blocks_for(args.count, kBackwardThreads),
                 kBackwardThreads, shared, args.stream, args, make_sink(args, parameter_rows<float>(args)));
 }

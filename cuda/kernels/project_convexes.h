@@ -8,6 +8,8 @@
 #include "row_sink.h"
 #include "sh_values.h"
 
+#include <type_traits>
+
 namespace luxel {
 
 LUXEL_HD int value_channels(const luxel_project_convexes_args& args) { return value_channels(args.with_depth, 0); }
@@ -63,29 +65,51 @@ LUXEL_UNROLL
   return true;
 }
 
+// Turns what the blending gathered of a convex into the gradient by its row, in place.
+LUXEL_HD void finish(const ConvexProjection<float>& p, float* g) {
+  constexpr int kFirst = ConvexPolicy<float>::kFirst;
+  float row[LUXEL_CONVEX] = {0.0f, 0.0f, p.opacity, 0.0f, p.delta, p.sigma, static_cast<float>(p.edges)};
+LUXEL_UNROLL
+  for (int j = 0; j < LUXEL_CORNERS; ++j) {
+    row[kFirst + 2 * j] = j < p.edges ? p.corner_x[j] : 0.0f;
+    row[kFirst + 2 * j + 1] = j < p.edges ? p.corner_y[j] : 0.0f;
+  }
+  ConvexPolicy<float>::finish(row, g);
+}
+
 // Adds the gradients of a convex through one camera that sees it, given those of its splat and values; those of its points,
-// by their corners only, are added to g_points; g_rest and kAdd as for seen_colour_vjp.
+// by their corners only, are added to g_points, or take the place of the points; g_rest and kAdd as for seen_colour_vjp.
 template <bool kAdd, typename T>
 LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
                               const T* g_splat, const T* g_value, ConvexGradient<T>& total, Vec3<T>& g_dc, T* g_points,
                               T* g_rest, T* statistics) {
   ConvexProjection<T> p;
-  if (!project_convex(cam, row.points, args.points_each, row.shape, p)) return;  // cannot be: the forward pass saw it
-  const Vec3<T> g_seen = seen_colour_vjp<kAdd>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
-  total.centroid = total.centroid + g_seen;
-  total.pose.add_seen(cam, g_seen);
-  const T g_sigma = g_splat[5];
-  if (statistics != nullptr) {
-    T sums[4];
-    load4(statistics, sums);
-    sums[0] += p.camera_centroid.z * g_sigma;
-    sums[2] += T(1);
-    sums[3] = larger(sums[3], p.spread / larger(cam.width, cam.height));
-    store4(statistics, sums);
+  unsigned corners = 0;
+  if (project_convex(cam, row.points, args.points_each, row.shape, p)) {  // always: the forward pass saw it
+    const Vec3<T> g_seen = seen_colour_vjp<kAdd>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
+    total.centroid = total.centroid + g_seen;
+    total.pose.add_seen(cam, g_seen);
+    T g[LUXEL_CONVEX];
+LUXEL_UNROLL
+    for (int k = 0; k < LUXEL_CONVEX; k += 4) load4(g_splat + k, g + k);
+    if constexpr (std::is_same_v<T, float>)
+      if (args.unfinished) finish(p, g);
+    if (statistics != nullptr) {
+      T sums[4];
+      load4(statistics, sums);
+      sums[0] += p.camera_centroid.z * g[5];
+      sums[2] += T(1);
+      sums[3] = larger(sums[3], p.spread / larger(cam.width, cam.height));
+      store4(statistics, sums);
+    }
+    project_convex_vjp(cam, row.points, p, g[2], g[4], g[5], args.with_depth ? g_value[3] : T(0), g + ConvexPolicy<T>::kFirst,
+                       total, [&](int k, Vec3<T> g_point) {
+                         store3(g_points + 3 * k, kAdd ? load3(g_points + 3 * k) + g_point : g_point);
+                         corners |= 1u << k;
+                       });
   }
-  project_convex_vjp(cam, row.points, p, g_splat[2], g_splat[4], g_sigma, args.with_depth ? g_value[3] : T(0),
-                     g_splat + ConvexPolicy<T>::kFirst, total,
-                     [&](int k, Vec3<T> g) { store3(g_points + 3 * k, load3(g_points + 3 * k) + g); });
+  for (int k = 0; !kAdd && k < args.points_each; ++k)
+    if (!(corners >> k & 1)) store3(g_points + 3 * k, Vec3<T>{T(0), T(0), T(0)});
 }
 
 // Adds the gradient of mask_penalty * mask before its threshold, times the factor; not of rows that are spare.

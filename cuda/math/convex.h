@@ -182,7 +182,9 @@ LUXEL_HD void project_convex_vjp(const Pinhole<T>& cam, const T* points, const C
   out.centroid = out.centroid + g_depth * cam.rotation.r2;
   out.pose.rotation.r2 = out.pose.rotation.r2 + g_depth * p.centroid;
   out.pose.translation.z += g_depth;
-  for (int j = 0; j < p.edges; ++j) {
+LUXEL_UNROLL
+  for (int j = 0; j < LUXEL_CORNERS; ++j) {
+    if (j >= p.edges) break;
     const int k = static_cast<int>(p.order >> (4 * j) & 15);
     const Vec3<T> point = load3(points + 3 * k), local = mul(cam.rotation, point) + cam.translation;
     const T inverse_z = inverse(local.z);

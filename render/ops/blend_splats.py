@@ -132,7 +132,9 @@ def _touched(primitive: str, capacity: int, tiles: int) -> int:
 def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
     splats, values, background = args[:3]
     image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
-    of_background = background is not None and rest != [False]  # a default is left out by the dispatcher
+    # Defaults are left out by the dispatcher.
+    of_background = background is not None and (not rest or bool(rest[0]))
+    unfinished = len(rest) > 1 and bool(rest[1])
     arguments = _arguments(primitive, *args[:_SHARED])
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
@@ -148,6 +150,7 @@ def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
         device,
         dtype,
         **arguments,
+        unfinished=int(unfinished),
         final_image=image,
         transmittance=transmittance,
         last=last,
@@ -198,7 +201,7 @@ def _define(primitive: str) -> None:
     define(f"blend_{primitive}({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
     define(
         f"blend_{primitive}_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, "
-        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True)"
+        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool unfinished=False)"
         " -> (Tensor, Tensor, Tensor)"
     )
     forward, fake, backward, autograd = (

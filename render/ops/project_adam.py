@@ -11,7 +11,7 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops import project_convexes, project_gaussians, project_gaussians4d
-from luxel.render.ops.projection import TYPES, Projection
+from luxel.render.ops.projection import SWITCHES, TYPES, Projection
 from luxel.render.ops.registry import define, register_implementation, require
 
 
@@ -74,6 +74,7 @@ def project_adam_(
             where left out. opacity_penalty, scale_penalty (Gaussians) add opacity_penalty * (sum of opacities) +
             scale_penalty * (sum of all scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the
             weights by N and 3 N. mask_penalty (convexes) adds mask_penalty * (sum of masks before their threshold).
+            unfinished (convexes, on a GPU): g_splats are what blend_convexes_bwd gives with the same switch.
 
     Raises:
         ValueError: shapes, types or devices do not fit, or something to be changed is not contiguous.
@@ -117,7 +118,7 @@ class AdamStep:
 
     def __post_init__(self) -> None:
         names = (*self.projection.options, *self.projection.penalties)
-        options = ", ".join(f"{TYPES.get(name, 'float')} {name}" for name in names)
+        options = ", ".join(f"{(TYPES | SWITCHES).get(name, 'float')} {name}" for name in names)
         cameras = ", ".join(f"Tensor {name}" for name in self.projection.cameras)
         define(
             f"{self.name}(Tensor(a!)[] parameters, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
@@ -136,8 +137,8 @@ class AdamStep:
     def in_order(self, options: dict[str, Any]) -> list[Any]:
         """Options and penalties as the operation takes them."""
         known = (*self.projection.options, *self.projection.penalties)
-        off = {name: False for name in known if TYPES.get(name) == "bool"}
-        off |= dict.fromkeys(self.projection.penalties, 0.0)
+        off: dict[str, Any] = dict.fromkeys(self.projection.penalties, 0.0)
+        off |= {name: False for name in known if (TYPES | SWITCHES).get(name) == "bool"}
         if wrong := set(known) ^ {*off, *options}:
             raise TypeError(f"{self.name}: options that are missing or unknown: {', '.join(sorted(wrong))}")
         return [{**off, **options}[name] for name in known]
@@ -201,7 +202,8 @@ class AdamStep:
             [0 if t is None else t.data_ptr() for t in of_one]
             for of_one in zip(exp_avgs, exp_avg_sqs, extras, strict=True)
         ]
-        penalties = dict(zip(projection.penalties, weights, strict=True))
+        given = zip(projection.penalties, weights, strict=True)
+        penalties = {name: int(v) if isinstance(v, bool) else v for name, v in given}
         if penalties:
             penalties["penalty_factor"] = penalty_factor
         library_for(first.device).call(

@@ -30,7 +30,7 @@ PROJECTION = Projection(
     PRIMITIVES["convexes"],
     POLYGON_OPTIONS,
     more=_points_each,
-    penalties=("mask_penalty",),
+    penalties=("unfinished", "mask_penalty"),
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 

@@ -25,10 +25,16 @@ TYPES = {
     "with_normals": "bool",
 }
 GAUSSIAN_OPTIONS = tuple(TYPES)
+SWITCHES = {"unfinished": "bool"}  # of the backward
 POLYGON_OPTIONS = tuple(name for name in TYPES if name not in ("dilation", "antialiased", "with_normals"))
 _FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of abi.h has another name
 
 Shapes = Mapping[str, tuple[int | None, ...]]  # of a row; None: any size
+
+
+def declared(name: str) -> str:
+    """A penalty or a switch in a schema, off where it is left out."""
+    return f"{SWITCHES[name]} {name}=False" if name in SWITCHES else f"float {name}=0"
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Projection:
         cameras: by name, the shape of each camera's part.
         moving: which of the cameras' tensors have gradients.
         more: fields that follow from the parameters.
-        penalties: weights of terms that the backward adds to the loss itself, see abi.h.
+        penalties: weights of terms that the backward adds to the loss itself, and its switches, see abi.h.
     """
 
     stage: str
@@ -64,7 +70,7 @@ class Projection:
         tensors = ", ".join(f"Tensor {name}" for name in self.names)
         options = ", ".join(f"{TYPES[name]} {name}" for name in self.options)
         wanted = ", ".join(f"bool of_{name}" for name in self.moving)
-        more = ", ".join(["Tensor? skip=None", *(f"float {name}=0" for name in self.penalties)])
+        more = ", ".join(["Tensor? skip=None", *(declared(name) for name in self.penalties)])
         outputs = ", ".join(["Tensor"] * (len(self.parameters) + len(self.moving)))
         define(f"{self.stage}({tensors}, Tensor? statistics, {options}) -> (Tensor, Tensor, Tensor, Tensor)")
         define(
@@ -179,7 +185,7 @@ class Projection:
                 **{f"g_{name}": grad for name, grad in zip(self.parameters, of_parameters, strict=True)},
                 **{f"g_{name}": grad if asked else None for name, grad, asked in pairs},
                 statistics=statistics,
-                **more,
+                **{k: int(v) if isinstance(v, bool) else v for k, v in more.items()},
             )
         return grads
 

@@ -118,13 +118,16 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
     g_transmittance = None
     if target.alpha is not None and config.loss.alpha_weight > 0:
         g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
+    projection = STEPS[config.primitive].projection
+    unfinished = "unfinished" in projection.penalties and splats.is_cuda
     g_splats, g_values, _ = blend_bwd(
-        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False
+        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
     )
     options = view._asdict()
     options["moments"] = options.pop("times")
-    projection = STEPS[config.primitive].projection
-    weights: dict[str, Any] = {} if kind.penalties is None else kind.penalties(config, moment)
+    weights: dict[str, Any] = {} if kind.penalties is None else {**kind.penalties(config, moment)}
+    if unfinished:
+        weights["unfinished"] = True
     project_adam_(
         config.primitive,
         list(params.values()),
