@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from convex_scenes import D, axis_camera, facing, random_convexes, solid
-from convex_stages import MAX_ALPHA, assert_agrees, draw
+from convex_stages import MAX_ALPHA, assert_agrees, draw, projection_of
 
 from luxel.render.camera import Camera, Points
+from luxel.render.errors import NativeError
 from luxel.render.ops.bin_splats import PIECES
 from luxel.render.ops.blend_splats import CHANNELS, blend_splats
+from luxel.render.ops.project_convexes import PROJECTION
 from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes
 from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
 
@@ -320,6 +322,36 @@ def test_opcheck_backward(toy_camera, device):
     arguments = (*inputs, *how, *outputs[:3], outputs[5], torch.ones_like(outputs[0]), None)
     operation = torch.ops.luxel.blend_convexes_bwd.default
     torch.library.opcheck(operation, arguments, test_utils=("test_schema", "test_faketensor"))
+
+
+def test_the_projection_finishes_what_blending_gathered(toy_camera, device):
+    """With `unfinished` both backward passes together give what they give one by one; the CPU has no such way."""
+    convexes, cameras = scene(device, toy_camera)
+    drawn = draw(convexes, cameras)
+    instances, ranges, _, plan = drawn.lists
+    inputs = (drawn.splats.detach(), drawn.values.detach(), None, instances, ranges, plan)
+    how = (50, 37, 0.99, False, True, False, False, True)
+    image, transmittance, last, _, _, states = torch.ops.luxel.blend_convexes(*inputs, *how)
+    slope = torch.rand(image.shape, generator=torch.Generator().manual_seed(3)).to(device)
+    pose, size = projection_of(cameras)
+    options = {**size, "sh_degree": 3, "with_depth": True}
+    before = (*(t.detach() for t in convexes.tensors().values()), *pose, None)
+    before = (*before, *(options[name] for name in PROJECTION.options), drawn.tile_counts)
+
+    def gradients(unfinished):
+        blended = torch.ops.luxel.blend_convexes_bwd(
+            *inputs, *how, image, transmittance, last, states, slope, None, False, unfinished
+        )
+        return torch.ops.luxel.project_convexes_bwd(*before, *blended[:2], True, unfinished=unfinished)
+
+    one_by_one = gradients(False)
+    assert all(gradient.abs().max() > 0 for gradient in one_by_one)
+    if device.type == "cpu":
+        with pytest.raises(NativeError, match="unfinished gradients are for the GPU only"):
+            gradients(True)
+        return
+    for together, apart in zip(gradients(True), one_by_one, strict=True):
+        torch.testing.assert_close(together, apart, rtol=1e-4, atol=1e-5 * apart.abs().max().item())
 
 
 def test_compiles_as_one_graph(toy_camera, device):
