@@ -65,6 +65,8 @@ template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> no
 }
 
 constexpr int kLongLanes = 8;  // of a pixel
+// Groups of as many splats whose alpha is computed at once, ahead of blending: of heavy policies one's waits are the other's work.
+template <typename Policy> constexpr int groups_together() { return Policy::kHeavy ? 2 : 1; }
 
 // Pixels of a block that is launched among those of R pixels per thread.
 template <int R> struct LongShape {
@@ -74,28 +76,37 @@ template <int R> struct LongShape {
 };
 
 template <typename Policy, int D> struct LongShared {
-  static constexpr int kPieces = pieces_at_once<Policy>(D), kRoom = Policy::kPiece + kLongLanes;
+  static constexpr int kPieces = pieces_at_once<Policy>(D), kRoom = Policy::kPiece + groups_together<Policy>() * kLongLanes;
   Entry<Policy, D> entries[kPieces * kRoom];  // of each piece those that can reach the block's pixels
   uint8_t slots[kPieces * kRoom];             // where they were in the batch
   static constexpr int kWords = kPieces * Policy::kPiece / 32;
   unsigned reaching[kWords], touched[Policy::kHeavy ? kWords : 1];  // see touched_of
 };
 
-// Whether a pixel meets the splat of its lane, and the uncapped alpha.
-template <typename Policy>
-__device__ __forceinline__ bool looks(const typename Policy::Packed& packed, float px, float py, float& alpha) {
+// Whether a pixel meets the splats of its lane, a group apart, and the uncapped alpha of each.
+template <typename Policy, int D, int kGroups>
+__device__ __forceinline__ void look_at(const Entry<Policy, D>* first, float px, float py, bool (&hit)[kGroups], float (&alpha)[kGroups]) {
   if constexpr (Policy::kHeavy) {
-    const typename Policy::Packed splat = held(packed);
-    const uint32_t own = edge_class(splat.edges);
+    uint32_t own = 0;
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) own = max(own, edge_class(first[kLongLanes * g].splat.edges));
     static_assert(kEdgeClasses == 3);
     for_edges(__any_sync(kAll, own > 1) ? 2 : (__any_sync(kAll, own > 0) ? 1 : 0), [&](auto which) {
-      alpha = Policy::template look<edges_of_class<decltype(which)::value>()>(splat, px, py - splat.y);
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        const typename Policy::Packed splat = held(first[kLongLanes * g].splat);
+        alpha[g] = Policy::template look<edges_of_class<decltype(which)::value>()>(splat, px, py - splat.y);
+        hit[g] = alpha[g] >= kMinAlpha;
+      }
     });
-    return alpha >= kMinAlpha;
   } else {
-    const auto seen = Policy::look(packed, px, py - packed.y);
-    alpha = seen.alpha();
-    return seen.hits(packed.highest());
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      const typename Policy::Packed& packed = first[kLongLanes * g].splat;
+      const auto seen = Policy::look(packed, px, py - packed.y);
+      alpha[g] = seen.alpha();
+      hit[g] = seen.hits(packed.highest());
+    }
   }
 }
 
@@ -181,7 +192,8 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     }
 #pragma unroll
     for (int piece = 0; piece < kPieces; ++piece)
-      if (threadIdx.x < kLongLanes) shared.entries[piece * kRoom + lengths[piece] + threadIdx.x] = nowhere<Policy, D>();
+      if (threadIdx.x < kRoom - Policy::kPiece)
+        shared.entries[piece * kRoom + lengths[piece] + threadIdx.x] = nowhere<Policy, D>();
     __syncthreads();
     fetch(start + kCount);  // arrives while this batch is blended
 #pragma unroll 1
@@ -189,10 +201,9 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       const int first = piece * kRoom, last = first + (piece > 0 ? lengths[kPieces - 1] : lengths[0]);
       int last_place = -1;
       uint32_t counted = 0, now = 1;  // bit k: the k-th splat of this lane counted
-      for (int k = first + sub; k < last + sub; k += kLongLanes, now <<= 1) {
+      // Blends the group of which this lane has the splat at k; false once all pixels have ended.
+      const auto blend_group = [&](int k, bool hit, float alpha, uint32_t bit) {
         const Entry<Policy, D>& entry = shared.entries[k];
-        float alpha;
-        const bool hit = looks<Policy>(entry.splat, px, py, alpha);
         alpha = hit ? fminf(args.max_alpha, alpha) : 0.0f;
         float kept = 1.0f - alpha;  // of this splat and those before it in the group
 #pragma unroll
@@ -205,17 +216,27 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
         const bool counts = hit && after > kMinTransmittance;
         pixel.add(counts, alpha, entry.value, before, after, entry.depth);
         last_place = counts ? k : last_place;
-        if (Policy::kHeavy) counted |= counts ? now : 0u;
+        if (Policy::kHeavy) counted |= counts ? bit : 0u;
         const float all_after = __shfl_sync(kAll, after, kLongLanes - 1, kLongLanes);
         const bool ends = pixel.transmittance > 0.0f && !(all_after > kMinTransmittance);
         if (__any_sync(kAll, ends)) {  // T stays what it was before the first that would take it too far
           const unsigned group = __ballot_sync(kAll, hit && !counts) >> (lane & ~(kLongLanes - 1)) & ((1u << kLongLanes) - 1);
           const float t_end = __shfl_sync(kAll, before, group != 0 ? __ffs(group) - 1 : 0, kLongLanes);
           pixel.transmittance = ends ? -t_end : (pixel.transmittance > 0.0f ? all_after : pixel.transmittance);
-          if (!__any_sync(kAll, pixel.transmittance > 0.0f)) break;
-        } else {
-          pixel.transmittance = pixel.transmittance > 0.0f ? all_after : pixel.transmittance;
+          return __any_sync(kAll, pixel.transmittance > 0.0f) != 0;
         }
+        pixel.transmittance = pixel.transmittance > 0.0f ? all_after : pixel.transmittance;
+        return true;
+      };
+      constexpr int kGroups = groups_together<Policy>();
+      bool goes_on = true;
+      for (int k = first + sub; goes_on && k < last + sub; k += kGroups * kLongLanes, now <<= kGroups) {
+        bool hit[kGroups];
+        float alpha[kGroups];
+        look_at<Policy, D, kGroups>(&shared.entries[k], px, py, hit, alpha);
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g)
+          goes_on = goes_on && blend_group(k + kLongLanes * g, hit[g], alpha[g], now << g);
       }
       if constexpr (Policy::kHeavy) {
         static_assert(Policy::kPiece <= 32 * kLongLanes);
