@@ -121,7 +121,7 @@ class Learner:
         with torch.no_grad():
             finite = [gradients[i].isfinite().all() for i in self._watched]
             skip = torch.stack(finite).all().logical_not().to(torch.int32).reshape(1) if finite else None
-            for i in self._decays:
+            for i in self._decays if config.weight_decay > 0 else ():
                 gradients[i] = gradients[i].add(self._moved[i], alpha=config.loss_scale * config.weight_decay)
             row = self._rows.index_select(0, self._cursor)[0]
             self._cursor.add_(1)

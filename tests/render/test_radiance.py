@@ -71,18 +71,14 @@ def ring(count: int, size: int = 32, start: float = 0.0) -> list[View]:
 
 def train(field: RadianceField, steps: int, device: torch.device) -> None:
     generator = torch.Generator(device).manual_seed(1)
-    groups = [
-        {"params": field.table_parameters()},
-        {"params": field.weight_parameters(), "weight_decay": 1e-6},
-    ]
-    optimiser = torch.optim.Adam(groups, lr=1e-2, betas=(0.9, 0.99), eps=1e-15)
+    parameters = [*field.table_parameters(), *field.weight_parameters()]
+    optimiser = torch.optim.Adam(parameters, lr=1e-2, betas=(0.9, 0.99), eps=1e-15)
     for step in range(steps):
         loss = field.loss(field.draw_batch(generator))
         optimiser.zero_grad()
         (1024 * loss).backward()
-        for group in groups:
-            for parameter in group["params"]:
-                parameter.grad.div_(1024)
+        for parameter in parameters:
+            parameter.grad.div_(1024)
         optimiser.step()
         field.after_step(step)
 
