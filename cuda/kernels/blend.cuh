@@ -57,7 +57,7 @@ template <typename Policy> __global__ void __launch_bounds__(128) finish_kernel(
 }
 
 template <typename Policy, int D, int R> int forward(const luxel_blend_args& args) {
-  const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (LongShape<R>::kBlocks - 1));
+  const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (Drawing<Policy, D, false, R>::kParts - 1));
   const auto kernel = args.median_depth ? blend_fwd_kernel<Policy, D, true, R> : blend_fwd_kernel<Policy, D, false, R>;
   return launch("blend_fwd", kernel, blocks, Shape<R>::kThreads, 0, args.stream, args);
 }

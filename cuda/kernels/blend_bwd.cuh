@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
       batch.entries[slot] = entry;
       batch.subtiles[slot] = static_cast<uint8_t>(rows | edge_class(entry.splat.edges) << R);
     } else
-      store_splat<R, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
+      store_splat<Shape<R>, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
     batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
   };
   if constexpr (!kAlone) {

@@ -21,19 +21,17 @@ namespace {
 constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
 // at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Heavy
-// policies have much work in one splat, and long rows: they look at kTogether, so that one's waits are the other's work, and
-// fetch late; since a pixel costs them more than reading the splat does, a thread has one.
+// policies, see blend_heavy.cuh, have long rows and fetch late.
 template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
   return channels > 4 ? 1 : (Policy::kHeavy ? 3 : 4 * pixels);
 }
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
+constexpr bool fetches_early(int pixels) { return pixels == 1; }
+constexpr int kMostAhead = 8;
 // Pieces of a list that the forward pass brings to shared memory at once: short ones together, so that all threads bring a
 // splat, and warps wait for one another less often.
 template <typename Policy> constexpr int pieces_at_once(int channels) { return Policy::kHeavy && channels <= 4 ? 2 : 1; }
-template <typename Policy> constexpr bool fetches_early(int pixels) { return !Policy::kHeavy && pixels == 1; }
-constexpr int kMostAhead = 8;
-constexpr int kTogether = 2;
-constexpr int kLongTiles = 512;  // as many of the longest lists at most have eight lanes per pixel, see tile_plan.cuh
+constexpr int kLongTiles = 512;  // as many of the longest lists at most have several blocks, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
 constexpr int kBackwardPixels = 4;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
@@ -97,9 +95,7 @@ template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_ar
 // of the tile's blocks of 8 x 4 pixels, bit k: the k-th counted for one of its pixels. The blocks are those of one half of the
 // tile from above, then of the other.
 constexpr int kTouchedBlocks = Shape<1>::kWarps;
-__device__ __forceinline__ int touched_block(int warp) {
-  return warp % Shape<1>::kSubtilesX * (kTouchedBlocks / Shape<1>::kSubtilesX) + warp / Shape<1>::kSubtilesX;
-}
+__device__ __forceinline__ int touched_block(int x, int y) { return x * Shape<1>::kSubtilesY + y; }
 template <typename Policy, int D> __device__ __forceinline__ uint32_t* touched_of(const luxel_blend_args& args, int tile) {
   float* behind = out<float>(args.states) + args.capacity / Policy::kPiece * (D + 1) * kPixels;
   return reinterpret_cast<uint32_t*>(behind) + kTouchedBlocks * (args.ranges[2 * tile] / 32 + static_cast<int64_t>(tile));
@@ -118,10 +114,10 @@ template <typename Policy, int D, int kSplats, int kMore = 0> struct Batch {
   uint8_t subtiles[kSplats];  // bit w: may reach the pixels of warp w
 };
 
-// Which subtiles of the tile at (x0, y0) the primitive can reach.
-template <int R, typename Bounds> __device__ __forceinline__ unsigned reachable_subtiles(const Bounds& bounds, float x0, float y0) {
-  constexpr int kSubtileW = Shape<R>::kSubtileW, kSubtileH = Shape<R>::kSubtileH;
-  constexpr int kSubtilesX = Shape<R>::kSubtilesX, kSubtilesY = Shape<R>::kSubtilesY;
+// Which subtiles of the block at (x0, y0), which lie as in Grid, the primitive can reach.
+template <typename Grid, typename Bounds> __device__ __forceinline__ unsigned reachable_subtiles(const Bounds& bounds, float x0, float y0) {
+  constexpr int kSubtileW = Grid::kSubtileW, kSubtileH = Grid::kSubtileH;
+  constexpr int kSubtilesX = Grid::kSubtilesX, kSubtilesY = Grid::kSubtilesY;
   unsigned mask = 0;
 #pragma unroll
   for (int row = 0; row < kSubtilesY; ++row) {
@@ -197,12 +193,12 @@ template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> en
   return entry;
 }
 
-template <int R, typename Policy, int D, int kSplats, int kMore>
+template <typename Grid, typename Policy, int D, int kSplats, int kMore>
 __device__ __forceinline__ void store_splat(Batch<Policy, D, kSplats, kMore>& batch, int slot, const Fetched<Policy, D>& splat,
                                             int32_t id, int x0, int y0) {
   unsigned mask = 0;
   if (id >= 0) {
-    mask = reachable_subtiles<R>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
+    mask = reachable_subtiles<Grid>(Policy::Bounds::of(splat.row), static_cast<float>(x0), static_cast<float>(y0));
     batch.entries[slot] = entry_of(splat);
   }
   batch.subtiles[slot] = static_cast<uint8_t>(mask);

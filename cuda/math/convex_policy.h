@@ -220,13 +220,9 @@ LUXEL_UNROLL
       seen.raw = c.opacity * falloff;
       return seen;
     }
+    // The uncapped alpha alone.
+    LUXEL_HD float look(const Packed& c, float dy) const { return seen(c, reach(c, dy)).raw; }
   };
-  // A pixel by itself, where the lanes of a warp look at splats of their own, of E edges at most: the uncapped alpha.
-  template <int E> static LUXEL_HD float look(const Packed& c, float px, float dy) {
-    const Column<E> column(c, px);
-    return column.seen(c, column.reach(c, dy)).raw;
-  }
-
   // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share come in
   // with finish(), once for each row.
   template <bool, int E> struct Sums {
