@@ -226,7 +226,7 @@ LUXEL_UNROLL
   // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share come in
   // with finish(), once for each row.
   template <bool, int E> struct Sums {
-    static constexpr int kCount = 2 + 3 * E;
+    static constexpr int kCount = 3 + 3 * E;
     float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};
 
     LUXEL_HD void add(const Packed&, const Column<E>&, const Seen<E>& seen, float dy, float g_log_alpha) {
@@ -239,36 +239,36 @@ LUXEL_UNROLL
         first[j] = fused(seen.share[j], g_phi_dy, first[j]);
       }
     }
-    // The sums as they are added over threads and warps: of opacity, sigma, and the moments of each edge.
-    LUXEL_HD void store(const Packed&, const Column<E>& column, float* sums) const {
-      sums[0] = opacity;
-      sums[1] = sigma;
+    // The sums as they are added over threads and warps: of opacity, sigma, delta (of share times v, which is linear in dy), and
+    // the moments of each edge.
+    LUXEL_HD void store(const Packed& c, const Column<E>& column, float* sums) const {
+      float delta = 0.0f;
 LUXEL_UNROLL
       for (int j = 0; j < E; ++j) {
-        sums[2 + 3 * j] = zeroth[j];
-        sums[3 + 3 * j] = column.dx * zeroth[j];
-        sums[4 + 3 * j] = first[j];
+        sums[3 + 3 * j] = zeroth[j];
+        sums[4 + 3 * j] = column.dx * zeroth[j];
+        sums[5 + 3 * j] = first[j];
+        delta = fused(column.slope[j], c.scale * first[j], fused(column.base[j], zeroth[j], delta));
       }
+      sums[0] = opacity;
+      sums[1] = sigma;
+      sums[2] = delta;
     }
     // Where a sum belongs among those of the row, and its factor.
     static LUXEL_HD int slot(int k) { return k; }
     static LUXEL_HD float scale(int) { return 1.0f; }
   };
-  // Turns the sums of all pixels, in order of slots, into the gradient by the row; in place. They are kRow or fewer. That by
-  // delta is of share times v, which is linear in the moments.
+  // Turns the sums of all pixels, in order of slots, into the gradient by the row; in place. They are kRow or fewer.
   static LUXEL_HD void finish(const float* row, float* sums) {
-    static_assert(2 + 3 * kCorners <= kRow, "sums of a splat wait in the row of its gradient");
+    static_assert(3 + 3 * kCorners <= kRow, "sums of a splat wait in the row of its gradient");
     const ConvexPolicy c = load(row);
     const float factor = -0.69314718f * c.sigma;  // meets sums before it meets the scale: they are 0 where both are huge
-    Moments of = {sums[0] * inverse(c.opacity), 0.0f, -0.69314718f * sums[1], {}, {}, {}};
+    Moments of = {sums[0] * inverse(c.opacity), factor * sums[2], -0.69314718f * sums[1], {}, {}, {}};
 LUXEL_UNROLL
     for (int j = 0; j < kCorners; ++j) {
-      of.zeroth[j] = factor * sums[2 + 3 * j];
-      of.first_x[j] = factor * sums[3 + 3 * j];
-      of.first_y[j] = c.scale * (factor * sums[4 + 3 * j]);
-      const float along_x = fused(-c.corner_x[j], of.zeroth[j], of.first_x[j]);
-      const float along_y = fused(-c.corner_y[j], of.zeroth[j], of.first_y[j]);
-      of.delta = fused(c.corner_y[j + 1] - c.corner_y[j], along_x, fused(c.corner_x[j] - c.corner_x[j + 1], along_y, of.delta));
+      of.zeroth[j] = factor * sums[3 + 3 * j];
+      of.first_x[j] = factor * sums[4 + 3 * j];
+      of.first_y[j] = c.scale * (factor * sums[5 + 3 * j]);
     }
     c.gradient(of, sums);
   }
