@@ -1,6 +1,6 @@
 // Forward pass of the tile rasterizer on the GPU: a block per 16x16 tile, heavy tiles first; a warp per subtile. Each warp
 // makes a list of the splats of a batch that can reach its pixels, then walks that. The longest lists of all are walked as
-// in blend_long.cuh instead.
+// in blend_long.cuh instead. Heavy policies: blend_heavy.cuh.
 #pragma once
 
 #include "blend_heavy.cuh"
