@@ -32,18 +32,18 @@ template <int D, bool kMedian> struct Gathered {
     count_where(counts, seen);
   }
   __device__ __forceinline__ bool visit(bool hit, float alpha, const float* value, float depth) {
-    const float after = fmaf(-alpha, transmittance, transmittance);
+    const float after = behind(alpha);
     const bool counts = hit && after > kMinTransmittance;
     add(counts, alpha, value, transmittance, after, depth);
-    const float ended = hit ? -fabsf(transmittance) : transmittance;
-    transmittance = counts ? after : ended;
+    pass(hit, alpha);
     return counts;
   }
-  // Past one that another thread of the pixel adds.
+  // T behind one, and whether the pixel ends there.
   __device__ __forceinline__ void pass(bool hit, float alpha) {
-    const float after = fmaf(-alpha, transmittance, transmittance), ended = hit ? -fabsf(transmittance) : transmittance;
+    const float after = behind(alpha), ended = hit ? -fabsf(transmittance) : transmittance;
     transmittance = hit && after > kMinTransmittance ? after : ended;
   }
+  __device__ __forceinline__ float behind(float alpha) const { return fmaf(-alpha, transmittance, transmittance); }
   __device__ void store_state(float* state) const {
 #pragma unroll
     for (int d = 0; d < D; ++d) state[d * kPixels] = sums[d];

@@ -12,8 +12,12 @@
 namespace luxel {
 namespace {
 
-constexpr int kTurned = 4;      // splats of a thread's pixel that are looked at together, and pixels of a column
-constexpr int kLongParts = 2;   // of a long tile
+// Tunables of this kernel.
+constexpr int kTurned = 4;     // splats of a thread's pixel that are looked at together, and pixels of a column
+constexpr int kLongParts = 2;  // of a long tile
+// Pieces of a list that are brought to shared memory at once: two short ones, so that all threads bring a splat, and warps
+// wait for one another less often.
+constexpr int pieces_at_once(int channels) { return channels <= 4 ? 2 : 1; }
 
 // How the pixels of a block, which is one of kParts of a tile, lie: a subtile a warp.
 template <int kParts> struct HeavyShape {
@@ -21,13 +25,13 @@ template <int kParts> struct HeavyShape {
   static constexpr int kSubtileW = 8 / kParts, kSubtileH = kTurned;
   static constexpr int kSubtilesX = kParts == 1 ? 2 : 4, kSubtilesY = kWarps / kSubtilesX;
   static constexpr int kW = kSubtilesX * kSubtileW, kH = kSubtilesY * kSubtileH;  // of the block
-  static constexpr int kSplats = kTurned * kParts;                                 // that are looked at together
-  static constexpr int kStep = kSubtileW * kTurned;                                // lanes from one thread of a pixel to the next
+  static constexpr int kSplats = kTurned * kParts;   // that are looked at together
+  static constexpr int kStep = kSubtileW * kTurned;  // lanes from one thread of a pixel to the next
   static_assert(kW * kH * kParts == kPixels && kStep * kParts == 32);
 };
 
 template <typename Policy, int D> struct HeavyShared {
-  static constexpr int kSplats = pieces_at_once<Policy>(D) * Policy::kPiece, kMore = kTurned * kLongParts;
+  static constexpr int kSplats = pieces_at_once(D) * Policy::kPiece, kMore = kTurned * kLongParts;
   Batch<Policy, D, kSplats, 1> batch;
   alignas(16) uint32_t lists[HeavyShape<1>::kWarps][Policy::kPiece + kMore];
 };

@@ -20,17 +20,14 @@ namespace {
 // for; among very many tiles no chain stands out.
 constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
-// at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Heavy
-// policies, see blend_heavy.cuh, have long rows and fetch late.
+// at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Those of
+// heavy policies are in blend_heavy.cuh.
 template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
   return channels > 4 ? 1 : (Policy::kHeavy ? 3 : 4 * pixels);
 }
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 constexpr bool fetches_early(int pixels) { return pixels == 1; }
 constexpr int kMostAhead = 8;
-// Pieces of a list that the forward pass brings to shared memory at once: short ones together, so that all threads bring a
-// splat, and warps wait for one another less often.
-template <typename Policy> constexpr int pieces_at_once(int channels) { return Policy::kHeavy && channels <= 4 ? 2 : 1; }
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have several blocks, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
 constexpr int kBackwardPixels = 4;
@@ -111,7 +108,7 @@ template <typename Policy, int D> struct alignas(16) Entry {
 
 template <typename Policy, int D, int kSplats, int kMore = 0> struct Batch {
   Entry<Policy, D> entries[kSplats + kMore];
-  uint8_t subtiles[kSplats];  // bit w: may reach the pixels of warp w
+  uint8_t subtiles[kSplats];  // bit w: may reach the pixels of warp w; backward, of heavy policies, see visit there
 };
 
 // Which subtiles of the block at (x0, y0), which lie as in Grid, the primitive can reach.

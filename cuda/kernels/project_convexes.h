@@ -28,22 +28,27 @@ template <typename T> LUXEL_HD ConvexRow<T> row_of(const luxel_project_convexes_
   return {in<T>(args.points) + 3 * args.points_each * n, shape, sh};
 }
 
+// The corners in the row of its splat.
+template <typename T> LUXEL_HD void store_corners(const ConvexProjection<T>& p, T* row) {
+LUXEL_UNROLL
+  for (int j = 0; j < LUXEL_CORNERS; ++j) {
+    row[kConvexCorners + 2 * j] = j < p.edges ? p.corner_x[j] : T(0);
+    row[kConvexCorners + 2 * j + 1] = j < p.edges ? p.corner_y[j] : T(0);
+  }
+}
+
 // Everything of its splat, and how many tiles it touches: 0 where it cannot be seen.
 template <typename T>
 LUXEL_HD int project_polygon(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
                              ConvexProjection<T>& p, T* splat) {
   ConvexExtent<T> e;
   if (!project_convex(cam, row.points, args.points_each, row.shape, p) || !convex_extent(cam, p, e)) return 0;
-  const T head[ConvexPolicy<T>::kFirst] = {cam.fx * p.u + cam.cx, cam.fy * p.v + cam.cy, p.opacity, p.camera_centroid.z,
+  const T head[kConvexCorners] = {cam.fx * p.u + cam.cx, cam.fy * p.v + cam.cy, p.opacity, p.camera_centroid.z,
                                            p.delta,               p.sigma,               T(p.edges), e.reach,
                                            e.low_x,               e.low_y,               e.high_x,  e.high_y};
 LUXEL_UNROLL
-  for (int k = 0; k < ConvexPolicy<T>::kFirst; ++k) splat[k] = head[k];
-LUXEL_UNROLL
-  for (int j = 0; j < LUXEL_CORNERS; ++j) {
-    splat[ConvexPolicy<T>::kFirst + 2 * j] = j < p.edges ? p.corner_x[j] : T(0);
-    splat[ConvexPolicy<T>::kFirst + 2 * j + 1] = j < p.edges ? p.corner_y[j] : T(0);
-  }
+  for (int k = 0; k < kConvexCorners; ++k) splat[k] = head[k];
+  store_corners(p, splat);
   int tiles = 0;
   const int tiles_y = tiles_along(args.height);
   for_tile_rows(ConvexBounds<T>::of(splat), tiles_along(args.width), tiles_y, 0, tiles_y,
@@ -67,13 +72,8 @@ LUXEL_UNROLL
 
 // Turns what the blending gathered of a convex into the gradient by its row, in place.
 LUXEL_HD void finish(const ConvexProjection<float>& p, float* g) {
-  constexpr int kFirst = ConvexPolicy<float>::kFirst;
   float row[LUXEL_CONVEX] = {0.0f, 0.0f, p.opacity, 0.0f, p.delta, p.sigma, static_cast<float>(p.edges)};
-LUXEL_UNROLL
-  for (int j = 0; j < LUXEL_CORNERS; ++j) {
-    row[kFirst + 2 * j] = j < p.edges ? p.corner_x[j] : 0.0f;
-    row[kFirst + 2 * j + 1] = j < p.edges ? p.corner_y[j] : 0.0f;
-  }
+  store_corners(p, row);
   ConvexPolicy<float>::finish(row, g);
 }
 
@@ -102,7 +102,7 @@ LUXEL_UNROLL
       sums[3] = larger(sums[3], p.spread / larger(cam.width, cam.height));
       store4(statistics, sums);
     }
-    project_convex_vjp(cam, row.points, p, g[2], g[4], g[5], args.with_depth ? g_value[3] : T(0), g + ConvexPolicy<T>::kFirst,
+    project_convex_vjp(cam, row.points, p, g[2], g[4], g[5], args.with_depth ? g_value[3] : T(0), g + kConvexCorners,
                        total, [&](int k, Vec3<T> g_point) {
                          store3(g_points + 3 * k, kAdd ? load3(g_points + 3 * k) + g_point : g_point);
                          corners |= 1u << k;

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops import project_convexes, project_gaussians, project_gaussians4d
-from luxel.render.ops.projection import SWITCHES, TYPES, Projection
+from luxel.render.ops.projection import OFF, Projection, type_of
 from luxel.render.ops.registry import define, register_implementation, require
 
 
@@ -118,7 +118,7 @@ class AdamStep:
 
     def __post_init__(self) -> None:
         names = (*self.projection.options, *self.projection.penalties)
-        options = ", ".join(f"{(TYPES | SWITCHES).get(name, 'float')} {name}" for name in names)
+        options = ", ".join(f"{type_of(name)} {name}" for name in names)
         cameras = ", ".join(f"Tensor {name}" for name in self.projection.cameras)
         define(
             f"{self.name}(Tensor(a!)[] parameters, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
@@ -137,8 +137,8 @@ class AdamStep:
     def in_order(self, options: dict[str, Any]) -> list[Any]:
         """Options and penalties as the operation takes them."""
         known = (*self.projection.options, *self.projection.penalties)
-        off: dict[str, Any] = dict.fromkeys(self.projection.penalties, 0.0)
-        off |= {name: False for name in known if (TYPES | SWITCHES).get(name) == "bool"}
+        may_lack = (name for name in known if type_of(name) == "bool" or name in self.projection.penalties)
+        off = {name: OFF[type_of(name)] for name in may_lack}
         if wrong := set(known) ^ {*off, *options}:
             raise TypeError(f"{self.name}: options that are missing or unknown: {', '.join(sorted(wrong))}")
         return [{**off, **options}[name] for name in known]
@@ -202,8 +202,7 @@ class AdamStep:
             [0 if t is None else t.data_ptr() for t in of_one]
             for of_one in zip(exp_avgs, exp_avg_sqs, extras, strict=True)
         ]
-        given = zip(projection.penalties, weights, strict=True)
-        penalties = {name: int(v) if isinstance(v, bool) else v for name, v in given}
+        penalties = dict(zip(projection.penalties, weights, strict=True))
         if penalties:
             penalties["penalty_factor"] = penalty_factor
         library_for(first.device).call(

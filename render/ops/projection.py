@@ -25,16 +25,17 @@ TYPES = {
     "with_normals": "bool",
 }
 GAUSSIAN_OPTIONS = tuple(TYPES)
-SWITCHES = {"unfinished": "bool"}  # of the backward
+SWITCHES = ("unfinished",)  # of the backward, beside its penalties
+OFF = {"bool": False, "float": 0.0}  # what penalties and switches are where they are left out
 POLYGON_OPTIONS = tuple(name for name in TYPES if name not in ("dilation", "antialiased", "with_normals"))
 _FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of abi.h has another name
 
 Shapes = Mapping[str, tuple[int | None, ...]]  # of a row; None: any size
 
 
-def declared(name: str) -> str:
-    """A penalty or a switch in a schema, off where it is left out."""
-    return f"{SWITCHES[name]} {name}=False" if name in SWITCHES else f"float {name}=0"
+def type_of(name: str) -> str:
+    """The type of an option, a switch or a penalty in a schema."""
+    return "bool" if name in SWITCHES else TYPES.get(name, "float")
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class Projection:
         tensors = ", ".join(f"Tensor {name}" for name in self.names)
         options = ", ".join(f"{TYPES[name]} {name}" for name in self.options)
         wanted = ", ".join(f"bool of_{name}" for name in self.moving)
-        more = ", ".join(["Tensor? skip=None", *(declared(name) for name in self.penalties)])
+        penalties = (f"{type_of(name)} {name}={OFF[type_of(name)]}" for name in self.penalties)
+        more = ", ".join(["Tensor? skip=None", *penalties])
         outputs = ", ".join(["Tensor"] * (len(self.parameters) + len(self.moving)))
         define(f"{self.stage}({tensors}, Tensor? statistics, {options}) -> (Tensor, Tensor, Tensor, Tensor)")
         define(
@@ -185,7 +187,7 @@ class Projection:
                 **{f"g_{name}": grad for name, grad in zip(self.parameters, of_parameters, strict=True)},
                 **{f"g_{name}": grad if asked else None for name, grad, asked in pairs},
                 statistics=statistics,
-                **{k: int(v) if isinstance(v, bool) else v for k, v in more.items()},
+                **more,
             )
         return grads
 
