@@ -13,7 +13,7 @@ import torch.nn.functional as nn
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.ops.loss import Padding, photometric_loss
+from luxel.render.ops.train.loss import Padding, photometric_loss
 
 WEIGHTS = Path(__file__).parent / "data" / "lpips_alexnet_v0.1.npz"
 WEIGHTS_SHA256 = "2130657da5fb12fa47aa766bc2e11f92d2f7d969a00820cc16c5a5cf398f087b"

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import CHANNELS, blend_splats
+from luxel.render.ops.raster.bin_splats import bin_splats
+from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
 from luxel.render.primitives.parameters import Parameters, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances

@@ -1,20 +1,20 @@
 """luxel.scenes: captures, structure from motion, scene files, camera paths and made-up scenes."""
 
-from luxel.scenes.capture import Capture, open
-from luxel.scenes.convex_ply import load_convexes, save_convexes
-from luxel.scenes.demo import demo_path
-from luxel.scenes.dnerf import save_dnerf
+from luxel.scenes.captures.demo import demo_path
+from luxel.scenes.captures.open_capture import Capture, open
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.gaussians4d_ply import load_gaussians4d, save_gaussians4d
-from luxel.scenes.hull_mesh import convex_hulls
-from luxel.scenes.mesh import save_mesh
-from luxel.scenes.mesh_files import read_mesh
-from luxel.scenes.moments import save_moments
-from luxel.scenes.playground import dynamic_scene, static_scene
-from luxel.scenes.ply import load_gaussians, load_points, save_gaussians, save_points
-from luxel.scenes.safetensors_scene import load_safetensors, save_safetensors
-from luxel.scenes.scene_files import load_primitives, load_scene, save_scene
-from luxel.scenes.splat import save_splat
+from luxel.scenes.files.convex_ply import load_convexes, save_convexes
+from luxel.scenes.files.gaussians4d_ply import load_gaussians4d, save_gaussians4d
+from luxel.scenes.files.hull_mesh import convex_hulls
+from luxel.scenes.files.mesh import save_mesh
+from luxel.scenes.files.mesh_files import read_mesh
+from luxel.scenes.files.moments import save_moments
+from luxel.scenes.files.ply import load_gaussians, load_points, save_gaussians, save_points
+from luxel.scenes.files.safetensors_scene import load_safetensors, save_safetensors
+from luxel.scenes.files.scene_files import load_primitives, load_scene, save_scene
+from luxel.scenes.files.splat import save_splat
+from luxel.scenes.synthetic.dnerf import save_dnerf
+from luxel.scenes.synthetic.playground import dynamic_scene, static_scene
 
 __all__ = [
     "Capture",

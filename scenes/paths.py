@@ -12,9 +12,14 @@ import numpy as np
 import torch
 
 from luxel.render.camera import Camera
+from luxel.scenes.captures.geometry import (
+    OPENGL_TO_OPENCV,
+    invert_rigid,
+    rigid_from_matrix,
+    rotation_from_quaternion,
+)
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix, rotation_from_quaternion
-from luxel.scenes.ply import read_bytes, write_atomically
+from luxel.scenes.files.ply import read_bytes, write_atomically
 
 
 @dataclass

@@ -11,7 +11,7 @@ import numpy as np
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.render.train.run_folder import RunFolder
+from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.runs import Origin, RunError, load_origin
 
 LANDSCAPE, CLOUD, KNOT = "landscape", "cloud", "knot"  # words for what luxel makes up itself
@@ -103,31 +103,31 @@ class FieldOrigin:
 
 def _image(origin: FieldOrigin, on_progress: Any) -> FieldData:
     if origin.path == LANDSCAPE:
-        from luxel.scenes.landscape import landscape
+        from luxel.scenes.synthetic.landscape import landscape
 
         side = origin.capture.max_size or 1024
         return FieldData(origin.name, landscape(side, side), origin.about())
-    from luxel.scenes.pictures import read_picture
+    from luxel.scenes.files.pictures import read_picture
 
     return FieldData(origin.name, read_picture(origin.path, origin.capture.max_size), origin.about())
 
 
 def _sdf(origin: FieldOrigin, on_progress: Any) -> FieldData:
     if origin.path == KNOT:
-        from luxel.scenes.sculptures import ridged_knot
+        from luxel.scenes.synthetic.sculptures import ridged_knot
 
         return FieldData(origin.name, ridged_knot(), origin.about())
-    from luxel.scenes.mesh_files import read_mesh
+    from luxel.scenes.files.mesh_files import read_mesh
 
     return FieldData(origin.name, read_mesh(origin.path), origin.about())
 
 
 def _volume(origin: FieldOrigin, on_progress: Any) -> FieldData:
     if origin.path == CLOUD:
-        from luxel.scenes.cloud import Cloud
+        from luxel.scenes.synthetic.cloud import Cloud
 
         return FieldData(origin.name, Cloud(), origin.about())
-    from luxel.scenes.volumes import read_volume
+    from luxel.scenes.files.volumes import read_volume
 
     return FieldData(origin.name, read_volume(origin.path), origin.about())
 

@@ -14,13 +14,13 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
-from luxel.render.train.checkpoint import available, load_newest
-from luxel.render.train.run_folder import RunFolder
+from luxel.render.runs.checkpoint import available, load_newest
+from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
-from luxel.scenes.scene_files import LOADERS
-from luxel.viewer.drawable import Drawable
-from luxel.viewer.playback import time_range
+from luxel.scenes.files.scene_files import LOADERS
+from luxel.viewer.web.drawable import Drawable
+from luxel.viewer.web.playback import time_range
 
 
 class RunError(LuxelError):

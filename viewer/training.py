@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from luxel.render.backends import rasterizer
+from luxel.render.runs.loop import TrainingLoop
 from luxel.render.train import TrainConfig, Trainer, TrainResult
-from luxel.render.train.loop import TrainingLoop
 from luxel.scenes import Capture, save_scene
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.runs import Origin
@@ -19,7 +19,7 @@ from luxel.viewer.scoring import background_of, score
 
 if TYPE_CHECKING:
     from luxel.viewer.commands.options import Serve
-    from luxel.viewer.session import Session
+    from luxel.viewer.web.session import Session
 
 ENDS = {
     "steps": "all steps done",
@@ -77,7 +77,7 @@ def fit(
     behind = background_of(trainer.config.background, capture)
 
     def session() -> Session:
-        from luxel.viewer.session import TrainingSession
+        from luxel.viewer.web.session import TrainingSession
 
         views = [*capture.train, *capture.test]
         return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind)
@@ -113,7 +113,7 @@ def run_watched(
     folder = trainer.folder.path
     app = None
     if serve is not None:
-        from luxel.viewer.serving import start_viewer
+        from luxel.viewer.web.serving import start_viewer
 
         app = start_viewer(session(), serve, render)
     try:
@@ -129,7 +129,7 @@ def run_watched(
         if result.reason == "interrupted":
             return INTERRUPTED
         if app is not None:
-            from luxel.viewer.serving import serve_until_interrupted
+            from luxel.viewer.web.serving import serve_until_interrupted
 
             print(f"viewer: {app.url}", flush=True)
             serve_until_interrupted(app)

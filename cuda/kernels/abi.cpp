@@ -1,6 +1,6 @@
 // What both libraries say of themselves: their ABI, and the last error of the calling thread.
-#include "../abi.h"
-#include "error.h"
+#include "abi.h"
+#include "kernels/error.h"
 
 #include <cstdarg>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // One step of Adam on one number (Kingma & Ba 2015, algorithm 1).
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // A pinhole camera in registers, and what projection needs of it.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 
 namespace luxel {
 

@@ -2,7 +2,7 @@
 // "NeRF", equation 3), one sample at a time, and its vjp. The density is exp, the colour the sigmoid of what is given.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 
 namespace luxel {
 

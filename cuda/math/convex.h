@@ -6,8 +6,8 @@
 // that the GPU keeps them in registers.
 #pragma once
 
-#include "../abi.h"
-#include "camera.h"
+#include "abi.h"
+#include "math/camera.h"
 
 namespace luxel {
 

@@ -1,8 +1,8 @@
 // Where a smooth convex can show, from its row: what lists are made by, and what splats are tested by against parts of a tile.
 #pragma once
 
-#include "../abi.h"
-#include "hd.h"
+#include "abi.h"
+#include "math/hd.h"
 
 namespace luxel {
 

@@ -8,9 +8,9 @@
 // The gradient by the corners needs, of each edge, only the sums over pixels of g, g q_x and g q_y, g by v_j.
 #pragma once
 
-#include "../abi.h"
-#include "convex_bounds.h"
-#include "policy.h"
+#include "abi.h"
+#include "math/convex_bounds.h"
+#include "math/policy.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // The entropy that drives an opacity to 0 or 1 (Duan et al. 2024, "4D-Rotor Gaussian Splatting"), with its vjp.
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 namespace luxel {
 

@@ -6,8 +6,8 @@
 // two three-vectors carry everything that the general formula spreads over 3x3 products.
 #pragma once
 
-#include "camera.h"
-#include "quat.h"
+#include "math/camera.h"
+#include "math/quat.h"
 
 namespace luxel {
 

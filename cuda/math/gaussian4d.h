@@ -6,7 +6,7 @@
 // their covariance, which is the Schur complement and never less than semi-definite.
 #pragma once
 
-#include "gaussian.h"
+#include "math/gaussian.h"
 
 namespace luxel {
 

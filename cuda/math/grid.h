@@ -3,7 +3,7 @@
 // position only the mixed ones are not 0.
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 namespace luxel {
 

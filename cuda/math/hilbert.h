@@ -2,7 +2,7 @@
 // leaps of a Morton curve. Skilling 2004, "Programming the Hilbert curve": the cell's coordinates to the transpose of its index.
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 namespace luxel {
 

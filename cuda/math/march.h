@@ -2,7 +2,7 @@
 // appendix E.1). Places along the ray are evenly spaced; those in empty cells are skipped cell by cell, or block by block.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 
 namespace luxel {
 

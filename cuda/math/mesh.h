@@ -1,7 +1,7 @@
 // Points and triangle meshes: the nearest point of a triangle, a tree of boxes over triangles, and which side a point is on.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 
 namespace luxel {
 

@@ -1,8 +1,8 @@
 // Activations of a perceptron and their vjps; the vjp looks at the activated value, so that this alone need be kept.
 #pragma once
 
-#include "../abi.h"
-#include "hd.h"
+#include "abi.h"
+#include "math/hd.h"
 
 namespace luxel {
 

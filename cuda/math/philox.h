@@ -2,8 +2,8 @@
 // 1, 2, 3"), and standard normals from it (Box and Muller 1958).
 #pragma once
 
-#include "hd.h"
-#include "vec.h"
+#include "math/hd.h"
+#include "math/vec.h"
 
 #include <cmath>
 #include <cstdint>

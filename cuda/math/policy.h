@@ -1,4 +1,4 @@
-// What the tile rasterizer (cuda/kernels/blend.h, blend.cuh) asks of a primitive: its policy.
+// What the tile rasterizer (cuda/kernels/raster/blend.h, blend.cuh) asks of a primitive: its policy.
 //
 // A policy gives, from a primitive's row of kRow numbers on the screen: Bounds, which say what part of a band of pixel
 // rows it can reach; its alpha at a pixel; and the gradient of that by the row. It knows neither tiles nor colours. The
@@ -13,9 +13,9 @@
 // gradients by finish(), once for each row.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 #if !defined(__CUDACC__)
-#include "simd.h"  // before the policies: their functions of vectors of pixels
+#include "math/simd.h"  // before the policies: their functions of vectors of pixels
 #endif
 
 namespace luxel {

@@ -1,7 +1,7 @@
 // Quaternions wxyz: as four-vectors, their product, and, normalised on use, the rotation matrix and its vjp.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // 3DGS-MCMC (Kheradmand et al. 2024): what n Gaussians in one place must be like to look as one of them did, eq. 9.
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 #include <cmath>
 

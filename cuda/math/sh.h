@@ -2,7 +2,7 @@
 // RGB, split into the constant term and the rest; and the vjp to coefficients and direction.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // Vectors of as many pixels as the compilation target handles at once, by the compiler's vector extension. CPU only.
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
 // The policy of the Gaussian.
 #pragma once
 
-#include "../abi.h"
-#include "policy.h"
+#include "abi.h"
+#include "math/policy.h"
 
 namespace luxel {
 

@@ -2,7 +2,7 @@
 // eq. 13), and its gradient by the first picture's moments.
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // Rays through the unit box: where they start and end, and how far a coarse grid of distances lets them go.
 #pragma once
 
-#include "vec.h"
+#include "math/vec.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // Three-vectors and matrices of three rows in registers.
 #pragma once
 
-#include "hd.h"
+#include "math/hd.h"
 
 namespace luxel {
 

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "gaussian4d.h"
+#include "math/gaussian4d.h"
 
 namespace luxel {
 

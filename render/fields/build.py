@@ -8,7 +8,7 @@ from luxel.render.fields.encodings import HASH_GROWTH, Grid, GridEncoding, growt
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.peer import PeerField, PeerMlp
-from luxel.render.ops.mlp import Activation
+from luxel.render.ops.field.mlp import Activation
 
 _GROWTH = {"image": "image", "sdf": "sdf", "volume": "volume", "radiance": "nerf"}
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from luxel.render.backends import FieldBackend
 from luxel.render.errors import LuxelError
-from luxel.render.train.plain import from_plain
+from luxel.render.runs.plain import from_plain
 
 FieldName = Literal["image", "sdf", "volume", "radiance"]
 EncodingName = Literal["hash", "dense", "lowres"]

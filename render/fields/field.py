@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from luxel.render.fields.drawing.frozen import Frozen, FrozenField, Watcher
 from luxel.render.fields.encodings import FrequencyEncoding, GridEncoding
-from luxel.render.fields.frozen import Frozen, FrozenField, Watcher
 from luxel.render.fields.mlp import Mlp
-from luxel.render.ops.field import field
+from luxel.render.ops.field.field import field
 
 
 class Field(nn.Module):
     """Positions to O numbers: what images, distances and volumes have in common.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", figure 3. A grid and its network run as one stage,
-    `luxel.render.ops.field.field`, unless the positions ask for a gradient or the sizes are not covered. Nobody sees
-    the difference but in time: on a GPU set the encoding's ``half_tables``, the fastest.
+    `luxel.render.ops.field.field.field`, unless the positions ask for a gradient or the sizes are not
+    covered. Nobody sees the difference but in time: on a GPU set the encoding's ``half_tables``, the fastest.
 
     Args:
         encoding: of positions.
@@ -44,7 +44,7 @@ class Field(nn.Module):
         """The field as it is now, for the many calls of a picture: coherent positions [N, D] to [N, O]. No gradients.
 
         What a call would make of the parameters, a table in half, is made once. A second argument, how many positions
-        are wanted, may be given: see `luxel.render.fields.frozen.FrozenField`.
+        are wanted, may be given: see `luxel.render.fields.drawing.frozen.FrozenField`.
         """
         if not isinstance(self.encoding, GridEncoding):
             return torch.no_grad()(self._forward_any)

@@ -11,7 +11,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.applications import make_application
 from luxel.render.fields.config import FieldConfig
-from luxel.render.train.checkpoint import Checkpoint, write_tensors
+from luxel.render.runs.checkpoint import Checkpoint, write_tensors
 
 FIELD_FILE = "field.safetensors"  # of a run
 _KEY = "luxel_field"  # in the header

@@ -15,7 +15,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.rays import camera_rays, in_chunks
+from luxel.render.fields.drawing.rays import camera_rays, in_chunks
 
 CHUNK = 1 << 20  # positions at a time outside of training
 

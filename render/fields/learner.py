@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.fields.application import Application
-from luxel.render.ops.adam import adam_schedule, scheduled_adam_
+from luxel.render.ops.train.adam import adam_schedule, scheduled_adam_
 from luxel.render.replay import Replay
 
 ROWS = 256  # steps whose schedule is sent to the device at once

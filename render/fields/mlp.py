@@ -7,12 +7,12 @@ import math
 import torch
 from torch import Tensor
 
-from luxel.render.ops.colour_network import colour_network
-from luxel.render.ops.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
+from luxel.render.ops.field.colour_network import colour_network
+from luxel.render.ops.field.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
 
 
 class Mlp(torch.nn.Module):
-    """x [N, I] to [N, O] through H hidden layers of width W, without biases; see `luxel.render.ops.mlp.mlp`.
+    """x [N, I] to [N, O] through H hidden layers of width W, without biases; see `luxel.render.ops.field.mlp.mlp`.
 
     Müller 2021, "Tiny CUDA neural networks": the idea of a network in one kernel. On a GPU it computes in half on
     tensor cores from weights held in float; loss scaling is the caller's job.
@@ -69,7 +69,7 @@ class Mlp(torch.nn.Module):
         self.weights = torch.nn.Parameter(torch.cat(drawn).to(device=device, dtype=dtype))
 
     def forward(self, x: Tensor, live: Tensor | None = None) -> Tensor:
-        """[N, I] to [N, O], both of the weights' type and device; ``live`` as in `luxel.render.ops.mlp.mlp`.
+        """[N, I] to [N, O], both of the weights' type and device; ``live`` as in `luxel.render.ops.field.mlp.mlp`.
 
         Raises:
             ValueError: shape, type or device does not fit.
@@ -81,7 +81,7 @@ class Mlp(torch.nn.Module):
     def beside_directions(
         self, features: Tensor, directions: Tensor, live: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Of features and directions; see `luxel.render.ops.colour_network.colour_network`, for the result too."""
+        """Of features and directions; see `luxel.render.ops.field.colour_network`, for the result too."""
         _, width, hidden_layers, outputs = self.network[:4]
         return colour_network(
             features,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from luxel.render.ops.march_rays import pack_cells, unpack_cells
+from luxel.render.ops.field.march_rays import pack_cells, unpack_cells
 
 DECAY = 0.95
 THRESHOLD = 0.01 * 1024 / math.sqrt(3)  # a step of a 1024th of the diagonal through it takes 1 % of the light
@@ -27,7 +27,7 @@ class Occupancy(nn.Module):
 
     Attributes:
         densities: per cell the greatest density that was met, decaying, [G^3], the first axis fastest.
-        bits: whether they are above the threshold, as `luxel.render.ops.march_rays.pack_cells` has them, uint8
+        bits: whether they are above the threshold, as `luxel.render.ops.field.march_rays.pack_cells` has them, uint8
             [G^3 / 8]. All are at first.
     """
 

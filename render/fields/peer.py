@@ -12,7 +12,7 @@ from luxel.render.backends import tinycudann
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
-from luxel.render.ops.colour_inputs import colour_inputs
+from luxel.render.ops.field.colour_inputs import colour_inputs
 
 
 class PeerMlp(Mlp):

@@ -13,18 +13,18 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.frames import planned
-from luxel.render.fields.frozen import Frozen, heeds_live, key_of, renewed
+from luxel.render.fields.drawing.frames import planned
+from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
+from luxel.render.fields.drawing.wave_plan import WavePlan
+from luxel.render.fields.drawing.waves import render_waves
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view, target_of
-from luxel.render.fields.wave_plan import WavePlan
-from luxel.render.fields.waves import render_waves
 from luxel.render.metrics import psnr, ssim
-from luxel.render.ops.colour_inputs import HARMONICS, colour_inputs
-from luxel.render.ops.composite import composite
-from luxel.render.ops.draw_pixels import draw_pixels
-from luxel.render.ops.march_rays import LEFT_OUT, RAYS, SAMPLES, Region, Samples, march_pixels
-from luxel.render.ops.visible_samples import visible_samples
+from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
+from luxel.render.ops.field.composite import composite
+from luxel.render.ops.field.draw_pixels import draw_pixels
+from luxel.render.ops.field.march_rays import LEFT_OUT, RAYS, SAMPLES, Region, Samples, march_pixels
+from luxel.render.ops.field.visible_samples import visible_samples
 
 FEATURES = 16  # from the density network to the colour network
 MOST_DENSITY = 15.0  # before the activation

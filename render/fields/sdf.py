@@ -13,17 +13,17 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.drawing.frames import planned
+from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
+from luxel.render.fields.drawing.surface import SurfaceLook, backdrop, shade_surface
+from luxel.render.fields.drawing.trace_plan import LARGEST, TracePlan
 from luxel.render.fields.encodings import GridEncoding
-from luxel.render.fields.frames import planned
-from luxel.render.fields.frozen import Frozen, heeds_live, key_of, renewed
 from luxel.render.fields.sdf_samples import MeshSamples, SamplePool, SdfBatch
-from luxel.render.fields.surface import SurfaceLook, backdrop, shade_surface
-from luxel.render.fields.trace_plan import LARGEST, TracePlan
-from luxel.render.meshes import TriangleMesh, merged, without_degenerate
-from luxel.render.meshing import field_surface
-from luxel.render.ops.encode_grid import encode_grid
-from luxel.render.ops.mlp import mlp
-from luxel.render.ops.sphere_trace import Hits, Rays, sphere_trace
+from luxel.render.mesh.marching_cubes import field_surface
+from luxel.render.mesh.triangles import TriangleMesh, merged, without_degenerate
+from luxel.render.ops.field.encode_grid import encode_grid
+from luxel.render.ops.field.mlp import mlp
+from luxel.render.ops.field.sphere_trace import Hits, Rays, sphere_trace
 
 MARGIN = 0.05  # of the unit box, around the longest side of the mesh
 OFFSET = 0.01  # added to the true distance in the denominator of the loss

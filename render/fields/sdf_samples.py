@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.mesh_tree import MeshTree
-from luxel.render.meshes import SurfaceSampler, TriangleMesh
-from luxel.render.ops.mesh_distance import Sign, mesh_distance
+from luxel.render.mesh.tree import MeshTree
+from luxel.render.mesh.triangles import SurfaceSampler, TriangleMesh
+from luxel.render.ops.mesh.mesh_distance import Sign, mesh_distance
 
 # Standard deviations of what positions near the surface are moved by, in sides of the box.
 NEAREST, WIDEST = 2e-4, 3e-2

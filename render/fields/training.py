@@ -21,11 +21,11 @@ from luxel.render.fields.files import FIELD_FILE, save_field
 from luxel.render.fields.learner import Learner
 from luxel.render.native import keep_freed_memory
 from luxel.render.replay import sent_to_host
+from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
+from luxel.render.runs.loop import TrainingLoop
+from luxel.render.runs.progress import ProgressDisplay, duration
+from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import limits
-from luxel.render.train.checkpoint import Checkpoint, CheckpointError, load_newest
-from luxel.render.train.loop import TrainingLoop
-from luxel.render.train.progress import ProgressDisplay, duration
-from luxel.render.train.run_folder import RunFolder
 
 PULSE = 8  # steps between marks by which the host sees how far the device is
 RUN_AHEAD = 4  # marks that may be under way: bounds how long a viewer waits, and the error of a time limit

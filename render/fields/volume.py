@@ -15,13 +15,13 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.frames import planned
-from luxel.render.fields.frozen import Frozen, heeds_live, key_of, renewed
-from luxel.render.fields.marching import march
-from luxel.render.fields.rays import camera_rays
-from luxel.render.fields.wave_plan import WavePlan
-from luxel.render.fields.waves import render_waves
-from luxel.render.ops.march_rays import Region, pack_cells
+from luxel.render.fields.drawing.frames import planned
+from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
+from luxel.render.fields.drawing.marching import march
+from luxel.render.fields.drawing.rays import camera_rays
+from luxel.render.fields.drawing.wave_plan import WavePlan
+from luxel.render.fields.drawing.waves import render_waves
+from luxel.render.ops.field.march_rays import Region, pack_cells
 
 STEPS = 256  # along the longest side of the box, of a render of the truth
 FIELD_STEPS = (
@@ -141,7 +141,8 @@ class VolumeField(Application):
 
     @torch.no_grad()
     def occupied_cells(self) -> Tensor:
-        """A bit for each cell of the unit cube that may hold something, as `luxel.render.ops.march_rays.pack_cells`.
+        """A bit for each cell of the unit cube that may hold something, as
+        `luxel.render.ops.field.march_rays.pack_cells`.
 
         The field is evaluated in the middle of each eighth of a cell; a cell is empty where its own eighths and those
         around it are. Computed where the parameters have changed.

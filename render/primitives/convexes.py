@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
-from luxel.render.ops.project_convexes import FEWEST, MOST, project_convexes
+from luxel.render.ops.raster.project_convexes import FEWEST, MOST, project_convexes
 from luxel.render.primitives.gaussians import SH_C0, neighbour_distance
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
@@ -91,7 +91,7 @@ class Convexes(Parameters):
         return self.centroids
 
     def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
-        """See `luxel.render.ops.project_convexes.project_convexes`.
+        """See `luxel.render.ops.raster.project_convexes.project_convexes`.
 
         Raises:
             ValueError: normals were asked for.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points
-from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.ops.raster.project_gaussians import project_gaussians
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 SH_C0 = 0.28209479177387814  # Y_0^0
@@ -61,7 +61,7 @@ class Gaussians(Parameters):
         return self.means
 
     def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
-        """See `luxel.render.ops.project_gaussians.project_gaussians`."""
+        """See `luxel.render.ops.raster.project_gaussians.project_gaussians`."""
         options = view._asdict()
         del options["times"]
         tensors = tuple(self.tensors().values())

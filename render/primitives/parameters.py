@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from luxel.render.ops.projection import REST
+from luxel.render.ops.raster.projection import REST
 
 
 class Viewing(NamedTuple):

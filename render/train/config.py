@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.ops.project_convexes import FEWEST, MOST
+from luxel.render.ops.raster.project_convexes import FEWEST, MOST
 from luxel.render.primitives import PrimitiveName
 from luxel.render.primitives.convexes import STARTING_SIGMA
+from luxel.render.runs.plain import from_plain
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
@@ -19,7 +20,6 @@ from luxel.render.train.densify.pruning import Pruning
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
 from luxel.render.train.kinds import KINDS
-from luxel.render.train.plain import from_plain
 from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
 
 Strategy = AdaptiveStrategy | McmcStrategy | FixedCount | ShapingStrategy | SpacetimeStrategy

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.ops.gather_view import BACKGROUND, PHOTO, ROW, TIME, VIEW, gather_view
+from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, TIME, VIEW, gather_view
 
 AHEAD = 4  # photographs that are read and sent before their step
 

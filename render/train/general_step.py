@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.ops.adam import scheduled_adam_
-from luxel.render.ops.gather_view import ADAM, BACKGROUND, TIME, count_step_
-from luxel.render.ops.loss import photometric_loss
+from luxel.render.ops.train.adam import scheduled_adam_
+from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, TIME, count_step_
+from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.rasterize import DensifyStatistics, Frame
 from luxel.render.train.dataset import Shelf
 from luxel.render.train.objective import alpha_term

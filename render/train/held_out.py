@@ -13,7 +13,7 @@ from luxel.render.evaluate import Evaluation, evaluate
 from luxel.render.metrics import MetricError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.train.run_folder import RunFolder
+from luxel.render.runs.run_folder import RunFolder
 
 
 def measure(

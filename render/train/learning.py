@@ -16,13 +16,13 @@ from luxel.render.native import keep_freed_memory
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.replay import release_memory
+from luxel.render.runs.loop import TrainingLoop
 from luxel.render.train import limits, schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
 from luxel.render.train.densify.scores import blending_scores, sampled
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.kinds import KINDS
-from luxel.render.train.loop import TrainingLoop
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.start import scene_extent

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from luxel.render.ops.neighbours import neighbours
-from luxel.render.ops.velocity_consistency import velocity_consistency
+from luxel.render.ops.train.neighbours import neighbours
+from luxel.render.ops.train.velocity_consistency import velocity_consistency
 from luxel.render.primitives.gaussians4d import Gaussians4d
 
 if TYPE_CHECKING:

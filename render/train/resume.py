@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.render.train.checkpoint import Checkpoint, load_newest
+from luxel.render.runs.checkpoint import Checkpoint, load_newest
+from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.run_folder import RunFolder
 
 OWN = (
     "versions",

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.ops.alpha_slope import alpha_slope
-from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
-from luxel.render.ops.langevin_noise import langevin_noise_
-from luxel.render.ops.project_adam import STEPS, project_adam_
+from luxel.render.ops.raster.bin_splats import bin_splats
+from luxel.render.ops.train.alpha_slope import alpha_slope
+from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
+from luxel.render.ops.train.langevin_noise import langevin_noise_
+from luxel.render.ops.train.project_adam import STEPS, project_adam_
 from luxel.render.primitives.parameters import Viewing
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from luxel.render.ops.adam import adam_schedule
-from luxel.render.ops.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, TIME, VIEW
+from luxel.render.ops.train.adam import adam_schedule
+from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, TIME, VIEW
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.optimiser import BETAS

@@ -13,17 +13,17 @@ from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.train import checkpoint as checkpoints
+from luxel.render.runs import checkpoint as checkpoints
+from luxel.render.runs.progress import ProgressDisplay, duration
+from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import limits
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.held_out import measure
 from luxel.render.train.kinds import KINDS
 from luxel.render.train.learning import Learning
 from luxel.render.train.optimiser import Optimiser
-from luxel.render.train.progress import ProgressDisplay, duration
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.resume import read_run
-from luxel.render.train.run_folder import RunFolder
 from luxel.render.train.start import first_primitives
 
 

@@ -35,13 +35,13 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.encodings import HASH_GROWTH, Grid
 from luxel.render.fields.mlp import Mlp
 from luxel.render.native import best_device
-from luxel.render.ops.encode_grid import encode_grid
-from luxel.render.ops.field import field
-from luxel.render.ops.mlp import mlp
-from luxel.render.ops.order_positions import order_positions
-from luxel.render.reference.encode_grid import Hashed, encode_grid_reference
-from luxel.render.reference.mlp import mlp_reference
-from luxel.viewer.bench.field_peers import torch_encoding
+from luxel.render.ops.field.encode_grid import encode_grid
+from luxel.render.ops.field.field import field
+from luxel.render.ops.field.mlp import mlp
+from luxel.render.ops.field.order_positions import order_positions
+from luxel.render.reference.field.encode_grid import Hashed, encode_grid_reference
+from luxel.render.reference.field.mlp import mlp_reference
+from luxel.viewer.bench.fields.peers import torch_encoding
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms, kernel_times
 

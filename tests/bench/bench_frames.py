@@ -28,14 +28,14 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from luxel.render.fields import frames as frame_modes
 from luxel.render.fields import volume
 from luxel.render.fields.application import Application
 from luxel.render.fields.config import defaults
+from luxel.render.fields.drawing import frames as frame_modes
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.native import best_device
-from luxel.viewer.bench.field_stages import counting, grid_field
-from luxel.viewer.bench.field_subjects import Subject, capture_subject, frames, subject
+from luxel.viewer.bench.fields.stages import counting, grid_field
+from luxel.viewer.bench.fields.subjects import Subject, capture_subject, frames, subject
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 

@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import best_device
-from luxel.render.ops.adam import fused_adam_
-from luxel.render.ops.loss import photometric_loss
-from luxel.render.reference.loss import photometric_loss as reference_loss
+from luxel.render.ops.train.adam import fused_adam_
+from luxel.render.ops.train.loss import photometric_loss
+from luxel.render.reference.train.loss import photometric_loss as reference_loss
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms, kernel_times
 

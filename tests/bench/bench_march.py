@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.fields.waves import render_waves
+from luxel.render.fields.drawing.waves import render_waves
 from luxel.render.native import best_device
-from luxel.render.ops.composite import composite
-from luxel.render.ops.march_rays import Region, march_rays, pack_cells
-from luxel.render.reference.composite import composite_reference
-from luxel.render.reference.march_rays import march_rays_reference, pixel_rays_reference
-from luxel.render.reference.render_wave import render_waves_reference
+from luxel.render.ops.field.composite import composite
+from luxel.render.ops.field.march_rays import Region, march_rays, pack_cells
+from luxel.render.reference.field.composite import composite_reference
+from luxel.render.reference.field.march_rays import march_rays_reference, pixel_rays_reference
+from luxel.render.reference.field.render_wave import render_waves_reference
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from luxel.render.fields.mlp import Mlp
 from luxel.render.native import best_device
-from luxel.render.reference.mlp import mlp_reference
+from luxel.render.reference.field.mlp import mlp_reference
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 

@@ -9,8 +9,8 @@ What it measures
 How to run
     python tests/bench/bench_sdf.py [--device cpu] [--mesh FILE] [--steps N] [--batch N] [--rate R] [--decay-from N]
         [--size WIDTH HEIGHT] [--out FOLDER]
-    Without --mesh: `luxel.scenes.sculptures.ridged_knot`. Prints, and writes sdf.json, a picture and the surface as a
-    mesh into --out.
+    Without --mesh: `luxel.scenes.synthetic.sculptures.ridged_knot`. Prints, and writes sdf.json, a picture
+    and the surface as a mesh into --out.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from luxel.render.fields.config import defaults
 from luxel.render.fields.learner import Learner
 from luxel.render.fields.sdf import SdfField
 from luxel.render.native import best_device
-from luxel.render.ops.sphere_trace import Rays
-from luxel.scenes.field_mesh import save_field_mesh
-from luxel.scenes.mesh_files import read_mesh
-from luxel.scenes.sculptures import ridged_knot
+from luxel.render.ops.field.sphere_trace import Rays
+from luxel.scenes.files.field_mesh import save_field_mesh
+from luxel.scenes.files.mesh_files import read_mesh
+from luxel.scenes.synthetic.sculptures import ridged_knot
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 

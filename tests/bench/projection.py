@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import adam_schedule, fused_adam_
-from luxel.render.ops.project_adam import project_adam_
-from luxel.render.ops.project_gaussians import project_gaussians
+from luxel.render.ops.raster.project_gaussians import project_gaussians
+from luxel.render.ops.train.adam import adam_schedule, fused_adam_
+from luxel.render.ops.train.project_adam import project_adam_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.scenes import data_scenes
+from luxel.viewer.bench.raster.scenes import data_scenes
 from luxel.viewer.bench.timing import kernel_times
 
 RATES = (1.6e-4, 1e-3, 5e-3, 5e-2, 2.5e-3, 1.25e-4)

@@ -56,12 +56,12 @@ from sanitize_mlp import mlp_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import adam_schedule, fused_adam_, scheduled_adam_
-from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.gather_view import ROW, gather_view
-from luxel.render.ops.loss import photometric_loss
-from luxel.render.ops.project_gaussians import project_gaussians
-from luxel.render.ops.relocate import relocate_
+from luxel.render.ops.raster.bin_splats import bin_splats
+from luxel.render.ops.raster.project_gaussians import project_gaussians
+from luxel.render.ops.train.adam import adam_schedule, fused_adam_, scheduled_adam_
+from luxel.render.ops.train.gather_view import ROW, gather_view
+from luxel.render.ops.train.loss import photometric_loss
+from luxel.render.ops.train.relocate import relocate_
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 

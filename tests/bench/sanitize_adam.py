@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import adam_schedule
-from luxel.render.ops.project_adam import STEPS, project_adam_
-from luxel.render.ops.projection import TYPES
+from luxel.render.ops.raster.projection import TYPES
+from luxel.render.ops.train.adam import adam_schedule
+from luxel.render.ops.train.project_adam import STEPS, project_adam_
 from luxel.render.primitives.parameters import Parameters
 
 VIEW = {"near": 0.01, "far": 100.0, "dilation": 0.3, "with_depth": True, "sh_degree": 3}

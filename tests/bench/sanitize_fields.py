@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from luxel.render.fields.encodings import Grid
-from luxel.render.ops.encode_grid import HASHED, encode_grid
-from luxel.render.ops.field import field
-from luxel.render.ops.mlp import Network
-from luxel.render.ops.order_positions import order_positions
+from luxel.render.ops.field.encode_grid import HASHED, encode_grid
+from luxel.render.ops.field.field import field
+from luxel.render.ops.field.mlp import Network
+from luxel.render.ops.field.order_positions import order_positions
 
 
 def encode(grid: Grid, count: int, half: bool, device: torch.device) -> dict[str, Tensor]:

@@ -13,10 +13,10 @@ from sanitize_adam import adam_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.neighbours import neighbours
-from luxel.render.ops.opacity_entropy import opacity_entropy
-from luxel.render.ops.project_gaussians4d import project_gaussians4d
-from luxel.render.ops.velocity_consistency import velocity_consistency
+from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
+from luxel.render.ops.train.neighbours import neighbours
+from luxel.render.ops.train.opacity_entropy import opacity_entropy
+from luxel.render.ops.train.velocity_consistency import velocity_consistency
 from luxel.render.primitives.gaussians4d import Gaussians4d
 
 

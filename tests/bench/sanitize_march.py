@@ -14,16 +14,16 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.drawing.wave_plan import WavePlan
+from luxel.render.fields.drawing.waves import render_waves
 from luxel.render.fields.radiance import RadianceField
-from luxel.render.fields.wave_plan import WavePlan
-from luxel.render.fields.waves import render_waves
-from luxel.render.ops.colour_inputs import colour_inputs
-from luxel.render.ops.colour_network import colour_network
-from luxel.render.ops.composite import composite
-from luxel.render.ops.draw_pixels import draw_pixels
-from luxel.render.ops.march_rays import ASKED, LEFT_OUT, RAYS, Region, Samples, march_pixels, march_rays
-from luxel.render.ops.mlp import Network
-from luxel.render.ops.visible_samples import visible_samples
+from luxel.render.ops.field.colour_inputs import colour_inputs
+from luxel.render.ops.field.colour_network import colour_network
+from luxel.render.ops.field.composite import composite
+from luxel.render.ops.field.draw_pixels import draw_pixels
+from luxel.render.ops.field.march_rays import ASKED, LEFT_OUT, RAYS, Region, Samples, march_pixels, march_rays
+from luxel.render.ops.field.mlp import Network
+from luxel.render.ops.field.visible_samples import visible_samples
 
 REGION = Region((-1.0, -1.0, -0.5, 1.0, 1.2, 1.0), 0.013, near=0.1, resolution=24)
 COLOURS = torch.tensor([[3.0, -4, 5], [6, 1, -2], [-1, 2, 7]])

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.fields.trace_plan import TracePlan
-from luxel.render.mesh_tree import MeshTree
-from luxel.render.meshes import TriangleMesh
-from luxel.render.meshing import field_surface
-from luxel.render.ops.mesh_distance import Sign, nearest_on_mesh
-from luxel.render.ops.sphere_trace import Rays, sphere_trace
+from luxel.render.fields.drawing.trace_plan import TracePlan
+from luxel.render.mesh.marching_cubes import field_surface
+from luxel.render.mesh.tree import MeshTree
+from luxel.render.mesh.triangles import TriangleMesh
+from luxel.render.ops.field.sphere_trace import Rays, sphere_trace
+from luxel.render.ops.mesh.mesh_distance import Sign, nearest_on_mesh
 
 
 def ring(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.ops.mlp import ACTIVATIONS, Network, mlp
+from luxel.render.ops.field.mlp import ACTIVATIONS, Network, mlp
 
 # inputs, width, hidden layers, outputs, activation, output activation
 NETWORKS = [

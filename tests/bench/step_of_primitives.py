@@ -32,8 +32,8 @@ from luxel.render.train import Trainer, learning
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
-from luxel.viewer.bench.conversions import as_convexes
 from luxel.viewer.bench.machine import machine_facts
+from luxel.viewer.bench.raster.conversions import as_convexes
 
 WINDOW, WINDOWS = 40, 9  # steps that are timed together, and how often
 

@@ -13,7 +13,7 @@ import torch
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
-from luxel.render.reference.rasterize import rasterize_reference
+from luxel.render.reference.raster.rasterize import rasterize_reference
 
 D = torch.float64
 OUTPUTS = ("rgb", "alpha", "depth", "median_depth", "normals", "features")

@@ -10,11 +10,11 @@ from convex_scenes import D
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import blend_splats
-from luxel.render.ops.project_convexes import project_convexes
+from luxel.render.ops.raster.bin_splats import bin_splats
+from luxel.render.ops.raster.blend_splats import blend_splats
+from luxel.render.ops.raster.project_convexes import project_convexes
 from luxel.render.primitives.convexes import Convexes
-from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
+from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
 
 MAX_ALPHA = (
     0.984375  # the C ABI holds it as float32: a double comparison needs a value that both sides read alike

@@ -11,9 +11,9 @@ from gaussians4d_scenes import random_gaussians4d
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.adam import adam_schedule, fused_adam_
-from luxel.render.ops.project_adam import STEPS, project_adam_
-from luxel.render.ops.projection import TYPES, Projection
+from luxel.render.ops.raster.projection import TYPES, Projection
+from luxel.render.ops.train.adam import adam_schedule, fused_adam_
+from luxel.render.ops.train.project_adam import STEPS, project_adam_
 from luxel.render.primitives import PRIMITIVES
 
 NAMES = list(STEPS)

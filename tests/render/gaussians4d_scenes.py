@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.bin_splats import bin_splats
-from luxel.render.ops.blend_splats import blend_splats
-from luxel.render.ops.project_gaussians4d import project_gaussians4d
+from luxel.render.ops.raster.bin_splats import bin_splats
+from luxel.render.ops.raster.blend_splats import blend_splats
+from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
 from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.render.reference.rasterize_gaussians4d import rasterize_gaussians4d_reference
+from luxel.render.reference.raster.rasterize_gaussians4d import rasterize_gaussians4d_reference
 
 D = torch.float64
 # The C ABI holds these two as float32: a double comparison needs values that both sides read alike.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from luxel.render.meshes import TriangleMesh
-from luxel.render.meshing import field_surface
+from luxel.render.mesh.marching_cubes import field_surface
+from luxel.render.mesh.triangles import TriangleMesh
 
 
 def ball(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.metrics import WEIGHTS, Lpips, MetricError, lpips, psnr, ssim
-from luxel.render.reference.loss import ssim_map
+from luxel.render.reference.train.loss import ssim_map
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:

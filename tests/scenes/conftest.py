@@ -12,7 +12,7 @@ import pytest
 
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.scenes.toy import write_toy_capture
+from luxel.scenes.synthetic.toy import write_toy_capture
 
 
 def draw_discs(gaussians: Gaussians, camera: Camera) -> np.ndarray:

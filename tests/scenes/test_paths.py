@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from luxel.render.camera import Camera
+from luxel.scenes.captures.geometry import rotation_from_quaternion
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.geometry import rotation_from_quaternion
 from luxel.scenes.paths import (
     interpolate,
     interpolate_times,
@@ -24,7 +24,7 @@ from luxel.scenes.paths import (
     save_path,
     slerp,
 )
-from luxel.scenes.toy import ring_cameras
+from luxel.scenes.synthetic.toy import ring_cameras
 
 KEYS = [
     Camera.look_at(eye, (0, 0, 0), fov_y=0.7 + 0.1 * i, width=80, height=60)

@@ -14,8 +14,8 @@ import torch
 from luxel.render.camera import Camera, Points
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.reference.rasterize_convexes import rasterize_convexes_reference
-from luxel.scenes.toy import write_toy_capture
+from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
+from luxel.scenes.synthetic.toy import write_toy_capture
 
 
 @pytest.fixture(scope="session")

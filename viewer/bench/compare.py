@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.bench.raster import FORMAT
+from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.report import Section, Table, describe_machine, shown
 
 Figures = dict[tuple[str, ...], dict[str, float | None]]  # by row: what is compared

@@ -16,10 +16,15 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.presets import preset
-from luxel.viewer.bench import raster, raster_report, report, scenes, train, train_report
+from luxel.viewer.bench import report
 from luxel.viewer.bench.compare import compare, load_report
-from luxel.viewer.bench.competitors import PASSES
-from luxel.viewer.bench.contenders import Contender, configured, contender
+from luxel.viewer.bench.raster import measure as raster
+from luxel.viewer.bench.raster import report as raster_report
+from luxel.viewer.bench.raster import scenes
+from luxel.viewer.bench.raster.competitors import PASSES
+from luxel.viewer.bench.train import measure as train
+from luxel.viewer.bench.train import report as train_report
+from luxel.viewer.bench.train.contenders import Contender, configured, contender
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.commands.train import PresetName

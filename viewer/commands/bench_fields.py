@@ -13,8 +13,11 @@ import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import EncodingName, FieldName
-from luxel.viewer.bench import fields, fields_report, report, scenes
-from luxel.viewer.bench.field_subjects import Subject, capture_subject, subject
+from luxel.viewer.bench import report
+from luxel.viewer.bench.fields import measure as fields
+from luxel.viewer.bench.fields import report as fields_report
+from luxel.viewer.bench.fields.subjects import Subject, capture_subject, subject
+from luxel.viewer.bench.raster import scenes
 from luxel.viewer.commands.options import DeviceName, pick_device
 
 GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")

@@ -12,12 +12,12 @@ import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
-from luxel.scenes.demo import CREDIT, demo_path
+from luxel.scenes.captures.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, is_run, load_origin
-from luxel.viewer.serving import check_serving
 from luxel.viewer.training import fit
+from luxel.viewer.web.serving import check_serving
 
 
 @dataclass

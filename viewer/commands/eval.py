@@ -14,8 +14,8 @@ from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
+from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.field_data import FieldOrigin

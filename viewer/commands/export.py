@@ -14,9 +14,9 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.scenes import Capture, convex_hulls, save_mesh, save_moments, save_safetensors, save_scene
-from luxel.scenes.field_mesh import save_field_mesh
-from luxel.scenes.hull_mesh import MIN_OPACITY
-from luxel.scenes.scene_files import WRITTEN
+from luxel.scenes.files.field_mesh import save_field_mesh
+from luxel.scenes.files.hull_mesh import MIN_OPACITY
+from luxel.scenes.files.scene_files import WRITTEN
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import load_drawable, load_origin, times_of

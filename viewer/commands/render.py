@@ -19,17 +19,17 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.image import ImageField
 from luxel.render.primitives import Parameters
-from luxel.render.train.run_folder import RunFolder
+from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
 from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
-from luxel.viewer.drawable import Drawable, render_field
 from luxel.viewer.film import write_film
-from luxel.viewer.navigate import survey
 from luxel.viewer.progress import counting, opening
 from luxel.viewer.runs import has_capture, load_drawable, load_origin, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
-from luxel.viewer.shading import drawing_options
+from luxel.viewer.web.drawable import Drawable, render_field
+from luxel.viewer.web.navigate import survey
+from luxel.viewer.web.shading import drawing_options
 
 
 @dataclass

@@ -12,6 +12,7 @@ import tyro
 
 from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
+from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
@@ -20,7 +21,6 @@ from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
 from luxel.render.train.presets import PRESETS, preset
 from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
-from luxel.render.train.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
@@ -140,7 +140,7 @@ class Train:
         config = self.training()
         config.check()
         if self.view:
-            from luxel.viewer.serving import check_serving
+            from luxel.viewer.web.serving import check_serving
 
             check_serving(self.serve)
         device = pick_device(self.device)

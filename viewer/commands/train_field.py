@@ -14,18 +14,18 @@ from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, FieldName, defaults
 from luxel.render.native import best_device
-from luxel.render.train.run_folder import RunFolder
+from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
-from luxel.viewer.drawable import field_places, render_field
 from luxel.viewer.field_data import FieldData, FieldOrigin, require_kind
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, discard_unstarted, is_field_run, new_run_folder, run_folder
 from luxel.viewer.training import ENDS, run_watched
+from luxel.viewer.web.drawable import field_places, render_field
 
 BATCH_ON_CPU = 1 << 13  # samples of a step where nothing else is asked for
 
 if typing.TYPE_CHECKING:
-    from luxel.viewer.session import Session
+    from luxel.viewer.web.session import Session
 
 
 @dataclass
@@ -97,7 +97,7 @@ class TrainField:
 
         self.config.check()
         if self.view:
-            from luxel.viewer.serving import check_serving
+            from luxel.viewer.web.serving import check_serving
 
             check_serving(self.serve)
         device = pick_device(self.device)
@@ -158,7 +158,7 @@ class TrainField:
 
 
 def _session(trainer: Any, found: FieldData) -> Session:
-    from luxel.viewer.session import TrainingSession
+    from luxel.viewer.web.session import TrainingSession
 
     places = field_places(trainer.application, found.up, found.background)
     return TrainingSession(trainer, found.views, found.name, **places)

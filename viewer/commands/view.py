@@ -12,12 +12,12 @@ import tyro
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.train.run_folder import RunFolder
+from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device, require_drawable
-from luxel.viewer.drawable import field_places, render_field
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, has_capture, is_field_run, load_drawable, load_origin
+from luxel.viewer.web.drawable import field_places, render_field
 
 
 @dataclass
@@ -56,8 +56,8 @@ class ViewScene:
         else:
             require_drawable(self.backend, scene)
         capture = self._photographs()
-        from luxel.viewer.serving import serve_until_interrupted, start_viewer
-        from luxel.viewer.session import StaticSession
+        from luxel.viewer.web.serving import serve_until_interrupted, start_viewer
+        from luxel.viewer.web.session import StaticSession
 
         session = StaticSession(
             scene,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.ops.relocate import relocate_
+from luxel.render.ops.train.relocate import relocate_
 from luxel.render.train.densify.situation import Refinement, Situation
 from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimiser import Optimiser

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Points, View
-from luxel.render.ops.opacity_entropy import opacity_entropy
+from luxel.render.ops.train.opacity_entropy import opacity_entropy
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.train.kinds.kind import Kind, Term
 from luxel.render.train.neighbourhood import Neighbourhood

@@ -75,8 +75,8 @@ class Kind:
             configuration, and what the schedules say. Must not wait for the device.
         keeps: makes what a run keeps from step to step, where there is such a thing.
         penalties: weights of what is added to the loss by the backward of the projection itself, instead of
-            `regularise` and the strategy's penalties, by the names of `luxel.render.ops.project_adam.project_adam_`;
-            that divides by N. None: nothing is.
+            `regularise` and the strategy's penalties, by the names of
+            `luxel.render.ops.train.project_adam.project_adam_`; that divides by N. None: nothing is.
     """
 
     parameters: type[Parameters]

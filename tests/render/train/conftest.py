@@ -17,7 +17,7 @@ from luxel.render.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints, Init
 from luxel.render.train.densify.fixed import FixedCount
-from luxel.scenes.toy import ring_cameras, torus_knot
+from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
 
 def make_view(camera: Camera, name: str, alpha: bool) -> View:

@@ -16,7 +16,7 @@ from luxel.render.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints, Init
 from luxel.render.train.presets import preset
-from luxel.scenes.toy import ring_cameras, torus_knot
+from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
 
 class Moving:

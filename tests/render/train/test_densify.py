@@ -11,7 +11,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics
-from luxel.render.reference.relocate import shared_appearance
+from luxel.render.reference.train.relocate import shared_appearance
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.ops.neighbours import neighbours
+from luxel.render.ops.train.neighbours import neighbours
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.train import optimiser as optimisers
 from luxel.render.train.config import Loss

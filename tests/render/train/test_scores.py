@@ -18,7 +18,7 @@ from luxel.render.train.densify import scores
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.densify.pruning import Pruning
 from luxel.render.train.densify.scores import blending_scores, error_maps, sampled
-from luxel.scenes.toy import torus_knot
+from luxel.scenes.synthetic.toy import torus_knot
 
 CPU = torch.device("cpu")
 GREY = (0.5, 0.5, 0.5)

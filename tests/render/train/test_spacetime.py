@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.rasterize import DensifyStatistics
-from luxel.render.reference.slice_gaussians4d import rotor_to_matrix
+from luxel.render.reference.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
 from luxel.render.train.optimiser import Optimiser

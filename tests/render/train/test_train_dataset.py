@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from luxel.render.camera import Camera, Pixels, View
-from luxel.render.ops.gather_view import BACKGROUND, PHOTO, ROW, VIEW
+from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, VIEW
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.render.train.dataset import (

@@ -15,7 +15,11 @@ from luxel.render.camera import Camera
 from luxel.render.fields.applications import make_application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
-from luxel.viewer.bench import field_peers, field_stages, field_subjects, fields_report, timing
+from luxel.viewer.bench import timing
+from luxel.viewer.bench.fields import peers as field_peers
+from luxel.viewer.bench.fields import report as fields_report
+from luxel.viewer.bench.fields import stages as field_stages
+from luxel.viewer.bench.fields import subjects as field_subjects
 from luxel.viewer.cli import main
 
 WORK = field_peers.WORK
@@ -89,7 +93,7 @@ def test_a_failure_is_recorded_and_the_rest_goes_on(
     def break_down(*_: Any, **__: Any) -> None:
         raise RuntimeError("no peer today")
 
-    monkeypatch.setattr("luxel.viewer.bench.fields.rates", break_down)
+    monkeypatch.setattr("luxel.viewer.bench.fields.measure.rates", break_down)
     options = ["--only", "image", "--encodings", "lowres", "--device", "cpu", "--out", str(tmp_path)]
     assert main(["bench", "fields", *SMALL, *options]) == 1
     (row,) = strict(tmp_path / "fields.json")["rows"]

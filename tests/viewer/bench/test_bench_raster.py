@@ -11,10 +11,11 @@ import torch
 
 from luxel.render.rasterize import rasterize
 from luxel.scenes import save_gaussians
-from luxel.scenes.toy import torus_knot
-from luxel.viewer.bench import raster_report, roofline
-from luxel.viewer.bench.scenes import BONSAI, GARDEN, data_scenes, ring
-from luxel.viewer.bench.terrain import terrain, terrain_cameras
+from luxel.scenes.synthetic.toy import torus_knot
+from luxel.viewer.bench.raster import report as raster_report
+from luxel.viewer.bench.raster import roofline
+from luxel.viewer.bench.raster.scenes import BONSAI, GARDEN, data_scenes, ring
+from luxel.viewer.bench.raster.terrain import terrain, terrain_cameras
 from luxel.viewer.cli import main
 
 

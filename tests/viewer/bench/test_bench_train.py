@@ -12,9 +12,10 @@ import torch
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.presets.gaussians import fast
-from luxel.viewer.bench import curves, train_report
-from luxel.viewer.bench.contenders import Contender, contender
-from luxel.viewer.bench.train import early_steps
+from luxel.viewer.bench.train import curves
+from luxel.viewer.bench.train import report as train_report
+from luxel.viewer.bench.train.contenders import Contender, contender
+from luxel.viewer.bench.train.measure import early_steps
 from luxel.viewer.cli import main
 from luxel.viewer.commands.bench import TrainBench
 

@@ -1,0 +1,44 @@
+// What the stages of the rasterizer share: arguments of their float type, the tiles of an image, and a stage's camera.
+#pragma once
+
+#include "abi.h"
+#include "math/camera.h"
+
+namespace luxel {
+
+template <typename T> LUXEL_HD const T* in(const void* p) { return static_cast<const T*>(p); }
+template <typename T> LUXEL_HD T* out(void* p) { return static_cast<T*>(p); }
+
+// Rows that are wanted. Args: with count and live.
+template <typename Args> LUXEL_HD int64_t live_rows(const Args& args) {
+  return args.live ? clamp<int64_t>(args.live[0], 0, args.count) : args.count;
+}
+
+LUXEL_HD int tiles_along(int pixels) { return (pixels + LUXEL_TILE - 1) / LUXEL_TILE; }
+
+// Args: of a stage that projects.
+template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera) {
+  return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
+                      args.height, args.near_plane, args.far_plane);
+}
+template <typename T> LUXEL_HD Vec3<T> camera_position(const Pinhole<T>& cam) {
+  return T(-1) * mul_transposed(cam.rotation, cam.translation);
+}
+
+// The gradient by a pose in the order of the first three rows of world_to_cam.
+template <typename T> LUXEL_HD void flatten(const PoseGradient<T>& g, T* twelve) {
+  store3(twelve, g.rotation.r0);
+  store3(twelve + 4, g.rotation.r1);
+  store3(twelve + 8, g.rotation.r2);
+  twelve[3] = g.translation.x;
+  twelve[7] = g.translation.y;
+  twelve[11] = g.translation.z;
+}
+// Adds it to g_world_to_cam [4,4]; for one thread at a time.
+template <typename T> LUXEL_HD void add_pose(const PoseGradient<T>& g, T* g_world_to_cam) {
+  T twelve[12];
+  flatten(g, twelve);
+  for (int k = 0; k < 12; ++k) g_world_to_cam[k] += twelve[k];
+}
+
+}  // namespace luxel

@@ -1,0 +1,311 @@
+// neighbours on the GPU: points in the order of a curve that keeps near ones together (Morton 1966), a tree of boxes over
+// runs of 32, 1024, ... of them, and a warp that searches it for 32 points of a run at once. The host learns nothing of
+// the points, so that all of it can be captured.
+#include "kernels/train/neighbours.h"
+
+#include "device/launch.cuh"
+#include "kernels/workspace.h"
+
+#include <cub/block/block_radix_sort.cuh>
+#include <cub/device/device_radix_sort.cuh>
+
+namespace luxel {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kRun = 32;        // points of a leaf, children of a node: a lane for each
+constexpr int kMostLevels = 7;  // of nodes, leaves included: as many as 2^31 points need
+constexpr int kSampleThreads = 256, kSampleItems = 4, kSamples = kSampleThreads * kSampleItems;
+constexpr float kTail = 0.02f;  // share of the samples, at either end, that the curve's cube need not hold
+
+using Key = uint64_t;
+constexpr Key kNone = ~Key(0);
+
+// Bits of an axis in the key of a point; one more, above them all, tells points that do not count.
+__host__ __device__ __forceinline__ int bits_of_axis(int dimensions) { return dimensions == 4 ? 11 : 15; }
+__host__ __device__ __forceinline__ int bits_of_key(int dimensions) { return dimensions * bits_of_axis(dimensions) + 1; }
+
+struct Places {
+  Key *keys, *sorted_keys;
+  int32_t *indices, *order;  // of points: as given, along the curve
+  Place<float>* places;      // along the curve
+  Box<float>* boxes;         // of all levels
+  int32_t starts[kMostLevels + 1];  // of each level among the boxes
+  int levels;
+  float2* ranges;  // of each axis
+  int32_t* valid;  // [1] points that count
+  void* sort;
+  size_t sort_bytes;
+  int64_t bytes;
+};
+
+cudaError_t lay_out(const luxel_neighbours_args& args, Places& p) {
+  Layout layout;
+  p.keys = layout.take<Key>(args.workspace, args.count);
+  p.sorted_keys = layout.take<Key>(args.workspace, args.count);
+  p.indices = layout.take<int32_t>(args.workspace, args.count);
+  p.order = layout.take<int32_t>(args.workspace, args.count);
+  p.places = layout.take<Place<float>>(args.workspace, args.count);
+  p.levels = 0;
+  p.starts[0] = 0;
+  for (int64_t nodes = args.count; nodes > 1 || p.levels == 0;) {
+    nodes = (nodes + kRun - 1) / kRun;
+    p.starts[p.levels + 1] = p.starts[p.levels] + static_cast<int32_t>(nodes);
+    ++p.levels;
+  }
+  p.boxes = layout.take<Box<float>>(args.workspace, p.starts[p.levels]);
+  p.ranges = layout.take<float2>(args.workspace, 4);
+  p.valid = layout.take<int32_t>(args.workspace, 1);
+  const cudaError_t status =
+      cub::DeviceRadixSort::SortPairs(nullptr, p.sort_bytes, p.keys, p.sorted_keys, p.indices, p.order, args.count, 0,
+                                      bits_of_key(args.dimensions));
+  p.sort = layout.take<char>(args.workspace, static_cast<int64_t>(p.sort_bytes));
+  p.bytes = layout.used;
+  return status;
+}
+
+__device__ __forceinline__ float coordinate(Place<float> p, int axis) {
+  return axis == 0 ? p.x : (axis == 1 ? p.y : (axis == 2 ? p.z : p.t));
+}
+
+// Where most points are along an axis, a block for each, from some of them: a few far away must not make the curve blind
+// for all others.
+__global__ void __launch_bounds__(kSampleThreads) sample_ranges_kernel(const luxel_neighbours_args args, float2* ranges, int32_t* valid) {
+  using Sort = cub::BlockRadixSort<float, kSampleThreads, kSampleItems>;
+  __shared__ typename Sort::TempStorage storage;
+  __shared__ float sorted[kSamples];
+  const int axis = blockIdx.x;
+  float values[kSampleItems];
+  int found = 0;
+#pragma unroll
+  for (int i = 0; i < kSampleItems; ++i) {
+    const int64_t sample = threadIdx.x * kSampleItems + i, n = sample * args.count / kSamples;
+    const Place<float> place = load_place<float>(args, n);
+    const bool good = counts(args, n, place);
+    values[i] = good ? coordinate(place, axis) : INFINITY;
+    found += __syncthreads_count(good);
+  }
+  Sort(storage).Sort(values);
+#pragma unroll
+  for (int i = 0; i < kSampleItems; ++i) sorted[threadIdx.x * kSampleItems + i] = values[i];
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const int low = static_cast<int>(kTail * found), high = max(found - 1 - low, 0);
+  ranges[axis] = found > 0 ? make_float2(sorted[low], sorted[high]) : make_float2(0.0f, 0.0f);
+  if (axis == 0) *valid = 0;
+}
+
+// The bits of x with gaps between them, where those of other axes go.
+__device__ __forceinline__ Key spread(uint32_t x, int bits, int dimensions) {
+  Key key = 0;
+  for (int bit = 0; bit < bits; ++bit) key |= static_cast<Key>(x >> bit & 1) << (bit * dimensions);
+  return key;
+}
+
+__global__ void __launch_bounds__(kThreads) keys_kernel(const luxel_neighbours_args args, const float2* ranges, Key* keys,
+                                                        int32_t* indices) {
+  const int n = blockIdx.x * kThreads + threadIdx.x;
+  if (n >= args.count) return;
+  const int bits = bits_of_axis(args.dimensions);
+  const Place<float> place = load_place<float>(args, n);
+  float side = 0.0f;  // half that of the cube: distances are to mean the same along all axes
+  for (int axis = 0; axis < args.dimensions; ++axis) side = fmaxf(side, ranges[axis].y - ranges[axis].x);
+  const float cells = static_cast<float>(1 << bits), scale = side > 0.0f ? 0.5f * cells / side : 0.0f;
+  Key key = 0;
+  for (int axis = 0; axis < args.dimensions; ++axis) {
+    const float middle = 0.5f * ranges[axis].x + 0.5f * ranges[axis].y;
+    const float cell = fminf(fmaxf((coordinate(place, axis) - middle) * scale + 0.5f * cells, 0.0f), cells - 1.0f);
+    key |= spread(static_cast<uint32_t>(cell), bits, args.dimensions) << axis;
+  }
+  keys[n] = counts(args, n, place) ? key : Key(1) << (bits * args.dimensions);
+  indices[n] = n;
+}
+
+__device__ __forceinline__ Box<float> warp_box(Box<float> box) {
+  float* const numbers = reinterpret_cast<float*>(&box);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+#pragma unroll
+    for (int offset = 16; offset > 0; offset >>= 1) {
+      const float other = __shfl_xor_sync(~0u, numbers[k], offset);
+      numbers[k] = k < 4 ? fminf(numbers[k], other) : fmaxf(numbers[k], other);
+    }
+  }
+  return box;
+}
+
+// A warp for each leaf: brings the points of a run, and finds their box.
+__global__ void __launch_bounds__(kThreads)
+    leaves_kernel(const luxel_neighbours_args args, const Key* keys, const int32_t* order, Place<float>* places, Box<float>* boxes,
+                  int32_t* valid) {
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if ((i & ~31) >= args.count) return;
+  const int top = args.dimensions * bits_of_axis(args.dimensions);
+  Box<float> box = Box<float>::none();
+  if (i < args.count && keys[i] >> top == 0) {
+    const Place<float> place = load_place<float>(args, order[i]);
+    places[i] = place;
+    box = {place, place};
+    if (i + 1 == args.count || keys[i + 1] >> top != 0) *valid = i + 1;
+  }
+  box = warp_box(box);
+  if ((threadIdx.x & 31) == 0) boxes[i / kRun] = box;
+}
+
+// A warp for each node: the box of its children.
+__global__ void __launch_bounds__(kThreads) nodes_kernel(const Box<float>* children, int count, Box<float>* boxes) {
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if ((i & ~31) >= count) return;
+  const Box<float> box = warp_box(i < count ? children[i] : Box<float>::none());
+  if ((threadIdx.x & 31) == 0) boxes[i / kRun] = box;
+}
+
+// The K nearest so far of a lane's point, in order: the bits of the squared distance, and the index below them.
+template <int K> struct Nearest {
+  Key keys[K];
+
+  __device__ __forceinline__ void offer(Key key) {
+    if (key >= keys[K - 1]) return;
+#pragma unroll
+    for (int j = 0; j < K; ++j) {
+      const bool before = key < keys[j];
+      const Key later = before ? keys[j] : key;
+      keys[j] = before ? key : keys[j];
+      key = later;
+    }
+  }
+  __device__ __forceinline__ bool reaches(float square_distance) const {
+    return __float_as_uint(square_distance) <= static_cast<uint32_t>(keys[K - 1] >> 32);
+  }
+};
+
+// What a warp searches for: the points of one leaf.
+template <int K> struct Search {
+  const Places& p;
+  Box<float> box;  // around all its points
+  Place<float> place;
+  int32_t own;
+  bool asks;   // this lane has a point
+  int32_t end;  // of the points that count
+  Nearest<K> nearest;
+
+  __device__ __forceinline__ bool wanted(const Box<float>& other) const {
+    const Box<float> point = {place, place};
+    return __any_sync(~0u, asks && !other.empty() && nearest.reaches(square_distance(point, other)));
+  }
+
+  __device__ __forceinline__ void visit_leaf(int leaf) {
+    const int first = leaf * kRun, last = min(first + kRun, end);
+    for (int i = first; i < last; ++i) {
+      const int32_t index = p.order[i];
+      const float distance = square_distance(place, p.places[i]);
+      if (index != own) nearest.offer(static_cast<Key>(__float_as_uint(distance)) << 32 | static_cast<uint32_t>(index));
+    }
+  }
+
+  // Which children of a node any point of the warp can reach, judged by the box around them all.
+  __device__ __forceinline__ uint32_t near_children(int level, int node) const {
+    const int child = node * kRun + (threadIdx.x & 31);
+    uint32_t farthest = asks ? static_cast<uint32_t>(nearest.keys[K - 1] >> 32) : 0u;
+    for (int offset = 16; offset > 0; offset >>= 1) farthest = max(farthest, __shfl_xor_sync(~0u, farthest, offset));
+    bool near = false;
+    if (child < p.starts[level + 1] - p.starts[level]) {
+      const Box<float> other = p.boxes[p.starts[level] + child];
+      near = !other.empty() && __float_as_uint(square_distance(box, other)) <= farthest;
+    }
+    return __ballot_sync(~0u, near);
+  }
+
+  // All below a node of the level above `top` but one child, which has been searched. Lane l keeps which children are left
+  // to visit at level l.
+  __device__ __forceinline__ void visit_children(int top, int node, int searched) {
+    const int lane = threadIdx.x & 31;
+    uint32_t left = near_children(top, node) & ~(1u << (searched % kRun));
+    int level = top;
+    while (true) {
+      const uint32_t mask = __shfl_sync(~0u, left, level);
+      if (mask == 0) {
+        if (level == top) return;
+        ++level;
+        node /= kRun;
+        continue;
+      }
+      if (lane == level) left = mask & (mask - 1);
+      const int child = node * kRun + __ffs(mask) - 1;
+      if (!wanted(p.boxes[p.starts[level] + child])) continue;
+      if (level == 0) {
+        visit_leaf(child);
+        continue;
+      }
+      --level;
+      node = child;
+      const uint32_t children = near_children(level, node);
+      if (lane == level) left = children;
+    }
+  }
+};
+
+template <int K>
+__global__ void __launch_bounds__(kThreads) search_kernel(const luxel_neighbours_args args, const __grid_constant__ Places p) {
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if ((i & ~31) >= args.count) return;
+  const int32_t valid = *p.valid;
+  const bool asks = i < valid;
+  Search<K> search = {p, {}, {}, -1, asks, valid, {}};
+#pragma unroll
+  for (int j = 0; j < K; ++j) search.nearest.keys[j] = kNone;
+  if (i < args.count) search.own = p.order[i];
+  if (asks) search.place = p.places[i];
+  if (__any_sync(~0u, asks)) {
+    int node = i / kRun;
+    search.box = p.boxes[node];
+    search.visit_leaf(node);
+    for (int level = 0; level + 1 < p.levels; ++level) {
+      search.visit_children(level, node / kRun, node);
+      node /= kRun;
+    }
+  }
+  if (i >= args.count) return;
+  int32_t* row = args.neighbours + static_cast<int64_t>(search.own) * args.k;
+#pragma unroll
+  for (int j = 0; j < K; ++j)
+    if (j < args.k) row[j] = asks && search.nearest.keys[j] != kNone ? static_cast<int32_t>(search.nearest.keys[j]) : search.own;
+}
+
+}  // namespace
+}  // namespace luxel
+
+extern "C" {
+
+int64_t luxel_neighbours_workspace(const luxel_neighbours_args* args) {
+  luxel::Places places;
+  LUXEL_CUDA(luxel::lay_out(*args, places));
+  return places.bytes;
+}
+
+int luxel_neighbours(const luxel_neighbours_args* args) {
+  using namespace luxel;
+  if (args->dtype != 0) return fail("the GPU kernels take float32");
+  if (args->count == 0) return 0;
+  LUXEL_CUDA(cudaSetDevice(args->device));
+  Places p;
+  LUXEL_CUDA(lay_out(*args, p));
+  if (args->workspace_bytes < p.bytes) return fail("neighbours: workspace too small");
+  void* const stream = args->stream;
+  const dim3 points(blocks_for(args->count, kThreads));
+  if (launch("neighbours, sample", sample_ranges_kernel, args->dimensions, kSampleThreads, 0, stream, *args, p.ranges, p.valid) < 0) return -1;
+  if (launch("neighbours, keys", keys_kernel, points, kThreads, 0, stream, *args, p.ranges, p.keys, p.indices) < 0) return -1;
+  LUXEL_CUDA(cub::DeviceRadixSort::SortPairs(p.sort, p.sort_bytes, p.keys, p.sorted_keys, p.indices, p.order, args->count, 0,
+                                             bits_of_key(args->dimensions), static_cast<cudaStream_t>(stream)));
+  if (launch("neighbours, leaves", leaves_kernel, points, kThreads, 0, stream, *args, p.sorted_keys, p.order, p.places, p.boxes, p.valid) < 0)
+    return -1;
+  for (int level = 1; level < p.levels; ++level) {
+    const int children = p.starts[level] - p.starts[level - 1];
+    if (launch("neighbours, nodes", nodes_kernel, blocks_for(children, kThreads), kThreads, 0, stream, p.boxes + p.starts[level - 1],
+               children, p.boxes + p.starts[level]) < 0)
+      return -1;
+  }
+  const auto search = args->k <= 4 ? search_kernel<4> : (args->k <= 8 ? search_kernel<8> : search_kernel<16>);
+  return launch("neighbours, search", search, points, kThreads, 0, stream, *args, p);
+}
+}

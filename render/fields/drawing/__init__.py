@@ -1,0 +1,1 @@
+"""How fields are drawn: rays, waves of samples, sphere tracing, shading."""

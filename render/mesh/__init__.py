@@ -1,0 +1,1 @@
+"""Triangle meshes: their geometry, trees of boxes over them, and surfaces extracted from values on a grid."""

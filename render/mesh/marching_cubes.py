@@ -1,0 +1,138 @@
+"""Surfaces from values on a grid: marching cubes, also of values that come a slab at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from luxel.render.mesh.cube_cases import CORNERS, EDGES, cube_cases
+from luxel.render.mesh.triangles import TriangleMesh
+
+MOST_POINTS = 1 << 18  # of a grid that are evaluated at a time
+LEAST_SHARE = 1e-4  # how near to a point of the grid a vertex may come, in sides of a cell
+
+
+def marching_cubes(
+    values: Tensor, level: float = 0.0, origin: Sequence[float] = (0, 0, 0), spacing: float = 1.0
+) -> TriangleMesh:
+    """The surface where a function on a grid passes through a level (Lorensen and Cline 1987, "Marching Cubes").
+
+    Below the level is inside; triangles face outward. A vertex is shared by all triangles around it. Where the corners
+    of a cell's face alternate, those inside are kept apart, by the same rule in both cells at the face: the surface is
+    closed and without seams, except where it leaves the grid.
+
+    Args:
+        values: at the points of the grid, [X, Y, Z], on any device; NaN counts as outside.
+        level: of the surface.
+        origin: where the point 0, 0, 0 is.
+        spacing: between points of the grid.
+
+    Returns:
+        Vertices [V, 3] of the type of the values, and int32 faces [F, 3]; none where nothing crosses.
+
+    Raises:
+        ValueError: values are not [X, Y, Z] with two points or more along each axis.
+    """
+    if values.dim() != 3 or min(values.shape) < 2:
+        raise ValueError(f"marching_cubes: values must be [X, Y, Z] of 2 or more, got {list(values.shape)}")
+    part = _march(values, level, 0, (values.shape[1], values.shape[2]))
+    return _joined([part], values.new_tensor(origin), spacing)
+
+
+def field_surface(
+    field: Callable[[Tensor], Tensor],
+    resolution: int,
+    *,
+    low: Sequence[float] = (0, 0, 0),
+    side: float = 1.0,
+    level: float = 0.0,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> TriangleMesh:
+    """`marching_cubes` of a function in a cube, of which a slab of the grid is held at a time.
+
+    Args:
+        field: positions [n, 3] to values [n] or [n, 1], negative inside; called without gradients.
+        resolution: cells along an axis; there is one point more. Memory grows with its square.
+        low: lowest corner of the cube.
+        side: its length.
+        level: of the surface.
+        device, dtype: of the positions.
+
+    Raises:
+        ValueError: resolution below 1.
+    """
+    if resolution < 1:
+        raise ValueError(f"field_surface: resolution must be 1 or more, got {resolution}")
+    count, spacing = resolution + 1, side / resolution
+    base = torch.tensor(list(low), dtype=dtype, device=device)
+    along = torch.arange(count, device=device, dtype=dtype) * spacing
+    y, z = torch.meshgrid(along + base[1], along + base[2], indexing="ij")
+    thick = max(2, min(count, MOST_POINTS // count**2))  # of a slab; neighbours share a plane
+    parts, last = [], None
+    for first in range(0, resolution, thick - 1):
+        planes = range(first if last is None else first + 1, min(first + thick, count))
+        rows = []
+        for plane in planes:
+            x = torch.stack([(along[plane] + base[0]).expand_as(y), y, z], -1).view(-1, 3)
+            with torch.no_grad():
+                found = [field(part).reshape(-1) for part in x.split(MOST_POINTS)]
+            rows.append(torch.cat(found).view(count, count))
+        slab = torch.stack(rows if last is None else [last, *rows])
+        last = slab[-1]
+        parts.append(_march(slab, level, first, (count, count)))
+    return _joined(parts, base, spacing)
+
+
+def _march(
+    values: Tensor, level: float, first: int, across: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The triangles of a slab: vertices by the number of the edge of the grid that they lie on.
+
+    Args:
+        values: [X, Y, Z] of which plane 0 is plane ``first`` of the whole grid.
+        across: Y and Z.
+
+    Returns:
+        edges [V], increasing; places [V, 3] in cells; triangles of edges [F, 3].
+    """
+    device, (rows, columns) = values.device, across
+    inside = values < level
+    spans = [slice(None, -1), slice(1, None)]
+    case = torch.zeros([side - 1 for side in values.shape], dtype=torch.uint8, device=device)
+    for bit, corner in enumerate(CORNERS):
+        case |= inside[tuple(spans[offset] for offset in corner)].to(torch.uint8) << bit
+    cells = ((case != 0) & (case != 255)).nonzero()
+    cases, starts = (t.to(device) for t in cube_cases())
+    kinds = case[tuple(cells.T)].long()
+    counts = starts[kinds + 1] - starts[kinds]
+    cell = torch.arange(len(cells), device=device).repeat_interleave(counts)
+    within = torch.arange(len(cell), device=device) - (counts.cumsum(0) - counts)[cell]
+    corners = cases[starts[kinds[cell]] + within]  # edges of a cell, [F, 3]
+
+    axes = torch.tensor([edge[0] for edge in EDGES], device=device)
+    offsets = torch.tensor([CORNERS[edge[1]] for edge in EDGES], device=device)
+    at = cells[cell][:, None] + offsets[corners]
+    at[..., 0] += first
+    triangles = ((at[..., 0] * rows + at[..., 1]) * columns + at[..., 2]) * 3 + axes[corners]
+
+    edges = triangles.unique()
+    axis, point = edges % 3, edges // 3
+    low = torch.stack([point // (rows * columns), point // columns % rows, point % columns], -1)
+    step = torch.nn.functional.one_hot(axis, 3)
+    local = low - torch.tensor([first, 0, 0], device=device)
+    a, b = values[tuple(local.T)], values[tuple((local + step).T)]
+    share = ((level - a) / (b - a)).nan_to_num(0.5, 0.5, 0.5).clamp(LEAST_SHARE, 1 - LEAST_SHARE)
+    return edges, low + share[:, None] * step, triangles
+
+
+def _joined(parts: list[tuple[Tensor, Tensor, Tensor]], origin: Tensor, spacing: float) -> TriangleMesh:
+    """One mesh of slabs: what lies on a plane of two of them is one vertex."""
+    every = torch.cat([part[0] for part in parts])
+    edges, which = every.unique(return_inverse=True)
+    places = origin.new_empty(len(edges), 3)
+    places[which] = torch.cat([part[1] for part in parts]).to(origin)
+    faces = torch.searchsorted(edges, torch.cat([part[2] for part in parts]))
+    return TriangleMesh(origin + spacing * places, faces.to(torch.int32))

@@ -1,0 +1,1 @@
+"""Stages of neural fields: encodings, networks, rays and compositing."""

@@ -1,0 +1,1 @@
+"""Stages of the tile rasterizer: project, bin, blend."""

@@ -1,0 +1,267 @@
+"""Stage: front-to-back alpha blending of splat values per pixel (kernels of the same name)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.native import library_for
+from luxel.render.ops.raster.bin_splats import PIECES, PRIMITIVES, TILE
+from luxel.render.ops.registry import define, register_implementation
+
+CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
+
+_INPUTS = "Tensor splats, Tensor values, Tensor? background, Tensor instances, Tensor ranges, Tensor plan"
+_OPTIONS = (
+    "int width, int height, float max_alpha, bool absolute, bool deterministic, bool median, bool tally, "
+    "bool keep"
+)
+_BLOCKS = 8  # of 8 x 4 pixels in a tile
+_SHARED = 11  # leading arguments of forward and backward that `_arguments` takes
+_FORWARD = 14  # arguments of forward; backward goes on after them
+
+
+def _arguments(
+    primitive: str,
+    splats: Tensor,  # [C, N, R]
+    values: Tensor,  # [C, N, D]
+    background: Tensor | None,  # [C, D]
+    instances: Tensor,  # [capacity] int32
+    ranges: Tensor,  # [C * T, 2] int32
+    plan: Tensor,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool,
+    deterministic: bool,
+) -> dict[str, Any]:
+    (c, n, d), row = values.shape, PRIMITIVES[primitive]
+    if d not in CHANNELS:
+        raise ValueError(f"blend_{primitive}: values must have one of {CHANNELS} channels, got {d}")
+    if splats.shape != (c, n, row):
+        raise ValueError(f"blend_{primitive}: splats must be {[c, n, row]}, got {list(splats.shape)}")
+    if background is not None and background.shape != (c, d):
+        raise ValueError(f"blend_{primitive}: background must be {[c, d]}, got {list(background.shape)}")
+    if absolute and primitive != "gaussians":
+        raise ValueError(f"blend_{primitive}: absolute gradients are for Gaussians only")
+    return {
+        "splats": splats.contiguous(),
+        "values": values.contiguous(),
+        "background": None if background is None else background.contiguous(),
+        "instances": instances,
+        "ranges": ranges,
+        "plan": plan if plan.numel() else None,
+        "capacity": instances.shape[0],
+        "count": n,
+        "cameras": c,
+        "width": width,
+        "height": height,
+        "channels": d,
+        "max_alpha": max_alpha,
+        "absolute": int(absolute),
+        "deterministic": int(deterministic),
+    }
+
+
+def _forward(primitive: str, *args: Any) -> tuple[Tensor, ...]:
+    splats, ranges = args[0], args[4]
+    arguments = _arguments(primitive, *args[:_SHARED])
+    image, transmittance, last, contributors, median_depth, states = outputs = _fake(primitive, *args)
+    touched = _touched(primitive, arguments["capacity"], ranges.shape[0])
+    if touched and states.numel():
+        states[-touched:].zero_()
+    library_for(splats.device).call(
+        f"blend_{primitive}_fwd",
+        splats.device,
+        splats.dtype,
+        **arguments,
+        image=image,
+        transmittance=transmittance,
+        last=last if last.numel() else None,
+        contributors=contributors if contributors.numel() else None,
+        median_depth=median_depth if median_depth.numel() else None,
+        states=states if states.numel() else None,
+    )
+    return outputs
+
+
+def _fake(
+    primitive: str,
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    plan: Tensor,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool,
+    deterministic: bool,
+    median: bool,
+    tally: bool,
+    keep: bool,
+) -> tuple[Tensor, ...]:
+    c, _, d = values.shape
+    image, nothing = (c, height, width), (0,)
+    return (
+        splats.new_empty(*image, d),
+        splats.new_empty(image),
+        splats.new_empty(image if keep else nothing, dtype=torch.int32),
+        splats.new_empty(image if tally else nothing, dtype=torch.int32),
+        splats.new_empty(image if median else nothing),
+        splats.new_empty(_states(primitive, instances, ranges, d) if keep and splats.is_cuda else 0),
+    )
+
+
+def _states(primitive: str, instances: Tensor, ranges: Tensor, channels: int) -> int:
+    """Numbers that the backward pass on a GPU needs from the forward pass."""
+    capacity = instances.shape[0]
+    pieces = capacity // PIECES[primitive] * (channels + 1) * TILE * TILE
+    return pieces + _touched(primitive, capacity, ranges.shape[0])
+
+
+def _touched(primitive: str, capacity: int, tiles: int) -> int:
+    """The last of them: which splats of a list counted where. Words of parts that nobody looked at stay 0."""
+    return (capacity // 32 + tiles + 1) * _BLOCKS if primitive == "convexes" else 0
+
+
+def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
+    splats, values, background = args[:3]
+    image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
+    # Defaults are left out by the dispatcher.
+    of_background = background is not None and (not rest or bool(rest[0]))
+    unfinished = len(rest) > 1 and bool(rest[1])
+    arguments = _arguments(primitive, *args[:_SHARED])
+    device, dtype = splats.device, splats.dtype
+    library = library_for(device)
+    sizes = {
+        k: arguments[k]
+        for k in ("capacity", "count", "cameras", "width", "height", "channels", "absolute", "deterministic")
+    }
+    needed = library.call(f"blend_{primitive}_workspace", device, dtype, **sizes)
+    g_splats, g_values = torch.zeros_like(arguments["splats"]), torch.zeros_like(arguments["values"])
+    g_background = (splats.new_zeros if of_background else splats.new_empty)(values.shape[0], values.shape[2])
+    library.call(
+        f"blend_{primitive}_bwd",
+        device,
+        dtype,
+        **arguments,
+        unfinished=int(unfinished),
+        final_image=image,
+        transmittance=transmittance,
+        last=last,
+        states=states if states.numel() else None,
+        g_image=g_image.contiguous(),
+        g_transmittance=None if g_transmittance is None else g_transmittance.contiguous(),
+        g_splats=g_splats,
+        g_values=g_values,
+        g_background=g_background if of_background else None,
+        workspace=torch.empty(needed, dtype=torch.uint8, device=device),
+        workspace_bytes=needed,
+    )
+    return g_splats, g_values, g_background
+
+
+def _backward_fake(splats: Tensor, values: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        torch.empty_like(splats, memory_format=torch.contiguous_format),
+        torch.empty_like(values, memory_format=torch.contiguous_format),
+        splats.new_empty(values.shape[0], values.shape[2]),
+    )
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs[:6], *output[:3], output[5])
+    ctx.options = inputs[6:]
+    ctx.mark_non_differentiable(*output[2:])
+    ctx.set_materialize_grads(False)
+
+
+def _autograd(
+    primitive: str, ctx: Any, g_image: Tensor | None, g_transmittance: Tensor | None, *_: Any
+) -> tuple[Any, ...]:
+    inputs, kept = ctx.saved_tensors[:6], ctx.saved_tensors[6:]
+    splats, values = inputs[:2]
+    of_background = ctx.needs_input_grad[2]
+    if g_image is None:
+        g_image = splats.new_zeros(*kept[1].shape, values.shape[2])
+    backward = getattr(torch.ops.luxel, f"blend_{primitive}_bwd")
+    g_splats, g_values, g_background = backward(
+        *inputs, *ctx.options, *kept, g_image, g_transmittance, of_background
+    )
+    return g_splats, g_values, g_background if of_background else None, *(None,) * 11
+
+
+def _define(primitive: str) -> None:
+    """Makes luxel::blend_<primitive> and its gradient, which differ in what a row of splats holds."""
+    define(f"blend_{primitive}({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+    define(
+        f"blend_{primitive}_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, "
+        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool unfinished=False)"
+        " -> (Tensor, Tensor, Tensor)"
+    )
+    forward, fake, backward, autograd = (
+        partial(f, primitive) for f in (_forward, _fake, _backward, _autograd)
+    )
+    register_implementation(f"blend_{primitive}", forward, fake, autograd, _setup_context)
+    register_implementation(f"blend_{primitive}_bwd", backward, _backward_fake)
+
+
+for _primitive in PRIMITIVES:
+    _define(_primitive)
+
+
+def blend_splats(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    plan: Tensor,
+    *,
+    primitive: str = "gaussians",
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool = False,
+    deterministic: bool = False,
+    median: bool = False,
+    tally: bool = False,
+) -> tuple[Tensor, ...]:
+    """Blends values front to back: image = sum_i T_i alpha_i value_i + T_end background.
+
+    alpha_i = min(max_alpha, opacity_i exp(-power_i)) of Gaussians; contributions under 1/255 are skipped, and a pixel
+    ends before T would fall to 1e-4 (Kerbl et al. 2023, equation 3 and appendix C). Of convexes alpha_i =
+    min(max_alpha, opacity_i I_i(q)), where I = sigmoid(-sigma z phi), phi(q) = ln sum_j exp(delta z L_j(q)), and L_j is
+    the signed value of edge j, see `project_convexes` (Held et al. 2025, "3D Convex Splatting", equations 4 to 7).
+
+    Args:
+        splats: [C, N, 8], or [C, N, 28] of convexes, where of the gradient only opacity, delta z, sigma z and corners
+            are not 0. values: [C, N, D], D one of ``CHANNELS``. background: [C, D] or None for 0.
+        instances, ranges, plan: from `bin_splats`.
+        primitive: as in `bin_splats`.
+        width, height: image size in pixels.
+        max_alpha: cap; where it holds, alpha has no gradient.
+        deterministic: sum gradients in a fixed order on the GPU too (slower, and takes about 100 bytes more per
+            tile instance); on the CPU they always are.
+        absolute: put sums over pixels of |d loss / d x|, |d loss / d y| into slots 3 and 7 of the gradient of
+            splats (AbsGS, Ye et al. 2024), which otherwise are 0. Convexes have none.
+        median: fill the last output (else empty). tally: count contributors (else empty).
+
+    Returns:
+        image [C, H, W, D], transmittance [C, H, W] (T_end), last [C, H, W] int32 (one past the last contributing
+        instance), contributors [C, H, W] int32, median_depth [C, H, W] (0 where T stays above 1/2). Only image
+        and transmittance carry gradients. ``last`` is empty where no input requires a gradient.
+
+    Raises:
+        ValueError: shapes do not fit, or ``absolute`` of convexes.
+    """
+    inputs = (splats, values, background)
+    keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
+    how = width, height, max_alpha, absolute, deterministic, median, tally, keep
+    operation = getattr(torch.ops.luxel, f"blend_{primitive}")
+    return operation(*inputs, instances, ranges, plan, *how)[:5]

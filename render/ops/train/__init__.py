@@ -1,0 +1,1 @@
+"""Stages of a training step: loss, Adam, density control, regularisers."""

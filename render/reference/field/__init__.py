@@ -1,0 +1,1 @@
+"""The stages of neural fields in plain torch."""

@@ -1,0 +1,1 @@
+"""The stages on triangle meshes in plain torch."""

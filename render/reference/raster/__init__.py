@@ -1,0 +1,1 @@
+"""The stages of the tile rasterizer in plain torch."""

@@ -1,0 +1,158 @@
+"""World Gaussians to screen splats (EWA splatting, Zwicker et al. 2002), for one camera."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.parameters import Parameters
+from luxel.render.reference.raster.sh import sh_color
+
+
+class Splats(NamedTuple):
+    """The V visible splats of one camera, in the order of the Gaussians."""
+
+    index: Tensor  # [V] which Gaussian
+    mean2d: Tensor  # [V, 2] x, y in px
+    depth: Tensor  # [V] z in the camera's axes
+    opacity: Tensor  # [V] after compensation
+    conic: Tensor  # [V, 3] a, b, c: the exponent is -(a dx^2 + c dy^2) / 2 - b dx dy
+    half_extent: Tensor  # [V, 2] px, of the box in which alpha reaches 1/255; no gradient
+    rgb: Tensor  # [V, 3]
+    normal: Tensor  # [V, 3] world space, towards the camera
+
+
+class Ellipsoids(NamedTuple):
+    """N Gaussians in world space, whatever parameters they come from."""
+
+    means: Tensor  # [N, 3]
+    covariance: Tensor  # [N, 3, 3]
+    opacity: Tensor  # [N] before compensation
+    normal: Tensor  # [N, 3] the shortest axis, pointing either way
+    sh_dc: Tensor  # [N, 3]
+    sh_rest: Tensor  # [N, K - 1, 3]
+
+
+Given = TypeVar("Given", bound=Parameters)
+
+
+def project_gaussians_reference(
+    gaussians: Gaussians,
+    camera: Camera,
+    *,
+    sh_degree: int | None = None,
+    antialiased: bool = False,
+    dilation: float = 0.3,
+) -> Splats:
+    """Projects Gaussians and drops those that cannot be seen.
+
+    Dropped are: z outside (near, far), opacity under 1/255, a box outside of the image, and whatever is not
+    finite. Every guard is phrased so that NaN fails it; dropped Gaussians get gradients of exactly 0.
+
+    Args:
+        gaussians: N Gaussians of any float type.
+        camera: one camera; its tensors are used in the Gaussians' float type.
+        sh_degree: degree to evaluate, None for all that is stored.
+        antialiased: multiply opacity by sqrt(det(cov) / det(cov + dilation)) (Mip-Splatting, Yu et al. 2024).
+        dilation: px^2 added to the diagonal of the 2D covariance.
+    """
+    return project_ellipsoids_reference(
+        gaussians, ellipsoids, camera, sh_degree=sh_degree, antialiased=antialiased, dilation=dilation
+    )
+
+
+def ellipsoids(g: Gaussians) -> Ellipsoids:
+    """The covariance R S S R^T of each Gaussian, and the axis of its smallest scale."""
+    axes = quat_to_matrix(g.quats)
+    root = axes * g.log_scales.exp()[:, None, :]
+    smallest = g.log_scales.argmin(-1)
+    normal = axes.gather(2, smallest[:, None, None].expand(-1, 3, 1))[..., 0]
+    return Ellipsoids(g.means, root @ root.mT, g.opacity_logits.sigmoid(), normal, g.sh_dc, g.sh_rest)
+
+
+def project_ellipsoids_reference(
+    given: Given,
+    shape: Callable[[Given], Ellipsoids],
+    camera: Camera,
+    *,
+    sh_degree: int | None,
+    antialiased: bool,
+    dilation: float,
+) -> Splats:
+    """Projects what ``shape`` makes of ``given``; the rest is as in `project_gaussians_reference`."""
+    degree = given.sh_degree if sh_degree is None else min(sh_degree, given.sh_degree)
+    with torch.no_grad():
+        every = torch.arange(given.count, device=given.device)
+        splats, finite = _project(shape(given), every, camera, degree, antialiased, dilation)
+        low, high = splats.mean2d - splats.half_extent, splats.mean2d + splats.half_extent
+        size = splats.mean2d.new_tensor([camera.width, camera.height])
+        visible = (
+            finite
+            & (splats.depth > camera.near)
+            & (splats.depth < camera.far)
+            & (splats.opacity >= 1 / 255)
+            & (low < size).all(-1)
+            & (high > 0).all(-1)
+        )
+    index = every[visible]
+    return _project(shape(given.select(index)), index, camera, degree, antialiased, dilation)[0]
+
+
+def _project(
+    e: Ellipsoids, index: Tensor, camera: Camera, degree: int, antialiased: bool, dilation: float
+) -> tuple[Splats, Tensor]:
+    """All of the given Gaussians as splats, and which of them came out finite."""
+    world_to_cam = camera.world_to_cam.to(e.means)
+    fx, fy, cx, cy = camera.intrinsics.to(e.means).unbind()
+    rotation, translation = world_to_cam[:3, :3], world_to_cam[:3, 3]
+    x, y, z = (e.means @ rotation.T + translation).unbind(-1)
+    mean2d = torch.stack([fx * x / z + cx, fy * y / z + cy], -1)
+    covariance = rotation @ e.covariance @ rotation.T
+
+    # The Jacobian of the projection is taken inside of a widened image, or it explodes far beside the view.
+    margin_x, margin_y = 0.15 * camera.width / fx, 0.15 * camera.height / fy
+    u = (x / z).clamp(-(cx / fx + margin_x), (camera.width - cx) / fx + margin_x)
+    v = (y / z).clamp(-(cy / fy + margin_y), (camera.height - cy) / fy + margin_y)
+    zero = torch.zeros_like(z)
+    jacobian = torch.stack(
+        [torch.stack([fx / z, zero, -fx * u / z], -1), torch.stack([zero, fy / z, -fy * v / z], -1)], 1
+    )
+    cov2d = jacobian @ covariance @ jacobian.mT
+    plain_xx, xy, plain_yy = cov2d[:, 0, 0], cov2d[:, 0, 1], cov2d[:, 1, 1]
+    xx, yy = plain_xx + dilation, plain_yy + dilation
+    det = xx * yy - xy * xy
+    conic = torch.stack([yy, -xy, xx], -1) / det[:, None]
+
+    opacity = e.opacity
+    if antialiased:
+        share = (plain_xx * plain_yy - xy * xy) / det
+        positive = share > 0
+        opacity = opacity * torch.where(positive, torch.where(positive, share, 1.0).sqrt(), 0.0)
+    reach = 2 * (255 * opacity.detach()).log()
+    half_extent = (reach[:, None] * torch.stack([xx, yy], -1).detach()).clamp_min(0).sqrt()
+
+    position = -(rotation.T @ translation)
+    offset = e.means - position
+    color = sh_color(offset / offset.norm(dim=-1, keepdim=True), e.sh_dc, e.sh_rest, degree)
+    away = (e.normal * offset).sum(-1, keepdim=True) > 0
+    normal = torch.where(away, -e.normal, e.normal)
+
+    splats = Splats(index, mean2d, z, opacity, conic, half_extent, color.clamp_min(0), normal)
+    parts = [mean2d, conic, half_extent, color, normal, z[:, None], opacity[:, None], det[:, None]]
+    return splats, torch.cat(parts, -1).isfinite().all(-1) & (det > 0)
+
+
+def quat_to_matrix(quats: Tensor) -> Tensor:
+    """Rotation matrices of quaternions wxyz of any length but 0, [N, 4] to [N, 3, 3]."""
+    w, x, y, z = (quats / quats.norm(dim=-1, keepdim=True)).unbind(-1)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ]
+    return torch.stack([torch.stack(row, -1) for row in rows], 1)

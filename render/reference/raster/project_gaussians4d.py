@@ -1,0 +1,51 @@
+"""4D Gaussians at one time to screen splats, for one camera."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.primitives.gaussians4d import Gaussians4d
+from luxel.render.reference.raster.project_gaussians import Ellipsoids, Splats, project_ellipsoids_reference
+
+
+def project_gaussians4d_reference(
+    gaussians: Gaussians4d,
+    camera: Camera,
+    time: float | Tensor,
+    *,
+    sh_degree: int | None = None,
+    antialiased: bool = False,
+    dilation: float = 0.3,
+) -> Splats:
+    """Slices and projects; spherical harmonics are evaluated in the direction of the sliced mean.
+
+    Dropped is what `project_gaussians_reference` drops of the slice, which includes all that is not visible at
+    ``time``. Normals are the shortest axis of the sliced covariance and have no gradient.
+
+    Args:
+        gaussians: N Gaussians of any float type.
+        camera: one camera.
+        time: a number, or a tensor without dimensions; differentiable.
+        sh_degree, antialiased, dilation: as in `project_gaussians_reference`.
+    """
+
+    def shape(g: Gaussians4d) -> Ellipsoids:
+        cut = g.slice(time)
+        opacity = torch.where(cut.visible, cut.opacity, 0.0)
+        return Ellipsoids(
+            cut.means, cut.covariance, opacity, _shortest_axis(cut.covariance), g.sh_dc, g.sh_rest
+        )
+
+    return project_ellipsoids_reference(
+        gaussians, shape, camera, sh_degree=sh_degree, antialiased=antialiased, dilation=dilation
+    )
+
+
+@torch.no_grad()
+def _shortest_axis(covariance: Tensor) -> Tensor:
+    """The eigenvector of the least eigenvalue, [N, 3, 3] to [N, 3]; not a number where the matrix is none."""
+    sound = covariance.isfinite().all(-1).all(-1)
+    axis = torch.linalg.eigh(torch.where(sound[:, None, None], covariance, 0.0)).eigenvectors[..., 0]
+    return torch.where(sound[:, None], axis, torch.nan)

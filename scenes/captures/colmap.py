@@ -1,0 +1,345 @@
+"""COLMAP models, binary and text: cameras, images and points3D.
+
+Counts in the files are believed only as far as the bytes that follow can hold them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from luxel.render.camera import Points
+from luxel.scenes.captures.geometry import rotation_from_quaternion
+from luxel.scenes.captures.images import ImageHeader, for_each, read_header
+from luxel.scenes.captures.lens import COLMAP_MODELS, FISHEYE_ORDER, Lens
+from luxel.scenes.captures.photo import Listing, Photo, inside_capture
+from luxel.scenes.captures.transforms import fit_to_file
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.ply import read_bytes
+
+# By model number in binary files: name and number of parameters.
+MODEL_NUMBERS = (
+    ("SIMPLE_PINHOLE", 3),
+    ("PINHOLE", 4),
+    ("SIMPLE_RADIAL", 4),
+    ("RADIAL", 5),
+    ("OPENCV", 8),
+    ("OPENCV_FISHEYE", 8),
+    ("FULL_OPENCV", 12),
+    ("FOV", 5),
+    ("SIMPLE_RADIAL_FISHEYE", 4),
+    ("RADIAL_FISHEYE", 5),
+    ("THIN_PRISM_FISHEYE", 12),
+    ("RAD_TAN_THIN_PRISM_FISHEYE", 16),
+)
+CUT_SHORT = "Copy or export the model again."
+
+
+@dataclass
+class ColmapModel:
+    """A sparse model: lenses by camera number, images as (name, camera number, world_to_cam), points."""
+
+    folder: Path
+    lenses: dict[int, Lens]
+    images: list[tuple[str, int, np.ndarray]]
+    points: Points
+
+
+def find_model(path: Path) -> Path | None:
+    """The folder of the largest model in a capture: sparse/0, sparse, colmap/sparse/0, or itself.
+
+    Raises:
+        CaptureError: there is a model of which a file is missing.
+    """
+    candidates = [path]
+    for parent in (path / "sparse", path / "colmap" / "sparse", path / "colmap", path / "sparse_pc"):
+        if parent.is_dir():
+            candidates += [parent, *sorted(entry for entry in parent.iterdir() if entry.is_dir())]
+    models = [folder for folder in candidates if _is_model(folder)]
+    for folder in candidates if not models else []:
+        there = [
+            f"{n}{s}"
+            for s in (".bin", ".txt")
+            for n in ("cameras", "images")
+            if (folder / f"{n}{s}").exists()
+        ]
+        if there:
+            raise CaptureError(
+                f"{folder}: the COLMAP model is not complete: there is {', '.join(there)}, but not both of "
+                "cameras and images.",
+                "Copy the missing file, or remove the folder to estimate poses from the photographs.",
+            )
+
+    def size(folder: Path) -> int:
+        return max((folder / f"images{s}").stat().st_size for s in (".bin", ".txt") if _has(folder, s))
+
+    # Text is larger than binary, so sizes only compare between numbered models of one parent.
+    siblings = [folder for folder in models if folder.parent == models[0].parent]
+    return max(siblings, key=size) if siblings else None
+
+
+def _has(folder: Path, suffix: str) -> bool:
+    return all((folder / f"{name}{suffix}").is_file() for name in ("cameras", "images"))
+
+
+def _is_model(folder: Path) -> bool:
+    return _has(folder, ".bin") or _has(folder, ".txt")
+
+
+def read_colmap(
+    path: Path, *, images: Path | None = None, model: Path | None = None, oriented: bool | None = None
+) -> Listing:
+    """The photographs and points of a COLMAP model.
+
+    Args:
+        path: the capture's folder, or the folder of the model in it.
+        images: the folder of the photographs; by default ``images`` near the model.
+        model: the model's folder; by default the largest that is found.
+        oriented: whether the model was made from photographs turned by their EXIF orientation; by default
+            they are where only that makes their size fit.
+
+    Raises:
+        CaptureError: a file is missing, cut short, or makes no sense.
+    """
+    folder = model or find_model(path)
+    if folder is None:
+        raise CaptureError(f"{path}: there is no COLMAP model.", "Expected cameras and images, .bin or .txt.")
+    read = read_model(folder)
+    root = images or _image_folder(path, folder, read)
+    photos: list[Photo] = []
+    paths, seen = [], set()
+    for name, _, _ in read.images:
+        where = f"{folder}: image {name!r}"
+        file = inside_capture(root, name, where)
+        if not file.is_file():
+            raise CaptureError(
+                f"{where}: the photograph {file} is missing.", "Put all photographs of the model there."
+            )
+        if name in seen:
+            raise CaptureError(f"{where}: the image is listed twice.", CUT_SHORT)
+        seen.add(name)
+        paths.append(file)
+    headers: dict[int, ImageHeader] = {}
+    for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))
+    sizes: dict[int, Lens] = {}
+    for index, (name, camera, world_to_cam) in enumerate(read.images):
+        lens, header = read.lenses[camera], headers[index]
+        said = (lens.width, lens.height)
+        turned = header.size(False) != said and header.size(True) == said if oriented is None else oriented
+        lens = fit_to_file(lens, header.size(turned), f"{folder}: image {name!r}")
+        first = sizes.setdefault(camera, lens)
+        if first != lens:
+            raise CaptureError(
+                f"{folder}: image {name!r} is {lens.width}x{lens.height} pixels, others of its camera are "
+                f"{first.width}x{first.height}.",
+                "Put photographs of one size there, as the model was made from.",
+            )
+        photos.append(Photo(name, paths[index], lens, world_to_cam, oriented=turned))
+    points = read.points if len(read.points.xyz) else None
+    return Listing("COLMAP model", photos, points=points)
+
+
+def _image_folder(path: Path, folder: Path, read: ColmapModel) -> Path:
+    roots = [path, *list(folder.parents)[: len(folder.relative_to(path).parts) if folder != path else 3]]
+    for root in dict.fromkeys(roots):
+        for name in ("images", "input", "."):
+            candidate = root / name
+            if read.images and (candidate / read.images[0][0]).is_file():
+                return candidate
+    return path / "images"
+
+
+def read_model(folder: Path) -> ColmapModel:
+    """Reads a model folder, the binary files where there are both kinds.
+
+    Raises:
+        CaptureError: a file is missing, cut short, or makes no sense.
+    """
+    binary = _has(folder, ".bin")
+    suffix = ".bin" if binary else ".txt"
+    cameras = folder / f"cameras{suffix}"
+    lenses = _cameras_binary(cameras) if binary else _cameras_text(cameras)
+    file = folder / f"images{suffix}"
+    images = _images_binary(file) if binary else _images_text(file)
+    for name, camera, _ in images:
+        if camera not in lenses:
+            raise CaptureError(
+                f"{file}: image {name!r} names camera {camera}, which is not there.", CUT_SHORT
+            )
+    file = folder / f"points3D{suffix}"
+    points = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
+    if file.is_file():
+        points = _points_binary(file) if binary else _points_text(file)
+    return ColmapModel(folder, lenses, images, points)
+
+
+def _lens(model: str, width: int, height: int, values: Sequence[float], where: str) -> Lens:
+    if model not in COLMAP_MODELS:
+        raise CaptureError(
+            f"{where}: the camera model {model} is not supported.",
+            "Undistort the photographs with COLMAP's image_undistorter, or use OPENCV.",
+        )
+    focals, names, fisheye = COLMAP_MODELS[model]
+    if len(values) != focals + 2 + len(names):
+        raise CaptureError(
+            f"{where}: {model} has {focals + 2 + len(names)} parameters, not {len(values)}.", CUT_SHORT
+        )
+    focal = (values[0], values[focals - 1])
+    named = dict(zip(names, values[focals + 2 :], strict=True))
+    if fisheye:
+        named = {k: named.get(k, 0.0) for k in FISHEYE_ORDER}
+    centre = (values[focals], values[focals + 1])
+    return Lens.create(width, height, focal, centre, named, fisheye=fisheye, where=where)
+
+
+def _pose(values: Sequence[float], where: str) -> np.ndarray:
+    out = np.eye(4)
+    out[:3, :3] = rotation_from_quaternion(values[:4], where)
+    out[:3, 3] = values[4:7]
+    if not (np.abs(out) < 1e15).all():
+        raise CaptureError(f"{where}: the position is not finite.", "Export the model again.")
+    return out
+
+
+class _Cursor:
+    """Reads packed little-endian values and names the file when it ends too early."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.data, self.position = path, read_bytes(path), 0
+
+    def short(self, what: str) -> CaptureError:
+        return CaptureError(f"{self.path}: cut short or damaged: {what}.", CUT_SHORT)
+
+    def take(self, layout: str) -> tuple:
+        size = struct.calcsize(layout)
+        if self.position + size > len(self.data):
+            raise self.short(f"the file ends at byte {len(self.data)}")
+        values = struct.unpack_from(layout, self.data, self.position)
+        self.position += size
+        return values
+
+    def count(self, smallest: int, what: str) -> int:
+        """A 64-bit count of records of at least ``smallest`` bytes each."""
+        (number,) = self.take("<Q")
+        room = len(self.data) - self.position
+        if number * smallest > room:
+            raise self.short(f"{number} {what} are announced, but only {room} bytes follow")
+        return number
+
+    def text(self) -> str:
+        end = self.data.find(b"\0", self.position)
+        if end < 0:
+            raise self.short("a name does not end")
+        value = self.data[self.position : end].decode("utf-8", "replace")
+        self.position = end + 1
+        return value
+
+
+def _cameras_binary(path: Path) -> dict[int, Lens]:
+    cursor = _Cursor(path)
+    lenses = {}
+    for _ in range(cursor.count(24, "cameras")):
+        number, model, width, height = cursor.take("<iiQQ")
+        where = f"{path}: camera {number}"
+        if not 0 <= model < len(MODEL_NUMBERS):
+            raise CaptureError(f"{where}: unknown camera model number {model}.", CUT_SHORT)
+        name, parameters = MODEL_NUMBERS[model]
+        lenses[number] = _lens(name, width, height, cursor.take(f"<{parameters}d"), where)
+    return lenses
+
+
+def _images_binary(path: Path) -> list[tuple[str, int, np.ndarray]]:
+    cursor = _Cursor(path)
+    images = []
+    for _ in range(cursor.count(73, "images")):
+        number, *pose, camera = cursor.take("<i7di")
+        name = cursor.text()
+        observations = cursor.count(24, "points of an image")
+        cursor.position += 24 * observations
+        images.append((name, camera, _pose(pose, f"{path}: image {name or number!r}")))
+    return images
+
+
+def _points_binary(path: Path) -> Points:
+    cursor = _Cursor(path)
+    total = cursor.count(51, "points")
+    xyz, rgb = np.empty((total, 3), np.float64), np.empty((total, 3), np.uint8)
+    layout = struct.Struct("<Q3d3BdQ")
+    data, position, end = cursor.data, cursor.position, len(cursor.data)
+    for index in range(total):
+        if position + layout.size > end:
+            raise cursor.short(f"point {index} of {total} is not complete")
+        _, x, y, z, r, g, b, _, track = layout.unpack_from(data, position)
+        position += layout.size + 8 * track
+        xyz[index], rgb[index] = (x, y, z), (r, g, b)
+    if position > end:
+        raise cursor.short("the last track is not complete")
+    return _finite(xyz, rgb)
+
+
+def _finite(xyz: np.ndarray, rgb: np.ndarray) -> Points:
+    keep = (np.abs(xyz) < 1e30).all(axis=1)
+    return Points(xyz[keep].astype(np.float32), rgb[keep])
+
+
+def _lines(path: Path) -> list[tuple[int, str]]:
+    text = read_bytes(path).decode("utf-8", "replace")
+    numbered = enumerate(text.splitlines(), start=1)
+    return [(number, line.strip()) for number, line in numbered if not line.lstrip().startswith("#")]
+
+
+def _bad_line(path: Path, number: int, what: str) -> CaptureError:
+    return CaptureError(f"{path}: line {number} is no {what}.", CUT_SHORT)
+
+
+def _cameras_text(path: Path) -> dict[int, Lens]:
+    lenses = {}
+    for number, line in _lines(path):
+        if not line:
+            continue
+        try:
+            camera, model, width, height, *values = line.split()
+            size, numbers = (int(width), int(height)), [float(value) for value in values]
+            key = int(camera)
+        except (ValueError, OverflowError):
+            raise _bad_line(path, number, "camera") from None
+        lenses[key] = _lens(model, *size, numbers, f"{path}: camera {camera}")
+    return lenses
+
+
+def _images_text(path: Path) -> list[tuple[str, int, np.ndarray]]:
+    images = []
+    lines = iter(_lines(path))
+    for number, line in lines:
+        if not line:
+            continue
+        try:
+            _, *values, camera, name = line.split(maxsplit=9)
+            pose, key = [float(value) for value in values], int(camera)
+            if len(pose) != 7:
+                raise ValueError
+        except (ValueError, OverflowError):
+            raise _bad_line(path, number, "image") from None
+        images.append((name, key, _pose(pose, f"{path}: image {name!r}")))
+        next(lines, None)  # its 2D points, perhaps none
+    return images
+
+
+def _points_text(path: Path) -> Points:
+    xyz, rgb = [], []
+    for number, line in _lines(path):
+        if not line:
+            continue
+        try:
+            words = line.split(maxsplit=8)
+            xyz.append([float(value) for value in words[1:4]])
+            rgb.append([min(255, max(0, int(value))) for value in words[4:7]])
+            if len(xyz[-1]) != 3 or len(rgb[-1]) != 3:
+                raise ValueError
+        except (ValueError, OverflowError):
+            raise _bad_line(path, number, "point") from None
+    return _finite(np.array(xyz, float).reshape(-1, 3), np.array(rgb, np.uint8).reshape(-1, 3))

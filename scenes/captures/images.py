@@ -1,0 +1,261 @@
+"""Photographs: decoded, turned upright, undistorted, made smaller, kept in memory or read when needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image, ImageOps
+
+from luxel.render.camera import Pixels
+from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
+from luxel.scenes.errors import CaptureError
+
+ORIENTATION_TAG = 0x0112
+SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
+MEMORY_SHARE = 0.4  # of the memory that is free: decoded photographs may fill this much
+
+
+@dataclass(frozen=True)
+class ImageHeader:
+    """What the first bytes of an image file say: stored size, EXIF orientation (1: upright), alpha."""
+
+    width: int
+    height: int
+    orientation: int
+    has_alpha: bool
+
+    def size(self, oriented: bool) -> tuple[int, int]:
+        """Width and height, with or without the EXIF orientation applied."""
+        swap = oriented and self.orientation in SIDEWAYS
+        return (self.height, self.width) if swap else (self.width, self.height)
+
+
+def _unreadable(path: Path, what: str, error: object = "") -> CaptureError:
+    reason = f" ({error})" if str(error) else ""
+    return CaptureError(f"{path}: {what}{reason}.", "Copy the file again, or remove it from the capture.")
+
+
+def _check_file(path: Path) -> None:
+    try:
+        size = path.stat().st_size
+    except (OSError, ValueError):
+        raise _unreadable(path, "the image file is missing") from None
+    if not path.is_file():
+        raise _unreadable(path, "this is not a file")
+    if size == 0:
+        raise _unreadable(path, "the image file is empty (zero bytes)")
+
+
+def read_header(path: Path) -> ImageHeader:
+    """Size and orientation of an image file without decoding it.
+
+    Raises:
+        CaptureError: the file is missing, empty, or no image.
+    """
+    _check_file(path)
+    try:
+        with Image.open(path) as image:
+            # Asking a PNG for EXIF data that did not come first would decode all of it.
+            turned = image.format != "PNG" or "exif" in image.info
+            orientation = int(image.getexif().get(ORIENTATION_TAG, 1) or 1) if turned else 1
+            alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+            return ImageHeader(image.width, image.height, orientation, alpha)
+    except Exception as error:  # decoders raise whatever the bytes make them stumble over
+        raise _unreadable(path, "this is not an image that can be read", error) from None
+
+
+def decode(path: Path, *, oriented: bool = False) -> np.ndarray:
+    """All pixels of an image file, uint8 [H, W, 3] or, where it has alpha, [H, W, 4].
+
+    Args:
+        path: any file that Pillow reads; 16-bit greys are reduced to 8 bits.
+        oriented: applies the EXIF orientation.
+
+    Raises:
+        CaptureError: the file is missing, empty, cut short, or no image.
+    """
+    _check_file(path)
+    try:
+        with Image.open(path) as opened:
+            image = ImageOps.exif_transpose(opened) if oriented else opened
+            if image.mode.startswith("I"):
+                grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
+                return np.repeat(grey[..., None], 3, axis=-1)
+            alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+            return np.asarray(image.convert("RGBA" if alpha else "RGB"))
+    except Exception as error:
+        raise _unreadable(path, "the image is damaged or cut short", error) from None
+
+
+def check_decodes(path: Path) -> None:
+    """Reads a whole image as cheaply as its format allows, to find out now whether it is cut short.
+
+    Raises:
+        CaptureError: the file is missing, empty, cut short, or no image.
+    """
+    _check_file(path)
+    try:
+        with Image.open(path) as image:
+            image.draft("RGB", (max(1, image.width // 8), max(1, image.height // 8)))
+            image.load()
+    except Exception as error:
+        raise _unreadable(path, "the image is damaged or cut short", error) from None
+
+
+def resize(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
+    """Pixels averaged down (or interpolated up) to height x width; [H, W] or [H, W, C] uint8."""
+    if pixels.shape[1] == width and pixels.shape[0] == height:
+        return pixels
+    smaller = width <= pixels.shape[1] and height <= pixels.shape[0]
+    return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
+
+
+def _with_coverage(
+    rgb: np.ndarray, coverage: np.ndarray, move: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Resamples straight colours by their coverage, so that what is transparent does not bleed in."""
+    covered = np.concatenate([rgb * (coverage[..., None] / np.float32(255)), coverage[..., None]], -1)
+    moved = move(covered.astype(np.float32))
+    alpha = moved[..., 3]
+    colour = moved[..., :3] * (255 / np.maximum(alpha, 1e-3))[..., None]
+    return np.clip(colour + 0.5, 0, 255).astype(np.uint8), np.clip(alpha + 0.5, 0, 255).astype(np.uint8)
+
+
+@dataclass
+class PhotoReader:
+    """Gives the pixels of one view; the ``read`` of a View.
+
+    Args:
+        path: image file.
+        lens: of the photograph as stored (after orientation).
+        width, height: of the pixels wanted (those of the undistorted camera).
+        oriented: applies the EXIF orientation.
+        mask: reads the mask as uint8 [lens.height, lens.width], 255 = keep; None: there is no mask.
+        use: what alpha and mask mean: "cutout" (coverage), "ignore" (no weight outside) or "none".
+        keep: keeps the pixels in memory after the first reading.
+    """
+
+    path: Path
+    lens: Lens
+    width: int
+    height: int
+    oriented: bool = False
+    mask: Callable[[], np.ndarray] | None = None
+    use: str = "none"
+    keep: bool = True
+    kept: Pixels | None = None
+
+    def __call__(self) -> Pixels:
+        """The undistorted pixels; raises CaptureError when the file cannot be read."""
+        if self.kept is not None:
+            return self.kept
+        pixels = self._read()
+        if self.keep:
+            self.kept = pixels
+        return pixels
+
+    def _read(self) -> Pixels:
+        stored = decode(self.path, oriented=self.oriented)
+        if stored.shape[:2] != (self.lens.height, self.lens.width):
+            raise CaptureError(
+                f"{self.path}: the image is {stored.shape[1]}x{stored.shape[0]} pixels, "
+                f"not {self.lens.width}x{self.lens.height} as when the capture was opened.",
+                "Open the capture again.",
+            )
+        rgb = np.ascontiguousarray(stored[..., :3])
+        keep = None if self.use == "none" else self._coverage(stored)
+        known = undistortion_maps(self.lens)[2] if self.lens.distorted else None
+        if keep is not None and self.use == "cutout":
+            colour, alpha = rgb, keep
+            if self.lens.distorted or rgb.shape[:2] != (self.height, self.width):
+                colour, alpha = _with_coverage(rgb, keep, self._move)
+            return Pixels(colour, alpha, self._weight(known))
+        weight = self._weight(known)
+        if keep is not None:
+            # A pixel counts fully or not at all: one that mixes kept and masked colours teaches neither.
+            kept = (self._move(np.where(keep >= 128, np.float32(1), np.float32(0))) > 0.99).astype(np.uint8)
+            weight = kept * 255 if weight is None else np.minimum(weight, kept * 255)
+        return Pixels(self._move(rgb), None, weight)
+
+    def _coverage(self, stored: np.ndarray) -> np.ndarray | None:
+        alpha = np.ascontiguousarray(stored[..., 3]) if stored.shape[-1] == 4 else None
+        if self.mask is None:
+            return alpha
+        mask = self.mask()
+        return mask if alpha is None else np.minimum(mask, alpha)
+
+    def _move(self, pixels: np.ndarray) -> np.ndarray:
+        if self.lens.distorted:
+            across, down, _ = undistortion_maps(self.lens)
+            pixels = cv2.remap(pixels, across, down, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        return resize(pixels, self.width, self.height)
+
+    def _weight(self, known: np.ndarray | None) -> np.ndarray | None:
+        if known is None:
+            return None
+        return np.where(resize(known * np.uint8(255), self.width, self.height) == 255, 255, 0).astype(
+            np.uint8
+        )
+
+
+def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:
+    """Width and height after limiting the longer side to ``max_size`` pixels."""
+    factor = min(1.0, max_size / max(lens.width, lens.height)) if max_size else 1.0
+    return max(1, round(lens.width * factor)), max(1, round(lens.height * factor))
+
+
+def target_lens(lens: Lens, max_size: int | None, where: str) -> Lens:
+    """The pinhole lens of the pixels that a PhotoReader gives."""
+    return pinhole_of(lens, where).resized(*target_size(lens, max_size))
+
+
+def free_memory() -> int:
+    """Bytes that can be used without swapping, by /proc and the control group where there are such."""
+    free = []
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free.append(int(line.split()[1]) * 1024)
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        if limit.isdecimal():
+            free.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    except (OSError, ValueError, IndexError):
+        pass
+    if not free and hasattr(os, "sysconf"):
+        free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    return max(0, min(free, default=4 << 30))
+
+
+def fits_in_memory(readers: Sequence[PhotoReader]) -> bool:
+    """Whether all pixels together, as bytes, stay within the share of free memory meant for them."""
+    planes = sum(r.width * r.height * (3 + (r.use != "none") + r.lens.distorted) for r in readers)
+    return planes < MEMORY_SHARE * free_memory()
+
+
+def for_each(
+    work: Callable[[int], object], count: int, on_done: Callable[[float], None] | None = None
+) -> None:
+    """Calls work(0) .. work(count - 1) on a pool of threads; the first error in order is raised.
+
+    Args:
+        work: releases the GIL most of its time, as decoding does.
+        count: how many calls.
+        on_done: told the share that is done, 0..1, from the calling thread.
+    """
+    with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
+        futures = [pool.submit(work, index) for index in range(count)]
+        try:
+            for index, future in enumerate(futures):
+                future.result()
+                if on_done:
+                    on_done((index + 1) / count)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise

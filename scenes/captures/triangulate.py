@@ -1,0 +1,238 @@
+"""Points for captures that have poses but none: triangulated, else scattered where the cameras look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from luxel.render.camera import Camera, Pixels, Points
+from luxel.scenes.captures import features
+from luxel.scenes.captures.features import Progress, import_pycolmap
+from luxel.scenes.captures.geometry import estimate_centre
+from luxel.scenes.captures.images import PhotoReader, for_each
+from luxel.scenes.captures.photo import Listing
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.ply import load_points, save_points
+
+VERSION = 1
+ENOUGH = 500  # triangulated points: with fewer, scattered ones are added
+SCATTERED = 50_000
+CARVING_VIEWS = 32
+Posed = tuple[Camera, PhotoReader]
+
+
+def starting_points(
+    root: Path,
+    listing: Listing,
+    posed: Sequence[Posed],
+    *,
+    cache_dir: str | Path | None = None,
+    on_progress: Progress,
+) -> Points:
+    """Points from known poses: triangulated with pycolmap and cached, or scattered with a warning.
+
+    Args:
+        root: the capture's folder.
+        listing: gets a warning where points had to be scattered.
+        posed: cameras and readers of the views that may be looked at (no held-out split of the data set).
+        cache_dir: see ``features.cache_folder``.
+        on_progress: told (what, share done in 0..1).
+    """
+    parts: list[object] = ["points", VERSION, features.FEATURES]
+    for camera, reader in posed:
+        parts += [reader.path.name, reader.path.stat().st_size, reader.use, camera.width, camera.height]
+        parts += [camera.world_to_cam.numpy().tobytes(), camera.intrinsics.numpy().tobytes()]
+    cached = features.cache_folder(root, cache_dir) / f"points-{features.content_key(parts)}.ply"
+    try:
+        if not cached.is_file():
+            points = _within_masks(triangulate(cached.parent, posed, on_progress), posed)
+            if not len(points.xyz):
+                raise CaptureError("No points could be triangulated from the given poses.")
+            save_points(cached, points)
+        points = load_points(cached)
+        if len(points.xyz) >= ENOUGH:
+            return points
+        reason = f"Only {len(points.xyz)} points could be triangulated."
+    except CaptureError as error:
+        points, reason = None, error.problem
+    on_progress("scattering points", 0.0)
+    extra = scatter(posed)
+    listing.warnings.append(
+        f"{reason} Training starts from {len(extra.xyz)} points scattered where cameras look."
+    )
+    if points is None:
+        return extra
+    return Points(np.concatenate([points.xyz, extra.xyz]), np.concatenate([points.rgb, extra.rgb]))
+
+
+def triangulate(cache: Path, posed: Sequence[Posed], on_progress: Progress) -> Points:
+    """Points that pycolmap triangulates from matched features while the poses stay as they are.
+
+    Args:
+        cache: folder for intermediate files.
+        posed: cameras and readers; features outside of masks are dropped.
+        on_progress: told (what, share done in 0..1).
+
+    Raises:
+        CaptureError: pycolmap is missing or fails.
+    """
+    pycolmap = import_pycolmap()
+    pycolmap.set_random_seed(features.SEED)
+    names = [f"{index:05d}.png" for index in range(len(posed))]
+    with features.scratch_folder(cache) as work, features.quiet(pycolmap):
+        images, masks = work / "images", work / "masks"
+        images.mkdir()
+        masks.mkdir()
+        for_each(lambda i: _write_image(posed[i][1](), names[i], images, masks), len(posed))
+        database = work / "database.db"
+        lenses: dict[tuple, list[str]] = {}
+        for name, (camera, _) in zip(names, posed, strict=True):
+            lenses.setdefault((camera.width, camera.height, *camera.intrinsics.tolist()), []).append(name)
+        done = 0
+        for lens, group in lenses.items():
+            before = done
+            features.extract(
+                pycolmap,
+                database,
+                images,
+                group,
+                masks=masks if any(masks.iterdir()) else None,
+                mode=pycolmap.CameraMode.SINGLE,
+                model="PINHOLE",
+                parameters=lens[2:],
+                on_progress=lambda s, b=before, g=group: on_progress(
+                    "finding features", (b + s * len(g)) / len(names)
+                ),
+            )
+            done += len(group)
+        poses = np.stack([camera.cam_to_world.numpy().astype(np.float64) for camera, _ in posed])
+        pairs = features.pairs_by_pose(names, poses)
+        features.match(pycolmap, database, pairs, lambda share: on_progress("matching photographs", share))
+        on_progress("triangulating points", 0.0)
+        try:
+            return _triangulate(pycolmap, database, images, work, dict(zip(names, posed, strict=True)))
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise CaptureError(f"Triangulation from the given poses failed ({error}).") from None
+
+
+def _triangulate(pycolmap: Any, database: Path, images: Path, work: Path, posed: dict[str, Posed]) -> Points:
+    model = pycolmap.Reconstruction()
+    with pycolmap.Database.open(str(database)) as opened:
+        for rig_camera in opened.read_all_cameras():
+            model.add_camera_with_trivial_rig(rig_camera)
+        for stored in opened.read_all_images():
+            rotation = posed[stored.name][0].world_to_cam.double().numpy()
+            image = pycolmap.Image(stored.name, np.zeros((0, 2)), stored.camera_id, stored.image_id)
+            model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(rotation[:3]))
+    out = work / "triangulated"
+    out.mkdir()
+    options = pycolmap.IncrementalPipelineOptions()
+    options.random_seed = features.SEED
+    result = pycolmap.triangulate_points(model, str(database), str(images), str(out), options=options)
+    held = list(result.points3D.values())
+    xyz = np.array([point.xyz for point in held], np.float32).reshape(-1, 3)
+    rgb = np.array([point.color for point in held], np.uint8).reshape(-1, 3)
+    keep = np.isfinite(xyz).all(axis=1)
+    return Points(xyz[keep], rgb[keep])
+
+
+def _write_image(pixels: Pixels, name: str, images: Path, masks: Path) -> None:
+    rgb = pixels.rgb
+    if pixels.alpha is not None:
+        share = pixels.alpha[..., None].astype(np.float32) / 255
+        rgb = (rgb * share + 255 * (1 - share) + 0.5).astype(np.uint8)
+    Image.fromarray(rgb).save(images / name, compress_level=1)
+    keep = pixels.alpha if pixels.alpha is not None else pixels.weight
+    if keep is not None:
+        Image.fromarray(keep).save(masks / f"{name}.png", compress_level=1)
+
+
+def scatter(posed: Sequence[Posed], count: int = SCATTERED, seed: int = 0) -> Points:
+    """Points along random pixels' rays, coloured by the pixel, where several cameras see them.
+
+    Cut-outs are carved: a point outside of the object in any view that has it in its image is dropped.
+    Otherwise depths are spread evenly in inverse depth, around the distance of the scene's centre.
+
+    Args:
+        posed: cameras and readers.
+        count: about how many points to give.
+        seed: of the random numbers.
+    """
+    random = np.random.default_rng(seed)
+    poses = np.stack([camera.cam_to_world.numpy().astype(np.float64) for camera, _ in posed])
+    centre = estimate_centre(poses, np.zeros((0, 3)))
+    chosen = np.unique(np.linspace(0, len(posed) - 1, CARVING_VIEWS).astype(int))
+    looked = [(posed[i][0], posed[i][1]()) for i in chosen]
+    cutout = all(pixels.alpha is not None for _, pixels in looked)
+    xyz, rgb = [], []
+    per_view = max(64, (24 if cutout else 3) * count // len(looked))
+    for (camera, pixels), pose in zip(looked, poses[chosen], strict=True):
+        allowed = pixels.alpha if pixels.alpha is not None else pixels.weight
+        rows, columns = np.nonzero(allowed >= 128) if allowed is not None else (None, None)
+        if rows is None or columns is None:
+            rows, columns = (
+                random.integers(0, camera.height, per_view),
+                random.integers(0, camera.width, per_view),
+            )
+        elif len(rows):
+            pick = random.integers(0, len(rows), per_view)
+            rows, columns = rows[pick], columns[pick]
+        else:
+            continue
+        distance = max(float(np.linalg.norm(centre - pose[:3, 3])), 1e-6)
+        if cutout:
+            depth = distance * random.uniform(0.4, 1.6, len(rows))
+        else:
+            depth = distance / random.uniform(0.2, 3.0, len(rows))
+        fx, fy, cx, cy = camera.intrinsics.double().numpy()
+        local = np.stack([(columns + 0.5 - cx) / fx, (rows + 0.5 - cy) / fy, np.ones(len(rows))], -1)
+        xyz.append((local * depth[:, None]) @ pose[:3, :3].T + pose[:3, 3])
+        rgb.append(pixels.rgb[rows, columns])
+    if not xyz:
+        return Points(centre[None].astype(np.float32), np.full((1, 3), 128, np.uint8))
+    points, colours = np.concatenate(xyz), np.concatenate(rgb)
+    # Carving says nothing of what few cameras see, and most cameras see most of an object.
+    keep = _seen(points, looked, carve=cutout, least=(len(looked) + 1) // 2 if cutout else 2)
+    if keep.sum() >= 100:
+        points, colours = points[keep], colours[keep]
+    pick = random.permutation(len(points))[:count]
+    return Points(points[pick].astype(np.float32), np.ascontiguousarray(colours[pick]))
+
+
+def _within_masks(points: Points, posed: Sequence[Posed]) -> Points:
+    """Without the points that a cut-out's masks rule out; all points of a capture that is no cut-out."""
+    chosen = np.unique(np.linspace(0, len(posed) - 1, CARVING_VIEWS).astype(int))
+    looked = [(posed[i][0], posed[i][1]()) for i in chosen]
+    if not all(pixels.alpha is not None for _, pixels in looked):
+        return points
+    keep = _seen(points.xyz.astype(np.float64), looked, carve=True, least=2)
+    return Points(points.xyz[keep], points.rgb[keep])
+
+
+def _seen(points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool, least: int) -> np.ndarray:
+    """Which points lie in the images of ``least`` cameras and, carving, in every mask that has them."""
+    times, inside = np.zeros(len(points), int), np.ones(len(points), bool)
+    for camera, pixels in looked:
+        local = (
+            points @ camera.world_to_cam[:3, :3].double().numpy().T
+            + camera.world_to_cam[:3, 3].double().numpy()
+        )
+        fx, fy, cx, cy = camera.intrinsics.double().numpy()
+        depth = np.maximum(local[:, 2], 1e-9)
+        column, row = local[:, 0] / depth * fx + cx, local[:, 1] / depth * fy + cy
+        visible = (
+            (local[:, 2] > 1e-6)
+            & (column >= 0)
+            & (column < camera.width)
+            & (row >= 0)
+            & (row < camera.height)
+        )
+        times += visible
+        if carve and pixels.alpha is not None:
+            where = np.nonzero(visible)[0]
+            inside[where] &= pixels.alpha[row[where].astype(int), column[where].astype(int)] >= 64
+    return inside & (times >= min(least, len(looked)))

@@ -1,0 +1,1 @@
+"""Scene and mesh files: one file per format."""

@@ -1,0 +1,71 @@
+""".splat files (antimatter15): 32 bytes a Gaussian, colours without view dependence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from luxel.render.primitives.gaussians import SH_C0, Gaussians
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.ply import as_arrays, read_bytes, write_atomically
+
+LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
+
+
+def load_splat(path: str | Path) -> Gaussians:
+    """Gaussians of SH degree 0 from a .splat file.
+
+    A record is position (3 floats), scale (3 floats, linear), colour and opacity (4 bytes), and the
+    quaternion wxyz as bytes around 128.
+
+    Raises:
+        CaptureError: the file cannot be read, or its size is no multiple of 32 bytes.
+    """
+    path = Path(path)
+    data = read_bytes(path)
+    if len(data) % LAYOUT.itemsize:
+        raise CaptureError(
+            f"{path}: cut short or no .splat file: {len(data)} bytes are no multiple of {LAYOUT.itemsize}.",
+            "Copy or export the file again.",
+        )
+    table = np.frombuffer(data, LAYOUT)
+    # A byte cannot say fully clear or fully opaque to a logit: half a step from either end stands for it.
+    opacity = np.clip(table["rgba"][:, 3].astype(np.float64) / 255, 0.5 / 255, 1 - 0.5 / 255)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        log_scales = np.log(np.maximum(table["scale"], np.float32(1e-12)))
+    return Gaussians(
+        means=torch.from_numpy(np.array(table["mean"])),
+        quats=torch.from_numpy((table["quat"].astype(np.float32) - 128) / 128),
+        log_scales=torch.from_numpy(log_scales),
+        opacity_logits=torch.from_numpy(np.log(opacity / (1 - opacity)).astype(np.float32)),
+        sh_dc=torch.from_numpy((table["rgba"][:, :3].astype(np.float32) / 255 - 0.5) / SH_C0),
+        sh_rest=torch.zeros(len(table), 0, 3),
+    )
+
+
+def save_splat(path: str | Path, gaussians: Gaussians) -> None:
+    """Writes a .splat file, the largest and most opaque Gaussians first as viewers that stream it expect.
+
+    The format holds no view dependence and rounds colours, opacities and rotations to bytes.
+
+    Raises:
+        CaptureError: there is no permission or no room.
+    """
+    held = as_arrays(gaussians)
+    opacity = 1 / (1 + np.exp(-held["opacity_logits"].astype(np.float64)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = np.exp(held["log_scales"])
+        order = np.argsort(-opacity * scales.astype(np.float64).prod(axis=1), kind="stable")
+    length = np.maximum(np.linalg.norm(held["quats"], axis=1, keepdims=True), np.float32(1e-12))
+    table = np.empty(gaussians.count, LAYOUT)
+    table["mean"], table["scale"] = held["means"], scales
+    table["rgba"][:, :3] = _bytes(255 * (0.5 + SH_C0 * held["sh_dc"]))
+    table["rgba"][:, 3] = _bytes(255 * opacity)
+    table["quat"] = _bytes(128 + 128 * held["quats"] / length)
+    write_atomically(Path(path), [table[order].tobytes()])
+
+
+def _bytes(values: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(np.nan_to_num(values)), 0, 255).astype(np.uint8)

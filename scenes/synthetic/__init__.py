@@ -1,0 +1,1 @@
+"""Synthetic scenes and captures whose ground truth is known."""

@@ -1,0 +1,401 @@
+"""The grid encoding: by hand, by the reference, by finite differences; and the small encodings beside it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from luxel.render.fields.encodings import (
+    DENSE_GROWTH,
+    HASH_GROWTH,
+    FrequencyEncoding,
+    Grid,
+    GridEncoding,
+    SphericalHarmonicsEncoding,
+    growth_to,
+)
+from luxel.render.ops.field.encode_grid import encode_grid
+from luxel.render.reference.field.encode_grid import Hashed, encode_grid_reference, grid_index, level_points
+
+D = torch.float64
+HASHED = Grid(3, 5, 2, 5, 1.9, 9, hashed=True)  # 2 levels in order, 3 hashed
+BLOCKS = Grid(3, 5, 2, 5, 1.9, 9, hashed="blocks")
+KINDS = {
+    "hash": HASHED,
+    "blocks": BLOCKS,
+    "dense": Grid(3, 4, 2, 4, 1.405, None, hashed=False),
+    "wrapped": Grid(3, 3, 8, 17, 1.0, 10, hashed=False),
+    **{f"{d}d hash": Grid(d, 4, 4, 6, 1.7, 6, hashed=True) for d in (1, 2, 4)},
+    **{
+        f"{d}d blocks, {f}": Grid(d, 4, f, 6, 1.7, 6, hashed="blocks")
+        for d, f in ((1, 4), (2, 2), (3, 1), (4, 2))
+    },
+    **{f"{d}d wrapped": Grid(d, 3, 1, 5, 1.7, 6, hashed=False) for d in (1, 2, 4)},
+    "32 levels": Grid(2, 32, 1, 2, 1.2, 8, hashed=True),
+    "fine": Grid(2, 2, 2, 2048, 1.0, 12, hashed=True),
+    "dense blocks": Grid(3, 4, 2, 4, 1.405, None, hashed="blocks"),
+    "dense blocks, 2d": Grid(2, 4, 2, 4, 1.405, None, hashed="blocks"),
+    "fine blocks": Grid(3, 2, 2, 2048, 1.0, 12, hashed="blocks"),
+}
+
+
+def inputs(
+    grid: Grid, n: int, device: Any = "cpu", dtype: torch.dtype = torch.float32, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Positions and a table; the same numbers (rounded to float32) in every float type."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(n, grid.dimensions, generator=generator)
+    table = torch.randn(grid.entries, grid.features, generator=generator)
+    return x.to(device, dtype), table.to(device, dtype)
+
+
+def levels_of(grid: Grid) -> tuple[Any, ...]:
+    return grid.offsets, grid.scales, grid.hashed
+
+
+def all_gradients(function: Any, x: Tensor, table: Tensor, grid: Grid, half: Any = None) -> dict[str, Tensor]:
+    """Features, gradients, and the gradients of the gradient by x, from the same random weights everywhere."""
+    x, table = x.detach().clone().requires_grad_(), table.detach().clone().requires_grad_()
+    generator = torch.Generator().manual_seed(3)
+    g_out = torch.randn(x.shape[0], grid.width, generator=generator).to(x).requires_grad_()
+    gg_x = torch.randn(x.shape, generator=generator).to(x)
+    gg_table = torch.randn(table.shape, generator=generator).to(x)
+    out = function(x, table, *levels_of(grid), *(() if half is None else (half,)))
+    g_x, g_table = torch.autograd.grad(out, (x, table), g_out, create_graph=True)
+    named = {"out": out, "g_x": g_x, "g_table": g_table}
+    for title, value in (
+        ("of g_x", (g_x * gg_x).sum()),
+        ("of g_table", (g_table * gg_table).sum()),
+        ("of both", (g_x * gg_x).sum() + (g_table * gg_table).sum()),
+    ):
+        leaves = (g_out, x) if title == "of g_table" else (g_out, x, table)
+        found = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
+        for name, leaf, g in zip(("g_out", "x", "table"), leaves, found, strict=False):
+            named[f"{name} {title}"] = torch.zeros_like(leaf) if g is None else g
+    return {name: tensor.detach() for name, tensor in named.items()}
+
+
+def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor], forward: float, backward: float) -> None:
+    for name, true in wanted.items():
+        bound = forward if name == "out" else backward
+        scale = max(1.0, true.abs().max().item()) if true.numel() else 1.0
+        torch.testing.assert_close(
+            found[name].cpu().to(D), true, rtol=0, atol=bound * scale, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_the_reference(precision, kind):
+    grid = KINDS[kind]
+    x, table = inputs(grid, 301, **precision)
+    found = all_gradients(encode_grid, x, table, grid)
+    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
+    assert all(wanted[name].any() for name in ("out", "g_x", "g_table", "g_out of g_x", "table of g_x"))
+    assert (wanted["x of g_x"].abs().max() > 1e-3) == (grid.dimensions > 1)  # mixed derivatives alone
+    assert_same(found, wanted, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        Grid.multi_resolution_hash(3, log2_entries=14),
+        Grid.multi_resolution_hash(3, log2_entries=14, hashed="blocks"),
+        Grid.multi_resolution_dense(3, log2_entries=14),
+        Grid.low_resolution_dense(3, log2_entries=14),
+    ],
+    ids=["hash", "blocks", "dense", "low dense"],
+)
+def test_the_three_kinds_are_the_reference(precision, grid):
+    x, table = inputs(grid, 203, **precision)
+    found = all_gradients(encode_grid, x, table, grid)
+    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
+    assert_same(found, wanted, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
+
+
+def test_the_kinds_have_the_numbers_of_their_papers():
+    nerf = Grid.multi_resolution_hash(3)
+    assert (nerf.levels, nerf.features, nerf.width, nerf.resolutions[0]) == (16, 2, 32, 16)
+    assert nerf.hashed and nerf.offsets[1] == 16**3 and nerf.offsets[16] - nerf.offsets[15] == 2**19
+    for app, finest in {"nerf": 8192, "sdf": 2048, "volume": 612, "image": 512}.items():
+        grid = Grid.multi_resolution_hash(3, HASH_GROWTH[app])
+        assert abs(grid.resolutions[-1] / finest - 1) < 2e-3, app
+        assert abs(growth_to(16, finest, 16) - HASH_GROWTH[app]) < 2e-4
+    exact = Grid.multi_resolution_hash(3, growth_to(16, 2048, 16))
+    assert exact.resolutions[-1] == 2048  # rounding of the growth makes no point more
+    dense = Grid.multi_resolution_dense(3)
+    assert (dense.levels, dense.width, dense.hashed, dense.growth) == (8, 16, False, DENSE_GROWTH)
+    assert dense.resolutions[-1] == 173 and dense.offsets[-1] - dense.offsets[-2] == 2**19
+    whole = Grid.multi_resolution_dense(3, log2_entries=None)
+    assert whole.offsets[-1] - whole.offsets[-2] >= 173**3
+    low = Grid.low_resolution_dense(3)
+    assert (low.levels, low.features, low.resolutions) == (2, 8, (128, 128)) and not low.hashed
+    assert low.entries == 2 * 2**19 and Grid.low_resolution_dense(2).entries == 2 * 128**2
+
+
+def test_by_hand(device):
+    """Two cells in one dimension; four points in two; a hash of known numbers."""
+    table = torch.tensor([[1.0], [10.0], [100.0], [0], [0], [0], [0], [0]], device=device)
+    x = torch.tensor([[0.25], [0.0], [0.5], [0.6]], device=device)
+    # Scale 2: 3 points; 0.25 -> 1.0, 0 -> 0.5, 0.5 -> 1.5, 0.6 -> 1.7.
+    found = encode_grid(x, table, (0, 8), (2.0,))
+    torch.testing.assert_close(found.cpu()[:, 0], torch.tensor([10, 5.5, 55, 73.0]), rtol=1e-6, atol=0)
+    table = torch.arange(8.0, device=device)[:, None]
+    x = torch.tensor([[0.5, 0.25]], device=device)  # scale 1: position (1, 0.75), points 1 and 3 in order
+    torch.testing.assert_close(encode_grid(x, table, (0, 8), (1.0,)).item(), 0.25 * 1 + 0.75 * 3)
+    at = torch.tensor([[3, 5, 7, 11]])
+    wanted = 3 ^ (5 * 2654435761) ^ (7 * 805459861) ^ (11 * 3674653429)
+    assert grid_index(at, 100, 2**14, True).item() == wanted % 2**14
+    assert grid_index(at[:, :2], 100, 2**8, False).item() == 503 % 2**8
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
+def test_blocks_are_neighbours_in_memory(dimensions):
+    """8 entries from a multiple of 8 on, in order of the axes."""
+    sides = {1: (8,), 2: (4, 2), 3: (2, 2, 2), 4: (2, 2, 2, 1)}[dimensions]
+    within = torch.cartesian_prod(*map(torch.arange, reversed(sides))).reshape(8, -1).flip(-1)
+    corner = torch.tensor((5, 9, 3, 14))[:dimensions]
+    found = grid_index(corner * torch.tensor(sides) + within, 100, 2**9, "blocks")
+    place = 0
+    for d, prime in enumerate((1, 2654435761, 805459861, 3674653429)[:dimensions]):
+        place ^= int(corner[d]) * prime
+    assert found.tolist() == [place % 2**6 * 8 + k for k in range(8)]
+    if dimensions == 1:
+        at = torch.arange(1000)[:, None]
+        assert torch.equal(grid_index(at, 1000, 2**9, "blocks"), grid_index(at, 1000, 2**9, True))
+
+
+@pytest.mark.parametrize(("dimensions", "resolution"), [(1, 20), (2, 7), (2, 8), (3, 4), (3, 5), (4, 3)])
+def test_blocks_in_order_have_an_entry_for_each_point(dimensions, resolution):
+    """And for those one beyond the last, which positions at the upper end reach."""
+    size = level_points(resolution, dimensions, "blocks")
+    at = torch.cartesian_prod(*[torch.arange(resolution + 1)] * dimensions).reshape(-1, dimensions)
+    found = grid_index(at, resolution, size, "blocks")
+    assert len(found.unique()) == len(at) and found.max() < size and size % 8 == 0
+
+
+def test_gradients_by_finite_differences():
+    kinds: list[Hashed] = [True, "blocks"]
+    for grid in (Grid(d, 2, 2, 3, 1.5, 4, hashed) for d in (1, 2, 3) for hashed in kinds):
+        x, table = inputs(grid, 4, dtype=D)
+        scales = torch.tensor(grid.scales)[:, None, None]
+        cells = ((x * scales + 0.5) % 1 - 0.5).abs()
+        assert (cells < 0.499).all()  # no step over the edge of a cell
+        leaves = (x.requires_grad_(), table.requires_grad_())
+
+        def encode(x: Tensor, table: Tensor, grid: Grid = grid) -> Tensor:
+            return encode_grid(x, table, *levels_of(grid))
+
+        assert torch.autograd.gradcheck(encode, leaves)
+        assert torch.autograd.gradgradcheck(encode, leaves)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
+def test_positions_at_the_edge_and_beyond(device, dimensions):
+    grid = Grid(dimensions, 3, 2, 4, 1.5, 12, hashed=True)
+    corners = torch.tensor(list(itertools.product((0.0, 1.0), repeat=dimensions)))
+    _, table = inputs(grid, 0, device)
+    wanted = all_gradients(encode_grid_reference, corners.to(D), table.cpu().to(D), grid)
+    assert_same(all_gradients(encode_grid, corners.to(device), table, grid), wanted, 1e-5, 1e-4)
+    assert wanted["g_x"].all(-1).all()
+    for far in (1e-3, 2.0, 1e30, math.inf):
+        beyond = ((corners * 2 - 1) * far + corners).to(device)
+        found = all_gradients(encode_grid, beyond, table, grid)
+        torch.testing.assert_close(found["out"].cpu().to(D), wanted["out"], rtol=0, atol=1e-5)
+        assert not found["g_x"].any() and not found["x of g_x"].any() and found["g_table"].any()
+
+
+def test_nan_is_nothing(device):
+    x, table = inputs(HASHED, 50, device)
+    wanted = all_gradients(encode_grid, x, table, HASHED)
+    bad = torch.arange(50) % 3 == 1
+    x[bad.to(device), 1] = math.nan
+    found = all_gradients(encode_grid, x, table, HASHED)
+    for name in ("out", "g_x", "g_out of g_x", "x of g_x"):
+        assert not found[name].cpu()[bad].any(), name
+        assert torch.equal(found[name].cpu()[~bad], wanted[name].cpu()[~bad]), name
+    x.nan_to_num_(0.5)
+    g_table = encode_grid_table_gradient(x[~bad.to(device)], table, 50, bad)
+    torch.testing.assert_close(found["g_table"], g_table, rtol=1e-5, atol=1e-5)
+    assert found["table of g_x"].isfinite().all()
+
+
+def encode_grid_table_gradient(x: Tensor, table: Tensor, n: int, bad: Tensor) -> Tensor:
+    """The table's gradient of the rows that are not bad, with the weights of `all_gradients`."""
+    g_out = torch.randn(n, HASHED.width, generator=torch.Generator().manual_seed(3))[~bad].to(x)
+    table = table.detach().clone().requires_grad_()
+    return torch.autograd.grad(encode_grid(x, table, *levels_of(HASHED)), table, g_out)[0]
+
+
+@pytest.mark.parametrize("grid", [HASHED, BLOCKS], ids=["hash", "blocks"])
+@pytest.mark.parametrize("n", [0, 1, 255, 257, 1023])
+def test_any_number_of_positions(device, n, grid):
+    x, table = inputs(grid, n, device)
+    found = all_gradients(encode_grid, x, table, grid)
+    assert found["out"].shape == (n, 10) and found["g_x"].shape == (n, 3)
+    assert found["g_table"].any() == (n > 0)
+    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
+    assert_same(found, wanted, 1e-5, 1e-4)
+
+
+def test_strides_do_not_matter(device):
+    x, table = inputs(HASHED, 40, device)
+    wide = torch.cat([x, x.flip(-1)], -1)[:, :3]
+    assert not wide.is_contiguous()
+    found = encode_grid(wide, table.t().contiguous().t(), *levels_of(HASHED))
+    assert torch.equal(found, encode_grid(x, table, *levels_of(HASHED)))
+
+
+@pytest.mark.gpu
+def test_half_tables_are_read_in_their_place(gpu):
+    for grid in KINDS.values():
+        x, table = inputs(grid, 301, gpu)
+        half = table.half()
+        found = all_gradients(encode_grid, x, torch.zeros_like(table), grid, half)
+        assert found["g_table"].dtype == torch.float32
+        wanted = all_gradients(encode_grid_reference, x.cpu().to(D), half.cpu().to(D), grid)
+        assert_same(found, wanted, 1e-5, 1e-4)
+
+
+def test_the_number_of_threads_changes_nothing_on_the_cpu():
+    """More threads than levels, more levels than threads, and entries that hundreds of positions meet in."""
+    results, threads = [], torch.get_num_threads()
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            for grid in (HASHED, Grid(2, 1, 4, 40, 1.0, 7, hashed=False)):
+                results.append(all_gradients(encode_grid, *inputs(grid, 3001), grid))
+    finally:
+        torch.set_num_threads(threads)
+    for k, found in enumerate(results):
+        for name, tensor in results[k % 2].items():
+            assert torch.equal(found[name], tensor), name
+
+
+def test_opcheck(device):
+    grid = Grid(2, 3, 2, 4, 1.5, 4, hashed=True)
+    x, table = inputs(grid, 7, device)
+    g_out, gg_x = torch.ones(7, grid.width, device=device), torch.ones_like(x)
+    rest = (None, list(grid.offsets), list(grid.scales), 1)
+    operations = torch.ops.luxel
+    for needs in (False, True):
+        given = [t.clone().requires_grad_(needs) for t in (x, table)]
+        torch.library.opcheck(operations.encode_grid.default, (*given, *rest))
+        backward = (g_out.clone().requires_grad_(needs), *given, *rest)
+        for by_x, by_table in ((True, True), (True, False), (False, True)):
+            torch.library.opcheck(operations.encode_grid_bwd.default, (*backward, by_x, by_table))
+    second = (gg_x, g_out, x, table, *rest)
+    for by in ((True, True, True), (False, True, False), (True, False, False), (False, False, True)):
+        torch.library.opcheck(operations.encode_grid_bwd_bwd.default, (*second, *by))
+
+
+def test_what_is_refused(device):
+    x, table = inputs(HASHED, 5, device)
+    levels = levels_of(HASHED)
+    with pytest.raises(ValueError, match=r"x must be \[N, 1 to 4\].*\[5, 5\]"):
+        encode_grid(torch.zeros(5, 5, device=device), table, *levels)
+    with pytest.raises(ValueError, match=r"table must be \[E, 1, 2, 4 or 8\], got \[4, 3\]"):
+        encode_grid(x, torch.zeros(4, 3, device=device), *levels)
+    with pytest.raises(ValueError, match=r"table must be .* torch.float32 on .* torch.float64"):
+        encode_grid(x, table.double(), *levels)
+    with pytest.raises(ValueError, match="offsets end at"):
+        encode_grid(x, table[1:], *levels)
+    with pytest.raises(ValueError, match=r"5 scales \(1 to 32\) need one offset more"):
+        encode_grid(x, table, levels[0][1:], levels[1])
+    with pytest.raises(ValueError, match="level 0 has 6 entries for 27 points; fewer must be a power of two"):
+        encode_grid(x, table[:6], (0, 6), (2.0,))
+    with pytest.raises(ValueError, match=r"hashed must be one of .* got 'block'"):
+        encode_grid(x, table, levels[0], levels[1], "block")  # pyright: ignore[reportArgumentType]
+    for scale in (0.0, -1.0, math.nan, 1e9):
+        with pytest.raises(ValueError, match="level 0 has scale"):
+            encode_grid(x, table[:8], (0, 8), (scale,))
+    with pytest.raises(ValueError, match="g_out must be"):
+        rest = (None, list(levels[0]), list(levels[1]), 1, True, True)
+        torch.ops.luxel.encode_grid_bwd(torch.zeros(5, 9, device=device), x, table, *rest)
+    if device.type == "cpu":
+        with pytest.raises(ValueError, match="float16 tables are for CUDA"):
+            encode_grid(x, table, *levels, table.half())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dimensions": 5}, "dimensions must be 1 to 4, got 5"),
+        ({"levels": 33}, "levels must be 1 to 32"),
+        ({"features": 3}, "features must be one of"),
+        ({"base": 1}, "base must be 2"),
+        ({"growth": 0.9}, "growth must be 1"),
+        ({"growth": math.nan}, "growth must be 1"),
+        ({"log2_entries": 29}, "log2_entries must be 3 to 28"),
+        ({"hashed": "block"}, "hashed must be one of"),
+        ({"growth": 100.0}, "finest level"),
+        ({"growth": 4.0, "log2_entries": None}, r"1280\^3 entries; set log2_entries"),
+    ],
+)
+def test_grids_that_are_refused(change, words):
+    usual: dict[str, Any] = {"dimensions": 3, "levels": 5, "features": 2, "base": 5, "growth": 1.5}
+    usual |= {"log2_entries": 9, "hashed": True}
+    Grid(**usual)
+    with pytest.raises(ValueError, match=words):
+        Grid(**usual | change)
+
+
+def test_the_module_learns_and_starts_as_said(device):
+    encoding = GridEncoding(HASHED, seed=4, device=device)
+    table = encoding.table.detach()
+    assert table.abs().max() <= 1e-4 and abs(table.std().item() - 2e-4 / math.sqrt(12)) < 3e-6
+    assert torch.equal(table.cpu(), GridEncoding(HASHED, seed=4).table)
+    assert not torch.equal(table.cpu(), GridEncoding(HASHED, seed=5).table)
+    x = inputs(HASHED, 24, device)[0].reshape(2, 3, 4, 3)
+    assert encoding(x).shape == (2, 3, 4, encoding.width)
+    assert torch.equal(encoding(x).reshape(24, -1), encode_grid(x.reshape(24, 3), table, *levels_of(HASHED)))
+    optimiser = torch.optim.Adam(encoding.parameters(), lr=0.02)
+    for _ in range(300):  # to |x|, whose slope is 1: an eikonal loss needs the second gradient
+        x = x.detach().requires_grad_()
+        distance = encoding(x).sum(-1)
+        (slope,) = torch.autograd.grad(distance.sum(), x, create_graph=True)
+        loss = ((slope.norm(dim=-1) - 1) ** 2).mean() + ((distance - x.norm(dim=-1)) ** 2).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.01  # from 1.9
+    with pytest.raises(ValueError, match=r"x must be \[..., 3\]"):
+        encoding(x[..., :2])
+
+
+def test_frequencies():
+    x = torch.tensor([[0.25, -1.5]], dtype=D)
+    angles = torch.tensor([[0.25, 0.5, 1.0], [-1.5, -3.0, -6.0]], dtype=D) * math.pi
+    encoding = FrequencyEncoding(2, 3)
+    found = encoding(x)
+    assert found.shape == (1, encoding.width) == (1, 12)
+    torch.testing.assert_close(found.reshape(2, 3, 2)[..., 0], angles.sin(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(found.reshape(2, 3, 2)[..., 1], angles.cos(), rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"x must be \[..., 2\]"):
+        encoding(x[:, :1])
+    with pytest.raises(ValueError, match="0 frequencies"):
+        FrequencyEncoding(2, 0)
+
+
+def test_spherical_harmonics_are_orthonormal():
+    """Over the sphere, by Gauss and Legendre in z and evenly around it: exact for these polynomials."""
+    import numpy as np
+
+    z, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(8))
+    angle = torch.arange(16, dtype=D) * (2 * math.pi / 16)
+    radius = (1 - z * z).sqrt()[:, None]
+    parts = (radius * angle.cos(), radius * angle.sin(), z[:, None].expand(8, 16))
+    encoding = SphericalHarmonicsEncoding()
+    found = encoding(torch.stack(parts, -1)).reshape(-1, 16)
+    area = (weights[:, None] * (2 * math.pi / 16)).expand(8, 16).reshape(-1, 1)
+    torch.testing.assert_close(found.T @ (area * found), torch.eye(16, dtype=D), rtol=0, atol=1e-12)
+    assert [SphericalHarmonicsEncoding(d).width for d in (1, 2, 3, 4)] == [1, 4, 9, 16]
+    assert torch.equal(SphericalHarmonicsEncoding(2)(torch.eye(3)), encoding(torch.eye(3))[:, :4])
+    with pytest.raises(ValueError, match="degree must be 1 to 4, got 5"):
+        SphericalHarmonicsEncoding(5)
+    with pytest.raises(ValueError, match=r"directions must be \[..., 3\]"):
+        encoding(torch.zeros(2, 4))

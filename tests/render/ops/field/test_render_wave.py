@@ -1,0 +1,186 @@
+"""A picture in waves is the picture of all samples at once, whatever the size of the waves."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.ops.field.composite import composite
+from luxel.render.ops.field.march_rays import Region, march_pixels, pack_cells
+from luxel.render.ops.field.render_wave import (
+    WaveRays,
+    WaveSamples,
+    begin_waves_,
+    composite_wave_,
+    march_wave_,
+)
+from luxel.render.reference.field.render_wave import render_waves_reference
+
+REGION = Region.of_box((-1, -1, -1, 1, 1, 1), places=256, near=0.2, resolution=32)
+SCALE = 0.5
+
+
+def shell_cells() -> Tensor:
+    """Cells around a sphere of radius 0.7, bool [G, G, G]."""
+    axis = (torch.arange(32) + 0.5) / 16 - 1
+    z, y, x = torch.meshgrid(axis, axis, axis, indexing="ij")
+    return ((x * x + y * y + z * z).sqrt() - 0.7).abs() < 0.12
+
+
+def shell(device: torch.device) -> Tensor:
+    """The same as bits."""
+    return pack_cells(shell_cells()).to(device)
+
+
+def field(positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+    """Density and colour before their activations."""
+    x = 2 * positions - 1
+    density = 4.5 - 14 * (x.norm(dim=-1) - 0.7).abs() + 2 * (9 * x[:, 0]).sin()
+    return density, 3 * torch.sin(5 * x + directions)
+
+
+def camera_of(width: int, height: int, dtype: torch.dtype, device: torch.device) -> Camera:
+    camera = Camera.look_at((2.2, 1.4, 1.1), (0.1, 0, 0), width=width, height=height, fov_y=math.radians(60))
+    return camera.to(dtype).to(device)
+
+
+def at_once(camera: Camera, occupancy: Tensor | None, background: Tensor) -> tuple[Tensor, ...]:
+    count = camera.width * camera.height
+    pixels = torch.arange(count, device=background.device)
+    views = torch.tensor([[0, camera.width]], device=background.device)
+    pose, lens = camera.world_to_cam[None], camera.intrinsics[None]
+    samples = march_pixels(pixels, views, pose, lens, REGION, occupancy, capacity=count * 300)
+    density, colour = field(samples.positions, samples.directions)
+    behind = background.expand(count, 3).contiguous()
+    return composite(
+        density, colour, samples.dt, samples.t, samples.ranges, samples.counters, behind, scale=SCALE
+    )
+
+
+def in_waves(
+    camera: Camera,
+    occupancy: Tensor | None,
+    background: Tensor,
+    capacity: int,
+    most: int,
+    first: int,
+    count: int,
+    plain: bool = False,
+) -> tuple[WaveRays, int]:
+    rays = WaveRays.room(count, 2000, background)
+    samples = WaveSamples.room(capacity, rays)
+    view = camera.world_to_cam, camera.intrinsics, camera.width, first, REGION, occupancy
+    begin_waves_(rays, *view, background)
+    for wave in range(rays.waves):
+        listed = int(rays.listed[wave])
+        if listed == 0:
+            return rays, wave
+        march_wave_(wave, rays, samples, *view, listed=count if wave % 2 else listed, most=most)
+        assert 0 < samples.asked[wave] <= max(capacity, listed)
+        density, colour = field(samples.positions, samples.directions)
+        if plain:  # what the activations give, in one; beyond where it is held too
+            above = torch.cat([density[:, None].clamp(-15, 15).exp(), colour.sigmoid()], 1)
+            density, colour = torch.where(above < 1e-4, above - 1e-4, above), None
+        composite_wave_(wave, rays, samples, density, colour, REGION, background, listed=listed, scale=SCALE)
+    raise AssertionError("rays go on and on")
+
+
+@pytest.mark.parametrize("capacity,most", [(20_000, 8), (3001, 1000), (500, 4)])
+@pytest.mark.parametrize("cells", [True, False])
+def test_waves_are_all_samples_at_once(precision, capacity, most, cells):
+    camera = camera_of(37, 29, **precision)
+    background = torch.tensor([0.2, 0.9, 0.5]).to(**precision)
+    occupancy = shell(precision["device"]) if cells else None
+    wanted = at_once(camera, occupancy, background)
+    rays, waves = in_waves(camera, occupancy, background, capacity, most, 0, 37 * 29)
+    assert waves > 1 and (wanted[1] < 0.5).any() and (wanted[1] > 0.99).any()
+    near_least = (wanted[1] - 1e-4).abs() < 1e-6  # either side of the least transmittance is right
+    off = 1e-5 if background.dtype == torch.float32 else 1e-12
+    for name, a, b in zip(("rgb", "transmittance", "depth"), rays[3:], wanted, strict=True):
+        torch.testing.assert_close(
+            a[~near_least], b[~near_least], rtol=0, atol=3 * off, msg=lambda m, n=name: f"{n}: {m}"
+        )
+    assert near_least.float().mean() < 0.01
+    if not cells:
+        return
+    part, _ = in_waves(camera, occupancy, background, capacity, most, 400, 301)
+    torch.testing.assert_close(part.rgb, rays.rgb[400:701], rtol=0, atol=off)
+
+
+def test_values_in_one_need_no_activations(precision):
+    camera = camera_of(37, 29, **precision)
+    background = torch.tensor([0.2, 0.9, 0.5]).to(**precision)
+    given = camera, shell(precision["device"]), background, 3001, 20, 0, 37 * 29
+    wanted, found = in_waves(*given)[0], in_waves(*given, plain=True)[0]
+    assert (wanted.transmittance < 0.5).any()
+    for a, b in zip(found[3:], wanted[3:], strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2e-4)
+    rays = WaveRays.room(8, 2, background)
+    samples = WaveSamples.room(16, rays)
+    for density, colour in ((samples.t, None), (samples.positions.new_zeros(16, 4), samples.positions)):
+        with pytest.raises(ValueError, match=r"values must be \[16, 4\]|density must be \[16\]"):
+            composite_wave_(0, rays, samples, density, colour, REGION, background, listed=8)
+
+
+def test_it_is_the_reference(precision):
+    camera = camera_of(41, 23, **precision)
+    background = torch.tensor([0.7, 0.1, 0.4]).to(**precision)
+    rays, _ = in_waves(camera, shell(precision["device"]), background, 5000, 16, 0, 41 * 23)
+    given = camera.world_to_cam.cpu().double(), camera.intrinsics.cpu().double(), 41, 23
+    found = render_waves_reference(
+        field,
+        *given,
+        REGION.box,
+        REGION.step,
+        shell_cells(),
+        background.cpu().double(),
+        near=REGION.near,
+        scale=SCALE,
+    )
+    single = background.dtype == torch.float32
+    for a, b in zip(rays[3:], found, strict=True):
+        off = (a.cpu().double() - b).abs().reshape(41 * 23, -1).amax(-1)
+        # In float some place is within rounding of a face of its cell, and counts on one side only.
+        assert (
+            off.max() < (0.02 if single else 1e-9)
+            and (off > (2e-5 if single else 1e-11)).double().mean() < 0.02
+        )
+
+
+def test_rays_that_meet_nothing(device):
+    camera = camera_of(20, 10, torch.float32, device)
+    background = torch.tensor([0.1, 0.2, 0.3], device=device)
+    rays, waves = in_waves(camera, torch.zeros_like(shell(device)), background, 100, 4, 0, 200)
+    assert waves == 0 and rays.listed[0] == 0
+    assert (
+        torch.equal(rays.rgb, background.expand(200, 3))
+        and (rays.transmittance == 1).all()
+        and not rays.depth.any()
+    )
+
+
+def test_what_is_refused(device):
+    camera = camera_of(4, 4, torch.float32, device)
+    background = torch.zeros(3, device=device)
+    rays = WaveRays.room(16, 3, background)
+    samples = WaveSamples.room(64, rays)
+    view = camera.world_to_cam, camera.intrinsics, 4, 0, REGION, None
+    with pytest.raises(ValueError, match=r"background must be \[3\]"):
+        begin_waves_(rays, *view, background[:2])
+    with pytest.raises(ValueError, match="17 of 16 rays"):
+        march_wave_(0, rays, samples, *view, listed=17, most=4)
+    with pytest.raises(ValueError, match=r"colour must be \[64, 3\]"):
+        composite_wave_(
+            0,
+            rays,
+            samples,
+            torch.zeros(64, device=device),
+            torch.zeros(63, 3, device=device),
+            REGION,
+            background,
+            listed=16,
+        )

@@ -1,0 +1,139 @@
+"""Photographs: formats, orientation, size, damage, and what is kept in memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import luxel.scenes as scenes
+from luxel.scenes.captures import images
+from luxel.scenes.captures.images import PhotoReader, decode, read_header
+from luxel.scenes.captures.lens import Lens
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (12, 20, 3), dtype=np.uint8)
+
+
+def lens_of(width: int, height: int) -> Lens:
+    return Lens(width, height, 20.0, 20.0, width / 2, height / 2)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "I;16", "1", "CMYK"])
+def test_modes(tmp_path: Path, mode: str) -> None:
+    file = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
+    if mode == "I;16":
+        Image.fromarray(np.full((12, 20), 0x8040, np.uint16)).save(file)
+    else:
+        Image.fromarray(PICTURE).convert(mode).save(file)
+    pixels = decode(file)
+    assert pixels.shape == (12, 20, 4 if mode in ("RGBA", "LA") else 3) and pixels.dtype == np.uint8
+    if mode == "I;16":
+        assert (pixels == 0x80).all()
+    if mode == "RGB":
+        assert np.array_equal(pixels, PICTURE)
+
+
+@pytest.mark.parametrize(("orientation", "turns"), [(1, 0), (3, 2), (6, 3), (8, 1)])
+def test_exif_orientation(tmp_path: Path, orientation: int, turns: int) -> None:
+    exif = Image.Exif()
+    exif[images.ORIENTATION_TAG] = orientation
+    Image.fromarray(PICTURE).save(tmp_path / "a.png", exif=exif)
+    assert np.array_equal(decode(tmp_path / "a.png", oriented=True), np.rot90(PICTURE, turns))
+    assert np.array_equal(decode(tmp_path / "a.png"), PICTURE)
+    header = read_header(tmp_path / "a.png")
+    assert header.size(True) == ((12, 20) if orientation > 4 else (20, 12))
+
+
+def damage(file: Path, how: str) -> None:
+    data = file.read_bytes()
+    if how == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(
+            {"empty": b"", "cut short": data[: len(data) // 2], "text": b"not an image" * 50}[how]
+        )
+
+
+MESSAGES = {
+    "missing": "missing",
+    "empty": "zero bytes",
+    "cut short": "damaged or cut short",
+    "text": "not an image",
+}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("how", MESSAGES)
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_damaged_photograph_is_named(
+    toy: Path, edit_json, monkeypatch: pytest.MonkeyPatch, how: str, suffix: str, kept: bool
+) -> None:
+    if suffix == "jpg":
+        for file in list((toy / "images").iterdir()):
+            Image.open(file).save(file.with_suffix(".jpg"), quality=95)
+            file.unlink()
+
+        def rename(document: dict) -> None:
+            for frame in document["frames"]:
+                frame["file_path"] = frame["file_path"].replace(".png", ".jpg")
+
+        edit_json(toy / "transforms.json", rename)
+    if not kept:
+        monkeypatch.setattr(images, "free_memory", lambda: 0)
+    damage(toy / f"images/0006.{suffix}", how)
+    with pytest.raises(scenes.CaptureError, match=rf"0006\.{suffix}.*{MESSAGES[how]}") as caught:
+        scenes.open(toy)
+    assert caught.value.remedy
+
+
+def test_too_large_for_memory_is_read_when_needed(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = scenes.open(toy)
+    monkeypatch.setattr(images, "free_memory", lambda: 0)
+    lazy = scenes.open(toy)
+    assert kept.train[0].read() is kept.train[0].read()
+    assert lazy.train[0].read() is not lazy.train[0].read()
+    for a, b in zip(kept.views, lazy.views, strict=True):
+        assert np.array_equal(a.read().rgb, b.read().rgb)
+    os.remove(toy / "images/0001.png")
+    with pytest.raises(scenes.CaptureError, match=r"0001\.png: the image file is missing"):
+        lazy.train[0].read()
+
+
+def test_file_that_changes_size_later_is_refused(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "free_memory", lambda: 0)
+    view = scenes.open(toy).train[0]
+    Image.new("RGB", (10, 10)).save(toy / "images/0001.png")
+    with pytest.raises(scenes.CaptureError, match=r"0001\.png.*10x10.*64x48"):
+        view.read()
+
+
+def test_smaller_pixels_are_averages(tmp_path: Path) -> None:
+    Image.fromarray(PICTURE).save(tmp_path / "a.png")
+    small = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 10, 6)()
+    expected = PICTURE.reshape(6, 2, 10, 2, 3).astype(float).mean(axis=(1, 3))
+    assert np.abs(small.rgb - expected).max() <= 1
+
+
+def test_transparent_colours_do_not_bleed(tmp_path: Path) -> None:
+    """A red object before transparent black stays red when made smaller."""
+    rgba = np.zeros((12, 20, 4), np.uint8)
+    rgba[:, 7:13] = (255, 0, 0, 255)
+    Image.fromarray(rgba).save(tmp_path / "a.png")
+    pixels = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 10, 6, use="cutout")()
+    assert pixels.alpha is not None
+    assert np.array_equal(pixels.alpha[0], [0, 0, 0, 128, 255, 255, 128, 0, 0, 0])
+    assert (pixels.rgb[pixels.alpha > 0] == (255, 0, 0)).all()
+
+
+def test_alpha_that_is_ignored_takes_weight(tmp_path: Path) -> None:
+    rgba = np.concatenate([PICTURE, np.zeros((12, 20, 1), np.uint8)], -1)
+    rgba[:, :7, 3] = 255
+    Image.fromarray(rgba).save(tmp_path / "a.png")
+    ignored = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 10, 6, use="ignore")()
+    assert ignored.alpha is None and ignored.weight is not None
+    assert np.array_equal(ignored.weight[0], [255, 255, 255, 0, 0, 0, 0, 0, 0, 0])  # the mixed column is out
+    plain = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 20, 12, use="none")()
+    assert plain.alpha is None and plain.weight is None and np.array_equal(plain.rgb, PICTURE)

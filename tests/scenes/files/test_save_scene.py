@@ -1,0 +1,200 @@
+"""Scenes of any primitive by suffix: the PLY of 4D Gaussians, .splat, and files in half precision."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import luxel.scenes as scenes
+from luxel.render.primitives import Convexes, Gaussians4d, Parameters
+from luxel.render.primitives.gaussians import SH_C0
+from luxel.scenes.files.ply import read_vertices, write_vertices
+from luxel.scenes.files.safetensors_scene import EXACT
+from luxel.scenes.synthetic.toy import torus_knot
+
+
+def random(empty: Parameters, n: int = 7) -> Parameters:
+    generator = torch.Generator().manual_seed(0)
+    return empty.map(lambda t: torch.randn(n, *t.shape[1:], generator=generator))
+
+
+def assert_same(found: Parameters, wanted: Parameters) -> None:
+    assert type(found) is type(wanted)
+    for name, tensor in wanted.tensors().items():
+        assert torch.equal(getattr(found, name), tensor), name
+
+
+EVERY = [
+    torus_knot(9),
+    random(Gaussians4d.empty(3)),
+    random(Gaussians4d.empty(0)),
+    random(Convexes.empty(4, 1)),
+]
+
+
+@pytest.mark.parametrize("scene", EVERY, ids=lambda s: f"{s.primitive}-{s.sh_degree}")
+@pytest.mark.parametrize("name", ["scene.ply", "SCENE.PLY", "scene.safetensors"])
+def test_every_primitive_comes_back_exactly(tmp_path: Path, scene: Parameters, name: str) -> None:
+    scenes.save_scene(tmp_path / "deep/er" / name, scene)
+    assert_same(scenes.load_primitives(tmp_path / "deep/er" / name), scene)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+def test_no_4d_gaussians_at_all(tmp_path: Path, degree: int) -> None:
+    scenes.save_gaussians4d(tmp_path / "a.ply", Gaussians4d.empty(degree))
+    loaded = scenes.load_primitives(tmp_path / "a.ply")
+    assert isinstance(loaded, Gaussians4d) and (loaded.count, loaded.sh_degree) == (0, degree)
+
+
+def test_layout_of_4d_gaussians(tmp_path: Path) -> None:
+    original = random(Gaussians4d.empty(1), 5)
+    assert isinstance(original, Gaussians4d)
+    scenes.save_gaussians4d(tmp_path / "a.ply", original)
+    vertices = read_vertices(tmp_path / "a.ply")
+    rest = [f"f_rest_{i}" for i in range(9)]
+    rotors = [f"rotor_{i}" for i in range(8)]
+    wanted = [
+        "x",
+        "y",
+        "z",
+        "t",
+        "f_dc_0",
+        "f_dc_1",
+        "f_dc_2",
+        *rest,
+        "opacity",
+        "scale_0",
+        "scale_1",
+        "scale_2",
+    ]
+    assert list(vertices.dtype.names or ()) == [*wanted, "scale_t", *rotors]
+    assert vertices["t"][3] == original.times[3] and vertices["scale_t"][3] == original.log_scale_t[3]
+    assert (
+        vertices["rotor_5"][2] == original.rotors[2, 5]
+        and vertices["scale_1"][4] == original.log_scales[4, 1]
+    )
+    assert vertices["f_rest_4"][2] == original.sh_rest[2, 1, 1]  # 3 of red, then green from its second
+
+
+def test_properties_may_come_in_any_order_and_type(tmp_path: Path) -> None:
+    original = random(Gaussians4d.empty(1), 5)
+    scenes.save_scene(tmp_path / "a.ply", original)
+    vertices = read_vertices(tmp_path / "a.ply")
+    names = list(reversed(vertices.dtype.names or ()))
+    table = np.empty(len(vertices), [*((n, "<f4") for n in names), ("more", "u1")])
+    for name in names:
+        table[name] = vertices[name]
+    write_vertices(tmp_path / "b.ply", table)
+    assert_same(scenes.load_primitives(tmp_path / "b.ply"), original)
+
+
+@pytest.mark.parametrize("lacks", ["t", "rotor_7", "rotor_0", "scale_t", "scale_2", "opacity", "z", "f_dc_1"])
+def test_4d_gaussians_that_lack_a_property(tmp_path: Path, lacks: str) -> None:
+    scenes.save_scene(tmp_path / "a.ply", random(Gaussians4d.empty(0)))
+    vertices = read_vertices(tmp_path / "a.ply")
+    kept = [n for n in vertices.dtype.names or () if n != lacks]
+    table = np.zeros(len(vertices), [(n, "<f4") for n in kept])
+    write_vertices(tmp_path / "b.ply", table)
+    with pytest.raises(scenes.CaptureError, match=rf"b\.ply: 4D Gaussians need the properties {lacks}"):
+        scenes.load_primitives(tmp_path / "b.ply")
+
+
+def test_4d_gaussians_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "a.ply"
+    scenes.save_scene(path, random(Gaussians4d.empty(2)))
+    whole = path.read_bytes()
+    for size in [0, 1, 100, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:size])
+        with pytest.raises(scenes.CaptureError, match=r"a\.ply"):
+            scenes.load_primitives(path)
+    scenes.save_gaussians(path, torus_knot(3))
+    with pytest.raises(scenes.CaptureError, match="4D Gaussians need the properties t"):
+        scenes.load_gaussians4d(path)
+
+
+def test_splat_comes_back_but_for_its_bytes(tmp_path: Path) -> None:
+    original = torus_knot(30, sh_degree=2)
+    original.opacity_logits = torch.linspace(-6, 6, 30)
+    scenes.save_splat(tmp_path / "a.splat", original)
+    found = scenes.load_scene(tmp_path / "a.splat")
+    weight = original.opacities * original.scales.prod(-1)
+    order = torch.argsort(-weight, stable=True)
+    wanted = original.select(order)
+    assert found.sh_degree == 0 and torch.equal(found.means, wanted.means), "the weightiest come first"
+    assert torch.allclose(found.scales, wanted.scales)
+    assert (found.opacities - wanted.opacities).abs().max() < 0.6 / 255
+    colours = (0.5 + SH_C0 * wanted.sh_dc).clamp(0, 1)
+    assert (0.5 + SH_C0 * found.sh_dc - colours).abs().max() < 0.6 / 255
+    unit = torch.nn.functional.normalize(wanted.quats, dim=-1)
+    assert (found.quats - unit).abs().max() < 1.1 / 128
+
+
+def test_splat_of_hurt_gaussians(tmp_path: Path) -> None:
+    hurt = torus_knot(6)
+    hurt.log_scales[0], hurt.opacity_logits[1], hurt.sh_dc[2] = math.nan, math.inf, math.inf
+    hurt.quats[3], hurt.log_scales[4] = 0.0, 200.0
+    scenes.save_splat(tmp_path / "a.splat", hurt)
+    assert scenes.load_scene(tmp_path / "a.splat").count == 6
+
+
+@pytest.mark.parametrize("scene", EVERY[1:], ids=lambda s: f"{s.primitive}-{s.sh_degree}")
+def test_splat_holds_gaussians_only(tmp_path: Path, scene: Parameters) -> None:
+    with pytest.raises(scenes.CaptureError, match=rf"a\.splat: .*this scene is of {scene.noun}"):
+        scenes.save_scene(tmp_path / "a.splat", scene)
+
+
+@pytest.mark.parametrize("name", ["scene", "scene.obj", "scene.ksplat"])
+def test_formats_that_are_not_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(scenes.CaptureError, match=r"is no scene format that is written \(\.ply"):
+        scenes.save_scene(tmp_path / name, torus_knot(3))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scene", EVERY, ids=lambda s: f"{s.primitive}-{s.sh_degree}")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_half_keeps_places_and_rounds_the_rest(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
+    scenes.save_safetensors(tmp_path / "whole.safetensors", scene.to(dtype))
+    scenes.save_safetensors(tmp_path / "half.safetensors", scene.to(dtype), half=True)
+    found = scenes.load_primitives(tmp_path / "half.safetensors")
+    assert type(found) is type(scene)
+    for name, tensor in scene.tensors().items():
+        wanted = tensor if name in EXACT else tensor.half().float()
+        assert torch.equal(getattr(found, name), wanted), name
+    small, large = ((tmp_path / f"{n}.safetensors").stat().st_size for n in ("half", "whole"))
+    assert small < large
+
+
+def test_half_is_about_half_the_size(tmp_path: Path) -> None:
+    scene = torus_knot(2000, sh_degree=3)
+    scenes.save_safetensors(tmp_path / "whole.safetensors", scene)
+    scenes.save_safetensors(tmp_path / "half.safetensors", scene, half=True)
+    small, large = ((tmp_path / f"{n}.safetensors").stat().st_size for n in ("half", "whole"))
+    assert small < 0.54 * large
+
+
+def test_half_leaves_what_float16_cannot_hold(tmp_path: Path) -> None:
+    scene = torus_knot(5, sh_degree=1)
+    scene.opacity_logits[2], scene.sh_dc[1, 0], scene.log_scales[0, 0] = 1e5, math.nan, -math.inf
+    scenes.save_safetensors(tmp_path / "a.safetensors", scene, half=True)
+    types = {name: t.dtype for name, t in safetensors.torch.load_file(tmp_path / "a.safetensors").items()}
+    assert types["opacity_logits"] == torch.float32 and types["means"] == torch.float32
+    assert types["sh_dc"] == types["log_scales"] == types["quats"] == torch.float16
+    found = scenes.load_scene(tmp_path / "a.safetensors")
+    assert (
+        found.opacity_logits[2] == 1e5 and found.sh_dc[1, 0].isnan() and found.log_scales[0, 0] == -math.inf
+    )
+
+
+@pytest.mark.parametrize("scene", EVERY, ids=lambda s: f"{s.primitive}-{s.sh_degree}")
+def test_mixed_files_become_float32(tmp_path: Path, scene: Parameters) -> None:
+    kinds = (torch.float16, torch.bfloat16, torch.float32)
+    tensors = {n: t.to(kinds[i % 3]).contiguous() for i, (n, t) in enumerate(scene.tensors().items())}
+    safetensors.torch.save_file(tensors, tmp_path / "a.safetensors")
+    found = scenes.load_primitives(tmp_path / "a.safetensors")
+    for name, tensor in tensors.items():
+        assert torch.equal(getattr(found, name), tensor.float()), name

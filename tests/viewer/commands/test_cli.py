@@ -1,0 +1,233 @@
+"""The command line: help, train -> eval -> render -> resume on a small capture, in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+from PIL import Image
+
+from luxel.render.runs.run_folder import RunFolder
+from luxel.render.train import TrainConfig
+from luxel.render.train.presets import preset
+from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
+from luxel.scenes import load_gaussians
+from luxel.viewer.cli import COMMANDS, main
+from luxel.viewer.runs import load_origin, load_run_scene
+
+SHORT = ["--device", "cpu", "--no-lpips", "--report-every", "1"]
+
+
+@pytest.fixture(scope="module")
+def capture(toy_capture: Path) -> Path:
+    """The pictures to train on."""
+    return toy_capture
+
+
+@pytest.fixture(scope="module")
+def run(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 60 steps on it."""
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    assert main(["train", str(capture), "--run", str(folder), "--steps", "60", *SHORT]) == 0
+    return folder
+
+
+PAGES = [
+    *(c for c in COMMANDS if c != "bench"),
+    *(f"bench {what}" for what in ("raster", "train", "compare")),
+]
+
+
+@pytest.mark.parametrize("command", PAGES)
+def test_help_reads_like_documentation(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"usage: luxel {command}" in text and "Examples:" in text
+    described = [line for line in text.splitlines() if line.lstrip("│ ").startswith("--")]
+    assert described, "no option is listed"
+    assert "{fact" not in text and "dataclass" not in text
+
+
+def test_overview_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"  {command} " in text for command in COMMANDS)
+    assert main([]) != 0
+    assert main(["--version"]) == 0
+    assert "0.1" in capsys.readouterr().out
+
+
+def test_every_training_option_is_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", "--help"])
+    text = capsys.readouterr().out
+    flat = {k for k, v in TrainConfig().to_dict().items() if not isinstance(v, dict)}
+    missing = [name for name in flat if f"--{name.replace('_', '-')}" not in text]
+    assert not missing
+    assert "--mcmc.cap-max" in text and "--adaptive.grow-scale3d" in text and "--rates.means" in text
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trian"]) == 2
+    assert "luxel train" in capsys.readouterr().err
+
+
+def test_an_unknown_option_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "somewhere", "--stepz", "5"]) == 2
+    captured = capsys.readouterr()
+    assert "--stepz" in captured.err + captured.out and "Traceback" not in captured.err
+
+
+def test_train_leaves_a_whole_run(run: Path, capture: Path) -> None:
+    config, body = RunFolder.read_config(run)
+    assert config.steps == 60 and not config.lpips
+    assert body["capture"]["holdout"].startswith("every 8th") and body["capture"]["name"] == "knot"
+    assert load_origin(run).path == str(capture)
+    assert load_gaussians(run / "scene.ply").count > 100
+    assert (run / "eval" / "index.html").is_file() and any((run / "renders").iterdir())
+    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert max(steps) == 60
+
+
+def test_eval_agrees_with_training(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert (
+        main(["eval", str(run), "--json", "--no-lpips", "--device", "cpu", "--out", str(run / "again")]) == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    trained = json.loads((run / "eval" / "report.json").read_text())
+    assert [view["name"] for view in found["views"]] == [view["name"] for view in trained["views"]]
+    assert found["mean"]["psnr"] == pytest.approx(trained["mean"]["psnr"], abs=1e-3)
+    assert found["mean"]["psnr"] > 15 and found["mean"]["lpips"] is None
+    assert Path(found["report"]).is_file()
+
+
+def test_eval_of_a_scene_file_needs_its_capture(
+    run: Path, capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = str(run / "scene.ply")
+    assert main(["eval", scene]) == 2
+    assert "--capture" in capsys.readouterr().err
+    out = str(run / "by-file")
+    assert (
+        main(["eval", scene, "--capture", str(capture), "--out", out, "--no-lpips", "--device", "cpu"]) == 0
+    )
+    assert "held-out PSNR: " in capsys.readouterr().out
+
+
+def test_render_writes_pictures_of_the_scene(run: Path, tmp_path: Path) -> None:
+    size = ["--width", "40", "--height", "30", "--device", "cpu"]
+    out = tmp_path / "pictures"
+    assert main(["render", str(run), "--out", str(out), "--frames", "3", *size, "--background", "white"]) == 0
+    pictures = [np.asarray(Image.open(path)) for path in sorted(out.iterdir())]
+    assert [p.name for p in sorted(out.iterdir())] == ["00000.png", "00001.png", "00002.png"]
+    assert all(p.shape == (30, 40, 3) for p in pictures)
+    assert not np.array_equal(pictures[0], pictures[1]) and pictures[0].std() > 5
+    clear = tmp_path / "clear"
+    assert main(["render", str(run), "--out", str(clear), "--frames", "1", *size, "--transparent"]) == 0
+    alpha = np.asarray(Image.open(clear / "00000.png"))[..., 3]
+    assert alpha.min() < 30 and alpha.max() > 200
+
+
+def test_render_writes_a_film(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tour.mp4"
+    scene = str(run / "scene.ply")
+    size = ["--width", "47", "--height", "31"]  # odd: padded to what H.264 takes
+    assert main(["render", scene, "--out", str(out), "--frames", "5", *size, "--device", "cpu"]) == 0
+    film = np.asarray(imageio.imread(out))
+    assert film.shape == (5, 32, 48, 3) and film.std() > 5
+    assert [path.name for path in tmp_path.iterdir()] == ["tour.mp4"]
+
+
+def test_render_follows_a_path(run: Path, tmp_path: Path) -> None:
+    from luxel.scenes.paths import orbit, save_path
+
+    save_path(tmp_path / "path.json", orbit((0, 0, 0), 4.0, frames=2, width=24, height=18))
+    out = tmp_path / "out"
+    scene, path = str(run / "scene.ply"), str(tmp_path / "path.json")
+    assert main(["render", scene, "--path", path, "--out", str(out), "--device", "cpu"]) == 0
+    assert [Image.open(p).size for p in sorted(out.iterdir())] == [(24, 18)] * 2
+
+
+def test_a_finished_run_is_extended(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--resume", str(run), "--steps", "70"]) == 0
+    config, _ = RunFolder.read_config(run)
+    assert config.steps == 70
+    assert config.report_every == 1 and not config.lpips, "options that were not given anew must be kept"
+    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert max(steps) == 70
+    assert "held-out PSNR: " in capsys.readouterr().out
+
+
+def test_a_run_is_not_overwritten(run: Path, capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "scene.ply").read_bytes()
+    assert main(["train", str(capture), "--run", str(run), "--steps", "1"]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert (run / "scene.ply").read_bytes() == before
+
+
+def test_strategies_can_be_chosen(capture: Path, tmp_path: Path) -> None:
+    options = ["--strategy", "mcmc", "--mcmc.cap-max", "700", "--steps", "3", *SHORT]
+    assert main(["train", str(capture), "--run", str(tmp_path / "run"), *options]) == 0
+    saved = RunFolder.read_config(tmp_path / "run")[0].to_dict()["strategy"]
+    assert saved["kind"] == "mcmc" and saved["cap_max"] == 700
+    assert load_run_scene(tmp_path / "run").count <= 700
+
+
+def test_a_preset_is_where_options_start_from(capture: Path, tmp_path: Path) -> None:
+    options = ["--preset", "fast", "--steps", "3", "--rates.means", "2e-4", *SHORT]
+    assert main(["train", str(capture), "--run", str(tmp_path / "run"), *options]) == 0
+    config, wanted = RunFolder.read_config(tmp_path / "run")[0], preset("fast")
+    assert config.strategy == wanted.strategy and config.loss == wanted.loss
+    assert (config.steps, config.rates.means, config.rates.final_factor) == (
+        3,
+        2e-4,
+        wanted.rates.final_factor,
+    )
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_make_sense(name: str) -> None:
+    config = preset(name)
+    config.check()
+    assert preset(name) is not config and TrainConfig.from_dict(config.to_dict()) == config
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(capture: Path, tmp_path: Path) -> None:
+    """In a process of its own, as signals go to the main thread of one."""
+    folder = tmp_path / "run"
+    command = [
+        "train",
+        str(capture),
+        "--run",
+        str(folder),
+        "--steps",
+        "1000000",
+        "--no-lpips",
+        "--device",
+        "cpu",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "luxel.viewer.cli", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    metrics = folder / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.is_file() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert f"--resume {folder}" in output and "Traceback" not in output
+    assert list((folder / "checkpoints").glob("step-*.json"))
+    assert (folder / "scene.ply").is_file()

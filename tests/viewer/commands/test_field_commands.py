@@ -1,0 +1,290 @@
+"""Neural fields through the command line and the viewer: trained, gone on with, shown, measured, drawn, refused."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from luxel.render.errors import LuxelError
+from luxel.render.fields.config import defaults
+from luxel.render.fields.training import FieldTrainer
+from luxel.render.fields.volume import VolumeField
+from luxel.scenes import read_mesh, save_mesh
+from luxel.scenes.synthetic.sculptures import ridged_knot
+from luxel.viewer.cli import main
+from luxel.viewer.commands.train import Train
+from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
+from luxel.viewer.runs import load_drawable, load_run_field
+from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.drawable import field_places, render_field
+from luxel.viewer.web.navigate import first_pose, survey
+from luxel.viewer.web.panels import status_rows
+from luxel.viewer.web.session import StaticSession, TrainingSession
+from luxel.viewer.web.shading import Look, draw, modes_of
+from luxel.viewer.web.stream import ClientStream
+
+QUICK = ["--device", "cpu", "--batch", "256", "--log2-entries", "10", "--width", "16", "--report-every", "10"]
+
+
+@pytest.fixture(scope="module")
+def photo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A picture of 24 x 16 pixels, left half red."""
+    pixels = np.zeros((16, 24, 3), np.uint8)
+    pixels[:, :12, 0] = 255
+    path = tmp_path_factory.mktemp("fields") / "photo.png"
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def image_run(photo: Path) -> Path:
+    """A run of its field."""
+    folder = photo.parent / "run"
+    assert main(["train", str(photo), "--field", "image", "--run", str(folder), "--steps", "80", *QUICK]) == 0
+    return folder
+
+
+def test_a_run_is_trained_measured_and_drawn(
+    image_run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert {"config.json", "metrics.jsonl", "checkpoints", "field.safetensors"} <= {
+        path.name for path in image_run.iterdir()
+    }
+    last = json.loads((image_run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert main(["eval", str(image_run), "--device", "cpu", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["psnr"] == pytest.approx(last["test"]["psnr"]) and found["psnr"] > 15
+    for options, size in (([], (24, 16)), (["--width", "48"], (48, 32)), (["--height", "8"], (12, 8))):
+        out = tmp_path / "out.png"
+        assert main(["render", str(image_run), "--device", "cpu", "--out", str(out), *options]) == 0
+        assert Image.open(out).size == size
+    pixels = np.array(Image.open(out)).astype(int)
+    assert pixels[4, 2, 0] > pixels[4, 9, 0] + 100
+
+
+def test_a_run_goes_on(image_run: Path, photo: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert main(["train", str(photo), "--field=image", "--run", str(folder), "--steps", "20", *QUICK]) == 0
+    assert main(["train", "--resume", str(folder), "--steps", "80", "--device", "cpu"]) == 0
+    lines = [
+        [json.loads(x) for x in (f / "metrics.jsonl").read_text().splitlines()] for f in (image_run, folder)
+    ]
+    assert lines[0][-1]["test"] == lines[1][-1]["test"], "as if it had not stopped"
+    steps = [line["step"] for line in lines[1] if "loss" in line]
+    assert steps == [10, 20, 30, 40, 50, 60, 70, 80]
+
+
+def test_volumes_are_trained_and_filmed(tmp_path: Path) -> None:
+    grid = np.zeros((8, 8, 8), np.float32)
+    grid[2:6, 2:6, 2:6] = 1
+    np.save(tmp_path / "cube.npy", grid)
+    run = tmp_path / "run"
+    words = ["train", str(tmp_path / "cube.npy"), "--field", "volume", "--run", str(run), "--steps", "30"]
+    assert main([*words, *QUICK, "--encoding", "dense"]) == 0
+    sizes = ["--width", "16", "--height", "12", "--frames", "2"]
+    assert main(["render", str(run), "--out", str(tmp_path / "film"), "--device", "cpu", *sizes]) == 0
+    pictures = [np.array(Image.open(path)) for path in sorted((tmp_path / "film").glob("*.png"))]
+    assert len(pictures) == 2 and pictures[0].shape == (12, 16, 3) and pictures[0].max() > 20
+
+
+def test_the_made_up_ones_need_no_file(tmp_path: Path) -> None:
+    words = ["--run", str(tmp_path / "a"), "--steps", "2", "--max-size", "32"]
+    assert main(["train", "landscape", "--field", "image", *words, *QUICK]) == 0
+    words = ["--run", str(tmp_path / "b"), "--steps", "2"]
+    assert main(["train", "cloud", "--field", "volume", *words, *QUICK]) == 0
+    assert load_run_field(tmp_path / "b").kind == "volume"
+    words = ["--run", str(tmp_path / "c"), "--steps", "1"]
+    assert main(["train", "knot", "--field", "sdf", *words, *QUICK]) == 0
+    assert load_run_field(tmp_path / "c").kind == "sdf"
+
+
+def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    grid = np.zeros((12, 8, 8), np.float32)
+    grid[3:9, 2:6, 2:6] = 1
+    np.save(tmp_path / "cube.npy", grid)
+    save_mesh(tmp_path / "knot.ply", ridged_knot(60, 8, ridges=0))
+    for name, kind, steps in (("cube.npy", "volume", "1200"), ("knot.ply", "sdf", "80")):
+        words = [
+            "train",
+            str(tmp_path / name),
+            "--field",
+            kind,
+            "--run",
+            str(tmp_path / kind),
+            "--steps",
+            steps,
+        ]
+        assert main([*words, *QUICK, "--finest", "64"]) == 0
+    out = tmp_path / "a.ply"
+    words = ["--mesh", "--out", out, "--device", "cpu", "--resolution"]
+    assert main(["export", str(tmp_path / "sdf"), *map(str, words), "24"]) == 0
+    knot = read_mesh(out)
+    assert len(knot.faces) > 500 and np.abs(knot.xyz).max() < 2 and np.ptp(knot.xyz, axis=0).max() > 2
+    assert main(["export", str(tmp_path / "volume"), *map(str, words), "24", "--force", "--level", "12"]) == 0
+    box = read_mesh(out).xyz
+    inner = np.quantile(box, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(inner[1] - inner[0], [1 / 3, 1 / 3, 1 / 2], atol=0.1)
+    for run, wrong, options in (
+        (image_run, "has no surface", ["--mesh", "--force"]),
+        (tmp_path / "sdf", "has no density", ["--mesh", "--force", "--level", "3"]),
+        (tmp_path / "volume", "must be above 0", ["--mesh", "--force", "--level", "-1"]),
+        (tmp_path / "sdf", "mesh of 4 cells", ["--mesh", "--force", "--resolution", "4"]),
+        (tmp_path / "sdf", "need --mesh", ["--resolution", "24"]),
+        (tmp_path / "sdf", "something already", ["--mesh"]),
+    ):
+        assert wrong in refused(capfd, "export", run, "--out", out, "--device", "cpu", *options)
+
+
+def test_options_of_the_kind_and_of_a_run_that_goes_on(image_run: Path) -> None:
+    assert Train.variant(["photos/"]) is Train
+    assert Train.variant(["x", "--field=sdf"]) is TrainField
+    assert Train.variant(["--resume", str(image_run)]) is TrainField
+    found = TrainField.defaults(["x", "--field", "sdf", "--device", "cpu"]).config
+    assert (found.field, found.rate, found.batch) == ("sdf", defaults("sdf").rate, BATCH_ON_CPU)
+    assert TrainField.defaults(["--resume", str(image_run)]).config.batch == 256
+
+
+def test_a_page_begins_around_a_field_whatever_its_number_of_parameters() -> None:
+    large = VolumeField(replace(defaults("volume"), log2_entries=15))
+    assert large.count > 400_000
+    np.testing.assert_allclose(survey((), large).centre, [0.5, 0.5, 0.5])
+
+
+def test_a_finished_field_is_shown(image_run: Path) -> None:
+    field = load_drawable(image_run)
+    assert load_drawable(image_run / "field.safetensors").count == field.count
+    assert modes_of(type(field)) == ("colour",)
+    session = StaticSession(field, name="photo", **field_places(field))  # pyright: ignore[reportArgumentType]
+    assert session.status() == {"count": field.count} and session.times is None
+    around = survey(session.views, field, session.up, session.front)
+    np.testing.assert_allclose(around.centre, [0.5, 16 / 24 / 2, 0], atol=1e-6)
+    camera = first_pose((), around).camera(60, 40)
+    image, caption = draw(render_field, field, camera, Look(background=(0.0, 0.0, 1.0), splat_scale=2.0))
+    assert image.shape == (40, 60, 3) and caption == ""
+    assert image[0, 0].tolist() == [0, 0, 255], "the background around the plane"
+    assert image[20, 22, 0] > image[20, 38, 0] + 100, "the page begins before its front, upright"
+    with pytest.raises(LuxelError, match="no depth"):
+        draw(render_field, field, camera, Look(mode="depth"))
+    with ViewerApp(session, port=0, render=render_field) as app:
+        assert app.url.startswith("http://127.0.0.1")
+
+
+class Sink:
+    """Keeps the images of a page."""
+
+    def __init__(self) -> None:
+        self.images: list[np.ndarray] = []
+
+    def wait(self) -> None:
+        """Always ready."""
+
+    def send(self, image: np.ndarray, quality: int) -> None:
+        """Takes an image."""
+        self.images.append(image)
+
+
+def test_a_field_is_shown_while_it_trains(tmp_path: Path, photo: Path) -> None:
+    config = TrainField.defaults(["--field", "image", *QUICK]).config
+    config.batch, config.log2_entries, config.width, config.steps = 256, 10, 16, 100_000
+    pixels = np.array(Image.open(photo))
+    trainer = FieldTrainer.new(config, pixels, tmp_path, "cpu", say=lambda _: None)
+    session = TrainingSession(trainer, name="photo", **field_places(trainer.application))
+    assert session.kind is type(trainer.application) and not session.antialiased
+    sink, seen = Sink(), []
+    stream = ClientStream(session, render_field, sink, lambda report: None)
+    around = survey((), trainer.scene, session.up, session.front)
+    pose = first_pose((), around)
+    stream.start()
+
+    def watch(it: FieldTrainer) -> None:
+        stream.move(pose)
+        if len(sink.images) >= 3 or it.train_seconds > 60:
+            it.request_stop()
+
+    began = time.monotonic()
+    result = trainer.run(watch, progress=False)
+    stream.stop(5.0)
+    seen = sink.images
+    assert len(seen) >= 3 and result.reason == "stopped", time.monotonic() - began
+    assert not np.array_equal(seen[0], seen[-1])
+    rows = dict(status_rows(trainer.status()))
+    assert "psnr" in rows and rows["Parameters"] == f"{trainer.application.count:,}" and "Loss" in rows
+
+
+def refused(capfd: pytest.CaptureFixture[str], *words: object) -> str:
+    """What a command that must fail says."""
+    capfd.readouterr()
+    assert main([str(word) for word in words]) != 0
+    out, err = capfd.readouterr()
+    assert "Traceback" not in out + err
+    complaints = [line for line in err.splitlines() if line.startswith("luxel: ")]
+    assert len(complaints) == 1 and not err.endswith(complaints[0] + "\n"), err
+    return err
+
+
+@pytest.mark.parametrize(
+    "field, name, content, wrong",
+    [
+        ("image", "a.png", b"no image", "cannot be read as an image"),
+        ("image", "a.png", b"", "empty"),
+        ("image", "a.png", None, "no such image"),
+        ("image", "a.ply", b"ply", "Did you mean --field sdf"),
+        ("volume", "a.png", b"x", "Did you mean --field image"),
+        ("sdf", "a.npy", b"x", "Did you mean --field volume"),
+        ("volume", "a.npy", np.full((2, 2, 2), np.nan), "not finite"),
+        ("volume", "a.npy", np.zeros((2, 2, 2)), "no density is above 0"),
+        ("volume", "a.npy", np.zeros((2, 2)), "must be"),
+        ("volume", "fog", None, "no such file"),
+    ],
+)
+def test_bad_data(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], field: str, name: str, content: Any, wrong: str
+) -> None:
+    path = tmp_path / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        np.save(path, content)
+    said = refused(capfd, "train", path, "--field", field, "--run", tmp_path / "run", "--steps", 2, *QUICK)
+    assert wrong in said and name in said
+    assert not (tmp_path / "run").exists(), "the refused training left its folder behind"
+
+
+def test_bad_use_of_runs(
+    image_run: Path, photo: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = refused(capfd, "train", photo, "--field", "image", "--run", image_run, *QUICK)
+    assert "there is already a run" in said
+    said = refused(capfd, "train", "--resume", image_run, "--field", "sdf", "--device", "cpu")
+    assert "is a run of a field of 'image'" in said
+    assert "of another field" in refused(
+        capfd, "train", "--resume", image_run, "--width", 32, "--device", "cpu"
+    )
+    assert "neural field" in refused(capfd, "export", image_run, "--out", tmp_path / "a.ply")
+    assert "drawn as an image" in refused(
+        capfd, "render", image_run, "--out", tmp_path / "a.mp4", "--device", "cpu"
+    )
+    assert "nothing to train on" in refused(capfd, "train", "--field", "image", *QUICK)
+    assert "width must be" in refused(
+        capfd, "train", photo, "--field", "image", "--device", "cpu", "--width", 17
+    )
+    (tmp_path / "config.json").write_text((image_run / "config.json").read_text())
+    assert "neither a field.safetensors nor a checkpoint" in refused(
+        capfd, "eval", tmp_path, "--device", "cpu"
+    )
+
+
+def test_a_view_of_the_middle_of_a_run(image_run: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "checkpoints"):
+        (tmp_path / name).symlink_to(image_run / name)
+    whole, half = load_run_field(image_run), load_run_field(tmp_path)
+    pairs = zip(whole.state_dict().values(), half.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)

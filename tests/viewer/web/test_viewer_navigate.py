@@ -1,0 +1,186 @@
+"""Poses, surroundings and colours of a page."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from luxel.render.camera import Camera, Pixels, View
+from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
+from luxel.viewer.web.navigate import Pose, first_pose, jump, orbit_point, survey
+from luxel.viewer.web.panels import as_text, clock, evenly, status_rows, table
+from luxel.viewer.web.shading import EMBER, MODES, false_colour, modes_of, spread
+
+
+def ring(
+    count: int = 8, up: tuple[float, float, float] = (0, 0, 1), centre: tuple = (1.0, 2.0, 3.0)
+) -> list[View]:
+    views = []
+    for i in range(count):
+        angle = 2 * math.pi * i / count
+        eye = (centre[0] + 4 * math.cos(angle), centre[1] + 4 * math.sin(angle), centre[2] + 1)
+        camera = Camera.look_at(eye, centre, up, fov_y=0.8, width=80, height=60)
+        views.append(View(f"{i}.png", camera, lambda: Pixels(np.zeros((60, 80, 3), np.uint8))))
+    return views
+
+
+class FakeCamera:
+    image_width, image_height = 640, 480
+
+    def __init__(self) -> None:
+        self.wxyz, self.position, self.fov = np.array([1.0, 0, 0, 0]), np.zeros(3), 1.2
+        self.look_at = np.array([0, 0, 1.0])
+        self.up_direction = np.array([0, -1.0, 0])
+
+
+class FakeClient:
+    def __init__(self) -> None:
+        self.camera = FakeCamera()
+
+    def atomic(self) -> Any:
+        return nullcontext()
+
+
+def test_pose_is_the_inverse_of_its_camera() -> None:
+    camera = Camera.look_at((1, -2, 0.5), (0.2, 0, 0), fov_y=0.7, width=80, height=60)
+    pose = Pose.of_camera(camera)
+    again = pose.camera(80, 60)
+    torch.testing.assert_close(again.world_to_cam, camera.world_to_cam, atol=1e-5, rtol=0)
+    torch.testing.assert_close(again.intrinsics, camera.intrinsics, atol=1e-3, rtol=0)
+    half = pose.camera(40, 30)
+    torch.testing.assert_close(half.intrinsics, camera.intrinsics / 2, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize(("aspect", "widens"), [(2.0, False), (80 / 60, False), (0.5, True)])
+def test_narrow_window_still_shows_the_whole_photograph(aspect: float, widens: bool) -> None:
+    camera = Camera.look_at((3, 0, 0), (0, 0, 0), fov_y=0.7, width=80, height=60)
+    pose = Pose.of_camera(camera, aspect)
+    assert (pose.fov_y > 0.7001) is widens
+    assert math.tan(pose.fov_y / 2) * aspect >= math.tan(0.35) * 80 / 60 - 1e-6
+
+
+def test_survey_finds_middle_size_and_up() -> None:
+    around = survey(ring(), Gaussians.empty())
+    np.testing.assert_allclose(around.centre, [1, 2, 3], atol=0.02)
+    assert around.radius == pytest.approx(math.hypot(4, 1), rel=0.02)
+    assert around.up @ [0, 0, 1] > 0.99
+    np.testing.assert_allclose(survey(ring(), Gaussians.empty(), np.array([0, 2.0, 0])).up, [0, 1, 0])
+
+
+@pytest.mark.parametrize("points", [0, 1, 500])
+def test_survey_without_views(points: int) -> None:
+    means = torch.randn(points, 3, generator=torch.Generator().manual_seed(1)) + 5
+    if points > 1:
+        means[0] = torch.nan
+    gaussians = Gaussians(
+        means,
+        torch.ones(points, 4),
+        torch.zeros(points, 3),
+        torch.zeros(points),
+        torch.zeros(points, 3),
+        torch.zeros(points, 0, 3),
+    )
+    around = survey([], gaussians)
+    assert np.isfinite(around.centre).all() and around.radius > 0
+    pose = first_pose([], around)
+    forward = pose.rotation[:, 2]
+    assert forward @ (around.centre - pose.position) > 0, "the page starts looking at the scene"
+
+
+def test_survey_of_other_primitives() -> None:
+    for scene in (Convexes.empty(), Gaussians4d.empty()):
+        around = survey([], scene)
+        assert np.isfinite(around.centre).all() and around.radius > 0
+    convexes = Convexes.empty().map(lambda t: torch.ones(3, *t.shape[1:]))
+    np.testing.assert_allclose(survey([], convexes).centre, [1, 1, 1])
+
+
+def test_outputs_are_those_of_the_primitive() -> None:
+    assert modes_of(Gaussians) == modes_of(Gaussians4d) == MODES
+    assert set(MODES) - set(modes_of(Convexes)) == {"normals"}
+
+
+def test_parallel_cameras_have_a_middle() -> None:
+    views = ring(1) * 3
+    around = survey(views, Gaussians.empty())
+    assert np.isfinite(around.centre).all() and around.radius > 0
+
+
+def test_jump_ends_exactly_at_the_view() -> None:
+    views = ring()
+    around = survey(views, Gaussians.empty())
+    client = FakeClient()
+    target = Pose.of_camera(views[3].camera)
+    seen: list[np.ndarray] = []
+    jump(client, target, around, seconds=0.2, cancelled=lambda: seen.append(client.camera.position) or False)
+    np.testing.assert_allclose(client.camera.position, target.position)
+    np.testing.assert_allclose(client.camera.wxyz, target.wxyz)
+    assert client.camera.fov == pytest.approx(0.8, abs=1e-5)
+    assert len(seen) > 3, "it flies rather than blinks"
+    np.testing.assert_allclose(client.camera.look_at, around.centre, atol=0.05)
+
+
+def test_jump_can_be_cancelled() -> None:
+    client = FakeClient()
+    around = survey(ring(), Gaussians.empty())
+    jump(client, Pose.of_camera(ring()[2].camera), around, cancelled=lambda: True)
+    np.testing.assert_array_equal(client.camera.position, np.zeros(3))
+
+
+def test_orbit_point_is_in_front_of_the_camera() -> None:
+    around = survey(ring(), Gaussians.empty())
+    away = Pose.of_camera(Camera.look_at((9, 2, 3), (20, 2, 3)))
+    assert away.rotation[:, 2] @ (orbit_point(away, around) - away.position) > 0
+
+
+def test_false_colours_end_where_the_table_ends() -> None:
+    colours = false_colour(torch.tensor([-1.0, 0.0, 1.0, 7.0, torch.nan])) * 255
+    for row, expected in zip(colours, (EMBER[0], EMBER[0], EMBER[-1], EMBER[-1], EMBER[0]), strict=True):
+        np.testing.assert_allclose(row.numpy(), expected, atol=1e-3)
+    lightness = false_colour(torch.linspace(0, 1, 32)) @ torch.tensor([0.3, 0.6, 0.1])
+    assert (lightness.diff() > 0).all(), "brighter is more, without a legend"
+
+
+def test_spread_ignores_outliers_and_nan() -> None:
+    values = torch.cat([torch.linspace(1, 2, 1000), torch.tensor([1e9, torch.inf, torch.nan])])
+    low, high = spread(values)
+    assert 0.99 < low < 1.1 and 1.9 < high < 2.01
+    assert spread(torch.zeros(0)) == (0.0, 1.0)
+
+
+def test_numbers_are_written_for_people() -> None:
+    assert [clock(s) for s in (0, 61.9, 3661, math.nan, math.inf, -1)] == [
+        "0:00",
+        "1:01",
+        "1:01:01",
+        "–",
+        "–",
+        "–",
+    ]
+    rows = dict(
+        status_rows({"step": 1200, "steps": 7000, "psnr": 25.123, "count": 54321, "eta": 5, "done": True})
+    )
+    assert rows["Step"] == "1,200 of 7,000" and rows["Gaussians"] == "54,321"
+    assert rows["PSNR, training"] == "25.12 dB" and "Left" not in rows
+    assert status_rows({"psnr": None, "steps_per_s": None}) == []
+    assert status_rows({"count": 5}, "convexes") == [("Convexes", "5")]
+    assert status_rows({"count": 5, "noun": "4D Gaussians"}, "convexes") == [("4D Gaussians", "5")]
+
+
+def test_names_and_messages_cannot_write_html() -> None:
+    assert "<img" not in table([("a", "<img src=x onerror=alert(1)>")])
+    assert "<" not in as_text("<b>&").replace("\\<", "")
+    assert len(as_text("x" * 5000)) < 500
+
+
+def test_many_views_are_thinned_evenly() -> None:
+    views = ring(200)
+    chosen = evenly(views, 64)
+    assert len(chosen) == 64 and chosen[0][0] == 0 and chosen[-1][0] == 199
+    assert max(b - a for (a, _), (b, _) in itertools.pairwise(chosen)) <= 4

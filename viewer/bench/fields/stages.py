@@ -1,0 +1,267 @@
+"""Where the time of a neural field goes: the stages of a frame by kernel, and encoding and network alone.
+
+On a GPU a frame's fused kernel holds encoding and network. Its time is split between them in the proportion that the
+two take alone at the same positions, as separate kernels that pass the features through memory: an estimate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from luxel.render.fields.application import Application
+from luxel.render.fields.encodings import Grid, GridEncoding
+from luxel.render.fields.field import Field
+from luxel.render.ops.field.encode_grid import encode_grid
+from luxel.render.ops.field.field import field as field_stage
+from luxel.viewer.bench.timing import compare_ms, kernel_times, summary, times_ms
+
+PARTS = ("encoding", "network", "rest", "gaps")
+STAGES = ("encoding", "network", "encoding + network")
+MOST_ROWS = 1 << 20  # of a stage alone
+_FUSED = re.compile(r"\bfield(_live)?(_kernel\b(?!<0)|$)")  # 0 dimensions: features that are there already
+_ENCODING = re.compile(r"encode_grid|field_levels|colour_inputs")
+_NETWORK = re.compile(r"mlp|field_kernel<0|colour_network")
+
+
+@dataclass
+class Queries:
+    """What a frame asks its field.
+
+    Attributes:
+        calls: of the field.
+        rows: positions in all of them.
+        tables: how often a table was made ready for them.
+        largest: positions of the largest call, [N, D].
+    """
+
+    calls: int = 0
+    rows: int = 0
+    tables: int = 0
+    largest: Tensor | None = field(default=None, repr=False)
+
+    def made_table(self) -> None:
+        """One was."""
+        self.tables += 1
+
+    def asked(self, positions: Tensor, live: Tensor | None = None) -> None:
+        """Adds positions [..., D], of which the first ``live`` count."""
+        x = positions.reshape(-1, positions.shape[-1])
+        if live is not None:
+            x = x[: int(live)]
+        self.calls, self.rows = self.calls + 1, self.rows + len(x)
+        if self.largest is None or len(x) > len(self.largest):
+            self.largest = x[:MOST_ROWS].detach().clone()
+
+
+def grid_field(application: Application) -> Field:
+    """The field on a grid that an application asks at positions.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for module in application.modules():
+        if isinstance(module, Field) and isinstance(module.encoding, GridEncoding):
+            return module
+    raise ValueError(f"A field of {application.kind!r} has no grid")
+
+
+@contextmanager
+def counting(module: Field) -> Iterator[Queries]:
+    """Counts what a field is asked meanwhile, also by those that have frozen it: frames are not captured."""
+    found = Queries()
+
+    def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        found.made_table()
+        found.asked(arguments[0])
+
+    handle = module.register_forward_pre_hook(note)
+    module.watchers.append(found)
+    try:
+        yield found
+    finally:
+        handle.remove()
+        module.watchers.remove(found)
+
+
+def frame_parts(
+    kernels: Sequence[dict[str, Any]],
+    frame_ms: float,
+    encoding_share: float,
+    rounding_ms: float,
+    on_gpu: bool,
+) -> dict[str, float]:
+    """Milliseconds of a frame by `PARTS`; together they are the frame, or the kernels where these take longer.
+
+    Args:
+        kernels: rows of `luxel.viewer.bench.timing.kernel_times` or `stage_times` of a frame.
+        frame_ms: of the whole frame.
+        encoding_share: of a kernel that encodes and multiplies.
+        rounding_ms: that tables take to be rounded to half, by kernels that could be anyone's.
+        on_gpu: what no kernel accounts for is a gap, in which the device waits for the host. On a CPU kernels are
+            luxel's operations, and it is the work of all others: rest.
+    """
+    found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+    for row in kernels:
+        name, ms = row["kernel"], row["ms"]
+        if _FUSED.search(name):
+            found["encoding"] += encoding_share * ms
+            found["network"] += (1 - encoding_share) * ms
+        elif _ENCODING.search(name):
+            found["encoding"] += ms
+        else:
+            found["network" if _NETWORK.search(name) else "rest"] += ms
+    rounding = min(rounding_ms, found["rest"])
+    found["encoding"] += rounding
+    found["rest"] -= rounding
+    found["gaps" if on_gpu else "rest"] += max(0.0, frame_ms - sum(found.values()))
+    return found
+
+
+def shares(parts: dict[str, float]) -> dict[str, float]:
+    """Each part's share of all."""
+    total = sum(parts.values())
+    return {name: ms / total if total > 0 else 0.0 for name, ms in parts.items()}
+
+
+def stages_alone(
+    whole: Field, positions: Tensor, device: torch.device, *, warmup: int, iterations: int
+) -> dict[str, Any]:
+    """Times of encoding, network, and both as one stage, in turns at the same positions; tables are rounded already.
+
+    Args:
+        whole: the field.
+        positions: as a frame asks it, [N, D].
+
+    Returns:
+        rows; times: by `STAGES`, of `compare_ms`; rounding_ms: of the table, once.
+    """
+    encoding, network = whole.encoding, whole.network
+    assert isinstance(encoding, GridEncoding)
+    grid, table, half = encoding.grid, encoding.table.detach(), encoding.half_table()
+    levels = grid.offsets, grid.scales, grid.hashed
+    weights = network.weights.detach()
+
+    def encode() -> Tensor:
+        return encode_grid(positions, table, *levels, half)
+
+    def both() -> Tensor:
+        sizes = network.network[1:4]
+        return field_stage(
+            positions,
+            table,
+            weights,
+            *levels,
+            *sizes,
+            network.activation,
+            network.output_activation,
+            half_table=half,
+            precise=network.precise,
+        )
+
+    with torch.no_grad():
+        features = encode()
+        runs: dict[str, Callable[[int], object]] = {
+            "encoding": lambda _: encode(),
+            "network": lambda _: network(features),
+            "encoding + network": lambda _: both(),
+        }
+        times = compare_ms(runs, device, warmup=warmup, iterations=iterations)
+        rounding = sum(row["ms"] for row in kernel_times(lambda _: encoding.half_table(), device))
+    return {"rows": len(positions), "times": times, "rounding_ms": rounding}
+
+
+def encoding_share(alone: dict[str, Any]) -> float:
+    """The encoding's share of the sum of the encoding's and the network's time alone."""
+    encoding, network = (alone["times"][stage]["median"] for stage in STAGES[:2])
+    return encoding / (encoding + network)
+
+
+def rooflines(alone: dict[str, Any], whole: Field, ceilings: dict[str, Any]) -> list[dict[str, Any]]:
+    """One line per stage: what it took, its floor, and the share of the ceiling that this is.
+
+    Args:
+        alone: of `stages_alone`.
+        whole: the field.
+        ceilings: of `luxel.viewer.bench.raster.roofline.measure_ceilings`, and half_flops_per_s.
+    """
+    lines = []
+    for stage, floor in floors(alone["rows"], whole).items():
+        ms = alone["times"][stage]["median"]
+        by_bytes = floor["bytes"] / ceilings["bytes_per_s"] * 1e3
+        rate = ceilings["flops_per_s"], ceilings["half_flops_per_s"]
+        by_flops = (floor["flops"] / rate[0] + floor["half_flops"] / rate[1]) * 1e3
+        lines.append(
+            {
+                "stage": stage,
+                "rows": alone["rows"],
+                "ms": ms,
+                "gb": floor["bytes"] / 1e9,
+                "gathered_gb": floor["gathered"] / 1e9,
+                "gflop": (floor["flops"] + floor["half_flops"]) / 1e9,
+                "floor_ms": max(by_bytes, by_flops),
+                "bound": "memory" if by_bytes >= by_flops else "arithmetic",
+                "share": max(by_bytes, by_flops) / ms,
+            }
+        )
+    return lines
+
+
+def floors(rows: int, whole: Field) -> dict[str, dict[str, float]]:
+    """What each of `STAGES` cannot do without for so many positions.
+
+    Returns:
+        per stage: bytes, each array moved once, of a table no more entries than there are corners of cells; gathered,
+        the bytes of all corners, most of which caches serve; flops in float; half_flops, of the network.
+    """
+    encoding, network = whole.encoding, whole.network
+    assert isinstance(encoding, GridEncoding)
+    grid = encoding.grid
+    in_half = encoding.table.is_cuda and not network.precise
+    entry = grid.features * (2 if encoding.half_tables and encoding.table.is_cuda else 4)
+    table, corners = _entries(rows, grid) * entry, 2**grid.dimensions
+    gathered = rows * grid.levels * corners * entry
+    # Of a level: scaling and splitting a position, a corner's weight, and its features times that.
+    steps = 3 * grid.dimensions + corners * (grid.dimensions - 1 + 2 * grid.features)
+    products = 2 * rows * sum(after * before for after, before in network.network.shapes())
+    weights = 4 * network.weights.numel()
+    inward, between, outward = (4 * rows * n for n in (grid.dimensions, grid.width, network.network.outputs))
+    encoding_flops = rows * grid.levels * steps
+    network_flops = {"flops": 0 if in_half else products, "half_flops": products if in_half else 0}
+    both = {"flops": encoding_flops + network_flops["flops"], "half_flops": network_flops["half_flops"]}
+    return {
+        "encoding": {
+            "bytes": inward + table + between,
+            "gathered": gathered,
+            "flops": encoding_flops,
+            "half_flops": 0,
+        },
+        "network": {"bytes": between + weights + outward, "gathered": 0, **network_flops},
+        "encoding + network": {"bytes": inward + table + weights + outward, "gathered": gathered, **both},
+    }
+
+
+def _entries(rows: int, grid: Grid) -> int:
+    """Entries of a table that are read at least, where positions are all over the place."""
+    sizes = [after - before for before, after in zip(grid.offsets, grid.offsets[1:], strict=False)]
+    return sum(min(size, rows * 2**grid.dimensions) for size in sizes)
+
+
+def half_ceiling(device: torch.device, single: float) -> dict[str, Any]:
+    """The rate of products in half on tensor cores, measured now; on a CPU, where networks are float, ``single``."""
+    if device.type != "cuda":
+        return {"half_flops_per_s": single, "half_how": "as in float32"}
+    n = 8192
+    a, b = (torch.rand(n, n, device=device, dtype=torch.float16) for _ in range(2))
+    out = torch.empty_like(a)
+    ms = summary(times_ms(lambda _: torch.mm(a, b, out=out), device, warmup=3, iterations=10))["median"]
+    return {
+        "half_flops_per_s": 2e3 * n**3 / ms,
+        "half_how": f"float16 product of two {n} x {n} matrices, median of 10",
+    }

@@ -1,0 +1,169 @@
+"""What the benchmark of neural fields trains and draws: a picture, a mesh, a volume, photographs; all made up.
+
+landscape     A photograph that needs no camera, 1024 x 1024; drawn with one query a pixel at any size.
+ridged-knot   208,000 triangles with ridges and studs, seen from a ring around it.
+cloud         Density and colour of a made-up cumulus, seen from a ring around it.
+playground    48 photographs of solids on a platform, 400 x 400 with alpha; seen from cameras that it is not trained on.
+              Or the capture that a person gives.
+Without a GPU all of them are small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera, Pixels, View
+from luxel.render.fields.application import Application
+from luxel.render.fields.config import FieldName
+from luxel.render.fields.image import ImageField
+from luxel.render.fields.photographs import Capture
+from luxel.scenes.captures.images import for_each
+from luxel.scenes.synthetic.dnerf import default_shots
+from luxel.scenes.synthetic.toy import as_bytes
+
+ELEVATION, DISTANCE = 0.4, 2.6  # of a ring of cameras: radians, and half sides of the box
+
+
+@dataclass
+class Subject:
+    """What a kind of field is trained on.
+
+    Args:
+        kind: of the field.
+        name: what tables call it.
+        data: as `luxel.render.fields.application.Application.begin` takes them.
+        cameras: that look at it; empty: a ring around it.
+        background: behind it, [3]; None: that of the field.
+    """
+
+    kind: FieldName
+    name: str
+    data: Any
+    cameras: Sequence[Camera] = field(default_factory=tuple)
+    background: tuple[float, float, float] | None = None
+
+
+def subject(kind: FieldName, *, small: bool = False) -> Subject:
+    """Makes what a kind of field is trained on.
+
+    Args:
+        kind: of the field.
+        small: for a machine without a GPU.
+    """
+    return _MADE_UP[kind](small)
+
+
+def capture_subject(path: Path) -> Subject:
+    """A person's capture, seen from its held-out cameras.
+
+    Raises:
+        LuxelError: it cannot be opened.
+    """
+    from luxel.viewer.field_data import FieldOrigin
+    from luxel.viewer.runs import Origin
+
+    found = FieldOrigin.of("radiance", str(path), Origin("")).open()
+    held_out = list(found.data.held_out) or list(found.data.views)
+    cameras = [view.camera for view in held_out]
+    return Subject("radiance", found.name, found.data, cameras, found.background)
+
+
+def _landscape(small: bool) -> Subject:
+    from luxel.scenes.synthetic.landscape import landscape
+
+    side = 96 if small else 1024
+    return Subject("image", f"landscape {side}x{side}", landscape(side, side))
+
+
+def _knot(small: bool) -> Subject:
+    from luxel.scenes.synthetic.sculptures import ridged_knot
+
+    mesh = ridged_knot(260, 12, ridges=0.0) if small else ridged_knot()
+    return Subject("sdf", f"{'knot' if small else 'ridged-knot'}, {len(mesh.faces):,} triangles", mesh)
+
+
+def _cloud(small: bool) -> Subject:
+    from luxel.scenes.synthetic.cloud import Cloud
+
+    return Subject("volume", "cloud", Cloud(), background=(1.0, 1.0, 1.0))
+
+
+def _playground(small: bool) -> Subject:
+    from luxel.scenes.synthetic.playground import static_scene
+
+    views, held_out, side, samples = (8, 2, 40, 1) if small else (48, 4, 400, 2)
+    scene, shots = static_scene(), default_shots(views, 0, held_out, static=True, width=side, height=side)
+    listed = [shot.camera for part in ("train", "test") for shot in shots[part]]
+    made: dict[int, Pixels] = {}
+
+    def work(number: int) -> None:
+        picture = scene.render(listed[number], samples=samples)
+        made[number] = Pixels(as_bytes(picture.rgb), as_bytes(picture.alpha))
+
+    for_each(work, len(listed))
+    photographs = [View(f"{k}", camera, lambda k=k: made[k]) for k, camera in enumerate(listed)]
+    data = Capture(photographs[:views], photographs[views:])
+    name = f"playground, {views} x {side}x{side}"
+    return Subject("radiance", name, data, listed[views:], data.background)
+
+
+_MADE_UP: dict[str, Callable[[bool], Subject]] = {
+    "image": _landscape,
+    "sdf": _knot,
+    "volume": _cloud,
+    "radiance": _playground,
+}
+
+
+def frames(
+    application: Application, subject: Subject, width: int, height: int, views: int
+) -> list[Callable[[], Tensor]]:
+    """Functions that each draw one frame [H, W, 3]: an image as a whole, others from some cameras.
+
+    Args:
+        application: trained on the subject.
+        subject: what it is trained on.
+        width, height: pixels.
+        views: how many cameras at most.
+    """
+    if isinstance(application, ImageField):
+        return [lambda: application.render_size(width, height)]
+    background = None
+    if subject.background is not None:
+        background = torch.tensor(subject.background, device=application.device)
+    if subject.cameras:
+        chosen = [resized(camera, width, height) for camera in subject.cameras[:views]]
+    else:
+        chosen = ring(application.centres, width, height, views)
+    cameras = [camera.to(application.device) for camera in chosen]
+    return [lambda c=camera: application.render(c, background) for camera in cameras]
+
+
+def resized(camera: Camera, width: int, height: int) -> Camera:
+    """The same camera with another number of pixels: what it sees from top to bottom stays."""
+    scale = height / camera.height
+    fx, fy, cx, cy = camera.intrinsics.tolist()
+    across = 0.5 * width + scale * (cx - 0.5 * camera.width)
+    numbers = torch.tensor([scale * fx, scale * fy, across, scale * cy]).to(camera.intrinsics)
+    return replace(camera, intrinsics=numbers, width=width, height=height)
+
+
+def ring(points: Tensor, width: int, height: int, views: int) -> list[Camera]:
+    """Cameras around the box of some points [P, 3], z up, evenly over a turn, on the CPU."""
+    low, high = points.detach().cpu().amin(0), points.detach().cpu().amax(0)
+    middle, half = (0.5 * (low + high)).tolist(), 0.5 * float((high - low).max())
+    found = []
+    for k in range(views):
+        angle, away = 2 * math.pi * (k + 0.5) / views, DISTANCE * half
+        level = away * math.cos(ELEVATION)
+        offset = (level * math.cos(angle), level * math.sin(angle), away * math.sin(ELEVATION))
+        eye = [m + o for m, o in zip(middle, offset, strict=True)]
+        found.append(Camera.look_at(eye, middle, width=width, height=height))
+    return found

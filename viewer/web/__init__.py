@@ -1,0 +1,1 @@
+"""The web viewer: server, sessions, image stream, access control, panels."""

@@ -1,0 +1,183 @@
+"""Where a page looks from: poses of its camera, jumps to views, which way is up."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import viser.transforms as vtf
+
+from luxel.render.camera import Camera, View
+from luxel.viewer.web.drawable import Drawable
+
+JUMP_SECONDS = 0.6
+JUMP_RATE = 30  # poses sent per second
+
+
+@dataclass(frozen=True)
+class Pose:
+    """The camera of a page. viser's convention is luxel's: OpenCV axes, camera to world, vertical fov.
+
+    Args:
+        wxyz: rotation of camera axes into the world, [4].
+        position: camera centre, [3].
+        fov_y: vertical field of view, radians.
+        width, height: canvas of the page in its pixels.
+    """
+
+    wxyz: np.ndarray
+    position: np.ndarray
+    fov_y: float
+    width: int = 1
+    height: int = 1
+
+    @staticmethod
+    def of_client(camera: Any) -> Pose:
+        """The pose that a viser CameraHandle holds now."""
+        return Pose(
+            np.array(camera.wxyz, np.float64),
+            np.array(camera.position, np.float64),
+            float(camera.fov),
+            max(1, int(camera.image_width)),
+            max(1, int(camera.image_height)),
+        )
+
+    @staticmethod
+    def of_camera(camera: Camera, aspect: float | None = None) -> Pose:
+        """The pose of a photograph, its field of view widened until a window of ``aspect`` shows it all."""
+        matrix = camera.cam_to_world.detach().cpu().double().numpy()
+        _, fy = camera.intrinsics[:2].tolist()
+        half = camera.height / (2 * fy)
+        own = camera.width / camera.height
+        if aspect is not None and aspect < own:
+            half *= own / aspect
+        rotation = vtf.SO3.from_matrix(matrix[:3, :3]).wxyz
+        return Pose(rotation, matrix[:3, 3], 2 * math.atan(half), camera.width, camera.height)
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """Camera axes in the world as columns, [3, 3]."""
+        return vtf.SO3(self.wxyz).as_matrix()
+
+    def camera(self, width: int, height: int, near: float = 0.01, far: float = 1e10) -> Camera:
+        """A Camera that sees what the page sees, in width x height pixels."""
+        rotation = self.rotation
+        world_to_cam = np.eye(4)
+        world_to_cam[:3, :3], world_to_cam[:3, 3] = rotation.T, -rotation.T @ self.position
+        focal = 0.5 * self.height / math.tan(0.5 * self.fov_y)
+        whole = Camera(
+            torch.tensor(world_to_cam, dtype=torch.float32),
+            torch.tensor([focal, focal, 0.5 * self.width, 0.5 * self.height], dtype=torch.float32),
+            self.width,
+            self.height,
+            near,
+            far,
+        )
+        return whole.resized(width, height)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the viewer assumes of a scene: its middle [3], size (length), up and perhaps front direction [3]."""
+
+    centre: np.ndarray
+    radius: float
+    up: np.ndarray
+    front: np.ndarray | None = None
+
+
+def survey(
+    views: Sequence[View], scene: Drawable, up: np.ndarray | None = None, front: np.ndarray | None = None
+) -> Surroundings:
+    """Middle, size and up direction from the views, or from the scene's parts where there are no views.
+
+    The middle is the point nearest to all optical axes (least squares), up is the mean of the cameras' up.
+    Without views up is -y, as structure from motion tends to have it.
+    """
+    if views:
+        poses = torch.stack([v.camera.cam_to_world for v in views]).double().numpy()
+        centres, forward = poses[:, :3, 3], poses[:, :3, 2]
+        away = np.eye(3) - forward[:, :, None] * forward[:, None, :]  # removes the part along an axis
+        system = away.sum(0) + 1e-3 * len(views) * np.eye(3)  # parallel axes: stay near the cameras
+        mean = centres.mean(0)
+        centre = np.linalg.solve(system, (away @ centres[:, :, None]).sum(0)[:, 0] + 1e-3 * len(views) * mean)
+        radius = float(np.median(np.linalg.norm(centres - centre, axis=1)))
+        upward = -poses[:, :3, 1].mean(0) if up is None else np.asarray(up, float)
+    else:
+        places = scene.centres.detach()
+        places = places[:: max(1, len(places) // 100_000)].cpu().double().numpy()
+        places = places[np.isfinite(places).all(axis=1)]
+        centre = np.median(places, axis=0) if len(places) else np.zeros(3)
+        distances = np.linalg.norm(places - centre, axis=1)
+        radius = 3.2 * float(np.quantile(distances, 0.8)) if len(places) else 1.0
+        upward = np.array([0.0, -1.0, 0.0]) if up is None else np.asarray(up, float)
+    length = float(np.linalg.norm(upward))
+    if not length > 1e-6:
+        upward, length = np.array([0.0, 0.0, 1.0]), 1.0
+    return Surroundings(centre, radius if radius > 1e-6 else 1.0, upward / length, front)
+
+
+def first_pose(views: Sequence[View], around: Surroundings) -> Pose:
+    """Where a page starts: at the first view, else straight before a scene that has a front, else beside the scene, a
+    little above its middle."""
+    if views:
+        return Pose.of_camera(views[0].camera)
+    if around.front is not None:
+        eye = around.centre + 0.5 * around.radius * around.front
+    else:
+        side = np.cross(around.up, np.eye(3)[int(np.argmin(np.abs(around.up)))])
+        side /= np.linalg.norm(side)
+        eye = around.centre + around.radius * (0.95 * side + 0.3 * around.up)
+    return Pose.of_camera(Camera.look_at(eye.tolist(), around.centre.tolist(), around.up.tolist()))
+
+
+def orbit_point(pose: Pose, around: Surroundings) -> np.ndarray:
+    """The point on the optical axis nearest to the middle of the scene: what a drag turns about, [3]."""
+    forward = pose.rotation[:, 2]
+    distance = float(forward @ (around.centre - pose.position))
+    return pose.position + forward * max(distance, 0.1 * around.radius)
+
+
+def jump(
+    client: Any,
+    target: Pose,
+    around: Surroundings,
+    *,
+    seconds: float = JUMP_SECONDS,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> None:
+    """Moves the camera of a viser client to ``target``, along a straight line and the shortest turn.
+
+    Args:
+        client: viser ClientHandle.
+        target: where to go; its width and height do not matter.
+        around: gives the point that the page orbits about afterwards.
+        seconds: duration; 0 jumps at once.
+        cancelled: asked before each pose; True ends the flight where it is.
+    """
+    start = Pose.of_client(client.camera)
+    turn = vtf.SO3(start.wxyz).inverse() @ vtf.SO3(target.wxyz)
+    began = time.monotonic()
+    progress = 0.0
+    while progress < 1 and not cancelled():
+        progress = min(1.0, (time.monotonic() - began) / seconds) if seconds > 0 else 1.0
+        s = progress * progress * (3 - 2 * progress)
+        wxyz = (vtf.SO3(start.wxyz) @ vtf.SO3.exp(turn.log() * s)).wxyz if progress < 1 else target.wxyz
+        here = Pose(wxyz, start.position + s * (target.position - start.position), target.fov_y)
+        place(client, here, around, start.fov_y + s * (target.fov_y - start.fov_y))
+        if progress < 1:
+            time.sleep(1 / JUMP_RATE)
+
+
+def place(client: Any, pose: Pose, around: Surroundings, fov_y: float | None = None) -> None:
+    """Puts the camera of a viser client at ``pose`` in one message."""
+    with client.atomic():
+        client.camera.position = pose.position
+        client.camera.look_at = orbit_point(pose, around)
+        client.camera.wxyz = pose.wxyz
+        client.camera.fov = pose.fov_y if fov_y is None else fov_y
