@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +16,9 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import available, flush
-from luxel.render.train.config import TrainConfig
+
+if TYPE_CHECKING:
+    from luxel.render.train.config import TrainConfig
 
 
 class Config(Protocol):
@@ -118,6 +120,8 @@ class RunFolder:
                 f"{path}: this is a run of a neural field.",
                 "Neural fields can be trained further, viewed, evaluated and rendered.",
             )
+        from luxel.render.train.config import TrainConfig
+
         return TrainConfig.from_dict(body["config"]), body
 
     def log(self, entry: dict[str, Any]) -> None:
