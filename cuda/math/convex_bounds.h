@@ -1,12 +1,12 @@
 // Where a smooth convex can show, from its row: what lists are made by, and what splats are tested by against parts of a tile.
 #pragma once
 
-#include "abi.h"
+#include "abi/raster.h"
 #include "math/hd.h"
 
 namespace luxel {
 
-constexpr int kConvexCorners = LUXEL_CONVEX - 2 * LUXEL_CORNERS;  // where the corners begin in a row
+constexpr int kConvexCorners = LUXEL_CONVEX_ROW - 2 * LUXEL_CORNERS;  // where the corners begin in a row
 
 // The polygon {q: L_j(q) <= reach for all j} and its box, outside of which alpha is below 1/255.
 template <typename T> struct ConvexBounds {

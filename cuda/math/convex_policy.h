@@ -8,7 +8,7 @@
 // The gradient by the corners needs, of each edge, only the sums over pixels of g, g q_x and g q_y, g by v_j.
 #pragma once
 
-#include "abi.h"
+#include "abi/raster.h"
 #include "math/convex_bounds.h"
 #include "math/policy.h"
 
@@ -20,7 +20,7 @@ constexpr float kLeastDelta = 1e-30f;  // what the gradient by delta is divided 
 
 template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
-  static constexpr int kRow = LUXEL_CONVEX, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
+  static constexpr int kRow = LUXEL_CONVEX_ROW, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
   static constexpr int kPiece = LUXEL_CONVEX_PIECE;
   static constexpr bool kHeavy = true, kHasAbsolute = false;
 

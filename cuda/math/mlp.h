@@ -1,7 +1,7 @@
 // Activations of a perceptron and their vjps; the vjp looks at the activated value, so that this alone need be kept.
 #pragma once
 
-#include "abi.h"
+#include "abi/field.h"
 #include "math/hd.h"
 
 namespace luxel {

@@ -1,7 +1,7 @@
 // The policy of the Gaussian.
 #pragma once
 
-#include "abi.h"
+#include "abi/raster.h"
 #include "math/policy.h"
 
 namespace luxel {
@@ -11,8 +11,8 @@ template <typename T> struct SplatEllipse;
 // V below: a vector of T that holds several pixels of one row.
 template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   using Bounds = SplatEllipse<T>;
-  static constexpr int kRow = LUXEL_SPLAT;
-  static constexpr int kPiece = LUXEL_PIECE;
+  static constexpr int kRow = LUXEL_GAUSSIAN_ROW;
+  static constexpr int kPiece = LUXEL_GAUSSIAN_PIECE;
   static constexpr bool kHeavy = false, kHasAbsolute = true;
 
   T x, y, opacity, depth;

@@ -1,9 +1,10 @@
 // One point of the stage mesh_distance; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
+#include "abi/mesh.h"
 #include "math/mesh.h"
 #include "kernels/error.h"
-#include "kernels/raster/stage.h"
+#include "kernels/arguments.h"
 
 namespace luxel {
 

@@ -1,7 +1,7 @@
 // One pixel of the stage alpha_slope.
 #pragma once
 
-#include "abi.h"
+#include "abi/train.h"
 #include "math/hd.h"
 
 namespace luxel {

@@ -1,10 +1,10 @@
 // One Gaussian of the stage opacity_entropy; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "abi.h"
+#include "abi/train.h"
 #include "math/entropy.h"
 #include "device/row_sums.h"
-#include "kernels/raster/stage.h"
+#include "kernels/arguments.h"
 
 namespace luxel {
 

@@ -1,5 +1,5 @@
 // CPU twin of photometric_loss: L1 + SSIM and the gradient by the rendered picture.
-#include "abi.h"
+#include "abi/train.h"
 #include "math/ssim.h"
 #include "kernels/error.h"
 

@@ -4,7 +4,7 @@
 // by 3. Every thread owns one such column. Of each row it takes the horizontal window from shared memory and keeps
 // the last 11 results in registers, from which the vertical window comes. The ring's index is known at compile
 // time because rows are taken 11 at a time.
-#include "abi.h"
+#include "abi/train.h"
 #include "math/ssim.h"
 #include "device/launch.cuh"
 

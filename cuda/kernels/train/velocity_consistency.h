@@ -5,10 +5,10 @@
 // bits, in whatever order: the sum is exact while fewer than a million rows have one and the same neighbour.
 #pragma once
 
-#include "abi.h"
+#include "abi/train.h"
 #include "math/velocity4d.h"
 #include "device/row_sums.h"
-#include "kernels/raster/stage.h"
+#include "kernels/arguments.h"
 #include "kernels/workspace.h"
 
 namespace luxel {
