@@ -7,7 +7,7 @@
 //
 // The CPU blends policies as they are: at() looks at several pixels of one row, and Gradient gathers over them. On the GPU
 // every instruction of the inner loop counts: a tile's splats are Packed once, pixels of one column share a Column, and
-// gradients by the row are gathered as Sums of few numbers per pixel. A policy is kHeavy if its alpha is a loop of its own,
+// gradients by the row are gathered as Sums of few numbers per pixel. A policy is kMultiEdge if its alpha is a loop of its own,
 // over edges: loops are then compiled for some numbers of them, pixels go one after the other in the backward pass, where the
 // forward pass found that they count, what was found on the way to alpha is kept for the gradient, and its Sums are turned into
 // gradients by finish(), once for each row.

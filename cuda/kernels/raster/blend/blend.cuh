@@ -33,7 +33,7 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
   if (threadIdx.x < D) atomicAdd(out<float>(args.g_background) + D * camera + threadIdx.x, sums[threadIdx.x]);
 }
 
-// Turns what heavy policies gather of a splat into the gradient by its row. Rows of splats that nobody sees may hold anything;
+// Turns what multi-edge policies gather of a splat into the gradient by its row. Rows of splats that nobody sees may hold anything;
 // of them nothing was gathered.
 template <typename Policy> __global__ void __launch_bounds__(128) finish_kernel(const luxel_blend_args args) {
   constexpr int kFours = Policy::kRow / 4;
@@ -66,7 +66,7 @@ template <typename Policy, int D> int forward(const luxel_blend_args& args) {
   const int64_t tiles = tiles_of(args);
   // The room only hints at the mean length of the lists; where bits must repeat, it must not decide.
   const bool chains = !args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles;
-  if constexpr (!Policy::kHeavy)
+  if constexpr (!Policy::kMultiEdge)
     if (!chains) return forward<Policy, D, 2>(args);
   return forward<Policy, D, 1>(args);
 }
@@ -74,7 +74,7 @@ template <typename Policy, int D> int forward(const luxel_blend_args& args) {
 template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   const cudaStream_t stream = static_cast<cudaStream_t>(args.stream);
   constexpr int R = kBackwardPixels;
-  if (Policy::kHeavy && args.states == nullptr && args.capacity > 0) return fail("the backward pass needs what the forward pass left");
+  if (Policy::kMultiEdge && args.states == nullptr && args.capacity > 0) return fail("the backward pass needs what the forward pass left");
   const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / Policy::kPiece);
   Ordered o = {};
   const bool ordered = args.deterministic && args.capacity > 0;
@@ -94,7 +94,7 @@ template <typename Policy, int D> int backward(const luxel_blend_args& args) {
     const dim3 grid(blocks_for(args.capacity, 8), numbers_per_lane(Policy::kRow + D));
     if (launch("sum_rows", sum_rows_kernel<Policy::kRow, D>, grid, 256, 0, stream, args, o) < 0) return -1;
   }
-  if constexpr (Policy::kHeavy) {
+  if constexpr (Policy::kMultiEdge) {
     const unsigned blocks = blocks_for(static_cast<int64_t>(args.count) * args.cameras, 128);
     if (!args.unfinished && launch("finish", finish_kernel<Policy>, blocks, 128, 0, stream, args) < 0) return -1;
   }
@@ -115,7 +115,7 @@ inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
 template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   if (!Policy::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
-  if (!Policy::kHeavy && args.unfinished) return fail("unfinished gradients are for convexes only");
+  if (!Policy::kMultiEdge && args.unfinished) return fail("unfinished gradients are for convexes only");
   LUXEL_CUDA(cudaSetDevice(args.device));
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \

@@ -1,4 +1,4 @@
-// Backward pass of the tile rasterizer on the GPU: a block per piece of a tile's list, or of heavy policies a warp per piece and
+// Backward pass of the tile rasterizer on the GPU: a block per piece of a tile's list, or of multi-edge policies a warp per piece and
 // half tile, so that a tile with thousands of splats is shared by many blocks. The forward pass left what each pixel had
 // gathered at the end of each piece; from there a piece is walked from the back.
 //
@@ -101,8 +101,8 @@ template <typename Policy, typename Sums, int D> struct LaneTargets {
 };
 
 // Known before any splat is looked at. Of a policy whose gradient has as many numbers for all splats: where lanes add. Of
-// heavy ones: which of the numbers are this lane's, a byte for each class of edges.
-template <typename Policy, bool kAbsolute, int D, bool = Policy::kHeavy>
+// multi-edge ones: which of the numbers are this lane's, a byte for each class of edges.
+template <typename Policy, bool kAbsolute, int D, bool = Policy::kMultiEdge>
 struct CommonTargets : LaneTargets<Policy, typename Policy::template Sums<kAbsolute>, D> {
   using Targets = LaneTargets<Policy, typename Policy::template Sums<kAbsolute>, D>;
   __device__ __forceinline__ CommonTargets(const luxel_blend_args& args, int warp, int lane)
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
     thread_last = max(thread_last, last[r]);
   }
   if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
-  // rows: of heavy policies, see visit.
+  // rows: of multi-edge policies, see visit.
   const auto bring = [&](int32_t instance, int slot, unsigned rows) {
     const int32_t id = instance < end ? args.instances[instance] : -1;
     Fetched<Policy, D> splat;
@@ -216,10 +216,10 @@ __global__ void __launch_bounds__(32 * backward_warps<Policy>(), backward_blocks
     sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
     behind[r] = fmaf(weight, slope, behind[r]);
   };
-  // Gathers what the warp learns of one splat, and adds it up. look: of heavy policies, bit r: pixels r of the warp's threads
+  // Gathers what the warp learns of one splat, and adds it up. look: of multi-edge policies, bit r: pixels r of the warp's threads
   // may count; and above them the class of its edges.
   const auto visit = [&](const Entry<Policy, D>& entry, unsigned look, int32_t place, uint32_t row) {
-    if constexpr (Policy::kHeavy) {  // pixels one after the other: what is kept of one fills many registers
+    if constexpr (Policy::kMultiEdge) {  // pixels one after the other: what is kept of one fills many registers
       for_edges(look >> R, [&](auto which) {
         constexpr int kClass = decltype(which)::value;
         using Sums = typename CommonTargets<Policy, kAbsolute, D>::template Sums<kClass>;

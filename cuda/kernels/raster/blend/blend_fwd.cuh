@@ -1,9 +1,9 @@
-// Forward pass of the tile rasterizer on the GPU: a block per 16x16 tile, heavy tiles first; a warp per subtile. Each warp
+// Forward pass of the tile rasterizer on the GPU: a block per 16x16 tile, tiles with long lists first; a warp per subtile. Each warp
 // makes a list of the splats of a batch that can reach its pixels, then walks that. The longest lists of all are walked as
-// in blend_long.cuh instead. Heavy policies: blend_heavy.cuh.
+// in blend_long.cuh instead. Multi-edge policies: blend_multi_edge.cuh.
 #pragma once
 
-#include "kernels/raster/blend/blend_heavy.cuh"
+#include "kernels/raster/blend/blend_multi_edge.cuh"
 #include "kernels/raster/blend/blend_long.cuh"
 
 namespace luxel {
@@ -111,7 +111,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
 }
 
 // How the forward pass of a policy draws a tile, of which it has R pixels per thread.
-template <typename Policy, int D, bool kMedian, int R, bool = Policy::kHeavy> struct Drawing {
+template <typename Policy, int D, bool kMedian, int R, bool = Policy::kMultiEdge> struct Drawing {
   union Shared {
     ForwardShared<Policy, D, R> usual;
     LongShared<Policy, D> lengthy;
@@ -126,14 +126,14 @@ template <typename Policy, int D, bool kMedian, int R, bool = Policy::kHeavy> st
   }
 };
 template <typename Policy, int D, bool kMedian, int R> struct Drawing<Policy, D, kMedian, R, true> {
-  static_assert(R == 1, "heavy policies have a pixel per thread");
-  using Shared = HeavyShared<Policy, D>;
+  static_assert(R == 1, "multi-edge policies have a pixel per thread");
+  using Shared = MultiEdgeShared<Policy, D>;
   static constexpr int kParts = kLongParts;
   static __device__ __forceinline__ void usual(const luxel_blend_args& args, Shared& shared, int tile) {
-    blend_heavy<Policy, D, kMedian, 1>(args, shared, tile, 0);
+    blend_multi_edge<Policy, D, kMedian, 1>(args, shared, tile, 0);
   }
   static __device__ __forceinline__ void lengthy(const luxel_blend_args& args, Shared& shared, int tile, int part) {
-    blend_heavy<Policy, D, kMedian, kParts>(args, shared, tile, part);
+    blend_multi_edge<Policy, D, kMedian, kParts>(args, shared, tile, part);
   }
 };
 

@@ -69,7 +69,7 @@ template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> no
 }
 
 // The places in shared memory of the splats of a piece that can reach the pixels of this warp, in order; filled up by
-// kMore with one that reaches none. With the class of a heavy one, in bits that no place has.
+// kMore with one that reaches none. With the class of a multi-edge one, in bits that no place has.
 template <int kMore, typename Policy, int D, int kSplats>
 __device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& batch, int first, int warp, int lane, uint32_t* list) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
@@ -80,7 +80,7 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& b
     const bool mine = batch.subtiles[group + lane] >> warp & 1;
     const unsigned bits = __ballot_sync(kAll, mine);
     uint32_t place = entries + (group + lane) * kBytes;
-    if constexpr (Policy::kHeavy) place |= edge_class(batch.entries[group + lane].splat.edges);
+    if constexpr (Policy::kMultiEdge) place |= edge_class(batch.entries[group + lane].splat.edges);
     if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = place;
     count += __popc(bits);
   }

@@ -1,4 +1,4 @@
-// The longest lists in the forward pass of light policies: there one thread's chain of splats, not the amount of work, is what
+// The longest lists in the forward pass of other policies: there one thread's chain of splats, not the amount of work, is what
 // takes the time. Eight lanes share a pixel, each takes every eighth splat; a scan over them gives each its transmittance.
 // Several blocks share a tile.
 #pragma once

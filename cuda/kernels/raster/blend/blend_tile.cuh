@@ -21,9 +21,9 @@ namespace {
 constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
 // at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Those of
-// heavy policies are in blend_heavy.cuh.
+// multi-edge policies are in blend_multi_edge.cuh.
 template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
-  return channels > 4 ? 1 : (Policy::kHeavy ? 3 : 4 * pixels);
+  return channels > 4 ? 1 : (Policy::kMultiEdge ? 3 : 4 * pixels);
 }
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 constexpr bool fetches_early(int pixels) { return pixels == 1; }
@@ -34,12 +34,12 @@ constexpr int kBackwardPixels = 4;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 template <typename Policy> constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
 #else
-template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kHeavy ? 20 : 18); }
+template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kMultiEdge ? 20 : 18); }
 #endif
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;  // of a tile
 // Of a block: those of a tile, which share a batch; or, where a splat is so much work that warps would wait for one another, one
 // that brings its own splats.
-template <typename Policy> constexpr int backward_warps() { return Policy::kHeavy ? 1 : kBackwardWarps; }
+template <typename Policy> constexpr int backward_warps() { return Policy::kMultiEdge ? 1 : kBackwardWarps; }
 
 constexpr unsigned kAll = ~0u;
 constexpr int kPixels = LUXEL_TILE * LUXEL_TILE;
@@ -88,7 +88,7 @@ template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_ar
   return out<float>(args.states) + slot * (D + 1) * kPixels;
 }
 
-// What the forward pass of heavy policies tells the backward pass of a list, behind the states: for each 32 splats a word of each
+// What the forward pass of multi-edge policies tells the backward pass of a list, behind the states: for each 32 splats a word of each
 // of the tile's blocks of 8 x 4 pixels, bit k: the k-th counted for one of its pixels. The blocks are those of one half of the
 // tile from above, then of the other.
 constexpr int kTouchedBlocks = Shape<1>::kWarps;
@@ -108,7 +108,7 @@ template <typename Policy, int D> struct alignas(16) Entry {
 
 template <typename Policy, int D, int kSplats, int kMore = 0> struct Batch {
   Entry<Policy, D> entries[kSplats + kMore];
-  uint8_t subtiles[kSplats];  // bit w: may reach the pixels of warp w; backward, of heavy policies, see visit there
+  uint8_t subtiles[kSplats];  // bit w: may reach the pixels of warp w; backward, of multi-edge policies, see visit there
 };
 
 // Which subtiles of the block at (x0, y0), which lie as in Grid, the primitive can reach.
@@ -136,7 +136,7 @@ template <int kSplats, int kThreads> __device__ __forceinline__ bool brings(int 
   return kSplats % kThreads == 0 || static_cast<int>(threadIdx.x) + k * kThreads < kSplats;
 }
 
-// Of heavy policies: loops over edges are compiled for some numbers of them, each of them a class.
+// Of multi-edge policies: loops over edges are compiled for some numbers of them, each of them a class.
 constexpr int kEdgeClasses = 3;
 template <int kClass> constexpr int edges_of_class() { return kClass == 0 ? 5 : (kClass == 1 ? 6 : LUXEL_CORNERS); }
 __device__ __forceinline__ uint32_t edge_class(int edges) {

@@ -1,4 +1,4 @@
-// Forward pass of heavy policies, whose splats are many numbers and much arithmetic. To read one from shared memory for one pixel
+// Forward pass of multi-edge policies, whose splats are many numbers and much arithmetic. To read one from shared memory for one pixel
 // would take as long as to compute with it: so of four splats a thread looks at one, for the four pixels of a column of its warp's
 // pixels; the four columns of alphas turn over between threads, and each blends the four splats into its own pixel.
 //
@@ -20,7 +20,7 @@ constexpr int kLongParts = 2;  // of a long tile
 constexpr int pieces_at_once(int channels) { return channels <= 4 ? 2 : 1; }
 
 // How the pixels of a block, which is one of kParts of a tile, lie: a subtile a warp.
-template <int kParts> struct HeavyShape {
+template <int kParts> struct MultiEdgeShape {
   static constexpr int kThreads = kPixels, kWarps = kThreads / 32;
   static constexpr int kSubtileW = 8 / kParts, kSubtileH = kTurned;
   static constexpr int kSubtilesX = kParts == 1 ? 2 : 4, kSubtilesY = kWarps / kSubtilesX;
@@ -30,10 +30,10 @@ template <int kParts> struct HeavyShape {
   static_assert(kW * kH * kParts == kPixels && kStep * kParts == 32);
 };
 
-template <typename Policy, int D> struct HeavyShared {
+template <typename Policy, int D> struct MultiEdgeShared {
   static constexpr int kSplats = pieces_at_once(D) * Policy::kPiece, kMore = kTurned * kLongParts;
   Batch<Policy, D, kSplats, 1> batch;
-  alignas(16) uint32_t lists[HeavyShape<1>::kWarps][Policy::kPiece + kMore];
+  alignas(16) uint32_t lists[MultiEdgeShape<1>::kWarps][Policy::kPiece + kMore];
 };
 
 // Where lane s * kW + x has found a[k] of splat s at pixel k of column x: to a[k] of splat k of its four at its own pixel.
@@ -64,16 +64,16 @@ __device__ __forceinline__ uint32_t or_over_warp(uint32_t x) {
 // What the kParts threads of a pixel found, each in its own splats.
 template <int kParts, typename T, typename Join> __device__ __forceinline__ T over_pixel(T x, Join join) {
 #pragma unroll
-  for (int part = 1; part < kParts; part *= 2) x = join(x, __shfl_xor_sync(kAll, x, part * HeavyShape<kParts>::kStep));
+  for (int part = 1; part < kParts; part *= 2) x = join(x, __shfl_xor_sync(kAll, x, part * MultiEdgeShape<kParts>::kStep));
   return x;
 }
 
 template <typename Policy, int D, bool kMedian, int kParts>
-__device__ __forceinline__ void blend_heavy(const luxel_blend_args& args, HeavyShared<Policy, D>& shared, int tile, int block) {
-  using Grid = HeavyShape<kParts>;
+__device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, MultiEdgeShared<Policy, D>& shared, int tile, int block) {
+  using Grid = MultiEdgeShape<kParts>;
   using Splat = Entry<Policy, D>;
   constexpr uint32_t kNone = ~0u;
-  constexpr int kCount = HeavyShared<Policy, D>::kSplats, kLoads = loads(kCount, Grid::kThreads), kWords = Policy::kPiece / 32;
+  constexpr int kCount = MultiEdgeShared<Policy, D>::kSplats, kLoads = loads(kCount, Grid::kThreads), kWords = Policy::kPiece / 32;
   static_assert(alignof(Splat) > kEdgeClasses, "classes fit beside places");
   auto& batch = shared.batch;
   const Place<1> of_tile(args, tile);
