@@ -159,7 +159,7 @@ LUXEL_UNROLL
     return packed;
   }
   // Reaches no pixel.
-  static LUXEL_HD Packed nowhere() { return {}; }
+  static LUXEL_HD Packed null_splat() { return {}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
   // v of each of the first E edges at a pixel, and the largest.

@@ -84,7 +84,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     return {row[0], row[1], -0.5f * log2e * row[4], -log2e * row[5], -0.5f * log2e * row[6], log2_of(row[2])};
   }
   // Reaches no pixel.
-  static LUXEL_HD Packed nowhere() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -INFINITY}; }
+  static LUXEL_HD Packed null_splat() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -INFINITY}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
   // log2 of the uncapped alpha at a pixel.

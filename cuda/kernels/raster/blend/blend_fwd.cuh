@@ -33,7 +33,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     return any;
   };
   uint32_t* list = shared.lists[at.warp];
-  if (threadIdx.x == 0) batch.entries[kCount] = nowhere<Policy, D>();
+  if (threadIdx.x == 0) batch.entries[kCount] = null_splat<Policy, D>();
   int32_t next[kLoads];
   Fetched<Policy, D> splat[kLoads];
   const auto fetch_batch = [&](int32_t start) {

@@ -62,9 +62,9 @@ template <int D, bool kMedian> struct Gathered {
   }
 };
 
-template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> nowhere() {
+template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> null_splat() {
   Entry<Policy, D> entry = {};
-  entry.splat = Policy::nowhere();
+  entry.splat = Policy::null_splat();
   return entry;
 }
 

@@ -88,7 +88,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       }
       count += __popc(bits);
     }
-    if (threadIdx.x < kLongLanes) shared.entries[count + threadIdx.x] = nowhere<Policy, D>();
+    if (threadIdx.x < kLongLanes) shared.entries[count + threadIdx.x] = null_splat<Policy, D>();
     __syncthreads();
     fetch(start + kCount);  // arrives while this batch is blended
     int last_place = -1;

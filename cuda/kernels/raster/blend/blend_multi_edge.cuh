@@ -90,7 +90,7 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
   uint32_t* list = shared.lists[warp];
   const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
   const auto entry_at = [](uint32_t place) { return static_cast<const Splat*>(__cvta_shared_to_generic(place & ~3u)); };
-  if (threadIdx.x == 0) batch.entries[kCount] = nowhere<Policy, D>();
+  if (threadIdx.x == 0) batch.entries[kCount] = null_splat<Policy, D>();
   const auto plus = [](auto a, auto b) { return a + b; };
   const auto leave_state = [&](int32_t done) {  // of the piece that ends here
     if (!state_is_asked(args, done, end - begin)) return;
