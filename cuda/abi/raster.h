@@ -203,7 +203,7 @@ typedef struct luxel_project_convexes_args {
   int32_t largest_of_views;   /* bwd      see project_gaussians */
   const int32_t* skip;        /* bwd in   [1] optional: where it is not 0 statistics stay as they are; with
                                  adam_schedule everything does */
-  int32_t unfinished;         /* bwd      1 where g_splats are unfinished, see blend; GPU only */
+  int32_t raw_moments;         /* bwd      1 where g_splats are raw moments, see blend; GPU only */
   float mask_penalty;         /* bwd      times sigmoid(mask_logit), added to the loss for every row of finite opacity_logit */
   const void* penalty_factor; /* bwd in   real [1] optional: times that */
   const void* adam_schedule;  /* bwd in   real [P+2] optional, see project_gaussians, as all below */
@@ -272,7 +272,7 @@ typedef struct luxel_blend_args {
   int32_t channels;           /* D: one of 3 4 6 7 8 16 */
   int32_t absolute;           /* bwd: 1 to add |d x|, |d y| of each pixel into slots 3, 7 of g_splats; for Gaussians only */
   int32_t deterministic;      /* bwd: 1 to sum gradients in a fixed order on the GPU too, as the CPU always does */
-  int32_t unfinished;         /* bwd: 1 to leave in g_splats the sums that project_convexes_bwd turns into the gradient
+  int32_t raw_moments;         /* bwd: 1 to leave in g_splats the sums that project_convexes_bwd turns into the gradient
                                  as it reads them; for convexes on the GPU only */
   float max_alpha;
   void* image;                /* fwd out  real [C,H,W,D] */

@@ -224,7 +224,7 @@ LUXEL_UNROLL
   };
 
   // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share come in
-  // with finish(), once for each row.
+  // with moments_to_gradient(), once for each row.
   template <bool, int E> struct Sums {
     static constexpr int kCount = 3 + 3 * E;
     float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};
@@ -259,7 +259,7 @@ LUXEL_UNROLL
     static LUXEL_HD float scale(int) { return 1.0f; }
   };
   // Turns the sums of all pixels, in order of slots, into the gradient by the row; in place. They are kRow or fewer.
-  static LUXEL_HD void finish(const float* row, float* sums) {
+  static LUXEL_HD void moments_to_gradient(const float* row, float* sums) {
     static_assert(3 + 3 * kCorners <= kRow, "sums of a splat wait in the row of its gradient");
     const ConvexPolicy c = load(row);
     const float factor = -0.69314718f * c.sigma;  // meets sums before it meets the scale: they are 0 where both are huge

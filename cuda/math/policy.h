@@ -10,7 +10,7 @@
 // gradients by the row are gathered as Sums of few numbers per pixel. A policy is kMultiEdge if its alpha is a loop of its own,
 // over edges: loops are then compiled for some numbers of them, pixels go one after the other in the backward pass, where the
 // forward pass found that they count, what was found on the way to alpha is kept for the gradient, and its Sums are turned into
-// gradients by finish(), once for each row.
+// gradients by moments_to_gradient(), once for each row.
 #pragma once
 
 #include "math/vec.h"

@@ -120,15 +120,15 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
     if target.alpha is not None and config.loss.alpha_weight > 0:
         g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
     projection = projection_of(config.primitive)
-    unfinished = "unfinished" in projection.penalties and splats.is_cuda
+    raw_moments = "raw_moments" in projection.penalties and splats.is_cuda
     g_splats, g_values, _ = blend_bwd(
-        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
+        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, raw_moments
     )
     options = view._asdict()
     options["moments"] = options.pop("times")
     weights: dict[str, Any] = {} if kind.penalties is None else {**kind.penalties(config, moment)}
-    if unfinished:
-        weights["unfinished"] = True
+    if raw_moments:
+        weights["raw_moments"] = True
     project_adam_(
         config.primitive,
         list(params.values()),

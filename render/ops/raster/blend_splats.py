@@ -134,7 +134,7 @@ def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
     image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
     # Defaults are left out by the dispatcher.
     of_background = background is not None and (not rest or bool(rest[0]))
-    unfinished = len(rest) > 1 and bool(rest[1])
+    raw_moments = len(rest) > 1 and bool(rest[1])
     arguments = _arguments(primitive, *args[:_SHARED])
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
@@ -150,7 +150,7 @@ def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
         device,
         dtype,
         **arguments,
-        unfinished=int(unfinished),
+        raw_moments=int(raw_moments),
         final_image=image,
         transmittance=transmittance,
         last=last,
@@ -201,7 +201,7 @@ def _define(primitive: str) -> None:
     define(f"blend_{primitive}({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
     define(
         f"blend_{primitive}_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, "
-        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool unfinished=False)"
+        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool raw_moments=False)"
         " -> (Tensor, Tensor, Tensor)"
     )
     forward, fake, backward, autograd = (

@@ -30,7 +30,7 @@ PROJECTION = Projection(
     PRIMITIVES["convexes"],
     POLYGON_OPTIONS,
     more=_points_each,
-    penalties=("unfinished", "mask_penalty"),
+    penalties=("raw_moments", "mask_penalty"),
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 

@@ -74,7 +74,7 @@ def project_adam_(
             where left out. opacity_penalty, scale_penalty (Gaussians) add opacity_penalty * (sum of opacities) +
             scale_penalty * (sum of all scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the
             weights by N and 3 N. mask_penalty (convexes) adds mask_penalty * (sum of masks before their threshold).
-            unfinished (convexes, on a GPU): g_splats are what blend_convexes_bwd gives with the same switch.
+            raw_moments (convexes, on a GPU): g_splats are what blend_convexes_bwd gives with the same switch.
 
     Raises:
         ValueError: shapes, types or devices do not fit, or something to be changed is not contiguous.

@@ -35,7 +35,7 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
 
 // Turns what multi-edge policies gather of a splat into the gradient by its row. Rows of splats that nobody sees may hold anything;
 // of them nothing was gathered.
-template <typename Policy> __global__ void __launch_bounds__(128) finish_kernel(const luxel_blend_args args) {
+template <typename Policy> __global__ void __launch_bounds__(128) moments_to_gradient_kernel(const luxel_blend_args args) {
   constexpr int kFours = Policy::kRow / 4;
   const int64_t n = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x;
   if (n >= static_cast<int64_t>(args.count) * args.cameras) return;
@@ -51,7 +51,7 @@ template <typename Policy> __global__ void __launch_bounds__(128) finish_kernel(
   if (!any) return;
 #pragma unroll
   for (int i = 0; i < kFours; ++i) reinterpret_cast<float4*>(row)[i] = splats[i];
-  Policy::finish(row, gathered);
+  Policy::moments_to_gradient(row, gathered);
 #pragma unroll
   for (int i = 0; i < kFours; ++i) sums[i] = reinterpret_cast<const float4*>(gathered)[i];
 }
@@ -96,7 +96,7 @@ template <typename Policy, int D> int backward(const luxel_blend_args& args) {
   }
   if constexpr (Policy::kMultiEdge) {
     const unsigned blocks = blocks_for(static_cast<int64_t>(args.count) * args.cameras, 128);
-    if (!args.unfinished && launch("finish", finish_kernel<Policy>, blocks, 128, 0, stream, args) < 0) return -1;
+    if (!args.raw_moments && launch("moments_to_gradient", moments_to_gradient_kernel<Policy>, blocks, 128, 0, stream, args) < 0) return -1;
   }
   // One warp where the order must be fixed.
   if (args.g_background == nullptr) return 0;
@@ -115,7 +115,7 @@ inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
 template <typename Policy> int blend(const luxel_blend_args& args, bool back) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   if (!Policy::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
-  if (!Policy::kMultiEdge && args.unfinished) return fail("unfinished gradients are for convexes only");
+  if (!Policy::kMultiEdge && args.raw_moments) return fail("raw moments are for convexes only");
   LUXEL_CUDA(cudaSetDevice(args.device));
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \

@@ -273,7 +273,7 @@ inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
 template <template <typename> class Policy> int blend(const luxel_blend_args& args, bool back) {
   if (back && args.workspace_bytes < blend_workspace(args, Policy<float>::kRow)) return fail("workspace too small");
   if (!Policy<float>::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");
-  if (args.unfinished) return fail("unfinished gradients are for the GPU only");
+  if (args.raw_moments) return fail("raw moments are for the GPU only");
   return args.dtype ? blend_channels<Policy<double>, double>(args, back) : blend_channels<Policy<float>, float>(args, back);
 }
 

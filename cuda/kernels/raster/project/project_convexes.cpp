@@ -87,7 +87,7 @@ int luxel_project_convexes_fwd(const luxel_project_convexes_args* args) {
 
 int luxel_project_convexes_bwd(const luxel_project_convexes_args* args) {
   if (luxel::check(*args)) return -1;
-  if (args->unfinished) return luxel::fail("unfinished gradients are for the GPU only");
+  if (args->raw_moments) return luxel::fail("raw moments are for the GPU only");
   args->dtype ? luxel::backward<double>(*args) : luxel::backward<float>(*args);
   return 0;
 }

@@ -93,7 +93,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pin
 LUXEL_UNROLL
     for (int k = 0; k < LUXEL_CONVEX_ROW; k += 4) load4(g_splat + k, g + k);
     if constexpr (std::is_same_v<T, float>)
-      if (args.unfinished) finish(p, g);
+      if (args.raw_moments) finish(p, g);
     if (statistics != nullptr) {
       T sums[4];
       load4(statistics, sums);
