@@ -107,7 +107,7 @@ typedef struct luxel_project_gaussians4d_args {
   const void* sh_rest;        /* in  real [N,sh_stride,3], null where sh_stride is 0 */
   const void* world_to_cam;   /* in  real [C,4,4] row major */
   const void* intrinsics;     /* in  real [C,4] fx fy cx cy */
-  const void* moments;        /* in  real [C] the time of each camera */
+  const void* timestamps;       /* in  real [C] the time of each camera */
   int32_t count;              /* N */
   int32_t cameras;            /* C */
   int32_t sh_stride;          /* stored coefficients above degree 0: 0, 3, 8, 15 */
@@ -135,7 +135,7 @@ typedef struct luxel_project_gaussians4d_args {
   void* g_sh_dc;              /* bwd out  real [N,3] */
   void* g_sh_rest;            /* bwd out  real [N,sh_stride,3] */
   void* g_world_to_cam;       /* bwd out  real [C,4,4], optional; added to, zeroed by the caller */
-  void* g_moments;            /* bwd out  real [C], optional; added to, zeroed by the caller */
+  void* g_timestamps;            /* bwd out  real [C], optional; added to, zeroed by the caller */
   void* statistics;           /* bwd inout real [N,4] optional: sums over views of mean2d gradient norms and of
                                  |d loss of the view / d times|, times seen, largest radius / max(W,H) */
   int32_t largest_of_views;   /* bwd      see project_gaussians */

@@ -125,7 +125,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
         *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, raw_moments
     )
     options = view._asdict()
-    options["moments"] = options.pop("times")
+    options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {} if kind.penalties is None else {**kind.penalties(config, moment)}
     if raw_moments:
         weights["raw_moments"] = True

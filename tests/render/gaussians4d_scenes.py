@@ -57,12 +57,12 @@ def project4d(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The native stage for a camera or a batch, with a time for all or for each."""
     batch = camera if camera.batched else Camera.stack([camera])
-    moments = torch.as_tensor(time, dtype=gaussians.means.dtype, device=gaussians.device)
+    timestamps = torch.as_tensor(time, dtype=gaussians.means.dtype, device=gaussians.device)
     return project_gaussians4d(
         tuple(gaussians.tensors().values()),
         batch.world_to_cam,
         batch.intrinsics,
-        moments.expand(batch.world_to_cam.shape[0]),
+        timestamps.expand(batch.world_to_cam.shape[0]),
         width=camera.width,
         height=camera.height,
         sh_degree=gaussians.sh_degree if sh_degree is None else sh_degree,

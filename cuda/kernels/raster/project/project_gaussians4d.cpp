@@ -15,7 +15,7 @@ constexpr int kBlock = 1024;
 // What the gradient of one camera comes to.
 template <typename T> struct View {
   PoseGradient<T> pose;
-  T moment;
+  T timestamp;
 };
 
 template <typename T> void backward(const luxel_project_gaussians4d_args& args) {
@@ -42,11 +42,11 @@ template <typename T> void backward(const luxel_project_gaussians4d_args& args) 
           seen = true;
           View<T>& view = views[static_cast<size_t>(block) * args.cameras + camera];
           total.pose = view.pose;
-          total.moment = view.moment;
+          total.timestamp = view.timestamp;
           const T* g_splat = in<T>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
           const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, cameras[camera], row, g_splat, g_value, total, g_rest, statistics.of_view());
-          view = {total.pose, total.moment};
+          view = {total.pose, total.timestamp};
         }
         statistics.end_view(camera == 0);
       }
@@ -58,7 +58,7 @@ template <typename T> void backward(const luxel_project_gaussians4d_args& args) 
   for (size_t i = 0; i < views.size(); ++i) {
     const size_t camera = i % args.cameras;
     if (args.g_world_to_cam) add_pose(views[i].pose, out<T>(args.g_world_to_cam) + 16 * camera);
-    if (args.g_moments) out<T>(args.g_moments)[camera] += views[i].moment;
+    if (args.g_timestamps) out<T>(args.g_timestamps)[camera] += views[i].timestamp;
   }
 }
 

@@ -14,10 +14,10 @@ LUXEL_HD int sh_terms(const luxel_project_gaussians4d_args& args) { return sh_te
 
 // A camera and the time at which it looks.
 template <typename T> struct TimedPinhole : Pinhole<T> {
-  T moment;
+  T timestamp;
 };
 template <typename T> LUXEL_HD TimedPinhole<T> load_camera(const luxel_project_gaussians4d_args& args, int camera) {
-  return {load_camera<T, luxel_project_gaussians4d_args>(args, camera), in<T>(args.moments)[camera]};
+  return {load_camera<T, luxel_project_gaussians4d_args>(args, camera), in<T>(args.timestamps)[camera]};
 }
 
 // The parameters of one Gaussian, wherever they are at hand.
@@ -37,7 +37,7 @@ template <typename T>
 LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam, const Gaussian4dRow<T>& row,
                               Gaussian4dProjection<T>& p, Splat<T>& s) {
   const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
-  return project_gaussian4d(cam, options, cam.moment, row.mean, *row.time, row.log_scales, *row.log_scale_t, row.rotor,
+  return project_gaussian4d(cam, options, cam.timestamp, row.mean, *row.time, row.log_scales, *row.log_scale_t, row.rotor,
                             *row.opacity_logit, p, s);
 }
 
@@ -55,12 +55,12 @@ LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const
   return true;
 }
 
-// Gradients of one Gaussian, all views together; of pose and moment those of the present view's camera.
+// Gradients of one Gaussian, all views together; of pose and timestamp those of the present view's camera.
 template <typename T> struct Gaussian4dTotal {
   Gaussian4dGradient<T> parameters;
   Vec3<T> dc;
   PoseGradient<T> pose;
-  T moment;
+  T timestamp;
 };
 
 // Adds the gradients of a Gaussian through one camera that sees it, given those of its splat and values; g_rest and kAdd
@@ -77,12 +77,12 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const 
   load4(g_splat + 4, gs + 4);
   const Splat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0)};
   const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
-  const T g_moment = project_gaussian4d_vjp(cam, options, p, s, g, args.with_depth ? g_value[3] : T(0), g_seen,
+  const T g_timestamp = project_gaussian4d_vjp(cam, options, p, s, g, args.with_depth ? g_value[3] : T(0), g_seen,
                                             total.parameters, total.pose);
   total.pose.add_seen(cam, g_seen);
-  total.moment += g_moment;
+  total.timestamp += g_timestamp;
   if (statistics != nullptr)
-    add_statistics(cam, s, screen_norm(cam, g.x, g.y), g_moment < T(0) ? -g_moment : g_moment, statistics);
+    add_statistics(cam, s, screen_norm(cam, g.x, g.y), g_timestamp < T(0) ? -g_timestamp : g_timestamp, statistics);
 }
 
 // The eight parameters as rows of numbers, in the order of the arguments.

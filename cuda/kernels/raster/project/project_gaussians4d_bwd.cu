@@ -64,9 +64,9 @@ __device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_
 __device__ __forceinline__ void add_view(const luxel_project_gaussians4d_args& args, int camera,
                                          const Gaussian4dTotal<float>& total) {
   if (args.g_world_to_cam) add_pose_of_warp(total.pose, out<float>(args.g_world_to_cam) + 16 * camera);
-  if (args.g_moments) {
-    const float sum = warp_sum(total.moment);
-    if ((threadIdx.x & 31) == 0) atomicAdd(out<float>(args.g_moments) + camera, sum);
+  if (args.g_timestamps) {
+    const float sum = warp_sum(total.timestamp);
+    if ((threadIdx.x & 31) == 0) atomicAdd(out<float>(args.g_timestamps) + camera, sum);
   }
 }
 
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
       const Gaussian4dRow<float> row = staged_row(behind, behind + kWarpRows * kSmall4d + lane * width, lane);
       for (int camera = 0; camera < args.cameras; ++camera) {
         total.pose = {};
-        total.moment = 0.0f;
+        total.timestamp = 0.0f;
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
         const bool here = n < args.count && args.tile_counts[index] > 0;
         if (here) {
@@ -161,7 +161,7 @@ extern "C" int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_arg
   if (!luxel::aligned(args->g_splats) || !luxel::aligned(args->statistics))
     return luxel::fail("project_gaussians4d: g_splats and statistics must be aligned to 16 bytes");
   LUXEL_CUDA(cudaSetDevice(args->device));
-  const bool general = args->cameras != 1 || args->g_world_to_cam || args->g_moments;
+  const bool general = args->cameras != 1 || args->g_world_to_cam || args->g_timestamps;
   if (args->adam_schedule) return general ? luxel::run<true, true>(*args) : luxel::run<true, false>(*args);
   return general ? luxel::run<false, true>(*args) : luxel::run<false, false>(*args);
 }

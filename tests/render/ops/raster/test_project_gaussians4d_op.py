@@ -169,7 +169,7 @@ def test_statistics_are_those_of_autograd(toy_camera, precision, skip):
 
 def test_wrong_shapes_and_types_are_named(scene):
     gaussians, cameras, times = scene
-    with pytest.raises(ValueError, match="moments"):
+    with pytest.raises(ValueError, match="timestamps"):
         tensors, options = arguments((gaussians, cameras, times[:1]))
         project_gaussians4d(tensors[:8], *tensors[8:], **options)
     with pytest.raises(ValueError, match="float16"):
