@@ -380,11 +380,11 @@ typedef struct luxel_sphere_trace_args {
   int64_t count;              /* M */
   const void* grid;           /* in  real [R,R,R] least distance at the centre of the cell x, y, z */
   int32_t resolution;         /* R */
-  double tolerance;           /* a distance below this, plus `widening` times the way gone, is a hit */
+  double tolerance;           /* a distance below this, plus `widening` times ray_t, is a hit */
   double widening;
   const int32_t* size;        /* in  [2] optional, of a camera: width and the number of rays, up to M, in their place */
   const void* pixel;          /* in  real [1] optional: `widening` is times this */
-  void* way;                  /* begin out, step inout  real [M] length gone */
+  void* ray_t;                 /* begin out, step inout  real [M] distance from the origin along the ray */
   const int32_t* alive;       /* step in   [limit] rays that were evaluated */
   const int32_t* alive_count; /* step in   [1] how many of them */
   const void* distance;       /* step in   real [limit] */

@@ -7,7 +7,7 @@ namespace luxel {
 
 template <typename T> struct Ray {
   Vec3<T> origin, direction;  // of length 1
-  LUXEL_HD Vec3<T> at(T way) const { return origin + way * direction; }
+  LUXEL_HD Vec3<T> at(T ray_t) const { return origin + ray_t * direction; }
 };
 
 // The ray of a camera's pixel; cam_to_unit [3,4] scales all axes alike.
@@ -44,8 +44,8 @@ template <typename T> LUXEL_HD int cell_of(T x, int resolution) {
   return scaled > T(0) ? static_cast<int>(smaller(scaled, T(resolution - 1))) : 0;
 }
 
-// How far from x the surface is at least: the distance at the centre of the cell less the way there.
-template <typename T> LUXEL_HD T free_way(const T* grid, int resolution, Vec3<T> x) {
+// How far from x the surface is at least: the distance at the centre of the cell less the distance from there.
+template <typename T> LUXEL_HD T free_distance(const T* grid, int resolution, Vec3<T> x) {
   const int i = cell_of(x.x, resolution), j = cell_of(x.y, resolution), k = cell_of(x.z, resolution);
   const T side = T(1) / T(resolution);
   const Vec3<T> off = x - Vec3<T>{(T(i) + T(0.5)) * side, (T(j) + T(0.5)) * side, (T(k) + T(0.5)) * side};
@@ -56,14 +56,14 @@ constexpr int kMostStrides = 256;    // through the grid at a time; at least a q
 constexpr double kLeastStride = 0.25;  // of a cell: what is nearer is the network's to say
 
 // Goes on while the grid allows it; false where the ray has left the box.
-template <typename T> LUXEL_HD bool stride(const Ray<T>& ray, const T* grid, int resolution, T leave, T& way) {
+template <typename T> LUXEL_HD bool stride(const Ray<T>& ray, const T* grid, int resolution, T leave, T& ray_t) {
   const T least = T(kLeastStride) / T(resolution);
-  for (int k = 0; k < kMostStrides && way < leave; ++k) {
-    const T room = free_way(grid, resolution, ray.at(way));
+  for (int k = 0; k < kMostStrides && ray_t < leave; ++k) {
+    const T room = free_distance(grid, resolution, ray.at(ray_t));
     if (!(room >= least)) break;
-    way += room;
+    ray_t += room;
   }
-  return way < leave;
+  return ray_t < leave;
 }
 
 }  // namespace luxel

@@ -19,9 +19,9 @@ _RAYS = (
     "int count, Tensor grid"
 )
 _LISTS = "Tensor(b!) next, Tensor(c!) next_count, Tensor(d!) x"
-define(f"sphere_trace_begin({_RAYS}, Tensor(a!) way, {_LISTS}) -> ()")
+define(f"sphere_trace_begin({_RAYS}, Tensor(a!) ray_t, {_LISTS}) -> ()")
 define(
-    f"sphere_trace_step({_RAYS}, Tensor(a!) way, {_LISTS}, Tensor alive, Tensor alive_count, Tensor distance, "
+    f"sphere_trace_step({_RAYS}, Tensor(a!) ray_t, {_LISTS}, Tensor alive, Tensor alive_count, Tensor distance, "
     "Tensor(e!) hits, Tensor(f!) hit_count, Tensor(g!) hit_x, float tolerance, float widening) -> ()"
 )
 
@@ -88,21 +88,21 @@ def sphere_trace(
         grid: least distance to the surface, at the centres of the cells x, y, z of the unit box, [R, R, R].
         distance: gives the distance at positions, [n, 3] to [n] or [n, 1]; negative inside.
         tolerance: a smaller distance is a hit, in sides of the box.
-        widening: of the tolerance with the way that a ray has gone: half the angle of a pixel, say.
+        widening: of the tolerance with the distance that a ray has gone: half the angle of a pixel, say.
         growth: of both with each step: rays that graze the surface, which take the most steps, end sooner.
-        steps: most evaluations of a ray; those that are still on their way then count as gone.
+        steps: most evaluations of a ray; those that are not finished then count as gone.
         look: steps between two looks at how many rays are left.
 
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
     m, device, dtype = rays.count, grid.device, grid.dtype
-    way = torch.empty(m, dtype=dtype, device=device)
+    ray_t = torch.empty(m, dtype=dtype, device=device)
     x, hit_x = (torch.empty(m, 3, dtype=dtype, device=device) for _ in range(2))
     alive, other, hits = (torch.empty(m, dtype=torch.int32, device=device) for _ in range(3))
     counts = torch.zeros(steps + 1, dtype=torch.int32, device=device)
     hit_count = torch.zeros(1, dtype=torch.int32, device=device)
-    begin_trace_(rays, grid, way, alive, counts[:1], x)
+    begin_trace_(rays, grid, ray_t, alive, counts[:1], x)
     left, evaluations = int(counts[0]), 0
     for step in range(steps):
         if step and step % look == 0:
@@ -114,7 +114,7 @@ def sphere_trace(
         step_trace_(
             rays,
             grid,
-            way,
+            ray_t,
             other,
             counts[step + 1 : step + 2],
             x,
@@ -132,26 +132,26 @@ def sphere_trace(
     return Hits(hits[:total], hit_x[:total], evaluations)
 
 
-def begin_trace_(rays: Rays, grid: Tensor, way: Tensor, alive: Tensor, count: Tensor, x: Tensor) -> None:
+def begin_trace_(rays: Rays, grid: Tensor, ray_t: Tensor, alive: Tensor, count: Tensor, x: Tensor) -> None:
     """Starts rays, and lists those that come near the surface, in any order; nothing waits for the device.
 
     Args:
         rays: M of them at most.
         grid: as of `sphere_trace`.
-        way: is written: how far each ray has come, [M].
+        ray_t: is written: how far each ray has come, [M].
         alive, count: are written: numbers of the rays that are alive, int32 [M], and how many, int32 [1], 0 before.
         x: is written: their places, [M, 3].
 
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    torch.ops.luxel.sphere_trace_begin(*rays.arguments(), grid, way, alive, count, x)
+    torch.ops.luxel.sphere_trace_begin(*rays.arguments(), grid, ray_t, alive, count, x)
 
 
 def step_trace_(
     rays: Rays,
     grid: Tensor,
-    way: Tensor,
+    ray_t: Tensor,
     alive: Tensor,
     count: Tensor,
     x: Tensor,
@@ -167,7 +167,7 @@ def step_trace_(
     """A step of the rays whose distance is known; nothing waits for the device.
 
     Args:
-        rays, grid, way, alive, count, x: as of `begin_trace_`.
+        rays, grid, ray_t, alive, count, x: as of `begin_trace_`.
         before, count_before: the rays that are alive before the step, as the step before has listed them.
         distance: of those, [up to M]; no more rays are looked at.
         hits, hit_count, hit_x: numbers of the rays that have hit, int32 [M], how many, int32 [1], and their places,
@@ -177,11 +177,11 @@ def step_trace_(
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    given = *rays.arguments(), grid, way, alive, count, x, before, count_before, distance
+    given = *rays.arguments(), grid, ray_t, alive, count, x, before, count_before, distance
     torch.ops.luxel.sphere_trace_step(*given, hits, hit_count, hit_x, tolerance, widening)
 
 
-def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Tensor]) -> dict[str, Any]:
+def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, Tensor]) -> dict[str, Any]:
     """The fields of the argument struct that both share."""
     stage, dtype, device, m = "sphere_trace", grid.dtype, grid.device, rays.count
     if dtype not in (torch.float32, torch.float64):
@@ -203,7 +203,7 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
         "size": (rays.size, torch.int32, (2,)),
         "pixel": (rays.pixel, dtype, (1,)),
         "grid": (grid, dtype, (side, side, side)),
-        "way": (way, dtype, (m,)),
+        "ray_t": (ray_t, dtype, (m,)),
         "x": (x, dtype, (m, 3)),
     }
     for name, tensor in lists.items():
@@ -217,7 +217,7 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
         name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")
     }
     sizes = {"width": rays.width, "count": m, "resolution": side}
-    return {**given, **sizes, "grid": grid.contiguous(), "way": way, "x": x, **lists}
+    return {**given, **sizes, "grid": grid.contiguous(), "ray_t": ray_t, "x": x, **lists}
 
 
 def _rays(given: tuple[Any, ...]) -> Rays:
@@ -226,19 +226,19 @@ def _rays(given: tuple[Any, ...]) -> Rays:
 
 
 def _begin(*given: Any) -> None:
-    *rays, grid, way, following, next_count, x = given
-    arguments = _check(_rays(tuple(rays)), grid, way, x, {"next": following, "next_count": next_count})
-    if len(way):
+    *rays, grid, ray_t, following, next_count, x = given
+    arguments = _check(_rays(tuple(rays)), grid, ray_t, x, {"next": following, "next_count": next_count})
+    if len(ray_t):
         library_for(grid.device).call("sphere_trace_begin", grid.device, grid.dtype, **arguments)
 
 
 def _step(*given: Any) -> None:
     *start, alive, alive_count, distance, hits, hit_count, hit_x, tolerance, widening = given
-    *rays, grid, way, following, next_count, x = start
+    *rays, grid, ray_t, following, next_count, x = start
     lists = {"next": following, "next_count": next_count, "alive": alive, "alive_count": alive_count}
     lists |= {"hits": hits, "hit_count": hit_count}
-    arguments = _check(_rays(tuple(rays)), grid, way, x, lists)
-    m, limit = len(way), distance.shape[0] if distance.dim() == 1 else -1
+    arguments = _check(_rays(tuple(rays)), grid, ray_t, x, lists)
+    m, limit = len(ray_t), distance.shape[0] if distance.dim() == 1 else -1
     if not 0 <= limit <= m:
         raise ValueError(f"sphere_trace: distance must be [up to {m}], got {list(distance.shape)}")
     dtype = grid.dtype

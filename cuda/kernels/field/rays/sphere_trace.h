@@ -23,28 +23,28 @@ enum class Fate { kGone, kAlive, kHit };
 
 template <typename T> LUXEL_HD Fate start_ray(const luxel_sphere_trace_args& args, int64_t n, Vec3<T>& x) {
   const Ray<T> ray = load_ray<T>(args, n);
-  T enter, leave, way = T(0);
+  T enter, leave, ray_t = T(0);
   bool alive = clip_to_box(ray, enter, leave);
   if (alive) {
-    way = enter;
-    alive = stride(ray, in<T>(args.grid), args.resolution, leave, way);
+    ray_t = enter;
+    alive = stride(ray, in<T>(args.grid), args.resolution, leave, ray_t);
   }
-  out<T>(args.way)[n] = way;
-  x = ray.at(way);
+  out<T>(args.ray_t)[n] = ray_t;
+  x = ray.at(ray_t);
   return alive ? Fate::kAlive : Fate::kGone;
 }
 
 // A distance that is NaN ends the ray.
 template <typename T> LUXEL_HD Fate advance_ray(const luxel_sphere_trace_args& args, int64_t n, T distance, Vec3<T>& x) {
   const Ray<T> ray = load_ray<T>(args, n);
-  T enter, leave, way = out<T>(args.way)[n];
+  T enter, leave, ray_t = out<T>(args.ray_t)[n];
   clip_to_box(ray, enter, leave);
   const T widening = T(args.widening) * (args.pixel ? in<T>(args.pixel)[0] : T(1));
-  const bool hit = distance < T(args.tolerance) + widening * way;
-  way += distance;
-  const bool alive = !hit && way < leave && stride(ray, in<T>(args.grid), args.resolution, leave, way);
-  out<T>(args.way)[n] = way;
-  x = ray.at(way);
+  const bool hit = distance < T(args.tolerance) + widening * ray_t;
+  ray_t += distance;
+  const bool alive = !hit && ray_t < leave && stride(ray, in<T>(args.grid), args.resolution, leave, ray_t);
+  out<T>(args.ray_t)[n] = ray_t;
+  x = ray.at(ray_t);
   return hit ? Fate::kHit : (alive ? Fate::kAlive : Fate::kGone);
 }
 
