@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.bin_splats import PIECES, PRIMITIVES, TILE
+from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS, ROW_WIDTHS, TILE
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
@@ -38,7 +38,7 @@ def _arguments(
     absolute: bool,
     deterministic: bool,
 ) -> dict[str, Any]:
-    (c, n, d), row = values.shape, PRIMITIVES[primitive]
+    (c, n, d), row = values.shape, ROW_WIDTHS[primitive]
     if d not in CHANNELS:
         raise ValueError(f"blend_{primitive}: values must have one of {CHANNELS} channels, got {d}")
     if splats.shape != (c, n, row):
@@ -120,7 +120,7 @@ def _fake(
 def _states(primitive: str, instances: Tensor, ranges: Tensor, channels: int) -> int:
     """Numbers that the backward pass on a GPU needs from the forward pass."""
     capacity = instances.shape[0]
-    pieces = capacity // PIECES[primitive] * (channels + 1) * TILE * TILE
+    pieces = capacity // PIECE_LENGTHS[primitive] * (channels + 1) * TILE * TILE
     return pieces + _touched(primitive, capacity, ranges.shape[0])
 
 
@@ -211,7 +211,7 @@ def _define(primitive: str) -> None:
     register_implementation(f"blend_{primitive}_bwd", backward, _backward_fake)
 
 
-for _primitive in PRIMITIVES:
+for _primitive in ROW_WIDTHS:
     _define(_primitive)
 
 

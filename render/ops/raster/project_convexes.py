@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from luxel.render.ops.raster.bin_splats import PRIMITIVES
+from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
 from luxel.render.ops.raster.projection import POLYGON_OPTIONS, Projection
 
 FEWEST, MOST = 3, 8  # points of a convex
@@ -27,7 +27,7 @@ PROJECTION = Projection(
         "sh_rest": (None, 3),
         "mask_logits": (),
     },
-    PRIMITIVES["convexes"],
+    ROW_WIDTHS["convexes"],
     POLYGON_OPTIONS,
     more=_points_each,
     penalties=("raw_moments", "mask_penalty"),

@@ -11,7 +11,7 @@ from convex_stages import draw, projection_of
 
 from luxel.render.camera import Camera
 from luxel.render.errors import NativeError
-from luxel.render.ops.raster.bin_splats import PIECES
+from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.raster.project_convexes import PROJECTION
 from luxel.render.primitives.convexes import Convexes
@@ -30,7 +30,7 @@ def test_opcheck(toy_camera, device, channels):
     # So few that no list has an interior piece, whose states nobody may compare: most of their room is never written.
     drawn = draw(*scene(device, toy_camera, count=4))
     instances, ranges, _, plan = drawn.lists
-    assert len(instances) < PIECES["convexes"]
+    assert len(instances) < PIECE_LENGTHS["convexes"]
     splats = drawn.splats.detach().requires_grad_()
     values = torch.rand(2, 4, channels, device=device, requires_grad=True)
     background = torch.rand(2, channels, device=device, requires_grad=True)
