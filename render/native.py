@@ -31,7 +31,13 @@ _SCALARS = {
 _STRUCT = re.compile(r"typedef struct (luxel_\w+_args) \{(.*?)\} \1;", re.DOTALL)
 _FUNCTION = re.compile(r"LUXEL_API (int|int64_t) (luxel_\w+)\(const (luxel_\w+_args)\* args\);")
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
-HEADERS = ("base.h", "raster.h", "train.h", "field.h", "mesh.h")  # of the folder abi, in the order they are hashed
+HEADERS = (
+    "base.h",
+    "raster.h",
+    "train.h",
+    "field.h",
+    "mesh.h",
+)  # of the folder abi, in the order they are hashed
 _REBUILD = "Reinstall luxel (`pip install --force-reinstall luxel`, or `make build` in a checkout)."
 
 
@@ -48,7 +54,8 @@ def native_folder() -> Path:
         folder = Path(chosen)
         if missing := [name for name in HEADERS if not (folder / "abi" / name).is_file()]:
             raise NativeError(
-                f"LUXEL_NATIVE_DIR={chosen} holds no abi/{missing[0]}.", "Unset it, or point it at luxel/native."
+                f"LUXEL_NATIVE_DIR={chosen} holds no abi/{missing[0]}.",
+                "Unset it, or point it at luxel/native.",
             )
         return folder
     try:

@@ -14,7 +14,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, supports_live_count, key_of, renewed
+from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
 from luxel.render.fields.drawing.wave_plan import WavePlan
 from luxel.render.fields.drawing.waves import render_waves
 from luxel.render.fields.occupancy import Occupancy

@@ -14,7 +14,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, supports_live_count, key_of, renewed
+from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
 from luxel.render.fields.drawing.surface import SurfaceLook, backdrop, shade_surface
 from luxel.render.fields.drawing.trace_plan import LARGEST, TracePlan
 from luxel.render.fields.encodings import GridEncoding

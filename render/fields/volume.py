@@ -16,7 +16,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, supports_live_count, key_of, renewed
+from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
 from luxel.render.fields.drawing.marching import march
 from luxel.render.fields.drawing.rays import camera_rays
 from luxel.render.fields.drawing.wave_plan import WavePlan

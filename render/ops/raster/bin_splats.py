@@ -10,7 +10,10 @@ from luxel.render.ops.registry import define, register_implementation
 
 TILE = 16  # pixels along a tile's side, see abi.h
 ROW_WIDTHS = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of their numbers in abi.h
-PIECE_LENGTHS = {"gaussians": 256, "convexes": 128}  # instances of a piece of a tile's list on the GPU, see abi.h
+PIECE_LENGTHS = {
+    "gaussians": 256,
+    "convexes": 128,
+}  # instances of a piece of a tile's list on the GPU, see abi.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "

@@ -96,13 +96,13 @@ def test_a_field_that_is_off(device):
     given = Rays(64 * 48, cam_to_unit=pose.to(device), intrinsics=intrinsics.to(device), width=64)
     rays = camera_rays_reference(pose, intrinsics, 64, 48)
     true = distances_along(rays, sphere_trace(given, grid_of(ring, 32).to(device), ring, steps=100))
-    with_sign = distances_along(
+    cautious = distances_along(
         rays,
         sphere_trace(given, grid_of(ring, 32, slack=0.01).to(device), lambda x: 0.7 * ring(x), steps=100),
     )
-    assert (true.isfinite() == with_sign.isfinite()).double().mean() > 0.99
-    both = true.isfinite() & with_sign.isfinite()
-    assert (true - with_sign)[both].abs().median() < 5e-4
+    assert (true.isfinite() == cautious.isfinite()).double().mean() > 0.99
+    both = true.isfinite() & cautious.isfinite()
+    assert (true - cautious)[both].abs().median() < 5e-4
 
 
 def test_nothing_to_see(device):
