@@ -99,7 +99,7 @@ def test_unknown_field_is_refused():
     message = r"bin_splats_workspace: its argument struct has no field capasity \(did you mean capacity"
     with pytest.raises(TypeError, match=message):
         library.call("bin_splats_workspace", cpu, torch.float32, visible_capacity=1, capasity=1)
-    with pytest.raises(TypeError, match="no field zzz$"):
+    with pytest.raises(TypeError, match=r"no field zzz$"):
         library.call("bin_splats_workspace", cpu, torch.float32, zzz=1)
     assert library.call("bin_splats_workspace", cpu, torch.float32, visible_capacity=1, capacity=1) > 0
 

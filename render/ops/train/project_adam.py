@@ -52,7 +52,7 @@ def project_adam_(
         primitive: "gaussians", "gaussians4d" or "convexes".
         parameters: its P raw tensors in its order, as the forward pass saw them; contiguous.
         exp_avgs, exp_avg_sqs: their moments, the same shapes, contiguous; 0 before the first step.
-        cameras: world_to_cam [C, 4, 4], intrinsics [C, 4] and, of 4D Gaussians, timestamps [C], as given to the forward.
+        cameras: world_to_cam [C, 4, 4], intrinsics [C, 4] and, of 4D Gaussians, timestamps [C], as in the forward.
         tile_counts: [C, N] int32, as that returned it.
         g_splats, g_values: gradients of its first two outputs, [C, N, R] and [C, N, D]. Rows of culled primitives are
             not looked at.

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "abi/raster.h"
-#include "math/policy.h"
+#include "math/policy_check.h"
 #include "kernels/error.h"
 #include "kernels/raster/stage.h"
 
@@ -249,6 +249,7 @@ template <typename Policy, typename T, int D> void backward(const luxel_blend_ar
 }
 
 template <typename Policy, typename T> int blend_channels(const luxel_blend_args& args, bool back) {
+  static_assert(check_cpu_policy<Policy, T>());
   switch (args.channels) {
 #define LUXEL_CHANNELS(D) \
   case D: back ? backward<Policy, T, D>(args) : forward<Policy, T, D>(args); return 0;

@@ -1,167 +1,43 @@
-// Forward pass of the tile rasterizer on the GPU: a block per 16x16 tile, tiles with long lists first; a warp per subtile. Each warp
-// makes a list of the splats of a batch that can reach its pixels, then walks that. The longest lists of all are walked as
-// in blend_long.cuh instead. Multi-edge policies: blend_multi_edge.cuh.
+// The kernel of the forward pass of the tile rasterizer on the GPU: which tile a block draws. Tiles with long lists go first.
+// How a tile is drawn: blend_fwd_simple.cuh, blend_fwd_multi_edge.cuh.
 #pragma once
 
-#include "kernels/raster/blend/blend_multi_edge.cuh"
-#include "kernels/raster/blend/blend_long.cuh"
+#include "device/launch.cuh"
+#include "kernels/raster/blend/blend_gather.cuh"
 
 namespace luxel {
 namespace {
-
-template <typename Policy, int D, int R> struct ForwardShared {
-  Batch<Policy, D, Policy::kPiece, 1> batch;
-  alignas(16) uint32_t lists[Shape<R>::kWarps][Policy::kPiece + kMostAhead];
-};
-
-template <typename Policy, int D, bool kMedian, int R>
-__device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
-  constexpr uint32_t kNone = ~0u;
-  constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, Shape<R>::kThreads);
-  auto& batch = shared.batch;
-  const Place<R> at(args, tile);
-  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
-  const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
-  Gathered<D, kMedian> pixels[R];
-#pragma unroll
-  for (int r = 0; r < R; ++r)
-    if (!at.inside(r)) pixels[r].transmittance = -1.0f;
-  const auto alive = [&] {
-    bool any = false;
-#pragma unroll
-    for (int r = 0; r < R; ++r) any |= pixels[r].transmittance > 0.0f;
-    return any;
-  };
-  uint32_t* list = shared.lists[at.warp];
-  if (threadIdx.x == 0) batch.entries[kCount] = null_splat<Policy, D>();
-  int32_t next[kLoads];
-  Fetched<Policy, D> splat[kLoads];
-  const auto fetch_batch = [&](int32_t start) {
-#pragma unroll
-    for (int r = 0; r < kLoads; ++r) {
-      const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Shape<R>::kThreads;
-      next[r] = instance < end && brings<kCount, Shape<R>::kThreads>(r) ? args.instances[instance] : -1;
-      if (fetches_early(R)) fetch_splat(args, splat[r], next[r]);
-    }
-  };
-  const auto leave_states = [&](int32_t done) {  // of the piece that ends here
-    if (!state_is_asked(args, done, end - begin)) return;
-    float* states = state_of<D>(args, tile, (done - 1) / Policy::kPiece);
-#pragma unroll
-    for (int r = 0; r < R; ++r) pixels[r].store_state(states + (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0);
-  };
-  fetch_batch(begin);
-  for (int32_t start = begin; start < end; start += kCount) {
-    if (!__syncthreads_or(alive())) break;
-#pragma unroll
-    for (int r = 0; r < kLoads; ++r) {
-      if (!fetches_early(R)) fetch_splat(args, splat[r], next[r]);
-      if (brings<kCount, Shape<R>::kThreads>(r))
-        store_splat<Shape<R>>(batch, threadIdx.x + r * Shape<R>::kThreads, splat[r], next[r], at.x0, at.y0);
-    }
-    __syncthreads();
-    fetch_batch(start + kCount);  // arrives while this batch is blended
-    const int count = list_splats<kMostAhead>(batch, 0, at.warp, at.lane, list);
-    uint32_t last_place[R];
-#pragma unroll
-    for (int r = 0; r < R; ++r) last_place[r] = kNone;
-    for (int chunk = 0; chunk < count; chunk += 32) {
-      if (!__any_sync(kAll, alive())) break;
-      const int chunk_end = min(chunk + 32, count);
-      constexpr int kAhead = ahead(R);
-      for (int k = chunk; k < chunk_end; k += kAhead) {
-        const Entry<Policy, D>* entry[kAhead];
-        typename Policy::Seen seen[kAhead][R];
-        float highest[kAhead], alpha[kAhead][R];
-        uint32_t place[kAhead];
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-          place[u] = list[k + u];
-          entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u]));
-          const typename Policy::Packed splat = entry[u]->splat;
-          const typename Policy::Column column(splat, px);
-          highest[u] = splat.highest();
-#pragma unroll
-          for (int r = 0; r < R; ++r) {
-            seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
-            alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
-          }
-        }
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-#pragma unroll
-          for (int r = 0; r < R; ++r) {
-            const bool hit = seen[u][r].hits(highest[u]);
-            const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
-            last_place[r] = counts ? place[u] : last_place[r];
-          }
-        }
-      }
-    }
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
-      if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
-    }
-    leave_states(start + kCount - begin);
-  }
-#pragma unroll
-  for (int r = 0; r < R; ++r)
-    if (at.inside(r)) pixels[r].store(args, at.camera, at.pixel_at(r));
-}
-
-// How the forward pass of a policy draws a tile, of which it has R pixels per thread.
-template <typename Policy, int D, bool kMedian, int R, bool = Policy::kMultiEdge> struct Drawing {
-  union Shared {
-    ForwardShared<Policy, D, R> usual;
-    LongShared<Policy, D> lengthy;
-    __device__ Shared() {}
-  };
-  static constexpr int kParts = LongShape<R>::kBlocks;  // blocks of a tile whose list is long
-  static __device__ __forceinline__ void usual(const luxel_blend_args& args, Shared& shared, int tile) {
-    blend_tile<Policy, D, kMedian, R>(args, shared.usual, tile);
-  }
-  static __device__ __forceinline__ void lengthy(const luxel_blend_args& args, Shared& shared, int tile, int part) {
-    blend_long<Policy, D, kMedian, R>(args, shared.lengthy, tile, part);
-  }
-};
-template <typename Policy, int D, bool kMedian, int R> struct Drawing<Policy, D, kMedian, R, true> {
-  static_assert(R == 1, "multi-edge policies have a pixel per thread");
-  using Shared = MultiEdgeShared<Policy, D>;
-  static constexpr int kParts = kLongParts;
-  static __device__ __forceinline__ void usual(const luxel_blend_args& args, Shared& shared, int tile) {
-    blend_multi_edge<Policy, D, kMedian, 1>(args, shared, tile, 0);
-  }
-  static __device__ __forceinline__ void lengthy(const luxel_blend_args& args, Shared& shared, int tile, int part) {
-    blend_multi_edge<Policy, D, kMedian, kParts>(args, shared, tile, part);
-  }
-};
 
 // A launch cannot know how many lists are long: it has blocks for as many as there can be.
 LUXEL_HD int32_t most_long_tiles(const luxel_blend_args& args) {
   return static_cast<int32_t>(smaller<int64_t>(smaller(kLongTiles, tiles_of(args)), args.capacity / kLong));
 }
 
-// The first blocks take the long lists, the others a tile each.
-template <typename Policy, int D, bool kMedian, int R>
-__global__ void __launch_bounds__(Shape<R>::kThreads, forward_blocks<Policy>(R, D))
-    blend_fwd_kernel(const luxel_blend_args args) {
-  using Draws = Drawing<Policy, D, kMedian, R>;
-  __shared__ typename Draws::Shared shared;
-  constexpr int kBlocks = Draws::kParts;
-  const int tiles = tiles_of(args), found = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Policy::kPiece)];
+// The first blocks take the long lists, kParts blocks each, the others a tile each. Tiles: Policy, Shared, kThreads, kBlocks of
+// a multiprocessor, kParts, draw(args, shared, tile), draw_long(args, shared, tile, part).
+template <typename Tiles>
+__global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks) blend_fwd_kernel(const luxel_blend_args args) {
+  __shared__ typename Tiles::Shared shared;
+  constexpr int kParts = Tiles::kParts;
+  const int tiles = tiles_of(args);
+  const int counted = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Tiles::Policy::kPiece)];
   // Which of too many are taken is left to chance; where bits must repeat, none are.
-  const int most = found > most_long_tiles(args) && args.deterministic ? 0 : most_long_tiles(args);
-  const int long_tiles = max(0, min(found, most)), long_blocks = long_tiles * kBlocks;
+  const int most = counted > most_long_tiles(args) && args.deterministic ? 0 : most_long_tiles(args);
+  const int long_tiles = max(0, min(counted, most)), long_blocks = long_tiles * kParts;
   const int block = static_cast<int>(blockIdx.x);
   const bool long_block = block < long_blocks;
-  const int place = long_block ? block / kBlocks : long_tiles + block - long_blocks;
+  const int place = long_block ? block / kParts : long_tiles + block - long_blocks;
   if (place >= tiles) return;
   const int tile = args.plan[place];
   if (long_block)
-    Draws::lengthy(args, shared, tile, block % kBlocks);
+    Tiles::draw_long(args, shared, tile, block % kParts);
   else
-    Draws::usual(args, shared, tile);
+    Tiles::draw(args, shared, tile);
+}
+
+template <typename Tiles> int launch_fwd(const luxel_blend_args& args) {
+  const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (Tiles::kParts - 1));
+  return launch("blend_fwd", blend_fwd_kernel<Tiles>, blocks, Tiles::kThreads, 0, args.stream, args);
 }
 
 }  // namespace

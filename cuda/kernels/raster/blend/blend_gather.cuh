@@ -68,10 +68,11 @@ template <typename Policy, int D> __device__ __forceinline__ Entry<Policy, D> nu
   return entry;
 }
 
-// The places in shared memory of the splats of a piece that can reach the pixels of this warp, in order; filled up by
-// kMore with one that reaches none. With the class of a multi-edge one, in bits that no place has.
-template <int kMore, typename Policy, int D, int kSplats>
-__device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& batch, int first, int warp, int lane, uint32_t* list) {
+// Lists the addresses in shared memory of the splats of a piece that can reach the pixels of this warp, in order, then kMore
+// times that of the null splat; returns their number. Bits of tag(splat), which must be free in an address, are set in it.
+template <int kMore, typename Policy, int D, int kSplats, typename Tag>
+__device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& batch, int first, int warp, int lane,
+                                           uint32_t* list, Tag tag) {
   constexpr uint32_t kBytes = sizeof(Entry<Policy, D>);
   const uint32_t entries = static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
   int count = 0;
@@ -79,8 +80,7 @@ __device__ __forceinline__ int list_splats(const Batch<Policy, D, kSplats, 1>& b
   for (int group = first; group < first + Policy::kPiece; group += 32) {
     const bool mine = batch.subtiles[group + lane] >> warp & 1;
     const unsigned bits = __ballot_sync(kAll, mine);
-    uint32_t place = entries + (group + lane) * kBytes;
-    if constexpr (Policy::kMultiEdge) place |= edge_class(batch.entries[group + lane].splat.edges);
+    const uint32_t place = (entries + (group + lane) * kBytes) | tag(batch.entries[group + lane].splat);
     if (mine) list[count + __popc(bits & ((1u << lane) - 1))] = place;
     count += __popc(bits);
   }

@@ -1,6 +1,6 @@
 // blend_gaussians on the GPU: the tile rasterizer with the Gaussian policy.
 #include "math/splat.h"
-#include "kernels/raster/blend/blend.cuh"
+#include "kernels/raster/blend/blend_simple.cuh"
 
 extern "C" {
 
@@ -8,7 +8,7 @@ int64_t luxel_blend_gaussians_workspace(const luxel_blend_args* args) {
   return luxel::blend_workspace(*args, luxel::GaussianPolicy<float>::kRow);
 }
 
-int luxel_blend_gaussians_fwd(const luxel_blend_args* args) { return luxel::blend<luxel::GaussianPolicy<float>>(*args, false); }
+int luxel_blend_gaussians_fwd(const luxel_blend_args* args) { return luxel::blend<luxel::SimpleBlend<luxel::GaussianPolicy<float>>>(*args, false); }
 
-int luxel_blend_gaussians_bwd(const luxel_blend_args* args) { return luxel::blend<luxel::GaussianPolicy<float>>(*args, true); }
+int luxel_blend_gaussians_bwd(const luxel_blend_args* args) { return luxel::blend<luxel::SimpleBlend<luxel::GaussianPolicy<float>>>(*args, true); }
 }

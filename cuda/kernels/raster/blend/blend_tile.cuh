@@ -8,8 +8,6 @@
 #include "kernels/raster/stage.h"
 #include "kernels/raster/bin/tile_plan.cuh"
 
-#include <type_traits>
-
 namespace luxel {
 namespace {
 
@@ -22,24 +20,13 @@ constexpr int kLongMean = 300, kManyTiles = 16384;
 // Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
 // at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Those of
 // multi-edge policies are in blend_multi_edge.cuh.
-template <typename Policy> constexpr int forward_blocks(int pixels, int channels) {
-  return channels > 4 ? 1 : (Policy::kMultiEdge ? 3 : 4 * pixels);
-}
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 constexpr bool fetches_early(int pixels) { return pixels == 1; }
 constexpr int kMostAhead = 8;
 constexpr int kLongTiles = 512;  // as many of the longest lists at most have several blocks, see tile_plan.cuh
-// Of the backward pass: pixels of a thread, which share its part of a reduction over the warp; blocks of a multiprocessor.
+// Of the backward pass: pixels of a thread, which share its part of a reduction over the warp, and warps of a tile.
 constexpr int kBackwardPixels = 4;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-template <typename Policy> constexpr int backward_blocks(int) { return 1; }  // Turing has no room for as many threads
-#else
-template <typename Policy> constexpr int backward_blocks(int channels) { return channels > 4 ? 1 : (Policy::kMultiEdge ? 20 : 18); }
-#endif
-constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;  // of a tile
-// Of a block: those of a tile, which share a batch; or, where a splat is so much work that warps would wait for one another, one
-// that brings its own splats.
-template <typename Policy> constexpr int backward_warps() { return Policy::kMultiEdge ? 1 : kBackwardWarps; }
+constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
 
 constexpr unsigned kAll = ~0u;
 constexpr int kPixels = LUXEL_TILE * LUXEL_TILE;
@@ -88,16 +75,6 @@ template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_ar
   return out<float>(args.states) + slot * (D + 1) * kPixels;
 }
 
-// What the forward pass of multi-edge policies tells the backward pass of a list, behind the states: for each 32 splats a word of each
-// of the tile's blocks of 8 x 4 pixels, bit k: the k-th counted for one of its pixels. The blocks are those of one half of the
-// tile from above, then of the other.
-constexpr int kTouchedBlocks = Shape<1>::kWarps;
-__device__ __forceinline__ int touched_block(int x, int y) { return x * Shape<1>::kSubtilesY + y; }
-template <typename Policy, int D> __device__ __forceinline__ uint32_t* touched_of(const luxel_blend_args& args, int tile) {
-  float* behind = out<float>(args.states) + args.capacity / Policy::kPiece * (D + 1) * kPixels;
-  return reinterpret_cast<uint32_t*>(behind) + kTouchedBlocks * (args.ranges[2 * tile] / 32 + static_cast<int64_t>(tile));
-}
-
 // A splat as the inner loops read it: a few 16-byte loads, the same for all lanes. These bound the forward pass: a load of
 // 16 bytes takes the shared memory four cycles even where all lanes read the same.
 template <typename Policy, int D> struct alignas(16) Entry {
@@ -108,7 +85,7 @@ template <typename Policy, int D> struct alignas(16) Entry {
 
 template <typename Policy, int D, int kSplats, int kMore = 0> struct Batch {
   Entry<Policy, D> entries[kSplats + kMore];
-  uint8_t subtiles[kSplats];  // bit w: may reach the pixels of warp w; backward, of multi-edge policies, see visit there
+  uint8_t subtiles[kSplats];  // bit w: the splat may reach the pixels of warp w
 };
 
 // Which subtiles of the block at (x0, y0), which lie as in Grid, the primitive can reach.
@@ -136,30 +113,7 @@ template <int kSplats, int kThreads> __device__ __forceinline__ bool brings(int 
   return kSplats % kThreads == 0 || static_cast<int>(threadIdx.x) + k * kThreads < kSplats;
 }
 
-// Of multi-edge policies: loops over edges are compiled for some numbers of them, each of them a class.
-constexpr int kEdgeClasses = 3;
-template <int kClass> constexpr int edges_of_class() { return kClass == 0 ? 5 : (kClass == 1 ? 6 : LUXEL_CORNERS); }
-__device__ __forceinline__ uint32_t edge_class(int edges) {
-  return static_cast<uint32_t>(edges > edges_of_class<0>()) + static_cast<uint32_t>(edges > edges_of_class<1>());
-}
-// Calls work(integral_constant<int, kClass>).
-template <typename Work> __device__ __forceinline__ void for_edges(uint32_t which, Work work) {
-  if (which == 0) return work(std::integral_constant<int, 0>());
-  if (which == 1) return work(std::integral_constant<int, 1>());
-  work(std::integral_constant<int, 2>());
-}
-
-// A splat in registers, read 16 bytes at a time; what is not used is not read.
-template <typename Packed> __device__ __forceinline__ Packed held(const Packed& packed) {
-  static_assert(sizeof(Packed) % 16 == 0);
-  Packed copy;
-#pragma unroll
-  for (int i = 0; i < static_cast<int>(sizeof(Packed) / 16); ++i)
-    reinterpret_cast<float4*>(&copy)[i] = reinterpret_cast<const float4*>(&packed)[i];
-  return copy;
-}
-
-// A primitive on its way from memory into a batch; id < 0 is none.
+// A primitive that is read from memory and goes into a batch; id < 0 is none.
 template <typename Policy, int D> struct Fetched {
   float row[Policy::kRow], value[D];
 };

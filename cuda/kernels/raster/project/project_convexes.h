@@ -71,10 +71,10 @@ LUXEL_UNROLL
 }
 
 // Turns what the blending gathered of a convex into the gradient by its row, in place.
-LUXEL_HD void finish(const ConvexProjection<float>& p, float* g) {
+LUXEL_HD void moments_to_gradient(const ConvexProjection<float>& p, float* g) {
   float row[LUXEL_CONVEX_ROW] = {0.0f, 0.0f, p.opacity, 0.0f, p.delta, p.sigma, static_cast<float>(p.edges)};
   store_corners(p, row);
-  ConvexPolicy<float>::finish(row, g);
+  ConvexPolicy<float>::moments_to_gradient(row, g);
 }
 
 // Adds the gradients of a convex through one camera that sees it, given those of its splat and values; those of its points,
@@ -93,7 +93,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pin
 LUXEL_UNROLL
     for (int k = 0; k < LUXEL_CONVEX_ROW; k += 4) load4(g_splat + k, g + k);
     if constexpr (std::is_same_v<T, float>)
-      if (args.raw_moments) finish(p, g);
+      if (args.raw_moments) moments_to_gradient(p, g);
     if (statistics != nullptr) {
       T sums[4];
       load4(statistics, sums);
