@@ -22,7 +22,7 @@ def colour_inputs(features: Tensor, directions: Tensor, live: Tensor | None = No
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: the density network's first output is the
     density before its activation, and all of its outputs go on to the colour network. The harmonics are those of
-    `luxel.render.reference.raster.sh.sh_basis` up to degree 3.
+    `luxel.render.ops.field.spherical_harmonics.sh_basis` up to degree 3.
 
     Args:
         features: [S, F] with F a multiple of 4, float32 or (CPU only) float64.

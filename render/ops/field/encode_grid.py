@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.field.grid_layout import Hashed, level_points
 from luxel.render.ops.registry import aligned, define, register_implementation, require
-from luxel.render.reference.field.encode_grid import Hashed, level_points
 
 MOST_LEVELS = 32
 FEATURES = (1, 2, 4, 8)  # per level
-# What levels of more points than entries do, as the kernels know it: wrap around, or hash points or blocks.
+# How points of a level share entries where it has more points than entries: wrap around, hash points, hash blocks.
 HASHED: dict[Hashed, int] = {False: 0, True: 1, "blocks": 2}
-WAYS = tuple(HASHED)
+HASHED_NAMES = tuple(HASHED)
 
 _GRID = "Tensor x, Tensor table, Tensor? half_table, int[] offsets, float[] scales, int hashed"
 define(f"encode_grid({_GRID}) -> Tensor")
@@ -58,7 +58,7 @@ def encode_grid(
         hashed: whether levels of more points than entries are hashed; otherwise they wrap around. Their number of
             entries must be a power of two. "blocks": hashed, and in all levels blocks of 8 neighbouring points are
             neighbours in the table, so that a cell's corners lie in fewer sectors of memory: of levels that begin at
-            multiples of 8, and best of 2 features. See `luxel.render.reference.field.encode_grid.grid_index`.
+            multiples of 8, and best of 2 features. See `luxel.render.ops.field.grid_layout.grid_index`.
         half_table: read in place of the table, which has the gradient in float32 all the same;
             float16 [E, F], CUDA only.
 
@@ -75,7 +75,7 @@ def hashed_code(hashed: Hashed) -> int:
     """``hashed`` as the operations take it.
 
     Raises:
-        ValueError: there is no such way.
+        ValueError: ``hashed`` is none of False, True and "blocks".
     """
     if hashed not in HASHED:
         raise ValueError(f"encode_grid: hashed must be one of {tuple(HASHED)}, got {hashed!r}")
@@ -86,7 +86,7 @@ def hashed_code(hashed: Hashed) -> int:
 def _levels(
     offsets: tuple[int, ...], scales: tuple[float, ...], dimensions: int, hashed: int
 ) -> tuple[Tensor, Tensor]:
-    """Offsets and rounded scales in host memory, once they are found good: kept, as every step asks for them."""
+    """Checked offsets and rounded scales in host memory; cached, because every step needs them."""
     count = len(scales)
     if not 1 <= count <= MOST_LEVELS or len(offsets) != count + 1 or offsets[0] != 0:
         raise ValueError(
@@ -97,7 +97,7 @@ def _levels(
         size = offsets[level + 1] - offsets[level]
         if not 0 < scale < 2**22 or not 0 < size <= 2**31:
             raise ValueError(f"encode_grid: level {level} has scale {scale} and {size} entries")
-        points = level_points(math.ceil(scale) + 1, dimensions, WAYS[hashed])
+        points = level_points(math.ceil(scale) + 1, dimensions, HASHED_NAMES[hashed])
         if points > size and size & (size - 1):
             raise ValueError(
                 f"encode_grid: level {level} has {size} entries for {points} points; fewer must be a power of two"

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops.field.encode_grid import check_grid, encode_grid, hashed_code
+from luxel.render.ops.field.grid_layout import Hashed
 from luxel.render.ops.field.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
 from luxel.render.ops.field.order_positions import order_positions
 from luxel.render.ops.registry import define, register_implementation, require
-from luxel.render.reference.field.encode_grid import Hashed
 
 # Rows from which ordering positions that lie anywhere costs less than it saves, on a GPU.
 LEAST_SORTED_TRAINING, LEAST_SORTED = 2**17, 2**19

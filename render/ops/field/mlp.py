@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.field.mlp_torch import mlp_torch
 from luxel.render.ops.registry import define, register_implementation, require
-from luxel.render.reference.field.mlp import mlp_reference
 
 Activation = Literal["none", "relu", "softplus", "sigmoid"]
-ACTIVATIONS: dict[str, int] = {"none": 0, "relu": 1, "softplus": 2, "sigmoid": 3}  # as in abi.h
+ACTIVATIONS: dict[str, int] = {"none": 0, "relu": 1, "softplus": 2, "sigmoid": 3}  # as in cuda/abi/field.h
 WIDTHS = (16, 32, 64, 128)
 WIDEST, DEEPEST = 128, 8  # of the input and the output; hidden layers
 
@@ -264,7 +264,7 @@ def _differentiate_backward(
     if any(needs) and any(gg is not None for gg in wanted):
         with torch.enable_grad():
             leaves = [tensor.detach().requires_grad_() for tensor in ctx.saved_tensors]
-            out = mlp_reference(*leaves[1:], *sizes, *activations)
+            out = mlp_torch(*leaves[1:], *sizes, *activations)
             first = torch.autograd.grad(out, leaves[1:], leaves[0], create_graph=True)
             value = sum((g * gg).sum() for g, gg in zip(first, wanted, strict=True) if gg is not None)
             chosen = [leaf for leaf, needed in zip(leaves, needs, strict=True) if needed]

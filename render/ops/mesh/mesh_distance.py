@@ -12,7 +12,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 Sign = Literal["none", "pseudonormal", "parity"]
-SIGNS: dict[str, int] = {"none": 0, "pseudonormal": 1, "parity": 2}  # as in abi.h
+SIGNS: dict[str, int] = {"none": 0, "pseudonormal": 1, "parity": 2}  # as in cuda/abi/mesh.h
 DEEPEST = 27  # tree
 
 define(

@@ -8,12 +8,12 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
-TILE = 16  # pixels along a tile's side, see abi.h
-ROW_WIDTHS = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of their numbers in abi.h
+TILE = 16  # pixels along a tile's side, see cuda/abi/raster.h
+ROW_WIDTHS = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of cuda/abi/raster.h
 PIECE_LENGTHS = {
     "gaussians": 256,
     "convexes": 128,
-}  # instances of a piece of a tile's list on the GPU, see abi.h
+}  # instances of a piece of a tile's list on the GPU, see cuda/abi/raster.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "

@@ -65,7 +65,7 @@ def project_convexes(
 
     Returns:
         splats [C, N, 28] (x, y of the centroid, opacity after the mask, depth of the centroid, delta z, sigma z, number
-        of edges, reach, box, then up to 8 corners relative to the centroid, see abi.h; rows of culled convexes
+        of edges, reach, box, then up to 8 corners relative to the centroid, see cuda/abi/raster.h; rows of culled convexes
         undefined), values [C, N, D] (rgb, depth), tile_counts [C, N] int32 (0: culled), totals [2] int64 (visible
         splats, tile instances).
         Of the splats opacity, delta z, sigma z and corners carry gradients, and the values do; depth's goes through

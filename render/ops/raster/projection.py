@@ -28,7 +28,7 @@ GAUSSIAN_OPTIONS = tuple(TYPES)
 SWITCHES = ("raw_moments",)  # of the backward, beside its penalties
 OFF = {"bool": False, "float": 0.0}  # what penalties and switches are where they are left out
 POLYGON_OPTIONS = tuple(name for name in TYPES if name not in ("dilation", "antialiased", "with_normals"))
-_FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of abi.h has another name
+_FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of cuda/abi/raster.h has another name
 
 Shapes = Mapping[str, tuple[int | None, ...]]  # of a row; None: any size
 
@@ -63,12 +63,12 @@ class Projection:
     Args:
         stage: name of the operation and of the kernels.
         parameters: by name, the shape of a row of each; the first says N, type and device.
-        row: numbers of a splat, see abi.h.
+        row: numbers of a splat, see cuda/abi/raster.h.
         options: names out of `TYPES`, in order.
         cameras: by name, the shape of each camera's part.
         moving: which of the cameras' tensors have gradients.
         more: fields that follow from the parameters.
-        penalties: weights of terms that the backward adds to the loss itself, and its switches, see abi.h.
+        penalties: weights of terms that the backward adds to the loss itself, and its switches, see cuda/abi/raster.h.
     """
 
     stage: str

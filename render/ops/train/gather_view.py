@@ -10,7 +10,7 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
-ROW = 24  # 32-bit numbers of a table row, see abi.h
+ROW = 24  # 32-bit numbers of a table row, see cuda/abi/train.h
 # Where they stand in it; of ADAM as many as `adam_schedule` gives.
 PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
 

@@ -1,4 +1,4 @@
-// From sorted tile keys to the ranges of lists and the plan of abi.h: in which order blocks take tiles and pieces of lists.
+// From sorted tile keys to the ranges of lists and the plan of abi/raster.h: in which order blocks take tiles and pieces of lists.
 // A heavy tile that starts last would keep the whole GPU waiting, so tiles go by length; which of two alike is first does
 // not matter, nor does the order of pieces: both come from atomic counters.
 #pragma once

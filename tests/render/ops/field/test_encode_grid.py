@@ -20,7 +20,8 @@ from luxel.render.fields.encodings import (
     growth_to,
 )
 from luxel.render.ops.field.encode_grid import encode_grid
-from luxel.render.reference.field.encode_grid import Hashed, encode_grid_reference, grid_index, level_points
+from luxel.render.ops.field.grid_layout import Hashed, grid_index, level_points
+from luxel.render.reference.field.encode_grid import encode_grid_reference
 
 D = torch.float64
 HASHED = Grid(3, 5, 2, 5, 1.9, 9, hashed=True)  # 2 levels in order, 3 hashed
