@@ -70,19 +70,19 @@ typedef struct luxel_mlp_args {
   int32_t output_activation;
   int32_t precise;            /* GPU: 1 for float throughout, 0 for half on tensor cores */
   void* out;                  /* fwd out, bwd in  real [N,O] */
-  void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H; not looked at on the GPU where it is not
+  void* hidden;               /* fwd out optional, bwd in  kept [H,N,W] h_1 .. h_H; not read on the GPU where it is not
                                  precise, I <= 32, W <= 64, H 1 or 2, O <= 16: bwd computes it anew */
   const void* g_out;          /* bwd in   real [N,O] */
   void* g_x;                  /* bwd out  real [N,I] optional */
   void* g_weights;            /* bwd out  real [P] optional */
   void* workspace;            /* luxel_mlp_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
-  const int32_t* live;        /* fwd in [1] optional: rows from live[0] on are not wanted, and out may be left there */
+  const int32_t* live;        /* fwd in [1] optional: rows from live[0] on need not be computed; out there is undefined */
   const void* directions;     /* fwd in  real [N,3] optional: x is [N,I-16], and what follows in a row are the harmonics of its
                                  direction, as colour_inputs has them. I even; on the GPU of sizes that bwd computes anew */
   void* first;                /* fwd out real [N] with directions: the first column of x */
 } luxel_mlp_args;
-LUXEL_API int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args* args); /* pointers are not looked at */
+LUXEL_API int64_t luxel_mlp_fwd_workspace(const luxel_mlp_args* args); /* ignores pointers */
 LUXEL_API int64_t luxel_mlp_bwd_workspace(const luxel_mlp_args* args); /* likewise */
 LUXEL_API int luxel_mlp_fwd(const luxel_mlp_args* args);
 LUXEL_API int luxel_mlp_bwd(const luxel_mlp_args* args);
@@ -101,10 +101,10 @@ typedef struct luxel_order_positions_args {
   void* workspace;            /* luxel_order_positions_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_order_positions_args;
-LUXEL_API int64_t luxel_order_positions_workspace(const luxel_order_positions_args* args); /* pointers are not looked at */
+LUXEL_API int64_t luxel_order_positions_workspace(const luxel_order_positions_args* args); /* ignores pointers */
 LUXEL_API int luxel_order_positions(const luxel_order_positions_args* args);
 
-/* field: encode_grid, then mlp on its features, as one stage: what fields ask for at every step. Half on the GPU.
+/* field: encode_grid, then mlp on its features, as one stage: the work of a field in every step. Half on the GPU.
  *
  * The GPU has D of 2 and 3, F of 2, 4 and 8, L F up to 32, W up to 64, H of 1 and 2, O up to 16. The hidden layers are
  * computed anew by bwd there: `kept` has the features in pairs, half [L F / 2,N,2]. On the CPU it has features and hidden layers,
@@ -139,15 +139,15 @@ typedef struct luxel_field_args {
   void* g_weights;            /* bwd out  real [P] optional */
   void* workspace;            /* luxel_field_fwd_workspace() or _bwd_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
-  const int32_t* live;        /* fwd in [1] optional, without order and kept: rows from live[0] on are not wanted, and out may be
-                                 left there */
+  const int32_t* live;        /* fwd in [1] optional, without order and kept: rows from live[0] on need not be computed;
+                                 out there is undefined */
 } luxel_field_args;
-LUXEL_API int64_t luxel_field_fwd_workspace(const luxel_field_args* args); /* looks at which pointers are null */
-LUXEL_API int64_t luxel_field_bwd_workspace(const luxel_field_args* args); /* looks at offsets */
+LUXEL_API int64_t luxel_field_fwd_workspace(const luxel_field_args* args); /* reads only which pointers are null */
+LUXEL_API int64_t luxel_field_bwd_workspace(const luxel_field_args* args); /* reads offsets */
 LUXEL_API int luxel_field_fwd(const luxel_field_args* args);
 LUXEL_API int luxel_field_bwd(const luxel_field_args* args);
 
-/* draw_pixels: the pixels that a step of a radiance field looks at, and the colours that they should have.
+/* draw_pixels: the pixels of a step of a radiance field, and their target colours.
  *
  * Row r < live is pixel number numbers[r] mod M (of the candidates, where there are some), the others are none: pixel -1,
  * colours 0. A pixel of four channels is composited onto its background, which is a colour or, where there is none, random
@@ -211,7 +211,7 @@ typedef struct luxel_march_rays_args {
   void* t;                    /* out real [S] along the ray */
   void* dt;                   /* out real [S] the step */
   int32_t* ranges;            /* out [R,2] first sample and number of them, of each ray */
-  int64_t* counters;          /* out [5] samples, samples asked for, rays that count, rays without room, room that was left */
+  int64_t* counters;          /* out [5] samples, samples requested, rays that count, rays without room, room that was left */
 } luxel_march_rays_args;
 LUXEL_API int luxel_march_rays(const luxel_march_rays_args* args);
 
@@ -266,7 +266,7 @@ typedef struct luxel_colour_inputs_args {
   const void* g_inputs;       /* bwd in   real [S,F+16] */
   const void* g_density;      /* bwd in   real [S] optional */
   void* g_features;           /* bwd out  real [S,F] */
-  const int32_t* live;        /* fwd in [1] optional: samples from live[0] on are not wanted, and left as they are */
+  const int32_t* live;        /* fwd in [1] optional: samples from live[0] on are left as they are */
 } luxel_colour_inputs_args;
 LUXEL_API int luxel_colour_inputs_fwd(const luxel_colour_inputs_args* args);
 LUXEL_API int luxel_colour_inputs_bwd(const luxel_colour_inputs_args* args);
@@ -303,13 +303,13 @@ typedef struct luxel_composite_args {
 LUXEL_API int luxel_composite_fwd(const luxel_composite_args* args);
 LUXEL_API int luxel_composite_bwd(const luxel_composite_args* args);
 
-/* render_wave: a picture in waves. begin_waves takes N pixels of a camera, row by row from first_pixel on: rays that meet no
+/* render_wave: an image in waves. begin_waves takes N pixels of a camera, row by row from first_pixel on: rays that meet no
  * occupied cell are background at once, the others are listed. Then, again and again, march_wave gives every listed ray up
  * to min(most, capacity / listed) samples (as march_rays does, without jitter), a field is evaluated at them, and
  * composite_wave adds them to their rays (as composite does); it finishes rays whose transmittance is below
  * min_transmittance, or that have no sample left, and lists the rest. Counts stay on the device.
  *
- * With `part` the pixels are those of whole rows of the picture, as many as part says, and rays have their numbers along tiles
+ * With `part` the pixels are those of whole rows of the image, as many as part says, and rays have their numbers along tiles
  * of 8 x 8 of them (less at the right and the lower edge), so that neighbours in the list are neighbours in space; rgb,
  * transmittance and depth are in the order of the pixels all the same. */
 enum { LUXEL_WAVE_STATE = 8 }; /* numbers of a ray between waves */
@@ -320,7 +320,7 @@ typedef struct luxel_render_wave_args {
   const void* world_to_cam;   /* in  real [4,4], not for composite_wave, as the next two */
   const void* intrinsics;     /* in  real [4] */
   const uint64_t* occupancy;  /* in  as in march_rays */
-  int32_t width;              /* of the picture */
+  int32_t width;              /* of the image */
   int32_t first_pixel;
   int32_t count;              /* N; of march_wave and composite_wave as many as may be listed, at least */
   int32_t resolution;
@@ -346,7 +346,7 @@ typedef struct luxel_render_wave_args {
   int32_t* next_listed;       /* inout [1] rays of the next list, zeroed by the caller; begin_waves, composite_wave */
   int32_t* next_list;         /* out   [N] */
   void* state;                /* inout real [N,8] rgb, optical depth, depth, next place (-1: none), two not used */
-  int32_t* samples;           /* inout [1] samples asked for, zeroed by the caller; march_wave */
+  int32_t* samples;           /* inout [1] samples requested, zeroed by the caller; march_wave */
   void* positions;            /* out   real [S,3] by march_wave */
   void* sample_directions;    /* out   real [S,3] optional */
   void* t;                    /* out   real [S], in of composite_wave */
@@ -388,7 +388,7 @@ typedef struct luxel_sphere_trace_args {
   const int32_t* alive;       /* step in   [limit] rays that were evaluated */
   const int32_t* alive_count; /* step in   [1] how many of them */
   const void* distance;       /* step in   real [limit] */
-  int64_t limit;              /* step      rows of the lists that are looked at */
+  int64_t limit;              /* step      rows of the lists that are read */
   int32_t* next;              /* out       [M] rays that are alive */
   int32_t* next_count;        /* inout     [1] how many, zeroed by the caller */
   void* x;                    /* out       real [M,3] their places */

@@ -25,7 +25,7 @@ enum { LUXEL_GAUSSIAN_PIECE = 256, LUXEL_CONVEX_PIECE = 128 };
  * splats [C,N,8]: x, y (px), opacity (after compensation), depth (z), conic a, b, c (inverse of the dilated 2D
  * covariance: exponent is -(a dx^2 + c dy^2)/2 - b dx dy), radius (px, larger half extent; no gradient).
  * values [C,N,D]: rgb (3), then depth (1) if with_depth, then world-space normal (3) if with_normals.
- * Rows of culled Gaussians are left unwritten; tile_counts says 0 for them. */
+ * Rows of culled Gaussians are left unwritten; tile_counts is 0 for them. */
 typedef struct luxel_project_gaussians_args {
   int32_t dtype;
   int32_t device;
@@ -73,7 +73,7 @@ typedef struct luxel_project_gaussians_args {
   const void* penalty_factor; /* bwd in   real [1] optional: times both */
   const void* adam_schedule;  /* bwd in   real [P+2] optional: learning rates of the P parameters in their order, then
                                  1 - beta1^t, 1 - beta2^t. With it the parameters above are moved by Adam as `adam` below
-                                 does, in place; their gradients g_ are not looked at and may be null */
+                                 does, in place; their gradients g_ are not written and may be null */
   const int64_t* adam_table;  /* bwd in   HOST [P,3], with adam_schedule only, as all below: addresses of the first
                                  moments of a parameter, of the second ones, and of what is added to its gradient, or 0 */
   double adam_beta1;
@@ -160,7 +160,7 @@ LUXEL_API int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args
  * 1/255 (px: least x, least y, greatest x, greatest y), then x, y of the M corners relative to the centroid, clockwise
  * to the eye, and zeros. L_j(q) = (b_y - a_y) (q_x - a_x) - (b_x - a_x) (q_y - a_y) from corner a to the next, b.
  * values [C,N,D]: rgb (3), then depth (1) if with_depth.
- * Rows of culled convexes are left unwritten; tile_counts says 0 for them. */
+ * Rows of culled convexes are left unwritten; tile_counts is 0 for them. */
 typedef struct luxel_project_convexes_args {
   int32_t dtype;
   int32_t device;
@@ -188,7 +188,7 @@ typedef struct luxel_project_convexes_args {
   void* values;               /* fwd out  real [C,N,D] */
   int32_t* tile_counts;       /* fwd out, bwd in  [C,N] tiles touched, 0 when culled */
   int64_t* totals;            /* fwd out  [2] visible splats, tile instances; zeroed by the caller */
-  const void* g_splats;       /* bwd in   real [C,N,28]; opacity, delta z, sigma z and corners are looked at */
+  const void* g_splats;       /* bwd in   real [C,N,28]; opacity, delta z, sigma z and corners are read */
   const void* g_values;       /* bwd in   real [C,N,D] */
   void* g_points;             /* bwd out  real [N,K,3], every row written, as the next six */
   void* g_log_delta;          /* bwd out  real [N] */
@@ -246,7 +246,7 @@ typedef struct luxel_bin_splats_args {
   void* workspace;            /* luxel_bin_splats_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_bin_splats_args;
-LUXEL_API int64_t luxel_bin_splats_workspace(const luxel_bin_splats_args* args); /* pointers are not looked at */
+LUXEL_API int64_t luxel_bin_splats_workspace(const luxel_bin_splats_args* args); /* ignores pointers */
 LUXEL_API int luxel_bin_splats(const luxel_bin_splats_args* args);
 
 /* blend_<primitive>: front-to-back alpha blending of primitives' values per pixel; one struct for all primitives,

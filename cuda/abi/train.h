@@ -12,7 +12,7 @@ extern "C" {
 
 /* photometric_loss: (1 - ssim_weight) L1 + ssim_weight (1 - SSIM) (Wang et al. 2004; 11 taps, sigma 1.5).
  *
- * Both are means over pixels and channels; with a weight, weighted means. Outside the image both pictures are
+ * Both are means over pixels and channels; with a weight, weighted means. Outside the image both images are
  * 0. valid = 1 leaves out the SSIM of pixels whose window leaves the image (5 at each border; L1 keeps them).
  * Where the weight is not above 0 the rendered pixel counts as equal to the target, in its neighbours' windows
  * too, and its gradient is 0. Sums are taken in a fixed order: the same input gives the same bits. */
@@ -93,7 +93,7 @@ typedef struct luxel_gather_view_args {
 } luxel_gather_view_args;
 LUXEL_API int luxel_gather_view(const luxel_gather_view_args* args);
 
-/* count_step: after the lists of a step are made, says whether the step counts.
+/* count_step: after the lists of a step are made, decides whether the step counts.
  *
  * Where they overflowed, status[1] is set and stays set until the caller clears it: this step and all that follow
  * change nothing. Else status[0] goes up by one. The cursor of the table moves on by the views in either case. */
@@ -105,7 +105,7 @@ typedef struct luxel_count_step_args {
   const int64_t* totals;      /* in    [2] from project_<primitive>, of all views together */
   int32_t views;              /* B */
   int32_t* table;             /* inout the cursor first */
-  int32_t* status;            /* inout [4] steps that count, stalled, most tile instances asked for by a view (on average
+  int32_t* status;            /* inout [4] steps that count, stalled, most tile instances of a view (on average
                                  over those of a step), not used */
 } luxel_count_step_args;
 LUXEL_API int luxel_count_step(const luxel_count_step_args* args);
@@ -189,13 +189,13 @@ typedef struct luxel_relocate_args {
   void* workspace;            /* luxel_relocate_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_relocate_args;
-LUXEL_API int64_t luxel_relocate_workspace(const luxel_relocate_args* args); /* pointers are not looked at */
+LUXEL_API int64_t luxel_relocate_workspace(const luxel_relocate_args* args); /* ignores pointers */
 LUXEL_API int luxel_relocate(const luxel_relocate_args* args);
 
 /* neighbours: the k nearest others of each point, nearest first; of equally near ones the lower index comes first.
  *
- * Points that do not count (mask 0, or not finite) are nobody's neighbours and get their own index k times; so are rows
- * filled up that have fewer than k others. */
+ * Points that do not count (mask 0, or not finite) are no neighbours and get their own index k times; rows with fewer
+ * than k others are filled up with it. */
 typedef struct luxel_neighbours_args {
   int32_t dtype;
   int32_t device;
@@ -209,14 +209,14 @@ typedef struct luxel_neighbours_args {
   void* workspace;            /* luxel_neighbours_workspace() bytes, 256-byte aligned */
   int64_t workspace_bytes;
 } luxel_neighbours_args;
-LUXEL_API int64_t luxel_neighbours_workspace(const luxel_neighbours_args* args); /* pointers are not looked at */
+LUXEL_API int64_t luxel_neighbours_workspace(const luxel_neighbours_args* args); /* ignores pointers */
 LUXEL_API int luxel_neighbours(const luxel_neighbours_args* args);
 
 /* opacity_entropy: the mean of -o ln o over the rows that are seen, and of_others times that over the other ones (Duan et
  * al. 2024, entropy loss).
  *
  * o = sigmoid(opacity_logit) held to [1e-3, 1 - 1e-3], beyond which there is no gradient. Rows whose logit is not finite,
- * spare ones say, have no part in it. Where there is nothing to take a mean of it is 0. */
+ * such as spare ones, are left out. Where there is nothing to take a mean of it is 0. */
 typedef struct luxel_opacity_entropy_args {
   int32_t dtype;
   int32_t device;
@@ -232,7 +232,7 @@ typedef struct luxel_opacity_entropy_args {
   void* workspace;            /* fwd      luxel_opacity_entropy_workspace() bytes, 8-byte aligned */
   int64_t workspace_bytes;
 } luxel_opacity_entropy_args;
-LUXEL_API int64_t luxel_opacity_entropy_workspace(const luxel_opacity_entropy_args* args); /* pointers are not looked at */
+LUXEL_API int64_t luxel_opacity_entropy_workspace(const luxel_opacity_entropy_args* args); /* ignores pointers */
 LUXEL_API int luxel_opacity_entropy_fwd(const luxel_opacity_entropy_args* args);
 LUXEL_API int luxel_opacity_entropy_bwd(const luxel_opacity_entropy_args* args);
 

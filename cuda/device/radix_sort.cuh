@@ -21,7 +21,7 @@ constexpr int kAhead = 4;  // tiles whose words are read at a time when looking 
 template <typename Key> struct RadixPass {
   const Key* keys;
   const int32_t* values;
-  Key* keys_out;  // null: not wanted
+  Key* keys_out;  // null: none
   int32_t* values_out;
   const int64_t* count;
   int shift, bits;            // the digit

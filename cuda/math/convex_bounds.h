@@ -46,7 +46,7 @@ LUXEL_UNROLL
   LUXEL_HD T top() const { return low_y; }
   LUXEL_HD T bottom() const { return high_y; }
 
-  // The least and the greatest x that no edge and no side of the box keeps from the band y0 <= pixel y <= y1; false where
+  // The least and the greatest x that lies inside all edges and the box over the band y0 <= pixel y <= y1; false where
   // there is none. A rectangle in this band meets the polygon if it is not beyond either: no edge separates them.
   LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
     left = low_x;

@@ -14,7 +14,7 @@
 
 namespace luxel {
 
-// The factor of coordinates; bounded, so that nothing overflows on the way to the indicator.
+// The factor of coordinates; bounded, so that no intermediate value of the indicator overflows.
 template <typename T> LUXEL_HD T convex_scale(T delta) { return root(smaller(T(1.4426950408889634) * delta, T(1e20))); }
 constexpr float kLeastDelta = 1e-30f;  // what the gradient by delta is divided by at least
 
@@ -167,7 +167,7 @@ LUXEL_UNROLL
     float v[E], top;
   };
 
-  // Alpha at a pixel, and what was found on the way.
+  // Alpha at a pixel, and the intermediate values that the gradient reuses.
   template <int E> struct Seen {
     float raw;                 // uncapped alpha
     float rest, phi, inverse;  // as in At
@@ -223,8 +223,8 @@ LUXEL_UNROLL
     LUXEL_HD float look(const Packed& c, float dy) const { return seen(c, reach(c, dy)).raw; }
   };
 
-  // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share come in
-  // with moments_to_gradient(), once for each row.
+  // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share are applied
+  // in moments_to_gradient(), once for each row.
   template <bool, int E> struct Sums {
     static constexpr int kCount = 3 + 3 * E;
     float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};

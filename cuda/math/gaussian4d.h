@@ -76,7 +76,7 @@ template <typename T> LUXEL_HD Rows3<Quat<T>> part_from(Quat<T> m, Vec3<T> parts
   return {rows.r0 - parts.x * m, rows.r1 - parts.y * m, rows.r2 - parts.z * m};
 }
 
-// The slice at `timestamp`, and its splat. False where the Gaussian cannot be seen, which is first asked of its time; every
+// The slice at `timestamp`, and its splat. False where the Gaussian is culled, first of all by its time; every
 // comparison is phrased so that NaN fails it.
 template <typename T>
 LUXEL_HD bool project_gaussian4d(const Pinhole<T>& cam, const ProjectionOptions<T>& options, T timestamp, const T* mean, T time,

@@ -1,4 +1,4 @@
-// Activations of a perceptron and their vjps; the vjp looks at the activated value, so that this alone need be kept.
+// Activations of a perceptron and their vjps; the vjp takes the activated value, so that this alone need be stored.
 #pragma once
 
 #include "abi/field.h"

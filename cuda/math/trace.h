@@ -53,7 +53,7 @@ template <typename T> LUXEL_HD T free_distance(const T* grid, int resolution, Ve
 }
 
 constexpr int kMostStrides = 256;    // through the grid at a time; at least a quarter of a cell each
-constexpr double kLeastStride = 0.25;  // of a cell: what is nearer is the network's to say
+constexpr double kLeastStride = 0.25;  // of a cell: nearer to the surface the network is evaluated instead
 
 // Goes on while the grid allows it; false where the ray has left the box.
 template <typename T> LUXEL_HD bool stride(const Ray<T>& ray, const T* grid, int resolution, T leave, T& ray_t) {

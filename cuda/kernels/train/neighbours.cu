@@ -1,5 +1,5 @@
 // neighbours on the GPU: points in the order of a curve that keeps near ones together (Morton 1966), a tree of boxes over
-// runs of 32, 1024, ... of them, and a warp that searches it for 32 points of a run at once. The host learns nothing of
+// runs of 32, 1024, ... of them, and a warp that searches it for 32 points of a run at once. Nothing is read back of
 // the points, so that all of it can be captured.
 #include "kernels/train/neighbours.h"
 
@@ -76,22 +76,22 @@ __global__ void __launch_bounds__(kSampleThreads) sample_ranges_kernel(const lux
   __shared__ float sorted[kSamples];
   const int axis = blockIdx.x;
   float values[kSampleItems];
-  int found = 0;
+  int counted = 0;
 #pragma unroll
   for (int i = 0; i < kSampleItems; ++i) {
     const int64_t sample = threadIdx.x * kSampleItems + i, n = sample * args.count / kSamples;
     const Place<float> place = load_place<float>(args, n);
     const bool good = counts(args, n, place);
     values[i] = good ? coordinate(place, axis) : INFINITY;
-    found += __syncthreads_count(good);
+    counted += __syncthreads_count(good);
   }
   Sort(storage).Sort(values);
 #pragma unroll
   for (int i = 0; i < kSampleItems; ++i) sorted[threadIdx.x * kSampleItems + i] = values[i];
   __syncthreads();
   if (threadIdx.x != 0) return;
-  const int low = static_cast<int>(kTail * found), high = max(found - 1 - low, 0);
-  ranges[axis] = found > 0 ? make_float2(sorted[low], sorted[high]) : make_float2(0.0f, 0.0f);
+  const int low = static_cast<int>(kTail * counted), high = max(counted - 1 - low, 0);
+  ranges[axis] = counted > 0 ? make_float2(sorted[low], sorted[high]) : make_float2(0.0f, 0.0f);
   if (axis == 0) *valid = 0;
 }
 
@@ -185,13 +185,13 @@ template <int K> struct Search {
   Box<float> box;  // around all its points
   Place<float> place;
   int32_t own;
-  bool asks;   // this lane has a point
+  bool active;   // this lane has a point
   int32_t end;  // of the points that count
   Nearest<K> nearest;
 
-  __device__ __forceinline__ bool wanted(const Box<float>& other) const {
+  __device__ __forceinline__ bool may_improve(const Box<float>& other) const {
     const Box<float> point = {place, place};
-    return __any_sync(~0u, asks && !other.empty() && nearest.reaches(square_distance(point, other)));
+    return __any_sync(~0u, active && !other.empty() && nearest.reaches(square_distance(point, other)));
   }
 
   __device__ __forceinline__ void visit_leaf(int leaf) {
@@ -206,7 +206,7 @@ template <int K> struct Search {
   // Which children of a node any point of the warp can reach, judged by the box around them all.
   __device__ __forceinline__ uint32_t near_children(int level, int node) const {
     const int child = node * kRun + (threadIdx.x & 31);
-    uint32_t farthest = asks ? static_cast<uint32_t>(nearest.keys[K - 1] >> 32) : 0u;
+    uint32_t farthest = active ? static_cast<uint32_t>(nearest.keys[K - 1] >> 32) : 0u;
     for (int offset = 16; offset > 0; offset >>= 1) farthest = max(farthest, __shfl_xor_sync(~0u, farthest, offset));
     bool near = false;
     if (child < p.starts[level + 1] - p.starts[level]) {
@@ -232,7 +232,7 @@ template <int K> struct Search {
       }
       if (lane == level) left = mask & (mask - 1);
       const int child = node * kRun + __ffs(mask) - 1;
-      if (!wanted(p.boxes[p.starts[level] + child])) continue;
+      if (!may_improve(p.boxes[p.starts[level] + child])) continue;
       if (level == 0) {
         visit_leaf(child);
         continue;
@@ -250,13 +250,13 @@ __global__ void __launch_bounds__(kThreads) search_kernel(const luxel_neighbours
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if ((i & ~31) >= args.count) return;
   const int32_t valid = *p.valid;
-  const bool asks = i < valid;
-  Search<K> search = {p, {}, {}, -1, asks, valid, {}};
+  const bool active = i < valid;
+  Search<K> search = {p, {}, {}, -1, active, valid, {}};
 #pragma unroll
   for (int j = 0; j < K; ++j) search.nearest.keys[j] = kNone;
   if (i < args.count) search.own = p.order[i];
-  if (asks) search.place = p.places[i];
-  if (__any_sync(~0u, asks)) {
+  if (active) search.place = p.places[i];
+  if (__any_sync(~0u, active)) {
     int node = i / kRun;
     search.box = p.boxes[node];
     search.visit_leaf(node);
@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(kThreads) search_kernel(const luxel_neighbours
   int32_t* row = args.neighbours + static_cast<int64_t>(search.own) * args.k;
 #pragma unroll
   for (int j = 0; j < K; ++j)
-    if (j < args.k) row[j] = asks && search.nearest.keys[j] != kNone ? static_cast<int32_t>(search.nearest.keys[j]) : search.own;
+    if (j < args.k) row[j] = active && search.nearest.keys[j] != kNone ? static_cast<int32_t>(search.nearest.keys[j]) : search.own;
 }
 
 }  // namespace

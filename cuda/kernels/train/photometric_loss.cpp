@@ -219,9 +219,9 @@ int64_t luxel_photometric_loss_workspace(const luxel_photometric_loss_args* args
 }
 
 int luxel_photometric_loss_fwd(const luxel_photometric_loss_args* args) {
-  const int64_t wanted = luxel_photometric_loss_workspace(args);
-  if (args->workspace_bytes < wanted)
-    return luxel::fail("photometric_loss_fwd needs a workspace of %lld bytes", static_cast<long long>(wanted));
+  const int64_t needed = luxel_photometric_loss_workspace(args);
+  if (args->workspace_bytes < needed)
+    return luxel::fail("photometric_loss_fwd needs a workspace of %lld bytes", static_cast<long long>(needed));
   return args->dtype ? luxel::forward<double>(*args) : luxel::forward<float>(*args);
 }
 

@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks) photometric_loss_bw
     const bool writes = owns && out >= image.first;
     const int at = image.offset(out, image.column);
     float x = 0, y = 0, w = 1;
-    if (writes) {  // asked for here, needed after the windows
+    if (writes) {  // loaded here, used after the windows
       x = (job.x + image.start)[at];
       y = (job.y + image.start)[at];
       if (kWeighted) w = job.weight[image.start / 3 + at / 3];

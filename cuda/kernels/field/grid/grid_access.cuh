@@ -77,7 +77,7 @@ template <int D> __device__ __forceinline__ HeldPosition<D> load_held(const floa
 }
 
 // The corners at one end of a cell's first axis. Two neighbouring lanes have one end each: their entries are mostly neighbours
-// too (the hash leaves the first axis as it is), and what lanes ask of one cache line at a time is asked once, or, of one
+// too (the hash leaves the first axis as it is), and lanes that read one cache line at a time read it once, or, of one
 // sector of 32 bytes, added at once.
 template <int D> struct CellEnd {
   static constexpr int kCorners = 1 << (D - 1);

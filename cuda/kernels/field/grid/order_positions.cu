@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kThreads, kKeyBlocks)
 #pragma unroll
   for (int pass = 0; pass < kPasses; ++pass)
     for (int k = threadIdx.x; k < kDigits; k += kThreads)
-      if (const uint32_t found = histogram[pass][k]; found > 0)
-        atomicAdd(&counters->histogram[pass][blockIdx.x % kCopies][k], found);
+      if (const uint32_t entries = histogram[pass][k]; entries > 0)
+        atomicAdd(&counters->histogram[pass][blockIdx.x % kCopies][k], entries);
 }
 
 template <int D>

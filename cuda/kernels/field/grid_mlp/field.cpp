@@ -18,8 +18,8 @@ template <typename Move> void each_row(const luxel_field_args& args, const Move&
   for (int64_t i = 0; i < args.count; ++i) move(i * bytes, args.order[i] * bytes, bytes);
 }
 
-// A workspace: what mlp asks for, then rows of out in the order of the work (and of g_out, backward), then features that nobody
-// keeps, or their gradient.
+// A workspace: that of mlp, then rows of out in the order of the work (and of g_out, backward), then features that are not kept, or
+// their gradient.
 int64_t network_size(const luxel_field_args& args, bool backward) {
   const luxel_mlp_args network = network_of(args);
   return aligned_size(backward ? luxel_mlp_bwd_workspace(&network) : luxel_mlp_fwd_workspace(&network));

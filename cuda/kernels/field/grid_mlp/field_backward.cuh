@@ -104,7 +104,7 @@ __device__ __forceinline__ void store_weights(const float (&sums)[kTiles][4], fl
     }
 }
 
-// g_features: at is null where not wanted. sums [blocks,P]: null where not wanted.
+// g_features: at is null where absent. sums [blocks,P]: null where absent.
 template <int kWidth, int kHidden, typename Features>
 __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
     field_bwd_kernel(const luxel_mlp_args args, const Features features, const Features g_features, const RowPlaces places,

@@ -76,9 +76,9 @@ __device__ __forceinline__ void add_box(const GridLevel& level, const GridBox<D>
 #pragma unroll
   for (int d = 0; d < D; ++d) part[d] = 1.0f / static_cast<float>(box.size[d]);
   for (uint32_t i = threadIdx.x; i < box.points; i += kScatterThreads) {
-    int found[F], any = 0;
+    int sum[F], any = 0;
 #pragma unroll
-    for (int f = 0; f < F; ++f) any |= found[f] = sums[f * kPoints + i];
+    for (int f = 0; f < F; ++f) any |= sum[f] = sums[f * kPoints + i];
     if (any == 0) continue;
     uint32_t at[D], rest = i;
 #pragma unroll
@@ -89,7 +89,7 @@ __device__ __forceinline__ void add_box(const GridLevel& level, const GridBox<D>
     }
     float values[F];
 #pragma unroll
-    for (int f = 0; f < F; ++f) values[f] = static_cast<float>(found[f]) * unit;
+    for (int f = 0; f < F; ++f) values[f] = static_cast<float>(sum[f]) * unit;
     add_atomically<F>(to + int64_t{grid_entry<D>(level, at)} * F, values);
   }
 }

@@ -65,7 +65,7 @@ struct FloatRows {
   }
 };
 
-// Float rows [N,columns] with the harmonics of their directions behind them; who reads the first pair writes the first column.
+// Float rows [N,columns] with the harmonics of their directions behind them; the thread that reads the first pair writes the first column.
 struct DirectedRows {
   FloatRows rows;
   const float* directions;

@@ -135,7 +135,7 @@ template <typename T> int forward(const luxel_mlp_args& args) {
   return 0;
 }
 
-// One block of rows: its part of g_x, and of the gradients of the matrices, which `sums` (null: not wanted) takes.
+// One block of rows: its part of g_x, and of the gradients of the matrices, which `sums` takes (null: none).
 template <typename T> void backward_block(const luxel_mlp_args& args, int64_t first, int rows, const T* matrices, T* sums) {
   alignas(64) T scratch[2][kBlock * kWidest], x[kBlock * kWidest];
   const int hidden = args.hidden_layers, outputs = args.outputs;

@@ -10,7 +10,7 @@ constexpr int kChainRows = 128;                                             // o
 template <int kWidth> constexpr int kTilesOfWarp = kWidth <= 64 ? 2 : 1;    // of 16 rows
 template <int kWidth> constexpr int kChainThreads = kChainRows / (16 * kTilesOfWarp<kWidth>) * 32;
 
-// Gradients of what the layers sum, before their activations; null where only g_x is wanted.
+// Gradients of what the layers sum, before their activations; null where only g_x is computed.
 struct MlpSumGradients {
   __half* hidden;  // [H,N,W]
   __half* last;    // [N,O padded to 16]

@@ -4,7 +4,7 @@
 #include "kernels/field/rays/march_rays.h"
 
 #include "device/launch.cuh"
-#include "device/warp_room.cuh"
+#include "kernels/field/rays/warp_room.cuh"
 
 namespace luxel {
 namespace {

@@ -3,7 +3,7 @@
 #include "kernels/field/rays/render_wave.h"
 
 #include "device/launch.cuh"
-#include "device/warp_room.cuh"
+#include "kernels/field/rays/warp_room.cuh"
 
 namespace luxel {
 namespace {

@@ -135,7 +135,7 @@ template <typename T> LUXEL_HD WaveSample<T> load_wave_sample(const luxel_render
   return {plain_optical_depth(four[0], scaled_step), plain_colour(four + 1)};
 }
 
-// Adds the samples of a place in the list to its ray; says whether the ray goes on.
+// Adds the samples of a place in the list to its ray; returns whether the ray goes on.
 template <typename T> LUXEL_HD bool add_samples(const luxel_render_wave_args& args, int64_t slot, int64_t r) {
   const int64_t first = args.ranges[2 * slot];
   const int count = args.ranges[2 * slot + 1];

@@ -16,7 +16,7 @@ template <typename T, typename Args> LUXEL_HD void clear_sample(const Args& args
   out<T>(args.dt)[sample] = T(0);
 }
 
-// From the first ray on that finds too little room, none has any.
+// Samples of the rays before the first that does not fit; from that one on no ray has room.
 template <typename Args> LUXEL_HD int64_t samples_with_room(const Args& args) {
   return args.counters[1] > args.capacity ? args.capacity - args.counters[4] : args.counters[1];
 }
@@ -47,9 +47,9 @@ LUXEL_HD int64_t rays_to_fill(int64_t target, int64_t rays, int64_t samples, int
   return samples > 0 ? rays * target / samples : most;
 }
 
-// As many rays as are wanted, but at most twice those of this step and at least half of them.
-LUXEL_HD int32_t next_rays(int64_t live, int64_t wanted, int64_t most) {
-  return static_cast<int32_t>(clamp<int64_t>(clamp<int64_t>(wanted, live / 2, 2 * live), 1, most));
+// The rays of the next step: `target`, held to between half of and twice those of this step.
+LUXEL_HD int32_t next_rays(int64_t live, int64_t target, int64_t most) {
+  return static_cast<int32_t>(clamp<int64_t>(clamp<int64_t>(target, live / 2, 2 * live), 1, most));
 }
 
 }  // namespace luxel

@@ -4,7 +4,7 @@
 #include "kernels/field/rays/visible_samples.h"
 
 #include "device/launch.cuh"
-#include "device/warp_room.cuh"
+#include "kernels/field/rays/warp_room.cuh"
 #include "device/warp_sum.cuh"
 
 namespace luxel {
@@ -13,7 +13,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kClearThreads = 256, kClearBlocks = 512;
 
-// How many samples of a ray are kept; which, in `kept`, where they are not the first ones. Each lane looks at the same
+// How many samples of a ray are kept; in `kept` which ones, where they are not the first. Each lane looks at the same
 // samples here and in copy_visible.
 __device__ __forceinline__ int count_visible(const luxel_visible_samples_args& args, int64_t first, int count, int lane) {
   const float least = static_cast<float>(args.min_transmittance);
@@ -36,7 +36,7 @@ __device__ __forceinline__ int count_visible(const luxel_visible_samples_args& a
   return visible;
 }
 
-// Copies the `visible` samples of a ray, in which count_visible has looked at [from,end) until it had found them.
+// Copies the `visible` samples of a ray, of which count_visible has read [from,end).
 __device__ __forceinline__ void copy_visible(const luxel_visible_samples_args& args, int64_t from, int64_t end, int64_t to, int visible, int lane) {
   if (!args.kept) {
     for (int i = lane; i < visible; i += 32) copy_sample<float>(args, from + i, to + i);

@@ -23,14 +23,14 @@ template <typename T> LUXEL_HD void copy_sample(const luxel_visible_samples_args
 
 // The last counters, and how many rays are to count in the next step: as many as fill the tighter of both rooms.
 LUXEL_HD void finish_visible(const luxel_visible_samples_args& args) {
-  const int64_t live = args.raw_counters[2], looked_at = live - args.raw_counters[3];
+  const int64_t live = args.raw_counters[2], live_before = live - args.raw_counters[3];
   args.counters[0] = samples_with_room(args);
   args.counters[2] = live;
   args.counters[3] += args.raw_counters[3];
   if (!args.live || args.target <= 0) return;
-  int64_t wanted = rays_to_fill(args.target, looked_at, args.counters[1], args.count);
-  if (args.raw_target > 0) wanted = smaller(wanted, rays_to_fill(args.raw_target, live, args.raw_counters[1], args.count));
-  args.live[0] = next_rays(live, wanted, args.count);
+  int64_t rays = rays_to_fill(args.target, live_before, args.counters[1], args.count);
+  if (args.raw_target > 0) rays = smaller(rays, rays_to_fill(args.raw_target, live, args.raw_counters[1], args.count));
+  args.live[0] = next_rays(live, rays, args.count);
 }
 
 }  // namespace luxel

@@ -85,10 +85,10 @@ template <template <typename> class Policy, typename T> void bin(const luxel_bin
   });
   int64_t next = 0;
   for (int64_t tile = 0; tile < all; ++tile) {
-    const int64_t wanted = args.ranges[2 * tile + 1];
-    if (next + wanted > args.capacity) args.overflow[0] = 1;
+    const int64_t length = args.ranges[2 * tile + 1];
+    if (next + length > args.capacity) args.overflow[0] = 1;
     args.ranges[2 * tile] = args.ranges[2 * tile + 1] = static_cast<int32_t>(smaller(next, args.capacity));
-    next += wanted;
+    next += length;
   }
   walk([&](int32_t index, int64_t row, int column, int last) {
     for (; column < last; ++column) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWindow = 2048;  // instances that a block writes
 
-// How many of `count` ascending numbers are <= x, found by a warp: 32 probes at a time.
+// How many of `count` ascending numbers are <= x; a warp probes 32 at a time.
 __device__ __forceinline__ int64_t count_up_to(const int64_t* numbers, int64_t count, int64_t x) {
   const int lane = threadIdx.x & 31;
   int64_t low = 0;
@@ -48,7 +48,7 @@ template <typename Policy> struct KeptBounds {
   }
 };
 
-// A block owns a window of instances, whoever they belong to, so that a splat on thousands of tiles keeps no thread busy
+// A block owns a window of instances, of any splats, so that a splat on thousands of tiles keeps no thread busy
 // for long. It takes the splats of its window 256 at a time, then their rows of tiles 256 at a time, a thread each.
 template <typename Policy, typename Key>
 __global__ void __launch_bounds__(kThreads)

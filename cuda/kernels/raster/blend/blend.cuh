@@ -58,7 +58,7 @@ template <typename Algorithm, int D> int backward(const luxel_blend_args& args) 
                 args.deterministic ? 32 : 256, 0, stream, args);
 }
 
-// Bytes that a backward pass needs, `row` numbers a splat; pointers are not looked at.
+// Bytes that a backward pass needs, `row` numbers a splat; ignores pointers.
 inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
   if (!args.deterministic || args.capacity == 0) return 0;
   Ordered o = {};

@@ -52,7 +52,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     }
   };
   const auto leave_state = [&](int32_t done) {  // of the piece that ends here
-    if (!state_is_asked(args, done, end - begin)) return;
+    if (!needs_state(args, done, end - begin)) return;
     Gathered<D, kMedian> state = pixel;
 #pragma unroll
     for (int d = 0; d < D; ++d) state.sums[d] = sum_over_pixel(pixel.sums[d]);

@@ -14,7 +14,7 @@ namespace luxel {
 namespace {
 
 // Tunables of this kernel.
-constexpr int kTurned = 4;     // splats of a thread's pixel that are looked at together, and pixels of a column
+constexpr int kTurned = 4;     // splats that a pixel blends at a time, and pixels of a column
 constexpr int kLongParts = 2;  // of a long tile
 // Pieces of a list that are brought to shared memory at once: two short ones, so that all threads bring a splat, and warps
 // wait for one another less often.
@@ -27,7 +27,7 @@ template <int kParts> struct MultiEdgeShape {
   static constexpr int kSubtileW = 8 / kParts, kSubtileH = kTurned;
   static constexpr int kSubtilesX = kParts == 1 ? 2 : 4, kSubtilesY = kWarps / kSubtilesX;
   static constexpr int kW = kSubtilesX * kSubtileW, kH = kSubtilesY * kSubtileH;  // of the block
-  static constexpr int kSplats = kTurned * kParts;   // that are looked at together
+  static constexpr int kSplats = kTurned * kParts;   // that are evaluated together
   static constexpr int kStep = kSubtileW * kTurned;  // lanes from one thread of a pixel to the next
   static_assert(kW * kH * kParts == kPixels && kStep * kParts == 32);
 };
@@ -38,7 +38,7 @@ template <typename Policy, int D> struct MultiEdgeShared {
   alignas(16) uint32_t lists[MultiEdgeShape<1>::kWarps][Policy::kPiece + kMore];
 };
 
-// Where lane s * kW + x has found a[k] of splat s at pixel k of column x: to a[k] of splat k of its four at its own pixel.
+// Where lane s * kW + x holds a[k] of splat s at pixel k of column x: to a[k] of splat k of its four at its own pixel.
 template <int kW> __device__ __forceinline__ void turn(float (&a)[kTurned], int lane) {
   static_assert(kTurned == 4);
 #pragma unroll
@@ -63,7 +63,7 @@ __device__ __forceinline__ uint32_t or_over_warp(uint32_t x) {
 #endif
 }
 
-// What the kParts threads of a pixel found, each in its own splats.
+// Joins what the kParts threads of a pixel have, each of its own splats.
 template <int kParts, typename T, typename Join> __device__ __forceinline__ T over_pixel(T x, Join join) {
 #pragma unroll
   for (int part = 1; part < kParts; part *= 2) x = join(x, __shfl_xor_sync(kAll, x, part * MultiEdgeShape<kParts>::kStep));
@@ -95,7 +95,7 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
   if (threadIdx.x == 0) batch.entries[kCount] = null_splat<Policy, D>();
   const auto plus = [](auto a, auto b) { return a + b; };
   const auto leave_state = [&](int32_t done) {  // of the piece that ends here
-    if (!state_is_asked(args, done, end - begin)) return;
+    if (!needs_state(args, done, end - begin)) return;
     Gathered<D, kMedian> state = pixel;
 #pragma unroll
     for (int d = 0; d < D; ++d) state.sums[d] = over_pixel<kParts>(pixel.sums[d], plus);

@@ -44,7 +44,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     }
   };
   const auto leave_states = [&](int32_t done) {  // of the piece that ends here
-    if (!state_is_asked(args, done, end - begin)) return;
+    if (!needs_state(args, done, end - begin)) return;
     float* states = state_of<D>(args, tile, (done - 1) / Policy::kPiece);
 #pragma unroll
     for (int r = 0; r < R; ++r) pixels[r].store_state(states + (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0);

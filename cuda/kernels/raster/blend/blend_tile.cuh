@@ -64,8 +64,8 @@ LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
   return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
 }
 
-// Whether the backward pass asks for the state of a list after `done` splats, which are whole pieces: at its end it does not.
-__device__ __forceinline__ bool state_is_asked(const luxel_blend_args& args, int32_t done, int32_t length) {
+// Whether the backward pass needs the state of a list after `done` splats, which are whole pieces: not at its end.
+__device__ __forceinline__ bool needs_state(const luxel_blend_args& args, int32_t done, int32_t length) {
   return args.states && done < length;
 }
 

@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
   }
   const uint32_t seen = __ballot_sync(~0u, tiles > 0);
   if (seen != 0) {
-    const int wanted = 3 * sh_terms(args.sh_degree, args.sh_stride);
-    if (wanted > 0) stage(args.sh_rest, first, args.count, rest_width, wanted, seen, rest);
+    const int used = 3 * sh_terms(args.sh_degree, args.sh_stride);
+    if (used > 0) stage(args.sh_rest, first, args.count, rest_width, used, seen, rest);
     staged();
     if (tiles > 0 && !store_splat(args, cam, camera, n, row.sh, p, splat)) tiles = 0;
   }
@@ -87,13 +87,13 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
   if (seen != 0 || args.mask_penalty != 0.0f || sink.extra) {
     numbers = reinterpret_cast<float*>(shared) + warp * kWarpRows * numbers_backward<kGeneral>(args);
     const int width = 3 * args.points_each, rest_width = 3 * args.sh_stride;
-    const int wanted = 3 * sh_terms(args.sh_degree, args.sh_stride);
+    const int used = 3 * sh_terms(args.sh_degree, args.sh_stride);
     float* const g_points = numbers + lane * width;
     float* const rest = numbers + sink.start[kConvexParameters - 1];
     float* const g_rest = rest + lane * rest_width;
     float* const points = kGeneral ? rest + kWarpRows * rest_width : numbers;
     if (seen != 0) stage(args.points, first, args.count, width, width, ~0u, points);
-    if (!kGeneral && seen != 0 && wanted > 0) stage(args.sh_rest, first, args.count, rest_width, wanted, seen, rest);
+    if (!kGeneral && seen != 0 && used > 0) stage(args.sh_rest, first, args.count, rest_width, used, seen, rest);
     ConvexRow<float> row = {};
     if (n < args.count) row = row_of<float>(args, n);  // before the wait
     row.points = points + width * lane;
@@ -101,12 +101,12 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
     for (int k = 0; kGeneral && k < width; ++k) g_points[k] = 0.0f;
     staged();
     for (int k = any ? width : 0; !kGeneral && k < width; ++k) g_points[k] = 0.0f;
-    for (int k = !kGeneral && any ? wanted : 0; k < rest_width; ++k) g_rest[k] = 0.0f;
+    for (int k = !kGeneral && any ? used : 0; k < rest_width; ++k) g_rest[k] = 0.0f;
     ConvexGradient<float> g = {};
     Vec3<float> g_dc = {0.0f, 0.0f, 0.0f};
     float* statistics = args.statistics && !skipped ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
     if (kGeneral) {
-      ViewStatistics<float> told(any ? statistics : nullptr, args.largest_of_views != 0);
+      ViewStatistics<float> stats(any ? statistics : nullptr, args.largest_of_views != 0);
       for (int camera = 0; camera < args.cameras; ++camera) {
         g.pose = {};
         const int64_t index = static_cast<int64_t>(camera) * args.count + n;
@@ -115,12 +115,12 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
           project_one_vjp<true>(args, load_camera<float>(args, camera), row,
                                 in<float>(args.g_splats) + LUXEL_CONVEX_ROW * index,
                                 in<float>(args.g_values) + value_channels(args) * index, g, g_dc, g_points, g_rest,
-                                told.of_view());
-        told.end_view(camera == 0);
+                                stats.of_view());
+        stats.end_view(camera == 0);
         if (args.g_world_to_cam && __any_sync(~0u, here))
           add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
       }
-      told.end();
+      stats.end();
     } else if (any) {
       const int64_t index = n;
       project_one_vjp<false>(args, load_camera<float>(args, 0), row, in<float>(args.g_splats) + LUXEL_CONVEX_ROW * index,

@@ -22,9 +22,9 @@ template <typename Args> __device__ __forceinline__ void project_forward(const A
   const uint32_t seen = __ballot_sync(~0u, alive);
   int tiles = 0;
   if (seen != 0) {
-    const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args.sh_degree, args.sh_stride);
+    const int width = 3 * args.sh_stride, used = 3 * sh_terms(args.sh_degree, args.sh_stride);
     float* rest = reinterpret_cast<float*>(shared) + warp * kWarpRows * width;
-    if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, rest);
+    if (used > 0) stage(args.sh_rest, first, args.count, width, used, seen, rest);
     if (alive) tiles = count_tiles(args.width, args.height, projected.splat);  // while the copy is under way
     staged();
     row.sh_rest = rest + lane * width;

@@ -49,8 +49,8 @@ __device__ __forceinline__ void stage_parameters(const luxel_project_gaussians4d
 #pragma unroll
   for (int i = 0; i < kSmallParameters; ++i)
     stage(tensors[i], first, args.count, width_of(i), width_of(i), ~0u, numbers + kWarpRows * start_of(i));
-  const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args);
-  if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, numbers + kWarpRows * kSmall4d);
+  const int width = 3 * args.sh_stride, used = 3 * sh_terms(args);
+  if (used > 0) stage(args.sh_rest, first, args.count, width, used, seen, numbers + kWarpRows * kSmall4d);
 }
 // The same for the gradients of splats and values.
 __device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
     Gaussian4dTotal<float> total = {};
     float gradient[kSmall4d] = {};
     if (kGeneral) {
-      ViewStatistics<float> told(any ? statistics : nullptr, args.largest_of_views != 0);
+      ViewStatistics<float> stats(any ? statistics : nullptr, args.largest_of_views != 0);
       for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
       staged();
       const Gaussian4dRow<float> row = staged_row(behind, behind + kWarpRows * kSmall4d + lane * width, lane);
@@ -124,12 +124,12 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
           const float* g_splat = in<float>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, load_camera<float>(args, camera), row, g_splat, g_value, total, g_rest,
-                                told.of_view());
+                                stats.of_view());
         }
-        told.end_view(camera == 0);
+        stats.end_view(camera == 0);
         if (__any_sync(~0u, here)) add_view(args, camera, total);
       }
-      told.end();
+      stats.end();
       if (any) flatten(row, total, gradient);
     } else {
       staged();

@@ -36,13 +36,13 @@ __device__ __forceinline__ void store_small(const GaussianGradient<float>& g, Ve
 // to where their gradients will be, sh_rest, and the gradients of splats and values behind them.
 __device__ __forceinline__ void stage_inputs(const luxel_project_gaussians_args& args, int first, uint32_t seen,
                                              float* numbers) {
-  const int width = 3 * args.sh_stride, wanted = 3 * sh_terms(args), channels = value_channels(args);
+  const int width = 3 * args.sh_stride, used = 3 * sh_terms(args), channels = value_channels(args);
   stage(args.means, first, args.count, 3, 3, ~0u, numbers);
   stage(args.quats, first, args.count, 4, 4, ~0u, numbers + 3 * kWarpRows);
   stage(args.log_scales, first, args.count, 3, 3, ~0u, numbers + 7 * kWarpRows);
   stage(args.opacity_logits, first, args.count, 1, 1, ~0u, numbers + 10 * kWarpRows);
   stage(args.sh_dc, first, args.count, 3, 3, ~0u, numbers + 11 * kWarpRows);
-  if (wanted > 0) stage(args.sh_rest, first, args.count, width, wanted, seen, numbers + kSmall * kWarpRows);
+  if (used > 0) stage(args.sh_rest, first, args.count, width, used, seen, numbers + kSmall * kWarpRows);
   numbers += kWarpRows * (kSmall + width);
   stage(args.g_splats, first, args.count, LUXEL_GAUSSIAN_ROW, LUXEL_GAUSSIAN_ROW, seen, numbers);
   stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_GAUSSIAN_ROW * kWarpRows);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
     Vec3<float> g_dc = {0.0f, 0.0f, 0.0f};
     float* statistics = args.statistics && !skipped ? out<float>(args.statistics) + 4 * static_cast<int64_t>(n) : nullptr;
     if (kGeneral) {
-      ViewStatistics<float> told(any ? statistics : nullptr, args.largest_of_views != 0);
+      ViewStatistics<float> stats(any ? statistics : nullptr, args.largest_of_views != 0);
       for (int k = 0; k < width; ++k) g_rest[k] = 0.0f;
       for (int camera = 0; camera < args.cameras; ++camera) {
         g.pose = {};
@@ -87,13 +87,13 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
           const float* g_splat = in<float>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
           const float* g_value = in<float>(args.g_values) + value_channels(args) * index;
           project_one_vjp<true>(args, load_camera<float>(args, camera), row_of<float>(args, n), g_splat, g_value, g, g_dc,
-                                g_rest, told.of_view());
+                                g_rest, stats.of_view());
         }
-        told.end_view(camera == 0);
+        stats.end_view(camera == 0);
         if (args.g_world_to_cam && __any_sync(~0u, here))
           add_pose_of_warp(g.pose, out<float>(args.g_world_to_cam) + 16 * camera);
       }
-      told.end();
+      stats.end();
       if (penalties && n < args.count) penalties_vjp(args, row_of<float>(args, n), g);
     } else {
       stage_inputs(args, first, seen, gradients);

@@ -69,7 +69,7 @@ LUXEL_HD Vec3<T> seen_colour_vjp(const ShView<T>& sh, const Pinhole<T>& cam, Vec
   return normalized_vjp(direction, inverse_length, sh_basis_vjp(sh.degree, direction, g_basis));
 }
 
-// Writes the values of a primitive: its colour, and depth and normal where they are wanted.
+// Writes the values of a primitive: its colour, and depth and normal where the stage has them.
 template <typename T>
 LUXEL_HD void store_values(T* value, Vec3<T> rgb, int with_depth, T depth, int with_normals, Vec3<T> normal) {
   store3(value, Vec3<T>{larger(rgb.x, T(0)), larger(rgb.y, T(0)), larger(rgb.z, T(0))});

@@ -19,18 +19,18 @@ __device__ __forceinline__ int quotient(int e, uint32_t by_width) { return stati
 __host__ __device__ __forceinline__ bool aligned(const void* address) { return (reinterpret_cast<uintptr_t>(address) & 15) == 0; }
 
 // Starts to copy rows first .. first+31 of a tensor with `width` numbers a row to `rows` (16-byte aligned): those of
-// `mask` at least, and of them the first `wanted` numbers. staged() before they are read.
-__device__ __forceinline__ void stage(const void* tensor, int first, int count, int width, int wanted, uint32_t mask,
+// `mask` at least, and of them the first `used` numbers. staged() must be called before they are read.
+__device__ __forceinline__ void stage(const void* tensor, int first, int count, int width, int used, uint32_t mask,
                                       float* rows) {
   const float* source = in<float>(tensor) + static_cast<int64_t>(first) * width;
   const uint32_t by_width = width_reciprocal(width);
   const int lane = threadIdx.x & 31;
   if (first + kWarpRows <= count && aligned(tensor)) {
-    const bool all = mask == ~0u && wanted == width;
+    const bool all = mask == ~0u && used == width;
     for (int e = 4 * lane; e < kWarpRows * width; e += 4 * 32) {
       const int row = quotient(e, by_width), column = e - row * width;
       const uint32_t seen = mask >> row;  // four numbers can end in the next row
-      if (all || ((seen & 1) && column < wanted) || ((seen & 2) && column + 4 > width))
+      if (all || ((seen & 1) && column < used) || ((seen & 2) && column + 4 > width))
         __pipeline_memcpy_async(rows + e, source + e, 16);
     }
   } else {
