@@ -175,9 +175,9 @@ def assert_agrees4d(
     for loss in losses:
         loss.backward()
     for name, leaf in theirs.items():
-        wanted, gradient = leaf.grad, ours[name].grad
-        assert wanted is not None and gradient is not None, name
-        difference, norm = (gradient.cpu().to(D) - wanted).norm().item(), wanted.norm().item()
+        expected, gradient = leaf.grad, ours[name].grad
+        assert expected is not None and gradient is not None, name
+        difference, norm = (gradient.cpu().to(D) - expected).norm().item(), expected.norm().item()
         found[f"g_{name}"] = difference / max(norm, 1e-300)
         assert difference <= backward * norm + 1e-30, (
             f"gradient of {name}: {difference:.3g} off in {norm:.3g}"

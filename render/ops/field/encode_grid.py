@@ -66,7 +66,7 @@ def encode_grid(
         Features, coarsest level first, [N, L * F].
 
     Raises:
-        ValueError: shapes, types or devices do not fit, or levels are not as said.
+        ValueError: shapes, types or devices do not fit, or levels do not fit.
     """
     return torch.ops.luxel.encode_grid(x, table, half_table, list(offsets), list(scales), hashed_code(hashed))
 
@@ -184,20 +184,20 @@ def _fake_forward(
     return x.new_empty(x.shape[0], len(scales) * table.shape[1])
 
 
-def _wanted(tensor: Tensor, wanted: bool) -> Tensor:
-    return tensor.new_empty(tensor.shape if wanted else (0,))
+def _empty_if_unused(tensor: Tensor, used: bool) -> Tensor:
+    return tensor.new_empty(tensor.shape if used else (0,))
 
 
 def _fake_backward(g_out: Tensor, x: Tensor, table: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     by_x, by_table = rest[-2:]
-    return _wanted(x, by_x), _wanted(table, by_table)
+    return _empty_if_unused(x, by_x), _empty_if_unused(table, by_table)
 
 
 def _fake_second_backward(
     gg_x: Tensor, g_out: Tensor, x: Tensor, table: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     by_g_out, by_x, by_table = rest[-3:]
-    return _wanted(g_out, by_g_out), _wanted(x, by_x), _wanted(table, by_table)
+    return _empty_if_unused(g_out, by_g_out), _empty_if_unused(x, by_x), _empty_if_unused(table, by_table)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -226,8 +226,10 @@ def _differentiate_backward(
     needs = ctx.needs_input_grad[:3]
     grads: list[Tensor | None] = [None, None, None]
     if gg_x is not None and ctx.by_x:
-        found = torch.ops.luxel.encode_grid_bwd_bwd(gg_x, g_out, x, table, half_table, *ctx.grid, *needs)
-        grads = [grad if needed else None for grad, needed in zip(found, needs, strict=True)]
+        grads_or_empty = torch.ops.luxel.encode_grid_bwd_bwd(
+            gg_x, g_out, x, table, half_table, *ctx.grid, *needs
+        )
+        grads = [grad if needed else None for grad, needed in zip(grads_or_empty, needs, strict=True)]
     if (
         gg_table is not None and ctx.by_table
     ):  # <gg_table, g_table> is <g_out, the encoding with gg_table for a table>

@@ -66,10 +66,10 @@ def field(
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 3, and Müller 2021, "Tiny CUDA neural networks".
     On a GPU features and hidden layers are half and stay in the kernel; a training step keeps the features alone and
-    computes the hidden layers anew. What `mlp` says of half holds here: a caller whose gradients are small multiplies
+    computes the hidden layers anew. The notes of `mlp` on half hold here: a caller whose gradients are small multiplies
     the loss before the backward pass and divides the gradients after it.
 
-    Differentiable once, by the table, the weights and x. Where x asks for a gradient, and for sizes that are not
+    Differentiable once, by the table, the weights and x. Where x requires a gradient, and for sizes that are not
     `covered`, the two stages run one after the other, with the same results but for rounding.
 
     Args:
@@ -92,14 +92,14 @@ def field(
             share entries of the table; the results are the same but for rounding. None: on a GPU, of so many that it
             pays where they lie in no order. False is best for positions that are neighbours in space already, as
             samples along rays are. Where the two stages run one after the other, nothing is sorted.
-        live: how many rows are wanted, int32 [1] on the device of x, so that the host need not know; what comes of the
-            rows behind them is anything. Nothing is sorted then, and there are no gradients.
+        live: how many leading rows to compute, int32 [1] on the device, so that the host need not know; the
+            other rows of the result are undefined. Nothing is sorted then, and there are no gradients.
 
     Returns:
         [N, O], as x; of NaN positions, what features of 0 give.
 
     Raises:
-        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are asked for beside
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed beside
             ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):
@@ -158,11 +158,11 @@ def _check(
         raise ValueError(
             f"field: no kernel on {x.device} for {x.shape[1]} dimensions, {table.shape[1]} features, {network}"
         )
-    wanted = {
+    expected = {
         "weights": (weights, x.dtype, (network.parameter_count(),)),
         "order": (order, torch.int32, (x.shape[0],)),
     }
-    require("field", x.device, wanted)
+    require("field", x.device, expected)
     named = network._asdict()
     del named["inputs"], named["precise"]
     placed = None if order is None else order.contiguous()
@@ -170,7 +170,7 @@ def _check(
 
 
 def _run(stage: str, x: Tensor, arguments: dict[str, Any]) -> None:
-    """Calls the stage with the workspace that it asks for."""
+    """Calls the stage with a workspace of the size that it needs."""
     library = library_for(x.device)
     needed = library.call(f"{stage}_workspace", x.device, x.dtype, **arguments)
     workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
@@ -202,14 +202,14 @@ def _backward(
     *field_arguments, by_table, by_weights = rest
     arguments = _check(x, order, table, *field_arguments)
     shape = (x.shape[0], arguments["outputs"])
-    wanted = _kept(x, table, field_arguments[3], field_arguments[5:])
+    expected = _kept(x, table, field_arguments[3], field_arguments[5:])
     require(
         "field_bwd",
         x.device,
         {
             "g_out": (g_out, x.dtype, shape),
             "out": (out, x.dtype, shape),
-            "kept": (kept, wanted.dtype, tuple(wanted.shape)),
+            "kept": (kept, expected.dtype, tuple(expected.shape)),
         },
     )
     g_table, g_weights = grads = _fake_backward(g_out, out, kept, x, order, table, *rest)

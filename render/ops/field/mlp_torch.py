@@ -1,4 +1,4 @@
-"""The multilayer perceptron as torch operations, from which `luxel.render.ops.field.mlp` takes its second derivatives."""
+"""The multilayer perceptron as torch operations, for the second derivatives of `luxel.render.ops.field.mlp`."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def sphere_trace(
         grid: least distance to the surface, at the centres of the cells x, y, z of the unit box, [R, R, R].
         distance: gives the distance at positions, [n, 3] to [n] or [n, 1]; negative inside.
         tolerance: a smaller distance is a hit, in sides of the box.
-        widening: of the tolerance with the distance that a ray has gone: half the angle of a pixel, say.
+        widening: of the tolerance with the distance that a ray has gone: half the angle of a pixel, for example.
         growth: of both with each step: rays that graze the surface, which take the most steps, end sooner.
         steps: most evaluations of a ray; those that are not finished then count as gone.
         look: steps between two looks at how many rays are left.
@@ -109,7 +109,7 @@ def sphere_trace(
             left = int(counts[step])
         if left == 0:
             break
-        found = distance(x[:left]).reshape(left)
+        distances = distance(x[:left]).reshape(left)
         evaluations += left
         step_trace_(
             rays,
@@ -120,7 +120,7 @@ def sphere_trace(
             x,
             alive,
             counts[step : step + 1],
-            found,
+            distances,
             hits,
             hit_count,
             hit_x,
@@ -169,7 +169,7 @@ def step_trace_(
     Args:
         rays, grid, ray_t, alive, count, x: as of `begin_trace_`.
         before, count_before: the rays that are alive before the step, as the step before has listed them.
-        distance: of those, [up to M]; no more rays are looked at.
+        distance: of those, [up to M]; no more rays are advanced.
         hits, hit_count, hit_x: numbers of the rays that have hit, int32 [M], how many, int32 [1], and their places,
             [M, 3]; added to.
         tolerance, widening: as of `sphere_trace`; the latter is times ``rays.pixel``.
@@ -196,7 +196,7 @@ def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, 
     wide = rays.width >= 1 or rays.size is not None
     if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or not wide):
         raise ValueError(f"{stage}: neither rays nor a camera")
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "rays": (rays.rays, dtype, (m, 6)),
         "cam_to_unit": (rays.cam_to_unit, dtype, (3, 4)),
         "intrinsics": (rays.intrinsics, dtype, (4,)),
@@ -207,8 +207,8 @@ def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, 
         "x": (x, dtype, (m, 3)),
     }
     for name, tensor in lists.items():
-        wanted[name] = tensor, torch.int32, (1,) if name.endswith("count") else (m,)
-    require(stage, device, wanted)
+        expected[name] = tensor, torch.int32, (1,) if name.endswith("count") else (m,)
+    require(stage, device, expected)
 
     def held(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.contiguous()

@@ -1,4 +1,4 @@
-"""Real spherical harmonics of directions as torch operations, for encodings; kernels have their own (cuda/math/sh.h)."""
+"""Real spherical harmonics of directions as torch operations; kernels have theirs in cuda/math/sh.h."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _states(primitive: str, instances: Tensor, ranges: Tensor, channels: int) ->
 
 
 def _touched(primitive: str, capacity: int, tiles: int) -> int:
-    """The last of them: which splats of a list counted where. Words of parts that nobody looked at stay 0."""
+    """The last of these: words of which splats of a list counted in which block. Words that no warp writes stay 0."""
     return (capacity // 32 + tiles + 1) * _BLOCKS if primitive == "convexes" else 0
 
 

@@ -211,11 +211,11 @@ def _check_schedule(*args: Any) -> None:
     groups, (places, schedule, _, _, _, visible, skip) = args[:4], args[4:]
     _check(groups, places, 1, visible)
     first = groups[0][0]
-    wanted = {
+    expected = {
         "schedule": (schedule, first.dtype, (schedule.numel(),)),
         "skip": (skip, torch.int32, (1,)),
     }
-    require("scheduled_adam_", first.device, wanted)
+    require("scheduled_adam_", first.device, expected)
     if places and not (min(places) >= 0 and max(places) < schedule.numel() - 2):
         raise ValueError(
             f"scheduled_adam_: a schedule of {schedule.numel()} numbers has no rates {list(places)}"

@@ -1,4 +1,4 @@
-"""A picture of a volume in plain torch: each small step of the way an operation over all rays that are alive."""
+"""An image of a volume in plain torch: each small step an operation over all rays that are alive."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def render_waves_reference(
         evaluate: positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before exp and
             sigmoid.
         world_to_cam, intrinsics: of the camera, [4, 4], [4].
-        width, height: of the picture.
+        width, height: of the image.
         box: low x, y, z, high x, y, z.
         step: between places along a ray.
         occupied: bool [G, G, G], indexed [z, y, x].

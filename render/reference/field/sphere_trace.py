@@ -58,9 +58,9 @@ def sphere_trace_reference(
     alive = ray_t <= leave
     hit = torch.zeros_like(alive)
     for _ in range(steps):
-        found = distance(rays[:, :3] + ray_t[:, None] * rays[:, 3:])
-        near = alive & (found < tolerance + widening * ray_t)
+        distances = distance(rays[:, :3] + ray_t[:, None] * rays[:, 3:])
+        near = alive & (distances < tolerance + widening * ray_t)
         hit |= near
-        ray_t = torch.where(alive, ray_t + found, ray_t)
+        ray_t = torch.where(alive, ray_t + distances, ray_t)
         alive = alive & ~near & (ray_t < leave)
     return hit, ray_t

@@ -39,8 +39,8 @@ def rasterize_gaussians4d_reference(
     timestamps = torch.as_tensor(time, dtype=gaussians.means.dtype, device=gaussians.device)
     cameras = camera.world_to_cam.shape[0] if camera.batched else 1
     if timestamps.shape not in ((), (cameras,)[: camera.batched]):
-        wanted = f"[] or [{cameras}]" if camera.batched else "[]"
-        raise ValueError(f"time must be {wanted}, got {list(timestamps.shape)}")
+        expected = f"[] or [{cameras}]" if camera.batched else "[]"
+        raise ValueError(f"time must be {expected}, got {list(timestamps.shape)}")
     timestamps = timestamps.expand(cameras)
 
     def draw(camera: Camera, behind: Tensor | None, number: int) -> ReferenceFrame:

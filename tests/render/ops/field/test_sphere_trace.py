@@ -35,11 +35,11 @@ def camera(
 
 def distances_along(rays: Tensor, hits) -> Tensor:
     """The distance to the hit of each ray, infinite for those that gave none."""
-    found = torch.full((len(rays),), torch.inf, dtype=rays.dtype)
+    actual = torch.full((len(rays),), torch.inf, dtype=rays.dtype)
     index = hits.rays.cpu().long()
     assert len(set(index.tolist())) == len(index)
-    found[index] = (hits.x.cpu() - rays[index, :3]).norm(dim=-1)
-    return found
+    actual[index] = (hits.x.cpu() - rays[index, :3]).norm(dim=-1)
+    return actual
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -54,12 +54,12 @@ def test_it_is_the_reference(precision, name, eye):
     by_camera = Rays(53 * 41, cam_to_unit=pose.to(device), intrinsics=intrinsics.to(device), width=53)
     for given in (by_camera, Rays(53 * 41, rays.to(device))):
         hits = sphere_trace(given, grid, SHAPES[name], tolerance=1e-4, steps=200)
-        found = distances_along(rays, hits)
-        agree = found.isfinite() == hit
+        actual = distances_along(rays, hits)
+        agree = actual.isfinite() == hit
         assert agree.double().mean() > 0.995  # rays that graze may fall to either side
-        both = hit & found.isfinite()
+        both = hit & actual.isfinite()
         assert both.sum() > 20
-        assert (found - ray_t.abs())[both].abs().median() < 1e-4
+        assert (actual - ray_t.abs())[both].abs().median() < 1e-4
         assert SHAPES[name](hits.x.cpu()).abs().max() < (2e-4 if eye[1] < 0 or eye[2] > 0.9 else 1)
         assert hits.evaluations < 53 * 41 * 8
 
@@ -83,11 +83,11 @@ def test_a_sphere_by_hand(device):
     hits = sphere_trace(
         Rays(6, rays.to(device)), grid_of(ball, 32).to(device), ball, tolerance=1e-5, steps=300
     )
-    found = distances_along(rays, hits)
-    wanted = 1.5 - (0.35**2 - off.square()).clamp(min=0).sqrt()
-    assert found.isfinite().tolist() == [True, True, True, False, False, False]
-    torch.testing.assert_close(found[:3], wanted[:3], rtol=0, atol=2e-3)
-    torch.testing.assert_close(found[:2], wanted[:2], rtol=0, atol=5e-5)
+    actual = distances_along(rays, hits)
+    expected = 1.5 - (0.35**2 - off.square()).clamp(min=0).sqrt()
+    assert actual.isfinite().tolist() == [True, True, True, False, False, False]
+    torch.testing.assert_close(actual[:3], expected[:3], rtol=0, atol=2e-3)
+    torch.testing.assert_close(actual[:2], expected[:2], rtol=0, atol=5e-5)
 
 
 def test_a_field_that_is_off(device):

@@ -1,4 +1,4 @@
-"""The example policy (cuda/examples): its walks and gradients against autograd, and what the compiler says of broken ones."""
+"""The example policy (cuda/examples) against autograd, and the compiler's messages about incomplete policies."""
 
 from __future__ import annotations
 
