@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "abi/field.h"
-#include "math/grid.h"
+#include "math/field/grid.h"
 #include "kernels/error.h"
 #include "kernels/arguments.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/field.h"
-#include "math/hilbert.h"
+#include "math/field/hilbert.h"
 #include "kernels/error.h"
 #include "kernels/arguments.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/field.h"
-#include "math/mlp.h"
+#include "math/field/mlp.h"
 #include "math/sh.h"
 #include "kernels/error.h"
 #include "kernels/arguments.h"

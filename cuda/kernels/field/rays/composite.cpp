@@ -1,6 +1,6 @@
 // CPU twin of composite.
 #include "abi/field.h"
-#include "math/composite.h"
+#include "math/field/composite.h"
 
 #include "kernels/arguments.h"
 

@@ -1,6 +1,6 @@
 // composite on the GPU: a warp per ray, 32 samples at a time, whose optical depths are summed across the lanes.
 #include "abi/field.h"
-#include "math/composite.h"
+#include "math/field/composite.h"
 
 #include "device/launch.cuh"
 #include "kernels/arguments.h"

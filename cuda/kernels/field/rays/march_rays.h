@@ -3,7 +3,7 @@
 #pragma once
 
 #include "abi/field.h"
-#include "math/march.h"
+#include "math/field/march.h"
 #include "math/philox.h"
 #include "kernels/field/rays/sample_room.h"
 #include "kernels/arguments.h"

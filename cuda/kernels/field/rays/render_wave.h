@@ -1,7 +1,7 @@
 // One ray of the stage render_wave; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "math/composite.h"
+#include "math/field/composite.h"
 #include "kernels/field/rays/march_rays.h"
 
 namespace luxel {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "abi/field.h"
-#include "math/trace.h"
+#include "math/field/trace.h"
 #include "kernels/error.h"
 #include "kernels/arguments.h"
 

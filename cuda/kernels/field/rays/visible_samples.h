@@ -1,7 +1,7 @@
 // Samples of the stage visible_samples, one at a time; the loops around them are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "math/composite.h"
+#include "math/field/composite.h"
 #include "kernels/field/rays/sample_room.h"
 
 namespace luxel {

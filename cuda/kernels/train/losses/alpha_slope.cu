@@ -1,5 +1,5 @@
 // alpha_slope on the GPU: a thread per pixel.
-#include "kernels/train/alpha_slope.h"
+#include "kernels/train/losses/alpha_slope.h"
 
 #include "device/launch.cuh"
 

@@ -1,5 +1,5 @@
 // CPU twin of velocity_consistency.
-#include "kernels/train/velocity_consistency.h"
+#include "kernels/train/losses/velocity_consistency.h"
 
 #include "kernels/error.h"
 

@@ -1,6 +1,6 @@
 // velocity_consistency on the GPU: a thread per Gaussian. The velocities are written first, so that each is computed once
 // and neighbours are read from the cache.
-#include "kernels/train/velocity_consistency.h"
+#include "kernels/train/losses/velocity_consistency.h"
 
 #include "device/launch.cuh"
 #include "device/row_sums.cuh"

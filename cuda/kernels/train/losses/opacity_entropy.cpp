@@ -1,5 +1,5 @@
 // CPU twin of opacity_entropy.
-#include "kernels/train/opacity_entropy.h"
+#include "kernels/train/losses/opacity_entropy.h"
 
 #include "kernels/error.h"
 

@@ -1,5 +1,5 @@
 // opacity_entropy on the GPU: a thread per Gaussian.
-#include "kernels/train/opacity_entropy.h"
+#include "kernels/train/losses/opacity_entropy.h"
 
 #include "device/launch.cuh"
 #include "device/row_sums.cuh"

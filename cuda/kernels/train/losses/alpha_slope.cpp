@@ -1,5 +1,5 @@
 // CPU twin of alpha_slope.
-#include "kernels/train/alpha_slope.h"
+#include "kernels/train/losses/alpha_slope.h"
 
 extern "C" int luxel_alpha_slope(const luxel_alpha_slope_args* args) {
 #pragma omp parallel for schedule(static)
