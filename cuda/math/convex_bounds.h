@@ -1,4 +1,4 @@
-// Where a smooth convex can show, from its row: what lists are made by, and what splats are tested by against parts of a tile.
+// The outline of a smooth convex, from its row: used to make the lists of tiles and to test splats against parts of a tile.
 #pragma once
 
 #include "abi/raster.h"

@@ -5,7 +5,7 @@
 // first four numbers of every row are x, y, opacity, depth.
 //
 // math/policy_check.h states the whole interface as assertions; cuda/examples/disc_policy.h is an example to start from, with
-// the blending as two plain loops. math/splat.h (Gaussians) and math/convex_policy.h are the policies of the library.
+// the blending as two plain loops. math/gaussian_policy.h (Gaussians) and math/convex_policy.h are the policies of the library.
 //
 // On the CPU (kernels/raster/blend/blend.h) at() computes several pixels of one row and Gradient sums over them. On the GPU
 // every instruction of the inner loop counts: a tile's splats are packed once (Packed), pixels of one column share a Column, and

@@ -1,4 +1,4 @@
-// Rays through the unit box: where they start and end, and how far a coarse grid of distances lets them go.
+// Rays through the unit box: where they enter and leave, and how far a coarse grid of distances lets them advance.
 #pragma once
 
 #include "math/vec.h"

@@ -1,7 +1,7 @@
 // The gradient of field by the table for positions in order: the rows of a block lie in a small box, so that it adds up the
 // entries of a level in shared memory, where that has room for the box, and each entry goes to memory once.
 //
-// Sums are in fixed point, for shared memory adds up whole numbers without asking first: a unit is 2^-22 of the power of two above
+// Sums are in fixed point, because shared memory adds integers natively: a unit is 2^-22 of the power of two above
 // the greatest gradient of the block, and 256 rows of it stay below 2^30.
 #pragma once
 

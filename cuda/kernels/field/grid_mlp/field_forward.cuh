@@ -1,6 +1,6 @@
 // field forward in half. A warp has 32 rows at a time: it encodes them level by level into shared memory of its own, and takes
-// them through the layers 16 by 16, in registers. Warps are at different points of this, so that one's reads of the table go on
-// while another multiplies.
+// them through the layers 16 by 16, in registers. Warps are at different points of this, so that reads of the
+// table by one overlap with the products of another.
 #pragma once
 
 #include "kernels/field/grid_mlp/field_chain.cuh"

@@ -1,4 +1,4 @@
-// mlp in float throughout, simple rather than fast: what agreement with the CPU is tested on.
+// mlp in float throughout, simple rather than fast: for tests against the CPU.
 #pragma once
 
 #include "kernels/field/mlp/mlp_weights.cuh"

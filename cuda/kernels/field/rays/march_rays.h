@@ -1,5 +1,5 @@
-// One ray of the stage march_rays; the loops around it are in the .cpp and .cu of the same name. render_wave has its rays
-// from here too.
+// One ray of the stage march_rays; the loops around it are in the .cpp and .cu of the same name. render_wave
+// uses its rays too.
 #pragma once
 
 #include "abi/field.h"

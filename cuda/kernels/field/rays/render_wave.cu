@@ -1,5 +1,5 @@
 // render_wave on the GPU: a thread per ray, or a few of them where blocks are fewer than rays. One kernel before the field and
-// one behind it; rays that go on are listed by ballots of a warp.
+// one after it; rays that are not finished are listed by ballots of a warp.
 #include "kernels/field/rays/render_wave.h"
 
 #include "device/launch.cuh"

@@ -1,7 +1,7 @@
 // CPU twin of bin_splats.cu: a radix sort by depth, then a stable counting sort by tile.
 #include "abi/raster.h"
 #include "math/convex_policy.h"
-#include "math/splat.h"
+#include "math/gaussian_policy.h"
 #include "kernels/error.h"
 #include "kernels/raster/stage.h"
 

@@ -1,7 +1,7 @@
-// bin_splats on the GPU: gather what is seen, sort it by depth, write its tile instances in that order, then sort the
-// instances by tile only. Splats are few and instances many, so the many are sorted by a short key.
+// bin_splats on the GPU: gather the visible splats, sort them by depth, write their tile instances in that order, then
+// sort the instances by tile only. Instances are many, so they are sorted by a short key.
 #include "math/convex_policy.h"
-#include "math/splat.h"
+#include "math/gaussian_policy.h"
 #include "device/launch.cuh"
 #include "kernels/workspace.h"
 #include "kernels/raster/bin/write_instances.cuh"

@@ -1,6 +1,6 @@
 // From sorted tile keys to the ranges of lists and the plan of abi/raster.h: in which order blocks take tiles and pieces of lists.
-// A heavy tile that starts last would keep the whole GPU waiting, so tiles go by length; which of two alike is first does
-// not matter, nor does the order of pieces: both come from atomic counters.
+// A tile with a long list that starts last would keep the whole GPU waiting, so tiles are ordered by length. The order of tiles
+// of one length class and the order of pieces come from atomic counters and vary.
 #pragma once
 
 #include "abi/raster.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "math/policy.h"
-#include "kernels/raster/bin/seen_splats.cuh"
+#include "kernels/raster/bin/visible_splats.cuh"
 
 #include <cub/block/block_scan.cuh>
 

@@ -1,5 +1,5 @@
-// The longest lists in the forward pass of other policies: there one thread's chain of splats, not the amount of work, is what
-// takes the time. Eight lanes share a pixel, each takes every eighth splat; a scan over them gives each its transmittance.
+// The longest lists in the forward pass of simple policies, whose time is bound by one thread's chain of splats rather than by
+// throughput: eight lanes share a pixel, each takes every eighth splat, and a scan over them gives each its transmittance.
 // Several blocks share a tile.
 #pragma once
 

@@ -1,10 +1,10 @@
-// Forward pass of multi-edge policies, whose splats are many numbers and much arithmetic. To read one from shared memory for one pixel
-// would take as long as to compute with it: so of four splats a thread looks at one, for the four pixels of a column of its warp's
-// pixels; the four columns of alphas turn over between threads, and each blends the four splats into its own pixel.
+// Forward pass of multi-edge policies, whose splats are many numbers and much arithmetic. Reading one from shared memory for a
+// single pixel would take as long as computing with it. So a thread evaluates one of four splats, for the four pixels of a column
+// of its warp; the alphas are transposed between the four threads, and each blends the four splats into its own pixel.
 //
-// A warp has 8 x 4 pixels. Where lists are long, not the amount of work but the work of one tile is what takes the time: there
-// kParts blocks share a tile, and kParts threads a pixel. A warp then has fewer columns and looks at 4 kParts splats at once;
-// each thread of a pixel blends four of them, from what the products of those before leave of its transmittance.
+// A warp has 8 x 4 pixels. Where lists are long, the time is bound by the work of one tile: kParts blocks share a tile, and
+// kParts threads a pixel. A warp then has fewer columns and evaluates 4 kParts splats at once; each thread of a pixel blends
+// four of them, starting from the transmittance that the threads before it leave.
 #pragma once
 
 #include "kernels/raster/blend/blend_fwd.cuh"

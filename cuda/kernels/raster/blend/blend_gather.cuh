@@ -1,5 +1,5 @@
-// What the forward passes of the tile rasterizer on the GPU have in common: what a pixel gathers, and the list of the splats of
-// a batch that can reach the pixels of a warp.
+// What the forward passes of the tile rasterizer on the GPU share: what a pixel accumulates, and the list of the splats of a
+// batch that can reach the pixels of a warp.
 #pragma once
 
 #include "kernels/raster/blend/blend_tile.cuh"
@@ -7,7 +7,7 @@
 namespace luxel {
 namespace {
 
-// Predicated instructions where the compiler would choose a branch, or a select besides.
+// Predicated instructions, where the compiler would choose a branch or an additional select.
 __device__ __forceinline__ void fma_where(bool condition, float& sum, float a, float b) {
   asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p fma.rn.f32 %0, %2, %3, %0; }"
       : "+f"(sum)
@@ -17,7 +17,7 @@ __device__ __forceinline__ void count_where(bool condition, int32_t& count) {
   asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p add.s32 %0, %0, 1; }" : "+r"(count) : "r"(static_cast<int>(condition)));
 }
 
-// The visitor: what a pixel gathers of the primitives that contribute to it, nearest first. D channels of values, how
+// What a pixel accumulates of the primitives that contribute to it, nearest first. D channels of values, how
 // many they were and, if kMedian, the depth at which T falls to 1/2. T is negative once the pixel has ended.
 template <int D, bool kMedian> struct Gathered {
   float transmittance = 1.0f, sums[D] = {}, median = 0.0f;

@@ -1,4 +1,4 @@
-// What the forward and the backward pass of the tile rasterizer share on the GPU: where a thread stands in its tile, and
+// What the forward and the backward pass of the tile rasterizer share on the GPU: the place of a thread in its tile, and
 // a batch of the tile's list in shared memory, each splat tested against the pixels of every warp once.
 #pragma once
 
@@ -38,7 +38,7 @@ template <int R> struct Shape {
   static constexpr int kSubtilesX = LUXEL_TILE / kSubtileW, kSubtilesY = LUXEL_TILE / kSubtileH;
 };
 
-// Where a thread stands: its first pixel.
+// The place of a thread: its tile and first pixel.
 template <int R> struct Place {
   int camera, x0, y0, x, y, warp, lane;
   int64_t pixel;

@@ -4,7 +4,7 @@
 
 #include "abi/raster.h"
 #include "math/gaussian.h"
-#include "math/splat.h"
+#include "math/gaussian_policy.h"
 #include "kernels/raster/project/row_sink.h"
 #include "kernels/raster/project/sh_values.h"
 

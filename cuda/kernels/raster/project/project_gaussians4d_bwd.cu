@@ -1,5 +1,5 @@
 // project_gaussians4d on the GPU, backward: a thread per Gaussian, over all cameras, so that parameter gradients need no
-// atomics. As in project_gaussians_bwd.cu a warp brings what its 32 Gaussians depend on into shared memory, gathers the
+// atomics. As in project_gaussians_bwd.cu a warp loads the inputs of its 32 Gaussians into shared memory, gathers the
 // gradients there in the order in which each parameter lies in global memory, and hands them to the sink.
 #include "kernels/raster/project/project_gaussians4d.h"
 

@@ -1,6 +1,6 @@
 // project_gaussians on the GPU, backward: a thread per Gaussian, over all cameras, so that parameter gradients need no
-// atomics. A warp brings what its 32 Gaussians depend on into shared memory, all at once: reading it piece by piece, each
-// load waiting for a decision on the one before, took longer than the arithmetic. It gathers the gradients there too, in
+// atomics. A warp loads the inputs of its 32 Gaussians into shared memory, all at once, because loads that depend on
+// one another take longer than the arithmetic. It gathers the gradients there too, in
 // the order in which each parameter lies in global memory, and hands them to the sink.
 #include "kernels/raster/project/project_gaussians.h"
 

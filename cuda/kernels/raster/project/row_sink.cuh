@@ -1,5 +1,5 @@
-// What becomes of the gradients that the backward pass of a stage that projects leaves in a warp's shared memory: they are
-// written, or spent at once on a step of Adam; 16 bytes a thread. (On the CPU: Sink of row_sink.h.)
+// The sink of the gradients that the backward pass of a projection leaves in a warp's shared memory: they are written, or used
+// at once for a step of Adam; 16 bytes a thread. (On the CPU: Sink of row_sink.h.)
 #pragma once
 
 #include "kernels/raster/project/row_sink.h"

@@ -1,5 +1,5 @@
-// The parameters of a stage that projects primitives, as rows of numbers, and what becomes of their gradients: written, or
-// spent at once on a step of Adam (on the GPU: row_sink.cuh).
+// The parameters of a projection as rows of numbers, and the sink of their gradients: they are written, or used at once for a
+// step of Adam (on the GPU: row_sink.cuh).
 #pragma once
 
 #include "math/adam.h"

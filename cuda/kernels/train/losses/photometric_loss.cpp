@@ -1,4 +1,4 @@
-// CPU twin of photometric_loss: L1 + SSIM and the gradient by the rendered picture.
+// CPU twin of photometric_loss: L1 + SSIM and the gradient by the rendered image.
 #include "abi/train.h"
 #include "math/ssim.h"
 #include "kernels/error.h"

@@ -1,4 +1,4 @@
-// The policy of the Gaussian.
+// The policy of the Gaussian: alpha = opacity * exp(-power), power the quadratic form of the conic.
 #pragma once
 
 #include "abi/raster.h"

@@ -1,5 +1,5 @@
-// The first half of bin_splats on the GPU: the splats that are seen with the keys of their depth, and, once they are
-// sorted, where the instances of each end.
+// The first half of bin_splats on the GPU: the visible splats with the keys of their depth, and, once they are sorted, where
+// the instances of each end.
 #pragma once
 
 #include "abi/raster.h"
@@ -39,7 +39,7 @@ struct Counters {
   int64_t seen, instances;  // of which there is room
 };
 
-// Positive depths order as the bits of floats do: 30 bits tell all from 2^-64 to 2^64 apart.
+// Positive depths order as the bits of floats do: 30 bits distinguish all from 2^-64 to 2^64.
 __device__ __forceinline__ uint32_t depth_key(float depth) {
   constexpr int kLeast = (127 - 64) << 23, kKeys = 1 << 30;
   return static_cast<uint32_t>(clamp(__float_as_int(depth) - kLeast, 0, kKeys - 1));
@@ -53,7 +53,7 @@ struct Ready {
   int64_t scan_tiles;
 };
 
-// Keys and indices of the splats that are seen, in the order of their indices: those of equal depth keep it.
+// Keys and indices of the visible splats, in the order of their indices: those of equal depth keep it.
 template <int kRows>
 __global__ void __launch_bounds__(kThreads, kGatherBound)
     gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, uint32_t* keys,
