@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
   using Targets = ClassTargets<Policy, kAbsolute, D>;
   __shared__ struct {
     Entry<Policy, D> entries[32];
-    uint8_t rows[32];  // bit r: counted for one of pixels r of the warp's threads; above them the class of edges
+    uint8_t look[32];  // bit r: counted for one of pixels r of the warp's threads; above them the class of edges
     uint32_t row[32];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
   const BackwardPiece<Policy> of(args, blockIdx.x / kBackwardWarps);
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
   // memory. Pixels go one after the other: what is kept of one fills many registers.
   const auto visit = [&](int slot, int32_t place) {
     const Entry<Policy, D>& entry = batch.entries[slot];
-    const unsigned look = batch.rows[slot];
+    const unsigned look = batch.look[slot];
     const uint32_t row = batch.row[slot];
     for_edges(look >> R, [&](auto which) {
       constexpr int kClass = decltype(which)::value;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
       fetch_splat(args, splat, id);
       const Entry<Policy, D> entry = entry_of(splat);
       batch.entries[at.lane] = entry;
-      batch.rows[at.lane] = static_cast<uint8_t>(rows | edge_class(entry.splat.edges) << R);
+      batch.look[at.lane] = static_cast<uint8_t>(rows | edge_class(entry.splat.edges) << R);
       batch.row[at.lane] = static_cast<uint32_t>(args.deterministic ? instance : id);
     }
     __syncwarp();

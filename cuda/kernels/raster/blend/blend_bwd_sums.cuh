@@ -113,8 +113,7 @@ template <int D, int R> struct BackwardPixels {
       thread_last = max(thread_last, last[r]);
     }
   }
-  // state: of the thread's first pixel at the end of the piece; null for the last piece of a list, which ends where the
-  // pixels did.
+  // The state at the end of the piece: what the forward pass left there or, for the last piece of a list (whole), the final one.
   __device__ __forceinline__ void load(const luxel_blend_args& args, const Place<R>& at, int2 piece, bool whole) {
     const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
 #pragma unroll
