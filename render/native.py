@@ -165,7 +165,7 @@ class Library:
 
 
 def _unknown_fields(stage: str, unknown: Set[str], fields: Set[str]) -> str:
-    """The message about arguments that a stage's struct lacks, with the names that come nearest."""
+    """The message about arguments that a stage's struct lacks, with similar names."""
     parts = []
     for name in sorted(unknown):
         near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)

@@ -59,7 +59,7 @@ def composite(
         counters: of `march_rays`, int64 [5]; samples beyond the first number belong to no ray.
         background: behind each ray, [R, 3]; it has no gradient.
         scale: of lengths: 1 / (the unit in which density is counted).
-        min_transmittance: samples behind less count for nothing.
+        min_transmittance: samples with a smaller transmittance in front have no weight.
 
     Raises:
         ValueError: shapes, types or devices do not fit.

@@ -112,14 +112,14 @@ def field(
     inputs = len(scales) * table.shape[1]
     codes = ACTIVATIONS[activation], ACTIVATIONS[output_activation]
     network = Network(inputs, width, hidden_layers, outputs, *codes, precise)
-    learns = torch.is_grad_enabled()
-    if live is not None and learns and any(t.requires_grad for t in (x, table, weights)):
+    grad_enabled = torch.is_grad_enabled()
+    if live is not None and grad_enabled and any(t.requires_grad for t in (x, table, weights)):
         raise ValueError("field: there are no gradients of live rows")
-    if (learns and x.requires_grad) or not covered(x.device, x.shape[1], table.shape[1], network):
+    if (grad_enabled and x.requires_grad) or not covered(x.device, x.shape[1], table.shape[1], network):
         features = encode_grid(x, table, offsets, scales, hashed, half_table)
         options = {"precise": precise, "live": live}
         return mlp(features, weights, *network[:4], activation, output_activation, **options)
-    keep = learns and (table.requires_grad or weights.requires_grad)
+    keep = grad_enabled and (table.requires_grad or weights.requires_grad)
     levels = list(offsets), list(scales), hashed_code(hashed)
     given = table, half_table, weights, *levels, width, hidden_layers, outputs, *codes
     if live is not None:

@@ -141,7 +141,7 @@ def march_rays(
         target: above 0, ``live`` becomes how many rays would have had so many samples, by at most a factor of 2.
 
     Returns:
-        Samples; those of a ray stand together, rays in their order on the CPU and in any on a GPU. Rows beyond the last
+        Samples; those of a ray are adjacent, rays in their order on the CPU and in any on a GPU. Rows beyond the last
         sample are 0.
 
     Raises:

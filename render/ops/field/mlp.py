@@ -98,7 +98,7 @@ def mlp(
     CUDA neural networks". See `luxel.render.reference.field.mlp.mlp_reference`. Gradients are the same from
     run to run to the bit.
 
-    On a GPU, unless ``precise``, values are rounded to half on their way and summed in float. Values beyond 65504
+    On a GPU, unless ``precise``, values are rounded to half between layers and summed in float. Values beyond 65504
     become infinite, and gradients below 6e-8 vanish: loss scaling is up to the caller, which multiplies the loss
     before the backward pass and divides the gradients after it.
 

@@ -41,7 +41,7 @@ class WaveRays(NamedTuple):
     Attributes:
         state: what each ray carries, [N, 8].
         lists: rays that go on, of this wave and the next in turns, int32 [2, N].
-        listed: how many go on, of the start and behind each wave, int32 [waves + 1].
+        listed: how many are unfinished at the start and after each wave, int32 [waves + 1].
         rgb, transmittance, depth: the image, [N, 3], [N], [N]; of rays that are finished.
     """
 

@@ -80,7 +80,7 @@ def sphere_trace(
 ) -> Hits:
     """Rays to where a distance becomes 0 (Hart 1996, "Sphere Tracing").
 
-    A coarse grid takes rays near the surface, so that most of them are never evaluated. The host learns how many are
+    A coarse grid takes rays near the surface, so that most of them are never evaluated. The host reads back how many are
     left at the start and after every few steps.
 
     Args:
@@ -133,12 +133,12 @@ def sphere_trace(
 
 
 def begin_trace_(rays: Rays, grid: Tensor, ray_t: Tensor, alive: Tensor, count: Tensor, x: Tensor) -> None:
-    """Starts rays, and lists those that come near the surface, in any order; nothing waits for the device.
+    """Starts rays, and lists those that get near the surface, in any order; nothing waits for the device.
 
     Args:
         rays: M of them at most.
         grid: as of `sphere_trace`.
-        ray_t: is written: how far each ray has come, [M].
+        ray_t: written: the distance along each ray so far, [M].
         alive, count: are written: numbers of the rays that are alive, int32 [M], and how many, int32 [1], 0 before.
         x: is written: their places, [M, 3].
 

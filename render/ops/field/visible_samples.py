@@ -43,7 +43,7 @@ def visible_samples(
         density: at these, before its activation, as `composite` takes it, [M]; the numbers may lie apart.
         capacity: S, room for visible samples. Rays for which there is none left have none.
         scale: of lengths, as in `composite`.
-        min_transmittance: samples behind less are not seen.
+        min_transmittance: samples with a smaller transmittance in front are not visible.
         least_alpha: samples whose 1 - exp(-scale exp(density) dt) is less are left out; what is behind them is seen
             through them all the same. 0: none.
         live: how many rays count in the next step, int32 [1]; None: not computed.

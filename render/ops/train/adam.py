@@ -97,7 +97,7 @@ def scheduled_adam_(
 
     Args:
         params, grads, exp_avgs, exp_avg_sqs, betas, eps, visible: as in `fused_adam_`; at least one group.
-        places: where each group's learning rate stands in the schedule.
+        places: index of each group's learning rate in the schedule.
         schedule: [R + 2], see `adam_schedule`, of the type and on the device of the parameters.
         skip: int32 [1]; where it is not 0 nothing is changed.
 

@@ -11,7 +11,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
 ROW = 24  # 32-bit numbers of a table row, see cuda/abi/train.h
-# Where they stand in it; of ADAM as many as `adam_schedule` gives.
+# Their indices in a row; of ADAM as many as `adam_schedule` gives.
 PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
 
 define(
@@ -30,7 +30,7 @@ def gather_view(
     table: Tensor,
     views: int | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor, Tensor, Tensor]:
-    """The photograph and camera that the present row of a table names; nothing waits for the device.
+    """The photograph and camera of the current row of a table; nothing waits for the device.
 
     Args:
         photos: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.

@@ -27,7 +27,7 @@ def render_waves_reference(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What a camera sees, one place along every ray at a time: what stages of their own would otherwise be.
 
-    Pixel coordinates, rays, the box; then, until no ray is left, the cell that each is in, the way to the next one
+    Pixel coordinates, rays, the box; then, until no ray is left, the cell that each is in, the distance to the next one
     where it is empty, the inputs of the field where it is not, composition, and compaction of the rays that go on.
 
     Args:
@@ -41,7 +41,7 @@ def render_waves_reference(
         background: [3].
         near: distance along a ray before which it has no samples.
         scale: 1 / the unit of length in which density is counted.
-        min_transmittance: a ray ends behind less.
+        min_transmittance: a ray ends where its transmittance falls below.
 
     Returns:
         rgb [H W, 3], transmittance [H W], depth [H W].
