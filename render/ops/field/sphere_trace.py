@@ -80,7 +80,7 @@ def sphere_trace(
 ) -> Hits:
     """Rays to where a distance becomes 0 (Hart 1996, "Sphere Tracing").
 
-    A coarse grid takes rays near the surface, so that most of them are never evaluated. The host reads back how many are
+    A coarse grid takes rays near the surface, so that most of them are never evaluated. The host reads how many are
     left at the start and after every few steps.
 
     Args:
