@@ -51,7 +51,7 @@ def arguments(scene, **changes):
 
 
 @pytest.mark.parametrize("changes", [{}, {"antialiased": True, "with_normals": True}, {"with_depth": False}])
-@pytest.mark.parametrize("wanted", [(), (8, 10)])
+@pytest.mark.parametrize("expected", [(), (8, 10)])
 def test_opcheck(scene, changes, expected):
     (*tensors,), options = arguments(scene, **changes)
     for i in expected:
