@@ -51,10 +51,10 @@ def arguments(scene, **changes):
 
 
 @pytest.mark.parametrize("changes", [{}, {"antialiased": True, "with_normals": True}, {"with_depth": False}])
-@pytest.mark.parametrize("expected", [(), (8, 10)])
-def test_opcheck(scene, changes, expected):
+@pytest.mark.parametrize("needs_grad", [(), (8, 10)])
+def test_opcheck(scene, changes, needs_grad):
     (*tensors,), options = arguments(scene, **changes)
-    for i in expected:
+    for i in needs_grad:
         tensors[i] = tensors[i].clone().requires_grad_()
     for statistics in (None, torch.zeros(60, 4, device=tensors[0].device)):
         torch.library.opcheck(
