@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
     uint8_t look[32];  // bit r: counted for one of pixels r of the warp's threads; above them the class of edges
     uint32_t row[32];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
-  const int2 piece =
-      reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x / kBlocksOfPiece];  // tile, number in its list
+  const int2 piece =  // the tile, and the number of the piece in its list
+      reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x / kBlocksOfPiece];
   const int tile = piece.x;
   if (tile < 0) return;
   const Place<R> at(args, tile, blockIdx.x % kBlocksOfPiece);

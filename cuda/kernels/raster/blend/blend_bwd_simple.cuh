@@ -23,8 +23,8 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
   __shared__ struct : Batch<Policy, D, kCount> {
     uint32_t row[kCount];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
-  const int2 piece =
-      reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x];  // tile, number in its list
+  const int2 piece =  // the tile, and the number of the piece in its list
+      reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x];
   const int tile = piece.x;
   if (tile < 0) return;
   const Place<R> at(args, tile, threadIdx.x >> 5);
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
 #pragma unroll
   for (int k = 0; k < kCount / kThreads; ++k) {
     const int slot = threadIdx.x + k * kThreads;
-    const int32_t instance = start + slot, id = instance < end ? args.instances[instance] : -1;
+    const int32_t instance = start + threadIdx.x + k * kThreads, id = instance < end ? args.instances[instance] : -1;
     Fetched<Policy, D> splat;
     fetch_splat(args, splat, id);
     store_splat<Shape<R>, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
