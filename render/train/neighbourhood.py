@@ -22,7 +22,7 @@ class Neighbourhood:
     """The nearest others of each 4D Gaussian, which change slowly, kept from step to step.
 
     They are searched for among all that are there, in (x, y, z, time_weight t), every ``neighbours_every`` steps of
-    the run, and in the step after rows came, went or changed places. See `luxel.render.train.kinds.Kept`.
+    the run, and in the step after rows came, went or changed places. See `luxel.render.train.kinds.AuxiliaryState`.
 
     Args:
         settings: how many, how often, how near in time, and the weight of the loss.

@@ -18,7 +18,7 @@ from luxel.render.primitives.parameters import Viewing
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Shelf, Target
-from luxel.render.train.kinds import KINDS, Kept, Term
+from luxel.render.train.kinds import KINDS, AuxiliaryState, Term
 from luxel.render.train.objective import penalties
 from luxel.render.train.optimiser import BETAS, EPS, Optimiser, State
 from luxel.render.train.timeline import Moment
@@ -56,7 +56,7 @@ class Workbench:
     status: Tensor
     scalars: Mapping[float, Tensor]
     capacity: int | None
-    kept: Kept | None = None
+    kept: AuxiliaryState | None = None
     renews: bool = False
 
 

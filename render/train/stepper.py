@@ -17,7 +17,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Shelf
 from luxel.render.train.general_step import general_step
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import Kept
+from luxel.render.train.kinds import AuxiliaryState
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.step import Seen, Workbench, fused_step, instances_needed
@@ -69,7 +69,7 @@ class Stepper:
         timeline: Timeline,
         render: Callable[..., Any],
         on_numbers: Callable[[int, float, float], None],
-        kept: Kept | None = None,
+        kept: AuxiliaryState | None = None,
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Term = tuple[float, Tensor]  # of the loss: a weight, and a scalar on the device
 
 
-class Kept(Protocol):
+class AuxiliaryState(Protocol):
     """What a primitive keeps from step to step beside its rows, and the loss that it is kept for.
 
     It is renewed on the device, now and then, as the host plans; nothing waits for the device. What it holds must be
@@ -84,5 +84,5 @@ class Kind:
     strategies: tuple[str, ...]
     first: Callable[[Points, TrainConfig, Sequence[View], torch.device], Parameters]
     regularise: Callable[[Any, Tensor, Tensor, TrainConfig, Moment], list[Term]] = no_regulariser
-    keeps: Callable[[TrainConfig], Kept | None] = nothing_kept
+    keeps: Callable[[TrainConfig], AuxiliaryState | None] = nothing_kept
     penalties: Callable[[TrainConfig, Moment], dict[str, float]] | None = None
