@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.ops.raster.bin_splats import bin_splats
+from luxel.render.ops.raster.projection import projection_of
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
 from luxel.render.ops.train.langevin_noise import langevin_noise_
-from luxel.render.ops.train.project_adam import STEPS, project_adam_
+from luxel.render.ops.train.project_adam import project_adam_
 from luxel.render.primitives.parameters import Viewing
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
@@ -118,7 +119,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
     g_transmittance = None
     if target.alpha is not None and config.loss.alpha_weight > 0:
         g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
-    projection = STEPS[config.primitive].projection
+    projection = projection_of(config.primitive)
     unfinished = "unfinished" in projection.penalties and splats.is_cuda
     g_splats, g_values, _ = blend_bwd(
         *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
