@@ -39,7 +39,7 @@ def general_step(
     waits = bench.capacity is None
     params, first, second = optimiser.rows(spare=not waits)
     scene = optimiser.primitives(params).map(lambda t: t.detach().requires_grad_())
-    absolute = moment.counts and getattr(config.strategy, "absolute", False)
+    absolute = moment.counts and config.strategy.absolute
     frames: list[Frame] = []
     told: list[Tensor] = []
     losses: list[Tensor] = []

@@ -13,6 +13,7 @@ import torch
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.native import keep_freed_memory
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.replay import release_memory
@@ -22,7 +23,6 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
 from luxel.render.train.densify.scores import blending_scores, sampled
 from luxel.render.train.densify.situation import Refinement, Situation, finite
-from luxel.render.train.kinds import KINDS
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.start import scene_extent
@@ -64,7 +64,7 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         self.loss: float | None = None
         self._loss_was_finite, self._went_wrong = True, False
         self._statistics = DensifyStatistics.zeros(0)
-        self._kept = KINDS[config.primitive].keeps(config)
+        self._kept = PRIMITIVES[config.primitive].auxiliary(config.loss)
         self.background = config.background
 
     @property
@@ -133,7 +133,7 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         refinement = self._refine(clock) if refines else None
         if prunes:
             refinement = self._prune(refinement or Refinement())
-        if reorders and (refinement is not None or not config.strategy.wants_statistics(clock, config.steps)):
+        if reorders and (refinement is not None or not config.strategy.needs_statistics(clock, config.steps)):
             self.optimiser.select(schedules.morton_order(self.scene.centres))
             self._start_statistics()
         if self._went_wrong:

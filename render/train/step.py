@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from luxel.render.ops.raster.bin_splats import bin_splats
-from luxel.render.ops.raster.projection import projection_of
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.project_adam import project_adam_
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Viewing
+from luxel.render.primitives.spec import AuxiliaryState, Term
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Shelf, Target
-from luxel.render.train.kinds import KINDS, AuxiliaryState, Term
-from luxel.render.train.objective import penalties
+from luxel.render.train.objective import loss_context, penalties
 from luxel.render.train.optimiser import BETAS, EPS, Optimiser, State
 from luxel.render.train.timeline import Moment
 
@@ -74,7 +74,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
         moment: what the schedules say.
         views: how many; the loss is their mean.
     """
-    config, kind = bench.config, KINDS[bench.config.primitive]
+    config, spec = bench.config, PRIMITIVES[bench.config.primitive]
     params, first, second = bench.optimiser.rows()
     scene = bench.optimiser.primitives(params)
     target, rows = shelf.gather(bench.table, views)
@@ -110,7 +110,7 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
         primitive=scene.policy,
     )
     count_step_(overflow, totals, bench.table, bench.status, views)
-    absolute = moment.counts and getattr(config.strategy, "absolute", False)
+    absolute = moment.counts and config.strategy.absolute
     drawn = splats, values, rows[:, BACKGROUND].contiguous(), instances, ranges, plan
     how = width, height, MAX_ALPHA, absolute, config.deterministic, False, False, True
     blend, blend_bwd = (getattr(torch.ops.luxel, f"blend_{scene.policy}{suffix}") for suffix in ("", "_bwd"))
@@ -119,14 +119,15 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
     g_transmittance = None
     if target.alpha is not None and config.loss.alpha_weight > 0:
         g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
-    projection = projection_of(config.primitive)
+    projection = spec.projection
+    assert projection is not None, "other primitives take the general path"
     unfinished = "unfinished" in projection.penalties and splats.is_cuda
     g_splats, g_values, _ = blend_bwd(
         *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
     )
     options = view._asdict()
     options["moments"] = options.pop("times")
-    weights: dict[str, Any] = {} if kind.penalties is None else {**kind.penalties(config, moment)}
+    weights: dict[str, Any] = {} if spec.penalties is None else {**spec.penalties(loss_context(config, moment.counts))}
     if unfinished:
         weights["unfinished"] = True
     project_adam_(
@@ -175,7 +176,8 @@ def photometric(bench: Workbench, image: Tensor, target: Target) -> tuple[Tensor
 def regularisers(bench: Workbench, scene: Any, visible: Tensor, moment: Moment) -> list[Term]:
     """What the strategy and the kind of primitive add to the loss."""
     config, inverse_count = bench.config, bench.optimiser.inverse_count
-    terms = KINDS[config.primitive].regularise(scene, visible, inverse_count, config, moment)
+    context = loss_context(config, moment.counts)
+    terms = PRIMITIVES[config.primitive].regularise(scene, visible, inverse_count, context)
     of_strategy = penalties(scene, config.strategy.penalties, inverse_count)
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
@@ -196,7 +198,7 @@ def extra_gradients(
 ) -> tuple[Tensor | None, ...] | None:
     """Gradients by the parameters of what is added to the loss beside the photographs', but for what the projection's
     backward adds itself; None where there is nothing."""
-    by_autograd = KINDS[bench.config.primitive].penalties is None
+    by_autograd = PRIMITIVES[bench.config.primitive].penalties is None
     if bench.kept is None and not by_autograd:
         return None
     with torch.enable_grad():

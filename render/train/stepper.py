@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.spec import AuxiliaryState
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.replay import Replay, sent_to_host
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, Shelf
 from luxel.render.train.general_step import general_step
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import AuxiliaryState
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.step import Seen, Workbench, fused_step, instances_needed
@@ -74,7 +75,7 @@ class Stepper:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
-        self._fused = not self._waits
+        self._fused = not self._waits and PRIMITIVES[config.primitive].projection is not None
         self._on_numbers, self._kept = on_numbers, kept
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)

@@ -12,6 +12,7 @@ from luxel.render.backends import rasterizer
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.progress import ProgressDisplay, duration
@@ -19,7 +20,6 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import limits
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.held_out import measure
-from luxel.render.train.kinds import KINDS
 from luxel.render.train.learning import Learning
 from luxel.render.train.optimiser import Optimiser
 from luxel.render.train.reports import StepReport, TrainResult
@@ -269,7 +269,7 @@ class Trainer(Learning):
     def _restore(self, start: checkpoints.Checkpoint) -> None:
         tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
         self.optimiser = Optimiser.from_tensors(
-            tensors, start.state["adam_steps"], KINDS[self.config.primitive].parameters
+            tensors, start.state["adam_steps"], PRIMITIVES[self.config.primitive].parameters
         )
         self._start_statistics()
         self.statistics.data.copy_(tensors["statistics"])

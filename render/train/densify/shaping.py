@@ -1,4 +1,4 @@
-"""Adaptive convex shaping: convexes whose edges want to be softer are replaced by smaller ones at their corners."""
+"""Adaptive convex shaping: convexes whose loss falls with softer edges are replaced by smaller ones at their corners."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ class ShapingStrategy(Strategy):
     """Held et al. 2025, "3D Convex Splatting", section 3.3 and supplement.
 
     Where the loss falls with a smaller sharpness sigma, averaged over the views that saw a convex, it is replaced by
-    one at each of its K points, of its shape. Faint, masked and, later, huge ones are removed. The numbers are for
-    runs of 30,000 steps; shorter ones start after 5 %, act every 2 % (not below 20 steps), and end after the same
-    share of the run.
+    one at each of its K points, of its shape. Faint, masked and, later, huge ones are removed. Steps are those of
+    runs of 30,000; shorter runs start after 5 %, act every 2 % (not below 20 steps), and end after the same share of
+    the run.
     """
 
     grow_sigma: float = 2.5e-5
     """Mean gradient of the loss by sigma at which a convex is split."""
     far_factor: float = 1.0
-    """Multiplies `grow_sigma` where the scene's extent is above 300 (8.5 for outdoor and indoor scenes)."""
+    """Factor on `grow_sigma` where the scene's extent is above 300 capture units."""
     child_scale: float = 0.63
     """Size of the parts, relative to what is split."""
     child_opacity: float = 0.5
-    """Opacity of the parts, likewise."""
+    """Opacity of the parts, relative to what is split."""
     child_log_sigma: float = 0.88
-    """Logarithm of the sharpness of the parts, likewise; being negative, it grows."""
+    """Logarithm of the sharpness of the parts, relative to what is split; below 1 they are sharper."""
     prune_opacity: float = 0.03
     """Convexes less opaque than this are removed."""
     prune_mask: float = 0.01
     """Convexes whose mask (after the sigmoid) is not above this are removed."""
     prune_scale: float = 0.3
-    """After a tenth of the run, convexes larger than this share of the scene extent are removed while others split."""
+    """Convexes larger than this share of the scene extent are removed, from a tenth of the run to `refine_stop`."""
     refine_start: int = 500
     """Step after which convexes are split."""
     refine_stop: int = 9000
-    """Step at which that ends."""
+    """Step at which splitting ends."""
     refine_every: int = 200
     """Steps between refinements."""
     prune_every: int = 1000
-    """Steps between removals after that."""
+    """Steps between removals after `refine_stop`."""
     clip_every: int = 3000
-    """Steps between cuts of all opacities to `clip_opacity`, so that only what is needed comes back; 0: never."""
+    """Steps between clips of all opacities to `clip_opacity`; 0: never. Shorter runs keep the interval."""
     clip_stop: int = 6000
-    """Step of the last cut, at most."""
+    """Last step at which opacities are clipped; in shorter runs earlier, as `refine_stop` is."""
     clip_opacity: float = 0.2
-    """Highest opacity after a cut."""
+    """Highest opacity after a clip."""
 
     def check(self) -> None:
-        """Raises LuxelError for options that make no sense."""
+        """Raises LuxelError for invalid options."""
         if not (
             min(self.refine_every, self.prune_every) >= 1
             and min(self.refine_start, self.clip_every) >= 0
@@ -80,7 +80,7 @@ class ShapingStrategy(Strategy):
             self.refine_start, self.refine_stop, self.refine_every, steps, self.refine_stop / 30_000
         )
 
-    def wants_statistics(self, clock: float, steps: int) -> bool:
+    def needs_statistics(self, clock: float, steps: int) -> bool:
         """Until splitting ends."""
         return clock < self.window(steps).stop
 
@@ -93,15 +93,16 @@ class ShapingStrategy(Strategy):
         )
 
     def _clips(self, step: int, steps: int) -> bool:
-        """Cuts keep their interval in short runs, which then have fewer; none in the last third of the splitting."""
-        stop = min(self.clip_stop, 2 * self.window(steps).stop // 3)
+        """The last clip comes at the same share of the splitting in runs of any length, never after it."""
+        stop = self.window(steps).stop
+        stop = min(stop, self.clip_stop * stop // max(1, self.refine_stop))
         return self.clip_every > 0 and step % self.clip_every == 0 and step <= stop
 
     def _tidies(self, step: int, clock: float, steps: int) -> bool:
         return clock >= self.window(steps).stop and step % self.prune_every == 0
 
     def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
-        """Splits, removes and cuts opacities when it is time; the caller then starts new statistics."""
+        """Splits, removes and clips opacities when it is time; the caller then starts new statistics."""
         done = None
         if splits := self.window(now.steps).acts(now.step, now.clock):
             done, keep = self.split(optimiser, now)

@@ -1,43 +1,39 @@
-"""Neighbours of 4D Gaussians, searched for now and then, and how much these move unlike them (Duan et al. 2024)."""
+"""Neighbours of 4D Gaussians, and how much their velocities differ (Duan et al. 2024)."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from luxel.render.ops.train.neighbours import neighbours
 from luxel.render.ops.train.velocity_consistency import velocity_consistency
-from luxel.render.primitives.gaussians4d import Gaussians4d
-
-if TYPE_CHECKING:
-    from luxel.render.train.config import Loss
-    from luxel.render.train.optimiser import Optimiser
+from luxel.render.primitives.gaussians4d.options import Gaussians4dLoss
+from luxel.render.primitives.gaussians4d.parameters import Gaussians4d
+from luxel.render.primitives.spec import Rows
 
 _NAME = "neighbours"  # in a checkpoint
 
 
 class Neighbourhood:
-    """The nearest others of each 4D Gaussian, which change slowly, kept from step to step.
+    """The nearest neighbours of each 4D Gaussian, which change slowly: an `AuxiliaryState`.
 
-    They are searched for among all that are there, in (x, y, z, time_weight t), every ``neighbours_every`` steps of
-    the run, and in the step after rows came, went or changed places. See `luxel.render.train.kinds.AuxiliaryState`.
+    They are searched among all Gaussians, in (x, y, z, neighbour_time t), every ``neighbours_every`` steps of the run,
+    and in the step after rows came, went or changed places.
 
     Args:
         settings: how many, how often, how near in time, and the weight of the loss.
     """
 
-    def __init__(self, settings: Loss) -> None:
+    def __init__(self, settings: Gaussians4dLoss) -> None:
         self.settings = settings
         self._near: Tensor | None = None  # int32 [rows, k], spare rows included
         self._version = -1  # of the optimiser, whose neighbours these are
-        self._renewed = -1  # the step that was last asked to renew
+        self._renewed = -1  # the last step that renewed
 
-    def plan(self, step: int, optimiser: Optimiser) -> bool:
-        """Makes room for all rows, and says whether step number ``step`` searches."""
+    def plan(self, step: int, optimiser: Rows) -> bool:
+        """Makes room for all rows; returns whether step number ``step`` searches."""
         self._make_room(optimiser)
-        # A step that is asked for again searches again: it may have failed before it did.
+        # A step that is repeated searches again: it may have failed before it did.
         due = step % self.settings.neighbours_every == 0 or step == self._renewed
         due = due or optimiser.version != self._version
         if due:
@@ -49,23 +45,23 @@ class Neighbourhood:
         means, times = scene.means.detach(), scene.times.detach()
         places = torch.cat([means, self.settings.neighbour_time * times[:, None]], -1)
         live = scene.opacity_logits.detach().isfinite()
-        found = neighbours(places, self.settings.neighbours, live)
+        nearest = neighbours(places, self.settings.neighbours, live)
         held = self._rows(scene.count)
-        held.copy_(torch.where(status[1] == 0, found, held))
+        held.copy_(torch.where(status[1] == 0, nearest, held))
 
     def term(self, scene: Gaussians4d, visible: Tensor) -> tuple[float, Tensor]:
         """`velocity_consistency`, and its weight."""
         near = self._rows(scene.count)
-        found = velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
-        return self.settings.consistency_weight, found
+        value = velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
+        return self.settings.consistency_weight, value
 
-    def tensors(self, optimiser: Optimiser) -> dict[str, Tensor]:
+    def tensors(self, optimiser: Rows) -> dict[str, Tensor]:
         """The neighbours of those that are there, int32 [N, k], where they still are."""
         if self._version != optimiser.version:
             return {}
         return {_NAME: self._rows(optimiser.count)}
 
-    def restore(self, tensors: dict[str, Tensor], optimiser: Optimiser) -> None:
+    def restore(self, tensors: dict[str, Tensor], optimiser: Rows) -> None:
         """The reverse of `tensors`."""
         near = tensors.get(_NAME)
         if near is not None and tuple(near.shape) == (optimiser.count, self.settings.neighbours):
@@ -73,7 +69,7 @@ class Neighbourhood:
             self._rows(optimiser.count).copy_(near)
             self._version = optimiser.version
 
-    def _make_room(self, optimiser: Optimiser) -> None:
+    def _make_room(self, optimiser: Rows) -> None:
         """A tensor of as many rows as the optimiser has; a new one only where the optimiser has new ones too."""
         shape = optimiser.capacity, self.settings.neighbours
         if self._near is None or tuple(self._near.shape) != shape:
