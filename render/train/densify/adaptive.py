@@ -11,7 +11,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit, rotations
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 
@@ -103,7 +103,7 @@ class AdaptiveStrategy(Strategy):
         stop = self.window(steps).stop
         return self.reset_every > 0 and step % self.reset_every == 0 and clock < stop and clock + 1000 <= stop
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimiser: Optimizer, now: Situation) -> Refinement | None:
         """Grows, prunes and resets when it is time; the caller then starts new statistics."""
         done = None
         if self.window(now.steps).acts(now.step, now.clock):
@@ -118,7 +118,7 @@ class AdaptiveStrategy(Strategy):
             done.reset = True
         return done
 
-    def grow(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
+    def grow(self, optimiser: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
         """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest
         pulled first. Also gives which of them all are to stay: not those that were split, bool [N]."""
         gaussians = optimiser.scene
@@ -176,7 +176,7 @@ class AdaptiveStrategy(Strategy):
             keep &= gaussians.log_scales.amax(-1).exp() <= self.prune_scale3d * extent
         return keep
 
-    def reset_opacities(self, optimiser: Optimiser) -> None:
+    def reset_opacities(self, optimiser: Optimizer) -> None:
         """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
         limit = logit(torch.tensor(2 * self.prune_opacity)).item()
         optimiser.scene.opacity_logits.clamp_(max=limit)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 
 
 @dataclass
@@ -31,7 +31,7 @@ class FixedCount(Strategy):
         """Whether `after_step` has something to do after ``step`` steps."""
         return step % self.refine_every == 0 and self.prune_opacity > 0
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimiser: Optimizer, now: Situation) -> Refinement | None:
         """Removes what has faded, every ``refine_every`` steps."""
         if not self.due(now.step, now.clock, now.steps):
             return None

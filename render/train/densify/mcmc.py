@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.train.densify.situation import Refinement, Situation
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 FEWEST = 20_000  # that a cap from the number of pixels allows
@@ -94,7 +94,7 @@ class McmcStrategy(Strategy):
         """Whether `after_step` has something to do after ``step`` steps."""
         return self.window(steps).acts(step, clock)
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimiser: Optimizer, now: Situation) -> Refinement | None:
         """Relocates and grows when it is time."""
         if not self.due(now.step, now.clock, now.steps):
             return None
@@ -108,7 +108,7 @@ class McmcStrategy(Strategy):
         return Refinement(relocated=int(moved), added=added)  # the device is only waited for now
 
     def relocate(
-        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None = None
+        self, optimiser: Optimizer, seed: int, step: int, errors: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too.
 
@@ -120,7 +120,7 @@ class McmcStrategy(Strategy):
             errors = (errors / (copies + 1)).index_select(0, source)
         return moved, errors
 
-    def grow(self, optimiser: Optimiser, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
+    def grow(self, optimiser: Optimizer, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
         """Adds copies of Gaussians drawn by opacity, or by ``errors`` [N] too, 5 % of the count; returns how many."""
         count = optimiser.count
         number = max(0, min(cap, int((1 + self.growth) * count)) - count)
@@ -130,7 +130,7 @@ class McmcStrategy(Strategy):
         return number
 
     def _relocate(
-        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None, added: int = 0
+        self, optimiser: Optimizer, seed: int, step: int, errors: Tensor | None, added: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Calls the stage, for the transparent or for so many new rows."""
         count = optimiser.count

@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 
@@ -100,7 +100,7 @@ class ShapingStrategy(Strategy):
     def _tidies(self, step: int, clock: float, steps: int) -> bool:
         return clock >= self.window(steps).stop and step % self.prune_every == 0
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimiser: Optimizer, now: Situation) -> Refinement | None:
         """Splits, removes and cuts opacities when it is time; the caller then starts new statistics."""
         done = None
         if splits := self.window(now.steps).acts(now.step, now.clock):
@@ -124,7 +124,7 @@ class ShapingStrategy(Strategy):
             optimiser.zero_parameter("opacity_logits")
         return done
 
-    def split(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
+    def split(self, optimiser: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
         """Replaces convexes by parts; at most up to the cap, those with the highest score first.
 
         Also gives which of them all are to stay: not those that were split, bool [N].

@@ -16,7 +16,7 @@ from luxel.render.train.rates import ConvexRates
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
-    from luxel.render.train.timeline import Moment
+    from luxel.render.train.timeline import ScheduleValues
 
 
 PUBLISHED_WIDTH = 1000  # pixels of the photographs, about, for which the starting smoothness is published
@@ -43,7 +43,7 @@ def first_convexes(
     return convexes
 
 
-def mask_weight(config: TrainConfig, moment: Moment) -> float:
+def mask_weight(config: TrainConfig, moment: ScheduleValues) -> float:
     """Of the mean of the masks before their threshold: those that are not needed close, while others split.
 
     Later there is no such term: an opacity that has found its value leaves a mask no slope, so that sooner or later all
@@ -53,7 +53,7 @@ def mask_weight(config: TrainConfig, moment: Moment) -> float:
 
 
 def mask_term(
-    scene: Convexes, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: Moment
+    scene: Convexes, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: ScheduleValues
 ) -> list[Term]:
     """The mean of the masks before their threshold."""
     weight = mask_weight(config, moment)
@@ -63,7 +63,7 @@ def mask_term(
     return [(weight, (scene.mask_logits.sigmoid() * live).sum() * inverse_count[0])]
 
 
-def penalties(config: TrainConfig, moment: Moment) -> dict[str, float]:
+def penalties(config: TrainConfig, moment: ScheduleValues) -> dict[str, float]:
     """The same by the projection's backward."""
     return {"mask_penalty": max(0.0, mask_weight(config, moment))}
 

@@ -14,7 +14,7 @@ from luxel.render.train.rates import LearningRates
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
-    from luxel.render.train.timeline import Moment
+    from luxel.render.train.timeline import ScheduleValues
 
 
 def first_gaussians(
@@ -31,7 +31,7 @@ def first_gaussians(
     )
 
 
-def penalties(config: TrainConfig, moment: Moment) -> dict[str, float]:
+def penalties(config: TrainConfig, moment: ScheduleValues) -> dict[str, float]:
     """The strategy's, of mean opacity and mean scale."""
     opacity, scale = config.strategy.penalties
     return {"opacity_penalty": opacity, "scale_penalty": scale / 3}

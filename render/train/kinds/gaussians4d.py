@@ -17,7 +17,7 @@ from luxel.render.train.rates import Rates4d
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
-    from luxel.render.train.timeline import Moment
+    from luxel.render.train.timeline import ScheduleValues
 
 
 def first_gaussians4d(
@@ -41,7 +41,7 @@ def first_gaussians4d(
 
 
 def opacity_term(
-    scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: Moment
+    scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: ScheduleValues
 ) -> list[Term]:
     """The entropy of the opacities."""
     weight = config.loss.entropy_weight

@@ -15,8 +15,8 @@ from luxel.render.train.rates import Rates
 
 if TYPE_CHECKING:
     from luxel.render.train.config import TrainConfig
-    from luxel.render.train.optimiser import Optimiser
-    from luxel.render.train.timeline import Moment
+    from luxel.render.train.optimizer import Optimizer
+    from luxel.render.train.timeline import ScheduleValues
 
 
 Term = tuple[float, Tensor]  # of the loss: a weight, and a scalar on the device
@@ -29,7 +29,7 @@ class AuxiliaryState(Protocol):
     a function of the steps that count, so that a run goes on after a checkpoint as if it had not stopped.
     """
 
-    def plan(self, step: int, optimiser: Optimiser) -> bool:
+    def plan(self, step: int, optimizer: Optimizer) -> bool:
         """Makes room for all rows, and says whether step number ``step`` renews; asked before every step."""
         ...
 
@@ -41,11 +41,11 @@ class AuxiliaryState(Protocol):
         """What is added to the loss for the primitives and which of them a view of the step sees."""
         ...
 
-    def tensors(self, optimiser: Optimiser) -> dict[str, Tensor]:
+    def tensors(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """What a checkpoint has to hold, by name; nothing where the next step renews whatever comes."""
         ...
 
-    def restore(self, tensors: dict[str, Tensor], optimiser: Optimiser) -> None:
+    def restore(self, tensors: dict[str, Tensor], optimizer: Optimizer) -> None:
         """Takes it out of all tensors of a checkpoint; where it is not there or does not fit, the next step renews."""
         ...
 
@@ -55,7 +55,7 @@ def nothing_kept(config: TrainConfig) -> None:
 
 
 def no_regulariser(
-    scene: Any, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: Moment
+    scene: Any, visible: Tensor, inverse_count: Tensor, config: TrainConfig, moment: ScheduleValues
 ) -> list[Term]:
     """Nothing."""
     return []
@@ -83,6 +83,6 @@ class Kind:
     rates: type[Rates]
     strategies: tuple[str, ...]
     first: Callable[[Points, TrainConfig, Sequence[View], torch.device], Parameters]
-    regularise: Callable[[Any, Tensor, Tensor, TrainConfig, Moment], list[Term]] = no_regulariser
+    regularise: Callable[[Any, Tensor, Tensor, TrainConfig, ScheduleValues], list[Term]] = no_regulariser
     keeps: Callable[[TrainConfig], AuxiliaryState | None] = nothing_kept
-    penalties: Callable[[TrainConfig, Moment], dict[str, float]] | None = None
+    penalties: Callable[[TrainConfig, ScheduleValues], dict[str, float]] | None = None
