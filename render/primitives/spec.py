@@ -63,7 +63,7 @@ class AuxiliaryState(Protocol):
     of the steps that count, so that a run goes on after a checkpoint as if it had not stopped.
     """
 
-    def plan(self, step: int, optimiser: Rows) -> bool:
+    def plan(self, step: int, optimizer: Rows) -> bool:
         """Makes room for all rows; returns whether step number ``step`` renews. Called before every step."""
         ...
 
@@ -75,11 +75,11 @@ class AuxiliaryState(Protocol):
         """A term of the loss, from the primitives and which of them a view of the step sees (bool [N])."""
         ...
 
-    def tensors(self, optimiser: Rows) -> dict[str, Tensor]:
+    def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
         """Tensors for a checkpoint, by name; none where the next step renews in any case."""
         ...
 
-    def restore(self, tensors: dict[str, Tensor], optimiser: Rows) -> None:
+    def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
         """Takes them from the tensors of a checkpoint; where they are missing or do not fit, the next step renews."""
         ...
 

@@ -27,17 +27,17 @@ class Neighbourhood:
     def __init__(self, settings: Gaussians4dLoss) -> None:
         self.settings = settings
         self._near: Tensor | None = None  # int32 [rows, k], spare rows included
-        self._version = -1  # of the optimiser, whose neighbours these are
+        self._version = -1  # of the optimizer, whose neighbours these are
         self._renewed = -1  # the last step that renewed
 
-    def plan(self, step: int, optimiser: Rows) -> bool:
+    def plan(self, step: int, optimizer: Rows) -> bool:
         """Makes room for all rows; returns whether step number ``step`` searches."""
-        self._make_room(optimiser)
+        self._make_room(optimizer)
         # A step that is repeated searches again: it may have failed before it did.
         due = step % self.settings.neighbours_every == 0 or step == self._renewed
-        due = due or optimiser.version != self._version
+        due = due or optimizer.version != self._version
         if due:
-            self._version, self._renewed = optimiser.version, step
+            self._version, self._renewed = optimizer.version, step
         return due
 
     def renew(self, scene: Gaussians4d, status: Tensor) -> None:
@@ -55,25 +55,25 @@ class Neighbourhood:
         value = velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
         return self.settings.consistency_weight, value
 
-    def tensors(self, optimiser: Rows) -> dict[str, Tensor]:
+    def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
         """The neighbours of those that are there, int32 [N, k], where they still are."""
-        if self._version != optimiser.version:
+        if self._version != optimizer.version:
             return {}
-        return {_NAME: self._rows(optimiser.count)}
+        return {_NAME: self._rows(optimizer.count)}
 
-    def restore(self, tensors: dict[str, Tensor], optimiser: Rows) -> None:
+    def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
         """The reverse of `tensors`."""
         near = tensors.get(_NAME)
-        if near is not None and tuple(near.shape) == (optimiser.count, self.settings.neighbours):
-            self._make_room(optimiser)
-            self._rows(optimiser.count).copy_(near)
-            self._version = optimiser.version
+        if near is not None and tuple(near.shape) == (optimizer.count, self.settings.neighbours):
+            self._make_room(optimizer)
+            self._rows(optimizer.count).copy_(near)
+            self._version = optimizer.version
 
-    def _make_room(self, optimiser: Rows) -> None:
-        """A tensor of as many rows as the optimiser has; a new one only where the optimiser has new ones too."""
-        shape = optimiser.capacity, self.settings.neighbours
+    def _make_room(self, optimizer: Rows) -> None:
+        """A tensor of as many rows as the optimizer has; a new one only where the optimizer has new ones too."""
+        shape = optimizer.capacity, self.settings.neighbours
         if self._near is None or tuple(self._near.shape) != shape:
-            self._near = torch.zeros(shape, dtype=torch.int32, device=optimiser.inverse_count.device)
+            self._near = torch.zeros(shape, dtype=torch.int32, device=optimizer.inverse_count.device)
 
     def _rows(self, count: int) -> Tensor:
         assert self._near is not None, "a step is planned before it is made"

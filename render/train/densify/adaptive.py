@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 
@@ -100,28 +100,28 @@ class AdaptiveStrategy(Strategy):
         stop = self.window(steps).stop
         return self.reset_every > 0 and step % self.reset_every == 0 and clock < stop and clock + 1000 <= stop
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Grows, prunes and resets when it is time; the caller then starts new statistics."""
         done = None
         if self.window(now.steps).acts(now.step, now.clock):
-            done, keep = self.grow(optimiser, now)
-            lives = self.worth_keeping(optimiser.scene, now.extent, 0 < self.reset_every < now.clock)
+            done, keep = self.grow(optimizer, now)
+            lives = self.worth_keeping(optimizer.scene, now.extent, 0 < self.reset_every < now.clock)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
-                optimiser.select(keep & lives)
+                optimizer.select(keep & lives)
         if self._resets(now.step, now.clock, now.steps):
-            self.reset_opacities(optimiser)
+            self.reset_opacities(optimizer)
             done = done or Refinement()
             done.reset = True
         return done
 
-    def grow(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
+    def grow(self, optimizer: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
         """Clones small and splits large Gaussians above the threshold; at most up to the cap, largest gradients first.
 
         Returns:
             What was done, and which of all stay: not those that were split, bool [N].
         """
-        gaussians = optimiser.scene
+        gaussians = optimizer.scene
         pull = self.pull(now)
         high = pull > 1
         if self.hold_back > 0 and now.scores is not None:
@@ -138,7 +138,7 @@ class AdaptiveStrategy(Strategy):
         if self.revised_opacity:
             parts.opacity_logits = logit(1 - (1 - parts.opacities).sqrt())
         new = gaussians.cat(gaussians.select(clone), parts)
-        optimiser.append(new)
+        optimizer.append(new)
         stays = torch.cat([stays, stays.new_ones(new.count)])
         return Refinement(cloned=clone.numel(), split=split.numel()), stays
 
@@ -176,8 +176,8 @@ class AdaptiveStrategy(Strategy):
             keep &= gaussians.log_scales.amax(-1).exp() <= self.prune_scale3d * extent
         return keep
 
-    def reset_opacities(self, optimiser: Optimiser) -> None:
+    def reset_opacities(self, optimizer: Optimizer) -> None:
         """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
         limit = logit(torch.tensor(2 * self.prune_opacity)).item()
-        optimiser.scene.opacity_logits.clamp_(max=limit)
-        optimiser.zero_parameter("opacity_logits")
+        optimizer.scene.opacity_logits.clamp_(max=limit)
+        optimizer.zero_parameter("opacity_logits")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 
@@ -36,14 +36,14 @@ class FixedCount(Strategy):
         """Whether `after_step` has something to do after ``step`` steps."""
         return self.prune_opacity > 0 and self.window(steps).acts(step)
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Removes what has faded, every ``refine_every`` steps."""
         if not self.due(now.step, now.clock, now.steps):
             return None
-        scene = optimiser.scene
+        scene = optimizer.scene
         keep = (scene.opacities >= self.prune_opacity) & finite(scene)
         kept = int(keep.sum())
         if kept == scene.count:
             return None
-        optimiser.select(keep)
+        optimizer.select(keep)
         return Refinement(pruned=scene.count - kept)

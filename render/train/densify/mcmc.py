@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.train.densify.situation import Refinement, Situation
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 FEWEST = 20_000  # that a cap from the number of pixels allows
@@ -85,50 +85,50 @@ class McmcStrategy(Strategy):
         """Weights of mean opacity and mean scale in the loss (eq. 11)."""
         return self.opacity_regulariser, self.scale_regulariser
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Relocates and grows when it is time."""
         if not self.due(now.step, now.clock, now.steps):
             return None
         errors = None
         if self.error_share > 0 and now.scores is not None:
             errors = now.scores(self.error_views)[:, self.error_power].nan_to_num(0.0, 0.0, 0.0)
-        moved, errors = self.relocate(optimiser, now.seed, now.step, errors)
+        moved, errors = self.relocate(optimizer, now.seed, now.step, errors)
         cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
         cap = cap if now.cap is None else min(cap, now.cap)
-        added = self.grow(optimiser, cap, now.seed, now.step, errors)
+        added = self.grow(optimizer, cap, now.seed, now.step, errors)
         return Refinement(relocated=int(moved), added=added)  # the device is only waited for now
 
     def relocate(
-        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None = None
+        self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too.
 
         Returns:
             How many moved, int32 [1], on the device; the errors, which copies share.
         """
-        source, copies, moved = self._relocate(optimiser, seed, step, errors)
+        source, copies, moved = self._relocate(optimizer, seed, step, errors)
         if errors is not None:
             errors = (errors / (copies + 1)).index_select(0, source)
         return moved, errors
 
-    def grow(self, optimiser: Optimiser, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
+    def grow(self, optimizer: Optimizer, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
         """Adds copies of Gaussians drawn by opacity, or by ``errors`` [N] too, 5 % of the count; returns how many."""
-        count = optimiser.count
+        count = optimizer.count
         number = max(0, min(cap, int((1 + self.growth) * count)) - count)
         if number == 0:
             return 0
-        self._relocate(optimiser, seed, step, errors, number)
+        self._relocate(optimizer, seed, step, errors, number)
         return number
 
     def _relocate(
-        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None, added: int = 0
+        self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None, added: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Calls the stage, for the transparent or for so many new rows."""
-        count = optimiser.count
-        weights = None if errors is None else self._weights(optimiser.scene.opacities, errors)
+        count = optimizer.count
+        weights = None if errors is None else self._weights(optimizer.scene.opacities, errors)
         if added:
-            optimiser.extend(added)
-        params, first, second = (tuple(state.values()) for state in optimiser.rows())
+            optimizer.extend(added)
+        params, first, second = (tuple(state.values()) for state in optimizer.rows())
         draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
         return relocate_(params, first, second, count, added=added, **draw)
 

@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 
@@ -101,36 +101,36 @@ class ShapingStrategy(Strategy):
     def _tidies(self, step: int, clock: float, steps: int) -> bool:
         return clock >= self.window(steps).stop and step % self.prune_every == 0
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Splits, removes and clips opacities when it is time; the caller then starts new statistics."""
         done = None
         if splits := self.window(now.steps).acts(now.step, now.clock):
-            done, keep = self.split(optimiser, now)
+            done, keep = self.split(optimizer, now)
         elif self._tidies(now.step, now.clock, now.steps):
             done, keep = (
                 Refinement(),
-                torch.ones(optimiser.count, dtype=torch.bool, device=optimiser.scene.device),
+                torch.ones(optimizer.count, dtype=torch.bool, device=optimizer.scene.device),
             )
         if done is not None:
             huge_too = splits and now.clock > 0.1 * now.steps
-            lives = self.worth_keeping(optimiser.scene, now.extent, huge_too)
+            lives = self.worth_keeping(optimizer.scene, now.extent, huge_too)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
-                optimiser.select(keep & lives)
+                optimizer.select(keep & lives)
         if self._clips(now.step, now.steps):
             done = done or Refinement()
             done.reset = True
             limit = float(logit(torch.tensor(self.clip_opacity)))
-            optimiser.scene.opacity_logits.clamp_(max=limit)
-            optimiser.zero_parameter("opacity_logits")
+            optimizer.scene.opacity_logits.clamp_(max=limit)
+            optimizer.zero_parameter("opacity_logits")
         return done
 
-    def split(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
+    def split(self, optimizer: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
         """Replaces convexes by parts; at most up to the cap, those with the highest score first.
 
         Also gives which of them all are to stay: not those that were split, bool [N].
         """
-        convexes: Convexes = optimiser.scene
+        convexes: Convexes = optimizer.scene
         score = now.statistics.data[:, 0] / now.statistics.visible.clamp_min(1)
         limit = self.grow_sigma * (self.far_factor if now.extent > 300 else 1.0)
         high = (score >= limit) & (now.statistics.visible > 0)
@@ -141,7 +141,7 @@ class ShapingStrategy(Strategy):
                 high = torch.zeros_like(high).index_fill_(0, best, True)
         chosen = high.nonzero()[:, 0]
         parts = self.parts(convexes.select(chosen))
-        optimiser.append(parts)
+        optimizer.append(parts)
         stays = torch.cat([~high, high.new_ones(parts.count)])
         return Refinement(split=chosen.numel()), stays
 

@@ -9,7 +9,7 @@ from luxel.render.train.schedules import Window
 
 if TYPE_CHECKING:
     from luxel.render.train.densify.situation import Refinement, Situation
-    from luxel.render.train.optimiser import Optimiser
+    from luxel.render.train.optimizer import Optimizer
 
 
 class Strategy(ABC):
@@ -50,7 +50,7 @@ class Strategy(ABC):
         return self.window(steps).acts(step, clock)
 
     @abstractmethod
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Changes the set of primitives where it is due; the caller then starts new statistics.
 
         Returns:

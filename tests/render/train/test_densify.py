@@ -17,10 +17,10 @@ from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.densify.situation import Situation, rotations
 from luxel.render.train.objective import penalties
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 
 
-def row_of(scales: list[float], opacities: list[float]) -> Optimiser:
+def row_of(scales: list[float], opacities: list[float]) -> Optimizer:
     """Isotropic Gaussians at x = 0, 1, 2 ..., with moments that tell who is who (1, 2, 3 ...)."""
     n = len(scales)
     gaussians = Gaussians(
@@ -31,14 +31,14 @@ def row_of(scales: list[float], opacities: list[float]) -> Optimiser:
         sh_dc=torch.zeros(n, 3),
         sh_rest=torch.zeros(n, 0, 3),
     )
-    optimiser = Optimiser(gaussians)
+    optimiser = Optimizer(gaussians)
     for moments in (optimiser.exp_avg, optimiser.exp_avg_sq):
         for tensor in moments.values():
             tensor += torch.arange(1.0, n + 1).reshape(-1, *[1] * (tensor.dim() - 1))
     return optimiser
 
 
-def moment(optimiser: Optimiser, name: str = "opacity_logits") -> list[float]:
+def moment(optimiser: Optimizer, name: str = "opacity_logits") -> list[float]:
     assert torch.equal(optimiser.exp_avg[name], optimiser.exp_avg_sq[name])
     return optimiser.exp_avg[name].tolist()
 
@@ -232,7 +232,7 @@ def test_optimiser_surgery() -> None:
 def test_state_survives_its_tensors() -> None:
     optimiser = row_of([0.1] * 3, [0.5] * 3)
     tensors = {k: t.clone() for k, t in optimiser.tensors().items()}
-    again = Optimiser.from_tensors(tensors, 9, Gaussians)
+    again = Optimizer.from_tensors(tensors, 9, Gaussians)
     assert again.steps == 9 and moment(again) == [1, 2, 3]
     assert all(torch.equal(t, again.tensors()[k]) for k, t in optimiser.tensors().items())
 

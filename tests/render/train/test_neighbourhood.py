@@ -12,11 +12,11 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.ops.train.neighbours import neighbours
 from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.render.train import optimiser as optimisers
+from luxel.render.train import optimizer as optimizers
 from luxel.render.train.config import Loss
 from luxel.render.train.kinds import KINDS
 from luxel.render.train.neighbourhood import Neighbourhood
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.presets import preset
 
 
@@ -39,7 +39,7 @@ def running() -> torch.Tensor:
 
 
 def test_they_are_searched_for_every_so_often_and_after_changes():
-    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimiser(cloud(50))
+    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimizer(cloud(50))
 
     def due(steps: range) -> list[int]:
         return [step for step in steps if kept.plan(step, state)]
@@ -54,15 +54,15 @@ def test_they_are_searched_for_every_so_often_and_after_changes():
 
 
 def test_a_step_that_is_asked_for_again_searches_again():
-    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimiser(cloud(50))
+    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimizer(cloud(50))
     assert [kept.plan(step, state) for step in (7, 7, 8, 8)] == [True, True, False, False]
 
 
 def test_who_they_are(monkeypatch: Any):
     """All that are there; spare rows are nobody's neighbours."""
     settings = Loss(neighbours=4, neighbour_time=2.0)
-    monkeypatch.setattr(optimisers, "_rows_for", lambda count, device: count + 14)
-    kept, state = Neighbourhood(settings), Optimiser(cloud(50))
+    monkeypatch.setattr(optimizers, "_rows_for", lambda count, device: count + 14)
+    kept, state = Neighbourhood(settings), Optimizer(cloud(50))
     assert kept.plan(0, state)
     rows = state.rows()[0]
     for name, tensor in rows.items():
@@ -74,7 +74,7 @@ def test_who_they_are(monkeypatch: Any):
 
 def test_a_stalled_step_leaves_them():
     settings = Loss()
-    kept, state = Neighbourhood(settings), Optimiser(cloud(50))
+    kept, state = Neighbourhood(settings), Optimizer(cloud(50))
     kept.plan(0, state)
     kept.renew(state.scene, running())
     before = kept.tensors(state)["neighbours"].clone()
@@ -89,7 +89,7 @@ def test_a_stalled_step_leaves_them():
 
 
 def test_what_a_checkpoint_holds():
-    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimiser(cloud(50))
+    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimizer(cloud(50))
     assert kept.tensors(state) == {}
     kept.plan(3, state)
     kept.renew(state.scene, running())

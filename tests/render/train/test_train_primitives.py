@@ -12,7 +12,7 @@ from moving import Moving, brisk
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
-from luxel.render.train import TrainConfig, Trainer, optimiser
+from luxel.render.train import TrainConfig, Trainer, optimizer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
@@ -51,7 +51,7 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
     config = brisk(moving.config(name))
     whole = moving.trainer(tmp_path / "whole", config)
     whole.run(progress=False)
-    assert whole.optimiser.count != 300, "density control did nothing"
+    assert whole.optimizer.count != 300, "density control did nothing"
     config = brisk(moving.config(name))
     config.checkpoints = Checkpoints(every=25, minutes=0)
     broken = moving.trainer(tmp_path / "broken", config)
@@ -61,8 +61,8 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
     again = Trainer.resume(tmp_path / "broken", moving.train, moving.test, say=lambda _: None)
     assert again.steps_done == 25
     again.run(progress=False)
-    for key, tensor in whole.optimiser.tensors().items():
-        assert torch.equal(tensor, again.optimiser.tensors()[key]), key
+    for key, tensor in whole.optimizer.tensors().items():
+        assert torch.equal(tensor, again.optimizer.tensors()[key]), key
 
 
 @pytest.mark.parametrize("every", [1, 7, 1000])
@@ -83,8 +83,8 @@ def test_neighbours_that_are_kept_go_on_too(moving: Moving, tmp_path: Path, ever
         again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
         assert again.steps_done == cut
         again.run(progress=False)
-        for key, tensor in whole.optimiser.tensors().items():
-            assert torch.equal(tensor, again.optimiser.tensors()[key]), (cut, key)
+        for key, tensor in whole.optimizer.tensors().items():
+            assert torch.equal(tensor, again.optimizer.tensors()[key]), (cut, key)
 
 
 @pytest.mark.gpu
@@ -97,7 +97,7 @@ def test_steps_with_and_without_a_search_are_replayed(
     trainer = moving.trainer(tmp_path / "run", config, device=device)
     for _ in range(20):
         trainer.step()
-    captured = trainer.stepper.captures
+    captured = trainer.queue.captures
     assert captured == 2
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -105,7 +105,7 @@ def test_steps_with_and_without_a_search_are_replayed(
             trainer.step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert trainer.stepper.captures == captured and not trainer.settle()
+    assert trainer.queue.captures == captured and not trainer.synchronize()
 
 
 @pytest.mark.gpu
@@ -117,11 +117,11 @@ def test_replayed_searches_train_as_single_steps_do(
     config.loss.neighbours_every, config.loss.consistency_weight = 3, 1.0
     replayed, single = (moving.trainer(tmp_path / name, config, device=device) for name in "ab")
     replayed.run(progress=False)
-    monkeypatch.setattr(single.stepper._replay, "run", lambda epoch, key, work: work())
+    monkeypatch.setattr(single.queue._replay, "run", lambda epoch, key, work: work())
     single.run(progress=False)
-    assert replayed.stepper.captures >= 2
-    for key, tensor in replayed.optimiser.tensors().items():
-        assert torch.equal(tensor, single.optimiser.tensors()[key]), key
+    assert replayed.queue.captures >= 2
+    for key, tensor in replayed.optimizer.tensors().items():
+        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
 
 
 def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, device: torch.device) -> None:
@@ -141,7 +141,7 @@ def test_room_that_does_not_suffice_loses_nothing(
 ) -> None:
     config = brisk(moving.config(name, deterministic=True, batch=2 if name == "gaussians4d" else 1))
     exact, roomy = (moving.trainer(tmp_path / part, config, device=device) for part in "ab")
-    exact.stepper.estimates, roomy.stepper.estimates = False, True
+    exact.queue.estimates, roomy.queue.estimates = False, True
     exact.run(progress=False)
     stalls = []
 
@@ -155,10 +155,10 @@ def test_room_that_does_not_suffice_loses_nothing(
             room.limit = 2 * most if stalled else most // 2
 
     monkeypatch.setattr(InstanceRoom, "begin", too_little)
-    monkeypatch.setattr(InstanceRoom, "settle", enough_after_a_stall)
+    monkeypatch.setattr(InstanceRoom, "adapt", enough_after_a_stall)
     assert roomy.run(progress=False).step == 60 and sum(stalls) >= 1
-    for key, tensor in exact.optimiser.tensors().items():
-        assert torch.equal(tensor, roomy.optimiser.tensors()[key]), key
+    for key, tensor in exact.optimizer.tensors().items():
+        assert torch.equal(tensor, roomy.optimizer.tensors()[key]), key
 
 
 @pytest.mark.parametrize(("primitive", "name"), [(p, n) for p, found in PRESETS.items() for n in found])
@@ -214,14 +214,14 @@ def test_spare_rows_change_nothing(
     """As on a GPU: rows that are not used yet take part in every step."""
     config = brisk(moving.config(name, batch=2 if name == "gaussians4d" else 1))
     exact = moving.trainer(tmp_path / "a", config)
-    exact.stepper._fused = fused
+    exact.queue._fused = fused
     exact.run(progress=False)
-    monkeypatch.setattr(optimiser, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
+    monkeypatch.setattr(optimizer, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
     roomy = moving.trainer(tmp_path / "b", config)
-    roomy.stepper._fused, roomy.stepper.estimates = fused, True
+    roomy.queue._fused, roomy.queue.estimates = fused, True
     roomy.run(progress=False)
-    assert roomy.optimiser.capacity > roomy.optimiser.count == exact.optimiser.count
-    for key, tensor in exact.optimiser.tensors().items():
+    assert roomy.optimizer.capacity > roomy.optimizer.count == exact.optimizer.count
+    for key, tensor in exact.optimizer.tensors().items():
         torch.testing.assert_close(
-            roomy.optimiser.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
+            roomy.optimizer.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
         )
