@@ -171,6 +171,7 @@ class PrimitiveSpec:
         marks: properties that only PLY files of this primitive have; none: the primitive of files without marks.
         exact: parameters that stay float32 in files of half precision.
         rates, loss, init: options of training.
+        about: what it is, a clause for help texts.
         strategies: names of densification strategies in `luxel.render.train.densify.STRATEGIES`; the first is the
             default.
         presets: configurations by name; "default" must be there.
@@ -200,6 +201,7 @@ class PrimitiveSpec:
     rates: type[Rates] = Rates
     loss: type[Loss] = Loss
     init: type[Init] = Init
+    about: str = ""
     strategies: tuple[str, ...] = ("fixed",)
     presets: Mapping[str, Preset] = field(default_factory=lambda: {"default": Preset("the defaults")})
     projection: Projection | None = None

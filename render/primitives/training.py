@@ -16,10 +16,10 @@ def exponential(start: float, end: float, progress: float) -> float:
 
 @dataclass
 class Rates:
-    """Adam's learning rate of each parameter; a field NAME_final is the value of the rate NAME at the end of the run."""
+    """Adam's learning rate of each parameter; a field NAME_final is the rate NAME at the end of the run."""
 
     final_factor: float = 1.0
-    """Factor by which rates without an end of their own have fallen at the end of the run, exponentially; 1: constant."""
+    """Factor on the rates without an end of their own at the end of the run, reached exponentially; 1: constant."""
     final_from: float = 0.0
     """Share of the run after which these rates begin to fall."""
 

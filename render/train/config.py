@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
@@ -30,6 +30,11 @@ OF_OTHER_PRIMITIVES = {
     "init": {"points_each", "sigma", "time_scale", "time_margin"},
 }
 OLD_STRATEGIES = {"default": "adaptive"}  # names of before
+
+
+def _of_primitive() -> Any:
+    """In the place of options that `TrainConfig` fills in, because they depend on its primitive."""
+    return None
 
 
 @dataclass
@@ -84,17 +89,17 @@ class TrainConfig:
     """What the scene is made of, a name in `luxel.render.primitives.PRIMITIVES`."""
     batch: int = 1
     """Views of each step, whose losses are averaged."""
-    strategy: Strategy = cast(Strategy, None)
+    strategy: Strategy = field(default_factory=_of_primitive)
     """Densification strategy."""
     pruning: Pruning = field(default_factory=Pruning)
     """Experimental. Removal of primitives that contribute least to the images, beside the strategy; off by default."""
-    rates: Rates = cast(Rates, None)
+    rates: Rates = field(default_factory=_of_primitive)
     """Learning rates."""
-    loss: Loss = cast(Loss, None)
+    loss: Loss = field(default_factory=_of_primitive)
     """Weights of the loss."""
     resolution: Resolution = field(default_factory=Resolution)
     """Coarse-to-fine schedule of the image size."""
-    init: Init = cast(Init, None)
+    init: Init = field(default_factory=_of_primitive)
     """The first primitives."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     """Checkpoints."""

@@ -64,6 +64,9 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         self.loss: float | None = None
         self._loss_was_finite, self._went_wrong = True, False
         self._statistics = DensifyStatistics.zeros(0)
+        self._halvings: int | None = (
+            0  # of the images that the primitives are adapted to; None: of the last step
+        )
         self._kept = PRIMITIVES[config.primitive].auxiliary(config.loss)
         self.background = config.background
 
@@ -98,6 +101,8 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_passed)
         self.queue = StepQueue(config, self.dataset, self.timeline, render, self._take_numbers, self._kept)
         self.queue.start(self.steps_done)
+        if self._halvings is None:
+            self._halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
 
     @abstractmethod
     def _log(self, step: int, values: dict[str, Any]) -> None:
@@ -118,6 +123,8 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
             return self.steps_done < asked
 
     def _one_step(self) -> StepReport:
+        if self._adapt_to_resolution():
+            return StepReport(self.steps_done, self.optimizer.count)
         config, step = self.config, self.steps_done
         report = (step + 1) % config.report_every == 0
         self.queue.submit(step, self.optimizer, self._statistics, report)
@@ -139,6 +146,23 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         if self._went_wrong:
             self._remove_what_is_not_finite()
         return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
+
+    def _adapt_to_resolution(self) -> bool:
+        """Rescales what depends on the size of images where the next step has images of another size.
+
+        Returns:
+            Whether steps have to be repeated first.
+        """
+        halvings = self.timeline.at(self.steps_done).halvings
+        before, self._halvings = self._halvings or 0, halvings
+        rescale = PRIMITIVES[self.config.primitive].on_resolution_change
+        if halvings == before or rescale is None:
+            return False
+        if self.synchronize():
+            self._halvings = before
+            return True
+        rescale(self.scene, 2.0 ** (before - halvings))
+        return False
 
     def _refine(self, clock: float) -> Refinement | None:
         """Density control after a step; the device has come to its end."""

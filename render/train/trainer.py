@@ -205,6 +205,7 @@ class Trainer(Learning):
             "train_seconds": self.train_seconds,
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
+            "halvings": self._halvings,
             "train_views": [view.name for view in self.train_views],
         }
         return checkpoints.Checkpoint(self.steps_done, tensors, state), self.config.checkpoints.keep
@@ -282,5 +283,6 @@ class Trainer(Learning):
             self.say("The run goes on on another kind of device: its random numbers start anew.")
         self.steps_done, self.train_seconds = start.step, float(start.state["train_seconds"])
         self.psnr, self.test_psnr = start.state["psnr"], None
+        self._halvings = start.state.get("halvings")
         self.cap = self.config.max_gaussians
         self.folder.trim_log(start.step)

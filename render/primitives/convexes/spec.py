@@ -37,6 +37,7 @@ SPEC = PrimitiveSpec(
     rates=ConvexRates,
     loss=ConvexLoss,
     init=ConvexInit,
+    about="smooth 3D convexes",
     strategies=("shaping", "fixed"),
     presets=PRESETS,
     projection=PROJECTION,

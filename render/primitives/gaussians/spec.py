@@ -21,6 +21,7 @@ SPEC = PrimitiveSpec(
     exact=frozenset({"means"}),
     costs=Costs(4 * 8, 4 * (1 + 6 + 3), 24, 64, 40, 330, 900),
     rates=GaussianRates,
+    about="3D Gaussians",
     strategies=("mcmc", "adaptive", "fixed"),
     presets=PRESETS,
     projection=PROJECTION,

@@ -30,6 +30,7 @@ SPEC = PrimitiveSpec(
     rates=Gaussians4dRates,
     loss=Gaussians4dLoss,
     init=Gaussians4dInit,
+    about="4D Gaussians, for scenes that move",
     strategies=("spacetime", "fixed"),
     presets=PRESETS,
     projection=PROJECTION,

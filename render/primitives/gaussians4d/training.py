@@ -29,7 +29,9 @@ def initialise(points: Points, start: Start) -> Gaussians4d:
     ).scaled(init.scale_factor)
 
 
-def regularise(scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, context: LossContext) -> list[Term]:
+def regularise(
+    scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, context: LossContext
+) -> list[Term]:
     """The entropy of the opacities."""
     weight = context.loss.entropy_weight
     return [(weight, opacity_entropy(scene.opacity_logits, visible))] if weight > 0 else []

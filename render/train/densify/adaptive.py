@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -56,6 +56,8 @@ class AdaptiveStrategy(Strategy):
     """Weight of the mean opacity in the loss (3DGS-MCMC, eq. 11)."""
     scale_regulariser: float = 0.0
     """Weight of the mean scale in the loss (3DGS-MCMC, eq. 11)."""
+
+    about: ClassVar[str] = "cloning, splitting and resets of 3DGS"
 
     @property
     def threshold(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from luxel.render.errors import LuxelError
 from luxel.render.train.densify.situation import Refinement, Situation, finite
@@ -19,6 +20,8 @@ class FixedCount(Strategy):
     """Primitives less opaque than this are removed; 0 keeps all."""
     refine_every: int = 500
     """Steps between removals."""
+
+    about: ClassVar[str] = "no densification"
 
     def check(self) -> None:
         """Raises LuxelError for invalid options."""

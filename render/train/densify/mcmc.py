@@ -56,6 +56,7 @@ class McmcStrategy(Strategy):
     refine_every: int = 100
     """Steps between refinements."""
 
+    about: ClassVar[str] = "relocation, growth and noise of 3DGS-MCMC"
     first_opacity: ClassVar[float] = 0.5
 
     def check(self) -> None:

@@ -11,7 +11,7 @@ from luxel.render.errors import LuxelError
 
 @dataclass
 class Pruning:
-    """Experimental. Removes the Gaussians whose blending weights, summed over the pixels of training views, are smallest.
+    """Experimental. Removes the Gaussians with the smallest blending weights, summed over pixels of training views.
 
     The sums are the importance of Mini-Splatting (Fang and Wang 2024); RadSplat (Niemeyer et al. 2024) takes the
     largest weight instead. What is pruned while the strategy still grows is soon replaced elsewhere.

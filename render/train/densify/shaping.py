@@ -1,9 +1,10 @@
-"""Adaptive convex shaping: convexes whose loss falls with softer edges are replaced by smaller ones at their corners."""
+"""Adaptive convex shaping: convexes whose loss falls with softer edges are replaced by smaller ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -56,6 +57,8 @@ class ShapingStrategy(Strategy):
     """Last step at which opacities are clipped; in shorter runs earlier, as `refine_stop` is."""
     clip_opacity: float = 0.2
     """Highest opacity after a clip."""
+
+    about: ClassVar[str] = "adaptive convex shaping"
 
     def check(self) -> None:
         """Raises LuxelError for invalid options."""

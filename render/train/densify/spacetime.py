@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ class SpacetimeStrategy(AdaptiveStrategy):
     """Mean absolute gradient of the loss by the centre in time above which a Gaussian is cloned or split."""
     grow_scale_t: float = 1.0
     """Gaussians whose standard deviation in time is above this share of the capture's duration are split."""
+
+    about: ClassVar[str] = "cloning and splitting in space and time"
 
     def check(self) -> None:
         """Raises LuxelError for invalid options."""

@@ -18,11 +18,13 @@ class Strategy(ABC):
     ``clock`` is everywhere the step that the schedules are at; it differs from ``step`` in runs paced by time.
 
     Attributes:
+        about: what it does, a clause for help texts.
         first_opacity: opacity of the first primitives where the options give none.
         noise: strength of random moves of Gaussians, times the learning rate of the centres; 0: none.
         absolute: whether statistics hold per-pixel absolute gradients too (AbsGS, Ye et al. 2024).
     """
 
+    about: ClassVar[str] = ""
     first_opacity: ClassVar[float] = 0.1
     noise = 0.0
     absolute = False

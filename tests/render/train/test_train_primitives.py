@@ -12,14 +12,14 @@ from moving import Moving, brisk
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.gaussians import GaussianRates
+from luxel.render.primitives.gaussians4d import Gaussians4dInit
 from luxel.render.train import TrainConfig, Trainer, optimizer
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import KINDS
-from luxel.render.train.presets import PRESETS, preset
-from luxel.render.train.rates import LearningRates
+from luxel.render.train.presets import preset
 
 NAMES = list(PRIMITIVES)
 
@@ -43,7 +43,7 @@ def test_it_learns(still: Moving, tmp_path: Path, device: torch.device, name: st
     result = trainer.run(progress=False)
     assert result.evaluation is not None and result.count > 100
     assert result.evaluation.mean.psnr > before.mean.psnr + 3
-    assert type(trainer.scene) is PRIMITIVES[name]
+    assert type(trainer.scene) is PRIMITIVES[name].parameters
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -128,7 +128,8 @@ def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, devic
     scores = {}
     for name in ("gaussians", "gaussians4d"):
         config = moving.config(name, steps=300, strategy=FixedCount())
-        config.init.time_scale = 0.3
+        if isinstance(config.init, Gaussians4dInit):
+            config.init.time_scale = 0.3
         result = moving.trainer(tmp_path / name, config, device=device).run(progress=False)
         assert result.evaluation is not None
         scores[name] = result.evaluation.mean.psnr
@@ -161,22 +162,24 @@ def test_room_that_does_not_suffice_loses_nothing(
         assert torch.equal(tensor, roomy.optimizer.tensors()[key]), key
 
 
-@pytest.mark.parametrize(("primitive", "name"), [(p, n) for p, found in PRESETS.items() for n in found])
+@pytest.mark.parametrize(
+    ("primitive", "name"), [(p, n) for p, spec in PRIMITIVES.items() for n in spec.presets]
+)
 def test_presets_make_sense(primitive: str, name: str) -> None:
     config = preset(name, primitive)
     config.check()
     assert config.primitive == primitive
     assert preset(name, primitive) is not config and TrainConfig.from_dict(config.to_dict()) == config
     rates = config.rates.at(0.5, 2.0)
-    assert tuple(rates) == PRIMITIVES[primitive].names and all(rate > 0 for rate in rates.values())
+    assert tuple(rates) == PRIMITIVES[primitive].parameters.names and all(rate > 0 for rate in rates.values())
 
 
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(LuxelError, match="4D Gaussians have no strategy mcmc"):
         replace(preset("default", "gaussians4d"), strategy=McmcStrategy()).check()
     with pytest.raises(LuxelError, match="rates must be those of convexes"):
-        replace(preset("light", "convexes"), rates=LearningRates()).check()
-    with pytest.raises(LuxelError, match="the gsplat backend draws no convexes"):
+        replace(preset("light", "convexes"), rates=GaussianRates()).check()
+    with pytest.raises(LuxelError, match="the gsplat backend does not draw convexes"):
         replace(preset("light", "convexes"), backend="gsplat").check()
     with pytest.raises(LuxelError, match="no preset 'fast' for convexes"):
         preset("fast", "convexes")
@@ -185,8 +188,8 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 
 def test_rates_fall_as_they_say() -> None:
-    for kind in KINDS.values():
-        rates = kind.rates()
+    for spec in PRIMITIVES.values():
+        rates = spec.rates()
         rates.final_factor, rates.final_from = 0.25, 0.5  # type: ignore[attr-defined]
         start, middle, end = (rates.at(progress, 3.0) for progress in (0.0, 0.5, 1.0))
         for name in start:
@@ -195,7 +198,7 @@ def test_rates_fall_as_they_say() -> None:
                 assert middle[name] == pytest.approx(0.1 * start[name])
             else:
                 assert middle[name] == start[name] and end[name] == pytest.approx(0.25 * start[name])
-        scaled = {name: start[name] / kind.rates().at(0.0, 1.0)[name] for name in start}
+        scaled = {name: start[name] / spec.rates().at(0.0, 1.0)[name] for name in start}
         assert scaled == pytest.approx({name: 3.0 if name == "means" else 1.0 for name in start})
 
 
