@@ -1,4 +1,4 @@
-"""4D Gaussians moment by moment, as scene files that any viewer of Gaussians opens."""
+"""Scenes that move, time by time, as scene files that any viewer of Gaussians opens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from luxel.scenes.files.primitive_ply import save_primitive_ply
 
 
 def save_moments(folder: str | Path, scene: Parameters, times: Iterable[float]) -> list[Path]:
-    """Writes frame-00000.ply, frame-00001.ply, ...: what is visible at each time, see `Gaussians4d.at`.
+    """Writes frame-00000.ply, frame-00001.ply, ...: what is visible at each time, see `Parameters.at`.
 
     Args:
         folder: made if it is not there.
-        gaussians: 4D Gaussians.
+        scene: primitives that move.
         times: one for each file.
 
     Returns:

@@ -71,7 +71,10 @@ def test_every_training_option_is_on_the_command_line(capsys: pytest.CaptureFixt
     flat = {k for k, v in TrainConfig().to_dict().items() if not isinstance(v, dict)}
     missing = [name for name in flat if f"--{name.replace('_', '-')}" not in text]
     assert not missing
-    assert "--mcmc.cap-max" in text and "--adaptive.grow-scale3d" in text and "--rates.means" in text
+    assert "--mcmc.cap-max" in text and "--rates.means" in text and "--adaptive." not in text
+    main(["train", "--strategy", "adaptive", "--help"])
+    text = capsys.readouterr().out
+    assert "--adaptive.grow-scale3d" in text and "--mcmc." not in text
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
