@@ -1,4 +1,4 @@
-"""`luxel train` shows and takes the options of the chosen primitive, strategy and preset, and refuses others by name."""
+"""`luxel train` takes the options of the chosen primitive, strategy and preset, and refuses others by name."""
 
 from __future__ import annotations
 
