@@ -12,7 +12,6 @@ import tyro
 
 from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
-from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
@@ -21,6 +20,7 @@ from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
 from luxel.render.train.presets import PRESETS, preset
 from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
+from luxel.render.train.resume import read_config
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
@@ -112,7 +112,7 @@ class Train:
         """The values that options have where they are not given: those of a run that is resumed, or a preset's."""
         command = Train()
         if (folder := given(arguments, "--resume")) is not None:
-            config, _ = RunFolder.read_config(run_folder(Path(folder)))
+            config, _ = read_config(run_folder(Path(folder)))
         else:
             primitive, name = given(arguments, "--primitive"), given(arguments, "--preset")
             if primitive not in PRESETS and primitive is not None:
@@ -186,6 +186,6 @@ class Train:
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:
         """What the options change in the configuration of a run that goes on, by name."""
-        before = RunFolder.read_config(folder)[0].to_dict()
+        before = read_config(folder)[0].to_dict()
         after = config.to_dict()
         return {name: after[name] for name in after if after[name] != before.get(name)}
