@@ -117,8 +117,6 @@ def test_the_fused_step_is_the_step_of_autograd(
                 )
         left, right = fused.densifier.statistics.data, plain.densifier.statistics.data
         torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-5)
-            fused.densifier.statistics.data, plain.densifier.statistics.data, rtol=1e-3, atol=1e-5
-        )
         assert (fused.scene.means - before).abs().max() > 0
         moved = fused.scene.means - plain.scene.means
         assert moved.abs().max() < 1e-3 * fused.timeline.rates(0)["means"] * 300
