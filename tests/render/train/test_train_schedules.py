@@ -20,8 +20,9 @@ from luxel.render.primitives.convexes import ConvexLoss
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.training import Init, Loss, exponential
 from luxel.render.runs.fair_lock import FairLock
+from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
-from luxel.render.train import TrainConfig, limits
+from luxel.render.train import TrainConfig, memory_plan
 from luxel.render.train.config import Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
@@ -154,10 +155,10 @@ def hundred_views() -> list[View]:
     return [View(str(i), camera, lambda: Pixels(np.zeros((1000, 1000, 3), np.uint8))) for i in range(100)]
 
 
-def plan(free: float, **changes: Any) -> limits.Plan:
-    each = limits.bytes_of_one(Gaussians.empty(3))
+def plan(free: float, **changes: Any) -> memory_plan.Plan:
+    each = memory_plan.bytes_of_one(Gaussians.empty(3))
     asked: dict[str, Any] = {"each": each, "pyramid": False, "images": "auto", "max_gaussians": None}
-    return limits.plan(
+    return memory_plan.plan(
         hundred_views(), 10_000, device=torch.device("cpu"), free=int(free * 2**30), **{**asked, **changes}
     )
 
@@ -174,7 +175,8 @@ def test_the_count_is_capped_by_memory() -> None:
     found = plan(3.0, max_gaussians=50_000_000)
     assert found.cap is not None and 10_000 < found.cap < 50_000_000
     assert (
-        found.cap * limits.bytes_of_one(Gaussians.empty(3)) < 3 * 2**30 and "Gaussians fit" in found.notes[-1]
+        found.cap * memory_plan.bytes_of_one(Gaussians.empty(3)) < 3 * 2**30
+        and "Gaussians fit" in found.notes[-1]
     )
     assert plan(100, max_gaussians=20_000).cap == 20_000
 
@@ -185,14 +187,14 @@ def test_too_small_a_device_is_said_before() -> None:
 
 
 def test_a_gaussian_needs_its_adam() -> None:
-    assert limits.bytes_of_one(Gaussians.empty(0)) == 4 * 4 * 14 + limits.SPLAT_WORKSPACE
-    assert limits.bytes_of_one(Gaussians.empty(3)) == 4 * 4 * 59 + limits.SPLAT_WORKSPACE
+    assert memory_plan.bytes_of_one(Gaussians.empty(0)) == 4 * 4 * 14 + memory_plan.SPLAT_WORKSPACE
+    assert memory_plan.bytes_of_one(Gaussians.empty(3)) == 4 * 4 * 59 + memory_plan.SPLAT_WORKSPACE
 
 
 def test_out_of_memory_is_known_by_its_words() -> None:
-    assert limits.is_out_of_memory(torch.OutOfMemoryError("x")) and limits.is_out_of_memory(MemoryError())
-    assert limits.is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
-    assert not limits.is_out_of_memory(RuntimeError("shape mismatch")) and not limits.is_out_of_memory(
+    assert is_out_of_memory(torch.OutOfMemoryError("x")) and is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    assert not is_out_of_memory(RuntimeError("shape mismatch")) and not is_out_of_memory(
         ValueError("out of memory")
     )
 
