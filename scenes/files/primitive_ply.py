@@ -69,7 +69,7 @@ def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
 
 
 def recognise(path: Path) -> PrimitiveSpec:
-    """The primitive of a PLY file, by its properties; the one without marks where they say nothing."""
+    """The primitive of a PLY file, by its properties; the one without marks if there are none."""
     try:
         with path.open("rb") as file:
             held = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
@@ -96,7 +96,7 @@ def as_arrays(scene: Parameters) -> dict[str, np.ndarray]:
 
 
 def _names(part: Columns, rows: int) -> list[str]:
-    """The properties of a parameter with so many rows."""
+    """The properties of a parameter with ``rows`` rows."""
     return [name.format(i) for i in range(rows) for name in part.names] if part.repeats else list(part.names)
 
 

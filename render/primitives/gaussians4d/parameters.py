@@ -209,7 +209,7 @@ class Gaussians4d(Parameters):
 def matrix_to_quat(matrices: Tensor) -> Tensor:
     """Unit quaternions wxyz of rotation matrices, [N, 3, 3] to [N, 4]; w and -w mean the same.
 
-    The largest of the four components is found first and the others are divided by it (Shepperd 1978).
+    The largest of the four components is computed first and the others are divided by it (Shepperd 1978).
     """
     m = matrices
     xx, yy, zz = m[:, 0, 0], m[:, 1, 1], m[:, 2, 2]
