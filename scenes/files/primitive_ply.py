@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters, PrimitiveSpec
-from luxel.render.primitives.spec import Columns
+from luxel.render.primitives.spec import SH_COLUMNS, Columns
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import (
     EXPORT_AGAIN,
@@ -39,7 +40,7 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
         part.parameter: _coefficients(path, vertices, part, spec)
         if part.parameter == "sh_rest"
         else _read(path, vertices, part, spec)
-        for part in sorted(spec.columns, key=lambda part: part.parameter == "sh_rest")
+        for part in sorted(spec.columns, key=lambda part: part in SH_COLUMNS)
         if part.parameter
     }
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
@@ -62,9 +63,9 @@ def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
         array = arrays[part.parameter]
         if part.parameter == "sh_rest":
             array = array.transpose(0, 2, 1)  # channel by channel
-        rows = int(np.prod(array.shape[1:])) // len(part.names) if part.repeats else 0
-        if names := " ".join(_names(part, rows)):
-            columns[names] = array.reshape(scene.count, -1)
+        numbers = math.prod(array.shape[1:])
+        if names := " ".join(_names(part, numbers // len(part.names))):
+            columns[names] = array.reshape(scene.count, numbers)
     write_columns(Path(path), columns)
 
 
