@@ -1,20 +1,20 @@
-"""4D Gaussians moment by moment, as scene files that any viewer of Gaussians opens."""
+"""Scenes that move, time by time, as scene files that any viewer of Gaussians opens."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.scenes.files.ply import save_gaussians
+from luxel.render.primitives import Parameters
+from luxel.scenes.files.primitive_ply import save_primitive_ply
 
 
-def save_moments(folder: str | Path, gaussians: Gaussians4d, times: Iterable[float]) -> list[Path]:
-    """Writes frame-00000.ply, frame-00001.ply, ...: what is visible at each time, see `Gaussians4d.at`.
+def save_moments(folder: str | Path, scene: Parameters, times: Iterable[float]) -> list[Path]:
+    """Writes frame-00000.ply, frame-00001.ply, ...: what is visible at each time, see `Parameters.at`.
 
     Args:
         folder: made if it is not there.
-        gaussians: 4D Gaussians.
+        scene: primitives that move.
         times: one for each file.
 
     Returns:
@@ -26,5 +26,5 @@ def save_moments(folder: str | Path, gaussians: Gaussians4d, times: Iterable[flo
     paths = []
     for number, time in enumerate(times):
         paths.append(Path(folder) / f"frame-{number:05d}.ply")
-        save_gaussians(paths[-1], gaussians.at(time))
+        save_primitive_ply(paths[-1], scene.at(time))
     return paths
