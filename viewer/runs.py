@@ -61,7 +61,7 @@ class Origin:
             "capture": {
                 **asdict(self),
                 "name": capture.name,
-                "kind": capture.kind,
+                "kind": capture.format,
                 "holdout": capture.holdout,
                 "cutout": capture.cutout,
                 "warnings": [str(warning) for warning in capture.warnings],

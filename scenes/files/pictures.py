@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from luxel.scenes.captures.photo import IMAGE_SUFFIXES
+from luxel.scenes.captures.contents import IMAGE_SUFFIXES
 from luxel.scenes.errors import CaptureError
 
 MOST_PIXELS = 1 << 32  # more are taken for a damaged header

@@ -69,7 +69,7 @@ def damaged(written: Path, tmp_path: Path):
 
 def test_what_is_opened_is_what_was_rendered(written: Path, shots: dict[str, list[Shot]]) -> None:
     capture = scenes.open(written)
-    assert capture.kind == "Blender transforms" and capture.warnings == [] and capture.cutout
+    assert capture.format == "Blender transforms" and capture.warnings == [] and capture.cutout
     assert (len(capture.train), len(capture.test)) == (6, 3) and "transforms_test.json" in capture.holdout
     assert [view.time for view in capture.train] == [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
     assert [view.time for view in capture.test] == pytest.approx([1 / 6, 0.5, 5 / 6])
