@@ -3,13 +3,12 @@
 from luxel.scenes.captures.demo import demo_path
 from luxel.scenes.captures.open_capture import Capture, open
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.convex_ply import load_convexes, save_convexes
-from luxel.scenes.files.gaussians4d_ply import load_gaussians4d, save_gaussians4d
 from luxel.scenes.files.hull_mesh import convex_hulls
 from luxel.scenes.files.mesh import save_mesh
 from luxel.scenes.files.mesh_files import read_mesh
 from luxel.scenes.files.moments import save_moments
-from luxel.scenes.files.ply import load_gaussians, load_points, save_gaussians, save_points
+from luxel.scenes.files.ply import load_points, save_points
+from luxel.scenes.files.primitive_ply import load_gaussians, load_primitive_ply, save_primitive_ply
 from luxel.scenes.files.safetensors_scene import load_safetensors, save_safetensors
 from luxel.scenes.files.scene_files import load_primitives, load_scene, save_scene
 from luxel.scenes.files.splat import save_splat
@@ -22,22 +21,19 @@ __all__ = [
     "convex_hulls",
     "demo_path",
     "dynamic_scene",
-    "load_convexes",
     "load_gaussians",
-    "load_gaussians4d",
     "load_points",
+    "load_primitive_ply",
     "load_primitives",
     "load_safetensors",
     "load_scene",
     "open",
     "read_mesh",
-    "save_convexes",
     "save_dnerf",
-    "save_gaussians",
-    "save_gaussians4d",
     "save_mesh",
     "save_moments",
     "save_points",
+    "save_primitive_ply",
     "save_safetensors",
     "save_scene",
     "save_splat",

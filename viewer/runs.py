@@ -187,9 +187,9 @@ def load_run_scene(folder: Path) -> Parameters:
             f"({', '.join(PRIMITIVES)}).",
             "It may come from a newer version of luxel.",
         )
-    kind = PRIMITIVES[name]
+    parameters = PRIMITIVES[name].parameters
     try:  # whatever the primitive, the tensors have this prefix
-        return kind(**{field: found.tensors[f"gaussians.{field}"] for field in kind.names})
+        return parameters(**{field: found.tensors[f"gaussians.{field}"] for field in parameters.names})
     except KeyError as error:
         raise RunError(
             f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."

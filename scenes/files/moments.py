@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.scenes.files.ply import save_gaussians
+from luxel.render.primitives import Parameters
+from luxel.scenes.files.primitive_ply import save_primitive_ply
 
 
-def save_moments(folder: str | Path, gaussians: Gaussians4d, times: Iterable[float]) -> list[Path]:
+def save_moments(folder: str | Path, scene: Parameters, times: Iterable[float]) -> list[Path]:
     """Writes frame-00000.ply, frame-00001.ply, ...: what is visible at each time, see `Gaussians4d.at`.
 
     Args:
@@ -26,5 +26,5 @@ def save_moments(folder: str | Path, gaussians: Gaussians4d, times: Iterable[flo
     paths = []
     for number, time in enumerate(times):
         paths.append(Path(folder) / f"frame-{number:05d}.ply")
-        save_gaussians(paths[-1], gaussians.at(time))
+        save_primitive_ply(paths[-1], scene.at(time))
     return paths

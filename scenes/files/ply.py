@@ -1,4 +1,4 @@
-"""PLY files: coloured points, and Gaussians in the layout of the 3DGS authors (INRIA)."""
+"""PLY files: reading and writing of properties, and coloured points."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from luxel.render.camera import Points
-from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.errors import CaptureError
 
 TYPES = {
@@ -177,42 +175,6 @@ def load_points(path: str | Path) -> Points:
     return Points(np.ascontiguousarray(xyz[finite]), np.ascontiguousarray(rgb[finite]))
 
 
-def load_gaussians(path: str | Path) -> Gaussians:
-    """Gaussians from the INRIA layout: f_dc_*, f_rest_* (channel by channel), opacity, scale_*, rot_*.
-
-    Raises:
-        CaptureError: the file cannot be read or holds no Gaussians.
-    """
-    path = Path(path)
-    vertices = read_vertices(path)
-    parts = {
-        "means": need_columns(path, vertices, ("x", "y", "z"), "Gaussians"),
-        "quats": need_columns(path, vertices, [f"rot_{i}" for i in range(4)], "Gaussians"),
-        "log_scales": need_columns(path, vertices, [f"scale_{i}" for i in range(3)], "Gaussians"),
-        "opacity_logits": need_columns(path, vertices, ["opacity"], "Gaussians")[:, 0],
-        **read_coefficients(path, vertices, "Gaussians"),
-    }
-    return Gaussians(**{name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in parts.items()})
-
-
-def read_coefficients(path: Path, vertices: np.ndarray, what: str) -> dict[str, np.ndarray]:
-    """Spherical harmonics from f_dc_* and f_rest_* (channel by channel): sh_dc [N, 3], sh_rest [N, K - 1, 3].
-
-    Raises:
-        CaptureError: properties are missing, or their number fits no degree.
-    """
-    dc = need_columns(path, vertices, [f"f_dc_{i}" for i in range(3)], what)
-    rest = sum(1 for name in vertices.dtype.names or () if name.startswith("f_rest_"))
-    if rest not in (0, 9, 24, 45):
-        raise CaptureError(
-            f"{path}: {rest} f_rest properties fit no SH degree (0, 9, 24 or 45).", EXPORT_AGAIN
-        )
-    flat = np.zeros((len(vertices), 0), np.float32)
-    if rest:
-        flat = need_columns(path, vertices, [f"f_rest_{i}" for i in range(rest)], what)
-    return {"sh_dc": dc, "sh_rest": flat.reshape(len(vertices), 3, rest // 3).transpose(0, 2, 1)}
-
-
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     """Writes beside ``path`` and renames, so that an interrupted write leaves the old file as it was.
 
@@ -270,35 +232,6 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
     for name, values in more.items():
         table[name] = values
     write_vertices(Path(path), table)
-
-
-def save_gaussians(path: str | Path, gaussians: Gaussians) -> None:
-    """Writes the INRIA layout, binary, through a temporary file; normals are zero, as there.
-
-    Raises:
-        CaptureError: there is no permission or no room.
-    """
-    held = as_arrays(gaussians)
-    columns = {"x y z": held["means"], "nx ny nz": np.zeros_like(held["means"]), **coefficient_columns(held)}
-    columns["opacity"] = held["opacity_logits"][:, None]
-    columns["scale_0 scale_1 scale_2"] = held["log_scales"]
-    columns["rot_0 rot_1 rot_2 rot_3"] = held["quats"]
-    write_columns(Path(path), columns)
-
-
-def as_arrays(primitives: Parameters) -> dict[str, np.ndarray]:
-    """The parameters by name, float32."""
-    return {name: tensor.detach().cpu().float().numpy() for name, tensor in primitives.tensors().items()}
-
-
-def coefficient_columns(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What `read_coefficients` reads, for `write_columns`."""
-    count, rest, _ = held["sh_rest"].shape
-    columns = {"f_dc_0 f_dc_1 f_dc_2": held["sh_dc"]}
-    if rest:
-        names = " ".join(f"f_rest_{i}" for i in range(3 * rest))
-        columns[names] = held["sh_rest"].transpose(0, 2, 1).reshape(count, 3 * rest)
-    return columns
 
 
 def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:

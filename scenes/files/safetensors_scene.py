@@ -12,10 +12,6 @@ from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, read_bytes, write_atomically
 
-# Stay float32 in files of half precision. Rounded to float16, means bring images of trained scenes down to 57..78 dB of
-# the exact ones, times and rotors those of a scene of 30 s to 58 dB, sharpness and smoothness of convexes theirs to 59
-# dB; all others together to no less than 78.
-EXACT = {"means", "points", "times", "rotors", "log_delta", "log_sigma"}
 LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
 
@@ -25,8 +21,8 @@ def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) ->
     Args:
         path: the file.
         scene: any primitive.
-        half: write float16, in about half the space: images agree to about 80 dB. Float32 stay places, times
-            and what turns or sharpens (`EXACT`), and tensors with values that float16 cannot hold (beyond 65504).
+        half: write float16, in about half the space: images agree to about 80 dB. Float32 stay the parameters
+            that the primitive names as ``exact``, and tensors with values that float16 cannot hold (beyond 65504).
 
     Raises:
         CaptureError: there is no permission or no room.
@@ -35,8 +31,9 @@ def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) ->
 
     tensors = {name: tensor.detach().cpu() for name, tensor in scene.tensors().items()}
     if half:
+        exact = PRIMITIVES[scene.primitive].exact
         tensors = {
-            name: tensor.float() if name in EXACT else halved(tensor) for name, tensor in tensors.items()
+            name: tensor.float() if name in exact else halved(tensor) for name, tensor in tensors.items()
         }
     arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in tensors.items()}
     write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": scene.noun})])
@@ -49,7 +46,7 @@ def halved(tensor: Tensor) -> Tensor:
 
 
 def load_safetensors(path: str | Path) -> Parameters:
-    """The primitives of a file whose tensors have exactly the names and shapes of one kind.
+    """The primitives of a file whose tensors have exactly the names and shapes of one primitive.
 
     Float16, bfloat16 and mixtures of these with float32 become float32; float64 stays.
 
@@ -65,11 +62,12 @@ def load_safetensors(path: str | Path) -> Parameters:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise CaptureError(f"{path}: this is no safetensors file ({error}).", EXPORT_AGAIN) from None
-    kind = next((kind for kind in PRIMITIVES.values() if set(kind.names) == set(tensors)), None)
-    if kind is None:
-        wanted = "; ".join(f"{kind.noun} have {', '.join(kind.names)}" for kind in PRIMITIVES.values())
+    known = [spec.parameters for spec in PRIMITIVES.values()]
+    parameters = next((cls for cls in known if set(cls.names) == set(tensors)), None)
+    if parameters is None:
+        expected = "; ".join(f"{cls.noun} have {', '.join(cls.names)}" for cls in known)
         raise CaptureError(
-            f"{path}: the tensors {', '.join(sorted(tensors)) or '(none)'} are of no primitive ({wanted}).",
+            f"{path}: the tensors {', '.join(sorted(tensors)) or '(none)'} are of no primitive ({expected}).",
             EXPORT_AGAIN,
         )
     types = {tensor.dtype for tensor in tensors.values()}
@@ -82,6 +80,6 @@ def load_safetensors(path: str | Path) -> Parameters:
             EXPORT_AGAIN,
         )
     try:
-        return kind(**tensors)
+        return parameters(**tensors)
     except (ValueError, IndexError) as error:
         raise CaptureError(f"{path}: {error}.", EXPORT_AGAIN) from None

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
+from luxel.render.primitives import Gaussians, Parameters
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.convex_ply import load_convexes, save_convexes
-from luxel.scenes.files.gaussians4d_ply import MARKS, load_gaussians4d, save_gaussians4d
-from luxel.scenes.files.ply import HEADER_LIMIT, load_gaussians, read_header, save_gaussians
+from luxel.scenes.files.primitive_ply import load_primitive_ply, save_primitive_ply
 from luxel.scenes.files.safetensors_scene import load_safetensors, save_safetensors
 from luxel.scenes.files.splat import load_splat, save_splat
 
@@ -38,7 +36,7 @@ def only_gaussians(path: str | Path, scene: Parameters) -> Gaussians:
 
 
 def load_primitives(path: str | Path) -> Parameters:
-    """Gaussians, 4D Gaussians or convexes, whichever a scene file holds, or the scene.ply in a folder.
+    """The primitives that a scene file holds, whichever they are, or the scene.ply in a folder.
 
     Raises:
         CaptureError: the format is unknown or the file cannot be read.
@@ -63,7 +61,7 @@ def save_scene(path: str | Path, scene: Parameters) -> None:
 
     Args:
         path: ends in .ply, .safetensors or .splat.
-        scene: Gaussians, 4D Gaussians or convexes.
+        scene: any primitives.
 
     Raises:
         CaptureError: the format is unknown or holds no such primitives, or there is no permission or no room.
@@ -71,7 +69,7 @@ def save_scene(path: str | Path, scene: Parameters) -> None:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".ply":
-        save_ply(path, scene)
+        save_primitive_ply(path, scene)
     elif suffix == ".safetensors":
         save_safetensors(path, scene)
     elif suffix == ".splat" and isinstance(scene, Gaussians):
@@ -89,32 +87,8 @@ def save_scene(path: str | Path, scene: Parameters) -> None:
         )
 
 
-def load_ply(path: Path) -> Parameters:
-    """4D Gaussians or convexes where the file has their properties, else Gaussians."""
-    try:
-        with path.open("rb") as file:
-            names = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
-    except (OSError, ValueError):  # load_gaussians says what is wrong
-        names = set()
-    if MARKS & names:
-        return load_gaussians4d(path)
-    return load_convexes(path) if {"log_delta", "log_sigma"} & names else load_gaussians(path)
-
-
-def save_ply(path: Path, scene: Parameters) -> None:
-    """Writes the layout that `load_ply` recognises the primitive by."""
-    if isinstance(scene, Gaussians):
-        save_gaussians(path, scene)
-    elif isinstance(scene, Gaussians4d):
-        save_gaussians4d(path, scene)
-    elif isinstance(scene, Convexes):
-        save_convexes(path, scene)
-    else:
-        raise CaptureError(f"{path}: there is no PLY layout for {scene.noun}.", "Write it as .safetensors.")
-
-
 LOADERS: dict[str, Callable[[Path], Parameters]] = {
-    ".ply": load_ply,
+    ".ply": load_primitive_ply,
     ".splat": load_splat,
     ".safetensors": load_safetensors,
 }

@@ -9,7 +9,8 @@ import torch
 
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import as_arrays, read_bytes, write_atomically
+from luxel.scenes.files.ply import read_bytes, write_atomically
+from luxel.scenes.files.primitive_ply import as_arrays
 
 LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
 

@@ -31,7 +31,7 @@ from PIL import Image
 
 from luxel.render.camera import Camera
 from luxel.render.fields.config import defaults
-from luxel.render.fields.learner import Learner
+from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.fields.sdf import SdfField
 from luxel.render.native import best_device
 from luxel.render.ops.field.sphere_trace import Rays
@@ -140,7 +140,7 @@ def main() -> int:
     report["queries"] = queries(field, device)
     for name, row in report["queries"].items():
         print(f"  exact distances, {name}: {row['median']:.3f} ms")
-    learner, seconds = Learner(field), 0.0
+    learner, seconds = FieldOptimizer(field), 0.0
     looks = sorted({steps} | {steps * k // 16 for k in (1, 2, 4, 8, 12)})
     done = 0
     for until in looks:

@@ -274,12 +274,12 @@ def test_export_as_splat(knot: Path, moving: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.ply", "a.obj"])
 def test_export_of_a_mesh(hard: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(hard), "--out", str(tmp_path / name), "--mesh"]) == 0
-    assert "10 hulls of " in capsys.readouterr().out
+    assert "10 convexes as " in capsys.readouterr().out
     if name == "a.ply":
         assert len(load_points(tmp_path / name).xyz) > 40
     strict = ["--mesh", "--min-opacity", "0.99", "--force"]
     assert main(["export", str(hard), "--out", str(tmp_path / name), *strict]) == 0
-    assert "0 hulls" in capsys.readouterr().out
+    assert "0 convexes as" in capsys.readouterr().out
 
 
 def test_export_moment_by_moment(moving: Path, tmp_path: Path, carousel: Callable[..., Gaussians4d]) -> None:

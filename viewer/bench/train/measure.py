@@ -191,7 +191,7 @@ class _Measured(Trainer):
         report = super().step()
         if self.steps_done in self.early:
             self._synchronise()
-            if not self.settle():
+            if not self.synchronize():
                 self.early -= {self.steps_done}
                 self.evaluate()
         return report

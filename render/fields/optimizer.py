@@ -15,7 +15,7 @@ from luxel.render.replay import Replay
 ROWS = 256  # steps whose schedule is sent to the device at once
 
 
-class Learner:
+class FieldOptimizer:
     """Parameters of an application with Adam's moments and their running mean; nothing waits for the device.
 
     Between steps the application has the running mean of its parameters (where there is one), so that whoever draws or

@@ -16,7 +16,7 @@ EPS = 1e-15
 State = dict[str, Tensor]
 
 
-class Optimiser:
+class Optimizer:
     """Primitives with Adam's moments (Kingma & Ba 2015), kept in step when elements come, go or move.
 
     On a GPU the tensors have spare rows, so that a step that was captured for them stays valid while their number
@@ -54,7 +54,7 @@ class Optimiser:
 
     @property
     def scene(self) -> Any:
-        """The N present primitives; their tensors are the optimiser's own, without gradients."""
+        """The N present primitives; their tensors are the optimizer's own, without gradients."""
         return self.primitives(self._live(0))
 
     @property
@@ -129,9 +129,9 @@ class Optimiser:
         return {f"{kind}.{name}": t for i, kind in enumerate(kinds) for name, t in self._live(i).items()}
 
     @staticmethod
-    def from_tensors(tensors: dict[str, Tensor], steps: int, kind: type[Parameters]) -> Optimiser:
+    def from_tensors(tensors: dict[str, Tensor], steps: int, kind: type[Parameters]) -> Optimizer:
         """The reverse of `tensors`, for this kind of primitives."""
-        out = Optimiser(kind(**{name: tensors[f"gaussians.{name}"] for name in kind.names}))
+        out = Optimizer(kind(**{name: tensors[f"gaussians.{name}"] for name in kind.names}))
         for moments, prefix in ((out.exp_avg, "exp_avg"), (out.exp_avg_sq, "exp_avg_sq")):
             for name, tensor in moments.items():
                 tensor.copy_(tensors[f"{prefix}.{name}"])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from luxel.render.camera import Points
 from luxel.render.ops.raster.project_convexes import FEWEST, MOST, project_convexes
-from luxel.render.primitives.gaussians import SH_C0, neighbour_distance
+from luxel.render.primitives.gaussians.parameters import SH_C0, neighbour_distance
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not drawn

@@ -139,3 +139,14 @@ def neighbour_distance(xyz: np.ndarray, neighbours: int = 3, floor: float | None
         positive = mean_square[mean_square > 0]
         floor = float(np.median(positive)) * 1e-2 if positive.size else 1.0
     return np.sqrt(np.maximum(mean_square, floor)).astype(np.float32)
+
+
+def quat_to_matrix(quats: Tensor) -> Tensor:
+    """Rotation matrices of unnormalised quaternions wxyz, [N, 4] -> [N, 3, 3]."""
+    w, x, y, z = torch.nn.functional.normalize(quats, dim=-1).unbind(-1)
+    rows = [
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    ]
+    return torch.stack([torch.stack(row, -1) for row in rows], -2)

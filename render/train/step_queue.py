@@ -11,17 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.spec import AuxiliaryState
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.replay import Replay, sent_to_host
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import Dataset, Shelf
+from luxel.render.train.dataset import Dataset, ImageStack
 from luxel.render.train.general_step import general_step
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import Kept
 from luxel.render.train.objective import alpha_term, squared_error
-from luxel.render.train.optimiser import Optimiser
-from luxel.render.train.step import Seen, Workbench, fused_step, instances_needed
-from luxel.render.train.timeline import Moment, StepTable, Timeline
+from luxel.render.train.optimizer import Optimizer
+from luxel.render.train.step import StepContext, StepOutput, fused_step, instances_needed
+from luxel.render.train.timeline import ScheduleValues, StepTable, Timeline
 
 PULSE = 8  # steps between looks at the device's status
 RUN_AHEAD = 4  # pulses that may be under way: bounds how long a viewer waits for its turn
@@ -47,10 +48,10 @@ class Reading:
             self.event.synchronize()
 
 
-class Stepper:
+class StepQueue:
     """Asks for steps one after another without waiting for them.
 
-    A step whose lists did not fit changes nothing, nor do those after it, until `settle` has made more room; the
+    A step whose lists did not fit changes nothing, nor do those after it, until `synchronize` has made more room; the
     caller then repeats them. So nothing is lost and the result does not depend on the room.
 
     Args:
@@ -69,12 +70,12 @@ class Stepper:
         timeline: Timeline,
         render: Callable[..., Any],
         on_numbers: Callable[[int, float, float], None],
-        kept: Kept | None = None,
+        kept: AuxiliaryState | None = None,
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
-        self._fused = not self._waits
+        self._fused = not self._waits and PRIMITIVES[config.primitive].projection is not None
         self._on_numbers, self._kept = on_numbers, kept
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
@@ -82,7 +83,7 @@ class Stepper:
         self.estimates = self.device.type == "cuda"
         self._scalars: dict[float, Tensor] = {}
         self._room = InstanceRoom()
-        self._replay: Replay[Seen] = Replay(self.device)
+        self._replay: Replay[StepOutput] = Replay(self.device)
         self._counted_from = 0  # the step at which the status was last cleared
         self._under_way: deque[Reading] = deque()
         self._level = 0
@@ -103,45 +104,45 @@ class Stepper:
         """Drops what was captured and the memory that belongs to it."""
         self._replay.forget()
 
-    def ask(self, step: int, optimiser: Optimiser, statistics: DensifyStatistics, report: bool) -> None:
+    def submit(self, step: int, optimizer: Optimizer, statistics: DensifyStatistics, report: bool) -> None:
         """Asks for step number ``step``, the one after the last that was asked for.
 
         Args:
-            optimiser, statistics: what the step changes; statistics with a row for each of the optimiser's.
+            optimizer, statistics: what the step changes; statistics with a row for each of the optimizer's.
             report: whether its loss and error are to be told.
         """
-        moment, batch = self.timeline.at(step), self.config.batch
+        schedule, batch = self.timeline.at(step), self.config.batch
         looks = range(step * batch, (step + 1) * batch)
         self._table.reach(step, self.timeline, self.dataset.place)
-        if moment.halvings != self._level:
-            self._level = moment.halvings
+        if schedule.halvings != self._level:
+            self._level = schedule.halvings
             self._room.forget()
         self._send_scalars()
         guesses = self.estimates and not self._waits
-        bench = Workbench(
+        context = StepContext(
             self.config,
-            optimiser,
+            optimizer,
             statistics,
             self._table.tensor,
             self._status,
             self._scalars,
             self._room.limit if guesses else None,
             self._kept,
-            self._kept is not None and self._kept.plan(step, optimiser),
+            self._kept is not None and self._kept.plan(step, optimizer),
         )
-        if guesses and bench.capacity is None:
-            shelf = self.dataset.shelf(looks[0], moment.halvings)
-            bench.capacity = self._room.begin(instances_needed(bench, shelf))
-        seen = self._run(bench, looks, moment)
-        optimiser.steps = step + 1
+        if guesses and context.capacity is None:
+            stack = self.dataset.image_stack(looks[0], schedule.halvings)
+            context.capacity = self._room.begin(instances_needed(context, stack))
+        seen = self._run(context, looks, schedule)
+        optimizer.steps = step + 1
         if report or (self.estimates and (step + 1) % PULSE == 0):
             self._read(step + 1, seen if report else None)
 
-    def hear(self) -> bool:
+    def poll(self) -> bool:
         """Takes what has arrived from the device, and waits where too much is under way.
 
         Returns:
-            Whether steps have stalled for lack of room, so that `settle` must be called.
+            Whether steps have stalled for lack of room, so that `synchronize` must be called.
         """
         while self._under_way:
             oldest = self._under_way[0]
@@ -155,7 +156,7 @@ class Stepper:
             self._tell(oldest)
         return False
 
-    def settle(self) -> int:
+    def synchronize(self) -> int:
         """Waits for the device; returns how many steps count, and makes room where it was lacking.
 
         Steps above that number have changed nothing and are to be asked for again.
@@ -166,40 +167,40 @@ class Stepper:
                 self._tell(reading)
         self._under_way.clear()
         step = self._counted_from + done
-        self._room.settle(most, stalled != 0)
+        self._room.adapt(most, stalled != 0)
         if stalled:
             self.start(step)
         else:  # the table goes on where it is
             self._status[2] = 0
         return step
 
-    def _run(self, bench: Workbench, looks: range, moment: Moment) -> Seen:
-        def work(shelf: Callable[[int], Shelf]) -> Seen:
+    def _run(self, context: StepContext, looks: range, schedule: ScheduleValues) -> StepOutput:
+        def work(stack: Callable[[int], ImageStack]) -> StepOutput:
             if self._fused and (len(looks) == 1 or not self.dataset.streaming):
-                shelves = [shelf(look) for look in looks]
-                if all(one is shelves[0] for one in shelves):
-                    return fused_step(bench, shelves[0], moment, len(looks))
-            return general_step(self._render, bench, [partial(shelf, look) for look in looks], moment)
+                stacks = [stack(look) for look in looks]
+                if all(one is stacks[0] for one in stacks):
+                    return fused_step(context, stacks[0], schedule, len(looks))
+            return general_step(self._render, context, [partial(stack, look) for look in looks], schedule)
 
-        def shelf(look: int) -> Shelf:
-            return self.dataset.shelf(look, moment.halvings)
+        def stack(look: int) -> ImageStack:
+            return self.dataset.image_stack(look, schedule.halvings)
 
-        # Asking the device is nothing that a captured step can do; streamed photographs take turns on a shelf.
-        if bench.capacity is None or (len(looks) > 1 and self.dataset.streaming):
-            return work(shelf)
-        shelves = {look: shelf(look) for look in looks}
-        optimiser = bench.optimiser
+        # Asking the device is nothing that a captured step can do; streamed photographs take turns on a stack.
+        if context.capacity is None or (len(looks) > 1 and self.dataset.streaming):
+            return work(stack)
+        stacks = {look: stack(look) for look in looks}
+        optimizer = context.optimizer
         epoch = (
-            optimiser.generation,
-            bench.capacity,
-            bench.statistics.data.data_ptr(),
-            moment.halvings,
-            moment.sh_degree,
-            moment.counts,
+            optimizer.generation,
+            context.capacity,
+            context.statistics.data.data_ptr(),
+            schedule.halvings,
+            schedule.sh_degree,
+            schedule.counts,
         )
-        photos = (held.photos.rgb.data_ptr() for held in shelves.values())
-        key = (*photos, moment.moves_sh_rest, bench.renews)
-        return self._replay.run(epoch, key, lambda: work(shelves.__getitem__))
+        photos = (held.images.rgb.data_ptr() for held in stacks.values())
+        key = (*photos, schedule.moves_sh_rest, context.renews)
+        return self._replay.run(epoch, key, lambda: work(stacks.__getitem__))
 
     def _send_scalars(self) -> None:
         """Puts the weights of the loss on the device, before a step that may be captured looks for them."""
@@ -207,7 +208,7 @@ class Stepper:
         for weight in {1.0, 1 / self.config.batch, *weights} - self._scalars.keys():
             self._scalars[weight] = torch.full((), weight, device=self.device)
 
-    def _read(self, step: int, seen: Seen | None) -> None:
+    def _read(self, step: int, seen: StepOutput | None) -> None:
         """Sends the status, and the numbers of a step, on their way to the host."""
         numbers = None
         if seen is not None:

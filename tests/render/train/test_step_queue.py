@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from luxel.render.rasterize import rasterize
-from luxel.render.train import instance_room, optimiser
+from luxel.render.train import instance_room, optimizer
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.instance_room import InstanceRoom
@@ -23,7 +23,7 @@ STRATEGIES = {
 
 
 def same_tensors(a: Any, b: Any) -> bool:
-    left, right = a.optimiser.tensors(), b.optimiser.tensors()
+    left, right = a.optimizer.tensors(), b.optimizer.tensors()
     return all(torch.equal(left[name], right[name]) for name in left)
 
 
@@ -47,9 +47,9 @@ def test_steps_without_room_are_repeated(
         batch=views,
     )
     exact, roomy = (toy.trainer(tmp_path / name, config, device=device) for name in "ab")
-    exact.stepper.estimates, roomy.stepper.estimates = False, True
+    exact.queue.estimates, roomy.queue.estimates = False, True
     for trainer in (exact, roomy):
-        trainer.stepper._fused = fused
+        trainer.queue._fused = fused
     exact.run(progress=False)
     stalls = []
 
@@ -63,7 +63,7 @@ def test_steps_without_room_are_repeated(
             room.limit = max(room.limit or 0, most) if stalled or sum(stalls) > 2 else most // 2
 
     monkeypatch.setattr(InstanceRoom, "begin", too_little)
-    monkeypatch.setattr(InstanceRoom, "settle", barely)
+    monkeypatch.setattr(InstanceRoom, "adapt", barely)
     assert roomy.run(progress=False).step == 60
     assert sum(stalls) >= 2, "the test did not make it stall"
     assert steps_logged(tmp_path / "a") == steps_logged(tmp_path / "b"), "lines were lost or doubled"
@@ -103,13 +103,13 @@ def test_the_fused_step_is_the_step_of_autograd(
     for _ in range(3):
         before = fused.scene.means.clone()
         # From the same numbers each time: Adam makes a step of the sign of a gradient near 0, which rounding decides.
-        for name, tensor in plain.optimiser.tensors().items():
-            tensor.copy_(fused.optimiser.tensors()[name])
+        for name, tensor in plain.optimizer.tensors().items():
+            tensor.copy_(fused.optimizer.tensors()[name])
         plain.statistics.data.copy_(fused.statistics.data)
         fused.step()
         plain.step()
-        fused.settle(), plain.settle()
-        left, right = fused.optimiser.tensors(), plain.optimiser.tensors()
+        fused.synchronize(), plain.synchronize()
+        left, right = fused.optimizer.tensors(), plain.optimizer.tensors()
         for name in left:
             if not name.startswith("gaussians"):
                 torch.testing.assert_close(
@@ -136,7 +136,7 @@ def test_a_deterministic_run_repeats_to_the_bit(
     first, again = (toy_cutout.trainer(tmp_path / name, config, device=device) for name in "ab")
     first.run(progress=False)
     again.run(progress=False)
-    assert first.optimiser.count > 300 and same_tensors(first, again)
+    assert first.optimizer.count > 300 and same_tensors(first, again)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
@@ -144,13 +144,13 @@ def test_spare_rows_change_nothing(toy: Any, tmp_path: Path, strategy: Any, monk
     config = toy.config(steps=60, strategy=strategy, max_gaussians=450, reorder_every=30)
     exact = toy.trainer(tmp_path / "a", config)
     exact.run(progress=False)
-    monkeypatch.setattr(optimiser, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
+    monkeypatch.setattr(optimizer, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
     roomy = toy.trainer(tmp_path / "b", config)
-    kept = roomy.optimiser.generation
+    kept = roomy.optimizer.generation
     roomy.run(progress=False)
-    assert roomy.optimiser.capacity > roomy.optimiser.count and roomy.optimiser.generation <= kept + 2
+    assert roomy.optimizer.capacity > roomy.optimizer.count and roomy.optimizer.generation <= kept + 2
     assert same_tensors(exact, roomy)
-    spare = roomy.optimiser.rows()[0]["opacity_logits"][roomy.optimiser.count :]
+    spare = roomy.optimizer.rows()[0]["opacity_logits"][roomy.optimizer.count :]
     assert bool((spare == -math.inf).all()), "a spare row became visible"
 
 
@@ -158,9 +158,9 @@ def test_early_growth_of_room_needs_no_stall(toy: Any, tmp_path: Path, device: t
     trainer = toy.trainer(
         tmp_path / "run", toy.config(steps=40, strategy=STRATEGIES["default"]), device=device
     )
-    trainer.stepper.estimates = True
+    trainer.queue.estimates = True
     trainer.run(progress=False)
-    room = trainer.stepper._room.limit
+    room = trainer.queue._room.limit
     assert room is not None and room > instance_room.SPARE
 
 
@@ -176,7 +176,7 @@ def test_a_step_is_replayed_and_waits_for_nothing(
     trainer = toy_cutout.trainer(tmp_path / "run", config, device=device)
     for _ in range(10):
         trainer.step()
-    captured = trainer.stepper.captures
+    captured = trainer.queue.captures
     assert captured == 1
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -184,8 +184,8 @@ def test_a_step_is_replayed_and_waits_for_nothing(
             trainer.step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert trainer.stepper.captures == captured, "the same step was captured again"
-    assert not trainer.settle() and trainer.steps_done == 410
+    assert trainer.queue.captures == captured, "the same step was captured again"
+    assert not trainer.synchronize() and trainer.steps_done == 410
     assert trainer.psnr is not None
 
 
@@ -197,7 +197,7 @@ def test_replays_train_as_single_steps_do(
     config = toy.config(steps=120, strategy=STRATEGIES["default"], deterministic=True, max_gaussians=500)
     replayed, single = (toy.trainer(tmp_path / name, config, device=device) for name in "ab")
     replayed.run(progress=False)
-    monkeypatch.setattr(single.stepper._replay, "run", lambda epoch, key, work: work())
+    monkeypatch.setattr(single.queue._replay, "run", lambda epoch, key, work: work())
     single.run(progress=False)
-    assert replayed.stepper.captures >= 3 and single.stepper.captures == 0
+    assert replayed.queue.captures >= 3 and single.queue.captures == 0
     assert same_tensors(replayed, single)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from luxel.render.camera import Points
 from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.gaussians.parameters import Gaussians
+from luxel.render.primitives.gaussians4d.slicing import Slice, slice_gaussians4d
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
-from luxel.render.reference.raster.slice_gaussians4d import Slice, slice_gaussians4d_reference
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Gaussians4d(Parameters):
     """N Gaussians in space and time by the raw parameters that an optimiser moves.
 
     The covariance of (x, y, z, t) is R S S^T R^T with S = diag(exp(log_scales), exp(log_scale_t)) and R the rotation
-    of the rotor, see `luxel.render.reference.raster.slice_gaussians4d.rotor_to_matrix`.
+    of the rotor, see `luxel.render.primitives.gaussians4d.slicing.rotor_to_matrix`.
 
     Args:
         means: centres in world coordinates, [N, 3].
@@ -84,15 +84,13 @@ class Gaussians4d(Parameters):
     def slice(self, time: float | Tensor) -> Slice:
         """The Gaussians at ``time`` (a number, or a tensor without dimensions); differentiable.
 
-        See `luxel.render.reference.raster.slice_gaussians4d.slice_gaussians4d_reference`.
+        See `luxel.render.primitives.gaussians4d.slicing.slice_gaussians4d`.
         """
-        return slice_gaussians4d_reference(
-            self.means, self.times, self.scales, self.rotors, self.opacities, time
-        )
+        return slice_gaussians4d(self.means, self.times, self.scales, self.rotors, self.opacities, time)
 
     @torch.no_grad()
     def at(self, time: float | Tensor) -> Gaussians:
-        """What is visible at ``time`` as ordinary Gaussians, which draw the same picture; no gradient.
+        """What is visible at ``time`` as ordinary Gaussians, which draw the same image; no gradient.
 
         Scales and rotations come from the eigendecomposition of the sliced covariance, in float64. Standard
         deviations are at least 1e-12, opacities at most 1 - 1e-7.
