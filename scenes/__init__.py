@@ -4,8 +4,7 @@ from luxel.scenes.captures.demo import demo_path
 from luxel.scenes.captures.open_capture import Capture, open
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.hull_mesh import convex_hulls
-from luxel.scenes.files.mesh import save_mesh
-from luxel.scenes.files.mesh_files import read_mesh
+from luxel.scenes.files.mesh_files import read_mesh, save_mesh
 from luxel.scenes.files.moments import save_moments
 from luxel.scenes.files.ply import load_points, save_points
 from luxel.scenes.files.primitive_ply import load_gaussians, load_primitive_ply, save_primitive_ply

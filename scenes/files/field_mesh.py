@@ -12,7 +12,8 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.mesh.marching_cubes import field_surface
 from luxel.render.mesh.triangles import TriangleMesh
-from luxel.scenes.files.mesh import Mesh, save_mesh
+from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.mesh_files import save_mesh
 
 LEVELS = {"radiance": 50.0, "volume": 10.0}  # density of the surface, by kind of field
 COARSEST, FINEST = 8, 1024  # cells along the field's box

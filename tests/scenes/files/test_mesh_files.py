@@ -11,8 +11,8 @@ import torch
 
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.mesh import Mesh, save_mesh
-from luxel.scenes.files.mesh_files import read_mesh
+from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.mesh_files import read_mesh, save_mesh
 from luxel.scenes.synthetic.sculptures import ridged_knot
 
 CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
