@@ -13,7 +13,7 @@ import tyro
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import PRIMITIVES, Parameters
-from luxel.scenes import Capture, save_mesh, save_moments, save_scene
+from luxel.scenes import Capture, save_mesh, save_scene, save_time_slices
 from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
 from luxel.scenes.files.mesh import Mesh
@@ -120,7 +120,7 @@ class Export:
 
     def _write_moments(self, scene: Parameters, frames: int) -> int:
         start, end = self.times or self._range(scene)
-        written = save_moments(self.out, scene, np.linspace(start, end, frames).tolist())
+        written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist())
         kept = {path.name for path in written}
         for old in self.out.iterdir():  # of an export with more moments
             if MOMENT.fullmatch(old.name) and old.name not in kept:

@@ -230,7 +230,7 @@ def test_moments_are_ordinary_scenes(tmp_path: Path) -> None:
     moving.rotors += 0.2 * torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
     camera = ring_cameras(1, width=40, height=30)[0].to(torch.float64)
     times = [0.0, 0.5, 1.25]
-    paths = scenes.save_moments(tmp_path / "film", moving, times)
+    paths = scenes.save_time_slices(tmp_path / "film", moving, times)
     assert [p.name for p in paths] == ["frame-00000.ply", "frame-00001.ply", "frame-00002.ply"]
     pictures = []
     for path, time in zip(paths, times, strict=True):
