@@ -64,8 +64,8 @@ def test_volumes(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", grid)
     np.savez(tmp_path / "c.npz", density=grid, other=np.zeros(3))
     for name in ("a.npy", "b.npz", "c.npz"):
-        found = read_volume(tmp_path / name)
-        assert found.dtype == np.float32 and np.allclose(found, grid)
+        volume = read_volume(tmp_path / name)
+        assert volume.dtype == np.float32 and np.allclose(volume, grid)
 
 
 @pytest.mark.parametrize(

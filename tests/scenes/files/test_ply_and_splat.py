@@ -29,7 +29,7 @@ def write_points(path: Path, kind: str, colour: str = "uchar", extra: str = "") 
         table[name] = XYZ[:, i]
     for i, name in enumerate(("red", "green", "blue")):
         table[name] = RGB[:, i].astype(int) * scale[1]
-    lines = ["ply", f"format {kind} 1.0", "comment made up", "element vertex 3"]
+    lines = ["ply", f"format {kind} 1.0", "comment synthetic", "element vertex 3"]
     lines += [f"property double {n}" for n in "xyz"] + [
         f"property {colour} {n}" for n in ("red", "green", "blue")
     ]
@@ -173,7 +173,7 @@ def test_splat_record(tmp_path: Path) -> None:
 
 def test_splat_cut_short(tmp_path: Path) -> None:
     (tmp_path / "a.splat").write_bytes(bytes(33))
-    with pytest.raises(scenes.CaptureError, match="33 bytes are no multiple of 32"):
+    with pytest.raises(scenes.CaptureError, match="33 bytes are not a multiple of 32"):
         scenes.load_scene(tmp_path / "a.splat")
 
 
