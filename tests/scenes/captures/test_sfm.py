@@ -76,7 +76,9 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         and "7 of 8" in capture.warnings[0]
         and "not these: other.jpg" in capture.warnings[0]
     )
-    assert {"finding features", "matching photographs", "placing photographs"} <= {stage for stage, _ in progress}
+    assert {"finding features", "matching photographs", "placing photographs"} <= {
+        stage for stage, _ in progress
+    }
     assert all(0 <= fraction <= 1 for _, fraction in progress)
     assert len(capture.points.xyz) > 300 and capture.format.startswith("photographs")
     assert all((v.camera.width, v.camera.height) == (540, 960) for v in capture.views)

@@ -124,7 +124,9 @@ def test_splat_comes_back_but_for_its_bytes(tmp_path: Path) -> None:
     weight = original.opacities * original.scales.prod(-1)
     order = torch.argsort(-weight, stable=True)
     expected = original.select(order)
-    assert actual.sh_degree == 0 and torch.equal(actual.means, expected.means), "the largest and most opaque come first"
+    assert actual.sh_degree == 0 and torch.equal(actual.means, expected.means), (
+        "the largest and most opaque come first"
+    )
     assert torch.allclose(actual.scales, expected.scales)
     assert (actual.opacities - expected.opacities).abs().max() < 0.6 / 255
     colours = (0.5 + SH_C0 * expected.sh_dc).clamp(0, 1)
@@ -185,7 +187,9 @@ def test_half_leaves_what_float16_cannot_hold(tmp_path: Path) -> None:
     assert types["sh_dc"] == types["log_scales"] == types["quats"] == torch.float16
     actual = scenes.load_scene(tmp_path / "a.safetensors")
     assert (
-        actual.opacity_logits[2] == 1e5 and actual.sh_dc[1, 0].isnan() and actual.log_scales[0, 0] == -math.inf
+        actual.opacity_logits[2] == 1e5
+        and actual.sh_dc[1, 0].isnan()
+        and actual.log_scales[0, 0] == -math.inf
     )
 
 
