@@ -151,7 +151,7 @@ def test_absurd_counts_allocate_nothing(tmp_path: Path, file: str, count: int) -
         ("cameras", "3 PINHOLE 64 48 60 61 32", "PINHOLE has 4 parameters, not 3"),
         ("cameras", "3 PINHOLE many 48 60 61 32 24", "line 1 is not a valid camera"),
         ("cameras", "3 PINHOLE 64 48 nan 61 32 24", "finite"),
-        ("cameras", "4 PINHOLE 64 48 60 61 32 24", "names camera 3"),
+        ("cameras", "4 PINHOLE 64 48 60 61 32 24", "has camera 3, which is not in cameras"),
         ("images", "1 1 0 0 0 0 0 0 3", "line 1 is not a valid image"),
         ("images", "1 0 0 0 0 0 0 0 3 a 0.png\n\n", "is not a valid quaternion"),
         ("images", "1 1 0 0 0 0 inf 0 3 a 0.png\n\n", "not finite"),
@@ -181,7 +181,7 @@ def test_photograph_of_another_size(tmp_path: Path) -> None:
 def test_model_without_its_images_file(tmp_path: Path) -> None:
     folder = write_capture(tmp_path)
     (folder / "sparse/0/images.bin").unlink()
-    with pytest.raises(scenes.CaptureError, match=r"sparse/0: .*not complete: there is cameras\.bin"):
+    with pytest.raises(scenes.CaptureError, match=r"sparse/0: .*incomplete: it has cameras\.bin"):
         scenes.open(folder)
 
 

@@ -171,7 +171,7 @@ BAD = {
     "path that leaves": (_frame(1, file_path="images/../../other/a.png"), "other/a.png' is outside"),
     "mask that leaves": (_frame(1, mask_path="../mask.png"), "mask.png' is outside"),
     "points that leave": (lambda d: d.update(ply_file_path="/tmp/points.ply"), "points.ply' is outside"),
-    "no path": (_frame(1, file_path=None), "path is missing"),
+    "no path": (_frame(1, file_path=None), "invalid path None"),
     "missing image": (_frame(1, file_path="images/none.png"), "none.png is missing"),
     "listed twice": (_frame(1, file_path="images/0000.png"), "0000.png.*twice"),
     "size of another image": (_frame(3, w=640, h=640), "0003.png.*64x48.*640x640"),

@@ -185,7 +185,7 @@ def test_bonsai(shared: Path) -> None:
 
 @pytest.mark.parametrize("name", ["minimal.ksplat", "minimal-v2.spz"])
 def test_formats_that_are_not_read(shared: Path, name: str) -> None:
-    with pytest.raises(scenes.CaptureError, match=r"no scene format that is read .*\.ply, \.splat"):
+    with pytest.raises(scenes.CaptureError, match=r"not a scene format that luxel reads .*\.ply, \.splat"):
         scenes.load_scene(shared / "fixtures/splat-transform/splat" / name)
 
 

@@ -210,7 +210,7 @@ def test_safetensors_whose_header_lies(tmp_path: Path) -> None:
         ):
             scenes.load_primitives(tmp_path / "a.safetensors")
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
-    with pytest.raises(scenes.CaptureError, match="no safetensors file"):
+    with pytest.raises(scenes.CaptureError, match="not a valid safetensors file"):
         scenes.load_primitives(tmp_path / "a.safetensors")
 
 
