@@ -30,7 +30,6 @@ from luxel.render.rasterize import rasterize
 from luxel.render.replay import release_memory
 from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
@@ -117,8 +116,7 @@ def measured(runner: Trainer, scene: Parameters, base: float, views: list[View],
     runner.config.strategy = FixedCount(prune_opacity=0)
     runner.config.sh_every = runner.config.reorder_every = 0
     asked = instances(scene, views, runner.device)
-    runner.optimizer = Optimizer(scene)
-    runner._start_statistics()
+    runner.start_from(scene)
     for _ in range(100):
         runner.step()
     took = [1e3 * timed(runner, WINDOW) / WINDOW for _ in range(WINDOWS)]

@@ -27,7 +27,6 @@ from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians.presets import PRESETS
 from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
@@ -150,8 +149,7 @@ def main() -> None:
         trainer = Trainer(config, capture.train, capture.test, capture.points, f"{folder}/run", device)
         if options.gaussians:
             many = random_gaussians(capture.points.xyz, options.gaussians, device)
-            trainer.optimizer = Optimizer(many)
-            trainer._start_statistics()
+            trainer.start_from(many)
         started = time.perf_counter()
         while trainer.steps_done < options.after:
             trainer.step()
@@ -197,7 +195,7 @@ def report(trainer: Trainer) -> None:
     for owner, name in (
         (trainer.queue, "synchronize"),
         (trainer.config.strategy, "after_step"),
-        (trainer, "_start_statistics"),
+        (trainer.densifier, "reset"),
         (trainer.queue._replay, "_capture"),
     ):
         watch(owner, name, spent)

@@ -156,5 +156,5 @@ def test_other_formats_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_mesh_is_no_scene(tmp_path: Path) -> None:
     scenes.save_mesh(tmp_path / "a.ply", scenes.convex_hulls(convexes(CUBE[None])).mesh)
-    with pytest.raises(scenes.CaptureError, match="Gaussians need the properties rot_0"):
+    with pytest.raises(scenes.CaptureError, match="Gaussians need the properties f_dc_0"):
         scenes.load_primitives(tmp_path / "a.ply")

@@ -137,7 +137,7 @@ def test_dog_round_trip(shared: Path, tmp_path: Path) -> None:
 
 def test_points_are_not_gaussians(tmp_path: Path) -> None:
     scenes.save_points(tmp_path / "a.ply", Points(XYZ, RGB))
-    with pytest.raises(scenes.CaptureError, match=r"a\.ply: Gaussians need the properties rot_0"):
+    with pytest.raises(scenes.CaptureError, match=r"a\.ply: Gaussians need the properties f_dc_0"):
         scenes.load_scene(tmp_path / "a.ply")
 
 

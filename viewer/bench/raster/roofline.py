@@ -69,7 +69,7 @@ def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
         "primitive": scene.primitive,
         "geometry": 4 * numbers,
         "gaussians": scene.count,
-        "coefficients": 1 + scene.sh_rest.shape[1],
+        "coefficients": (scene.sh_degree + 1) ** 2,
         "pixels": first.width * first.height,
         "tiles": -(-first.width // TILE) * -(-first.height // TILE),
         **{name: value / len(shots) for name, value in totals.items()},

@@ -1,4 +1,7 @@
-"""4D Gaussians at one time (Duan et al. 2024): rotor to rotation, and the conditional of a 4D normal."""
+"""4D Gaussians at one time as torch operations (Duan et al. 2024): rotor to rotation, conditional of a 4D normal.
+
+For editing and densification; rendering has `luxel.render.ops.raster.project_gaussians4d`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MAX_EXPONENT = 16.0  # farther from their time than this Gaussians are left out
+MAX_EXPONENT = 16.0  # Gaussians whose exponent exceeds it are not visible
 
 
 class Slice(NamedTuple):
@@ -26,8 +29,8 @@ def slice_gaussians4d(
     """The conditional of each Gaussian given the time, and its share of the opacity.
 
     With the covariance [[A, b], [b^T, c]] of (x, y, z, t) and D = time - t: mean + v D with the velocity v = b / c,
-    covariance A - b b^T / c, opacity o exp(-D^2 / (2c)). Visible is D^2 / (2c) < 16, which leaves out
-    nothing that could be seen (exp(-16) < 1/255). Covariances are formed as P P^T with P = M - v m, where M [3, 4]
+    covariance A - b b^T / c, opacity o exp(-D^2 / (2c)). Visible is D^2 / (2c) < 16; what
+    is left out has an alpha below 1/255. Covariances are formed as P P^T with P = M - v m, where M [3, 4]
     and m [4] are the rows of R S for space and time: equal to the formula, and never less than semi-definite.
 
     Args:
