@@ -329,7 +329,7 @@ def test_export_replaces_only_when_forced(knot: Path, tmp_path: Path, refused: C
         ("knot", ["--out", "a.obj", "--mesh"], "--mesh is of convexes, and this scene is of Gaussians"),
         ("moving", ["--out", "a.ply", "--mesh"], "this scene is of 4D Gaussians"),
         ("hard", ["--out", "a.splat", "--mesh"], "a mesh is written as .ply or .obj"),
-        ("hard", ["--out", "a.splat"], ".splat does not store convexes"),
+        ("hard", ["--out", "a.splat"], ".splat holds Gaussians"),
         ("moving", ["--out", "a.splat"], "--time T"),
         ("knot", ["--out", "a.ply", "--half"], "--half is for .safetensors"),
         ("hard", ["--out", "a.obj", "--mesh", "--half"], "--half is for .safetensors"),
