@@ -55,10 +55,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_header(path: Path, data: bytes) -> PlyHeader:
-    """The header; only the element ``vertex`` is of interest, and it must come first.
+    """The header of a file whose first element is ``vertex``; other elements are ignored.
 
     Raises:
-        CaptureError: this is not a PLY file that can be read.
+        CaptureError: this is not a valid PLY file.
     """
     lines = []
     position = 0
@@ -102,7 +102,7 @@ def read_vertices(path: Path) -> np.ndarray:
     """The vertices as a structured array with native byte order, [P].
 
     Raises:
-        CaptureError: the file is missing, cut short, or says counts that it cannot hold.
+        CaptureError: the file is missing or cut short.
     """
     data = read_bytes(path)
     header = read_header(path, data)
@@ -112,7 +112,7 @@ def read_vertices(path: Path) -> np.ndarray:
     smallest = 2 * len(header.properties) - 1 if header.format == "ascii" else layout.itemsize
     if header.count * smallest > room:
         raise CaptureError(
-            f"{path}: cut short: {header.count} vertices are announced, but only {room} bytes follow.",
+            f"{path}: cut short: {header.count} vertices in the header, but only {room} bytes follow.",
             "Copy or export the file again.",
         )
     if header.format != "ascii":
@@ -134,15 +134,15 @@ def read_vertices(path: Path) -> np.ndarray:
 
 
 def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: str) -> np.ndarray:
-    """Some properties of all vertices, float32 [P, number of names].
+    """Properties of all vertices, float32 [P, number of names].
 
     Raises:
-        CaptureError: one is missing; the message says that ``what`` need it.
+        CaptureError: one is missing; ``what`` is the plural noun of the message.
     """
     held = vertices.dtype.names or ()
     missing = [name for name in names if name not in held]
     if "packed_position" in held:
-        raise CaptureError(f"{path}: compressed PLY is not read.", EXPORT_AGAIN)
+        raise CaptureError(f"{path}: compressed PLY is not supported.", EXPORT_AGAIN)
     if missing:
         raise CaptureError(f"{path}: {what} need the properties {', '.join(missing)}.", EXPORT_AGAIN)
     with np.errstate(over="ignore"):
@@ -150,7 +150,7 @@ def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: s
 
 
 def load_points(path: str | Path) -> Points:
-    """A coloured point cloud; grey where the file has no colours. Points that are not finite are left out.
+    """Reads a coloured point cloud; grey where the file has no colours. Points that are not finite are left out.
 
     Raises:
         CaptureError: the file cannot be read or has no points.
@@ -176,10 +176,10 @@ def load_points(path: str | Path) -> Points:
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes beside ``path`` and renames, so that an interrupted write leaves the old file as it was.
+    """Writes a temporary file beside ``path`` and renames it: an interrupted write leaves the old file unchanged.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written, for want of permissions or space.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -193,7 +193,7 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     except OSError as error:
         raise CaptureError(
             f"{path}: the file cannot be written ({error.strerror or error}).",
-            "Check the permissions of the folder and the free space; what was there before is unchanged.",
+            "Check the permissions of the folder and the free space; an existing file is unchanged.",
         ) from None
     finally:
         with suppress(OSError):
@@ -204,7 +204,7 @@ def write_vertices(path: Path, table: np.ndarray) -> None:
     """Writes a structured array of float32 and uint8 columns, binary, through a temporary file.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written.
     """
     names = {"f4": "float", "u1": "uchar"}
     lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}"]
@@ -218,8 +218,8 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
     Args:
         path: the file.
         points: P points.
-        extra: more properties by name, [P] each: uint8 is written as uchar, anything else as float. `load_points`
-            passes over them, `read_vertices` gives them.
+        extra: further properties by name, [P] each: uint8 is written as uchar, anything else as float. `load_points`
+            ignores them, `read_vertices` reads them.
     """
     more = {name: np.asarray(values) for name, values in (extra or {}).items()}
     layout = [(n, "<f4") for n in ("x", "y", "z")] + [(n, "u1") for n in ("red", "green", "blue")]
@@ -242,7 +242,7 @@ def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
         columns: [N, D] by D names with spaces between.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written.
     """
     names = " ".join(columns).split()
     flat = np.ascontiguousarray(np.concatenate(list(columns.values()), axis=1), "<f4")

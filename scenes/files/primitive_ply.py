@@ -19,6 +19,7 @@ from luxel.scenes.files.ply import (
     read_vertices,
     write_columns,
 )
+from luxel.scenes.files.scene_format import SceneFormat
 
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
 
@@ -136,3 +137,11 @@ def _coefficients(path: Path, vertices: np.ndarray, part: Columns, spec: Primiti
     if count:
         flat = need_columns(path, vertices, _names(part, count), spec.noun)
     return flat.reshape(len(vertices), 3, count // 3).transpose(0, 2, 1)
+
+
+PLY = SceneFormat(
+    ".ply",
+    "any primitives, raw parameters; Gaussians as other viewers read them",
+    load_primitive_ply,
+    save_primitive_ply,
+)

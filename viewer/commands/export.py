@@ -12,17 +12,17 @@ import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
-from luxel.scenes import Capture, save_mesh, save_moments, save_safetensors, save_scene
+from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.scenes import Capture, save_mesh, save_scene, save_time_slices
 from luxel.scenes.files.field_mesh import save_field_mesh
+from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
 from luxel.scenes.files.mesh import Mesh
-from luxel.scenes.files.scene_files import WRITTEN
+from luxel.scenes.files.mesh_files import writable_mesh_suffixes
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import load_drawable, load_origin, times_of
 
 FINE = 256  # cells along the box of a neural field
-MESHES = (".ply", ".obj")
 MOMENT = re.compile(r"frame-\d{5,}\.ply")
 
 
@@ -90,10 +90,7 @@ class Export:
             return self._write_mesh(scene)
         if self.time is not None:
             scene = scene.at(self.time)
-        if self.half:
-            save_safetensors(self.out, scene, half=True)
-        else:
-            save_scene(self.out, scene)
+        save_scene(self.out, scene, half=self.half)
         print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
         return 0
 
@@ -123,7 +120,7 @@ class Export:
 
     def _write_moments(self, scene: Parameters, frames: int) -> int:
         start, end = self.times or self._range(scene)
-        written = save_moments(self.out, scene, np.linspace(start, end, frames).tolist())
+        written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist())
         kept = {path.name for path in written}
         for old in self.out.iterdir():  # of an export with more moments
             if MOMENT.fullmatch(old.name) and old.name not in kept:
@@ -143,7 +140,7 @@ class Export:
 
     def _check_options(self) -> None:
         """Refuses what makes no sense whatever the scene holds."""
-        suffix = self.out.suffix.lower()
+        suffix, scenes, meshes = self.out.suffix.lower(), writable_suffixes(), writable_mesh_suffixes()
         moments = (self.time, *(self.times or ()))
         wrong = [
             (
@@ -164,25 +161,26 @@ class Export:
                 "--min-opacity goes from 0 to 1, without 1.",
             ),
             (
-                self.half and (suffix != ".safetensors" or self.mesh or self.frames is not None),
-                "--half is for .safetensors files.",
+                self.half
+                and (suffix not in writable_suffixes("half") or self.mesh or self.frames is not None),
+                f"--half is for {' and '.join(writable_suffixes('half'))} files.",
             ),
             (
-                self.frames is not None and suffix in (*WRITTEN, *MESHES),
+                self.frames is not None and suffix in (*scenes, *meshes),
                 f"--frames writes a folder, and {self.out} names a file.",
             ),
             (
-                self.mesh and suffix not in MESHES,
-                f"{self.out}: a mesh is written as {' or '.join(MESHES)}.",
+                self.mesh and suffix not in meshes,
+                f"{self.out}: a mesh is written as {' or '.join(meshes)}.",
             ),
             (
-                suffix == ".obj" and not self.mesh,
-                f"{self.out}: .obj holds a mesh; --mesh makes one of {_with_meshes()} or of a neural field.",
+                suffix in meshes and suffix not in scenes and not self.mesh,
+                f"{self.out}: {suffix} holds a mesh; --mesh makes one of {_with_meshes()} or of a neural field.",
             ),
             (
-                self.frames is None and not self.mesh and suffix not in WRITTEN,
+                self.frames is None and not self.mesh and suffix not in scenes,
                 f"{self.out}: {self.out.suffix or 'a name without suffix'} is no format that is written "
-                f"({', '.join(WRITTEN)}; .obj with --mesh; a folder with --frames).",
+                f"({', '.join(scenes)}; .obj with --mesh; a folder with --frames).",
             ),
         ]
         for is_wrong, message in wrong:
@@ -203,11 +201,14 @@ class Export:
                 f"{self.scene}: --frames and --time are for scenes that move; this one, of {scene.noun}, does not.",
                 "Leave them out.",
             )
-        if self.out.suffix.lower() == ".splat" and self.time is None and not isinstance(scene, Gaussians):
+        known = find_format(self.out)
+        whole = self.time is None and self.frames is None and not self.mesh
+        if whole and known is not None and not known.stores(scene):
             remedy = "Write one moment of it with --time T, or" if scene.moves else "Write"
+            nouns = " and ".join(primitive.noun for primitive in known.primitives or ())
             raise LuxelError(
-                f"{self.out}: .splat holds Gaussians, and this scene is of {scene.noun}.",
-                f"{remedy} .ply or .safetensors.",
+                f"{self.out}: {known.suffix} holds {nouns}, and this scene is made of {scene.noun}.",
+                f"{remedy} {' or '.join(other.suffix for other in formats_for(scene))}.",
             )
 
     def _check_place(self) -> None:

@@ -20,7 +20,7 @@ from luxel.render.runs.checkpoint import Checkpoint, save
 from luxel.render.train import TrainConfig
 from luxel.scenes import load_points, load_primitives, load_scene, save_dnerf, save_scene, static_scene
 from luxel.scenes.paths import orbit, save_path
-from luxel.scenes.synthetic.dnerf import Shot, hemisphere_camera
+from luxel.scenes.synthetic.dnerf import CameraSample, hemisphere_camera
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 from luxel.viewer.runs import RunError, load_any_scene, load_run_scene
@@ -72,8 +72,8 @@ def knot(tmp_path: Path) -> Path:
 def film_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five small pictures at the times 0, 0.25, ... 1."""
     folder = tmp_path_factory.mktemp("film") / "capture"
-    shots = [Shot(hemisphere_camera(0.4 * i, 0.4, width=48, height=48), i / 4) for i in range(5)]
-    return save_dnerf(static_scene(), folder, {"train": shots}, samples=1, answers=False, points=50)
+    samples = [CameraSample(hemisphere_camera(0.4 * i, 0.4, width=48, height=48), i / 4) for i in range(5)]
+    return save_dnerf(static_scene(), folder, {"train": samples}, samples=1, ground_truth=False, points=50)
 
 
 @pytest.fixture

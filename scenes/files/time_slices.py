@@ -1,4 +1,4 @@
-"""Scenes that move, time by time, as scene files that any viewer of Gaussians opens."""
+"""Dynamic scenes as time slices: one scene file of Gaussians per time, for any viewer of Gaussians."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from luxel.render.primitives import Parameters
 from luxel.scenes.files.primitive_ply import save_primitive_ply
 
 
-def save_moments(folder: str | Path, scene: Parameters, times: Iterable[float]) -> list[Path]:
-    """Writes frame-00000.ply, frame-00001.ply, ...: what is visible at each time, see `Parameters.at`.
+def save_time_slices(folder: str | Path, scene: Parameters, times: Iterable[float]) -> list[Path]:
+    """Writes frame-00000.ply, frame-00001.ply, ...: the scene at each time, see `Parameters.at`.
 
     Args:
-        folder: made if it is not there.
+        folder: created if it does not exist.
         scene: primitives that move.
-        times: one for each file.
+        times: one per file.
 
     Returns:
-        The files.
+        Paths of the files.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: a file cannot be written.
     """
     paths = []
     for number, time in enumerate(times):

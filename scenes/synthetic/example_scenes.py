@@ -1,4 +1,4 @@
-"""Two made-up scenes of solids: one in which everything moves, one in which nothing does."""
+"""Two synthetic scenes of solids: a dynamic one and a static one."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import math
 import numpy as np
 
 from luxel.scenes.synthetic.motions import Bounce, Breathe, Motion, Orbit, Slowed, Spin, Still, Swing, Visit
-from luxel.scenes.synthetic.solid_scene import Scene, Solid, Texture
+from luxel.scenes.synthetic.solid_scene import Solid, SolidScene, Texture
 from luxel.scenes.synthetic.solids import Box, Capsule, Cylinder, Ellipsoid, RoundedBox, Shape, Torus, sphere
 
 FLOOR = -0.55  # height of the platform's upper side
 PLATFORM = Cylinder(1.15, 0.06)
 
 
-def dynamic_scene(seed: int = 0, pace: float = 1.0) -> Scene:
-    """Nine solids within 1.3 of the origin, z up, each moving in its own way while time goes from 0 to 1.
+def dynamic_scene(seed: int = 0, pace: float = 1.0) -> SolidScene:
+    """Nine solids within 1.3 of the origin, z up, with different motions at times from 0 to 1.
 
-    On a platform at rest: a ball bounces and is flattened on the floor, a box and a torus tumble, a capsule swings, an
-    egg runs around all of them, a rounded box comes at 0.25 and is gone at 0.8, a pebble breathes, a slab turns.
+    On a static platform: a bouncing ball that is flattened on the floor, a tumbling box and torus, a swinging capsule,
+    an egg that circles the others, a rounded box that is present from 0.25 to 0.8, a pulsating pebble, a turning slab.
 
     Args:
-        seed: of the textures, colours, phases, and of which corner is whose.
-        pace: how much of this happens until time 1. With all of it a solid turns once or more, and 150 views, each from
-            another place, say little about its sides; with a third it turns by a third.
+        seed: of the textures, colours, phases, and positions.
+        pace: speed of all motions, in (0, 1]. With 1 a solid turns once or more, with 1/3 by a third: 150 monocular
+            views then observe each of its sides more often.
 
     Raises:
-        ValueError: a pace that is not above 0 and at most 1.
+        ValueError: the pace is outside (0, 1].
     """
     if not 0 < pace <= 1:
-        raise ValueError(f"pace must be above 0 and at most 1, got {pace}")
+        raise ValueError(f"pace must be in (0, 1], got {pace}")
     random = np.random.default_rng([seed, 0])
     turn = random.uniform(0, 2 * math.pi)
     slots = iter(turn + 2 * math.pi * random.permutation(6) / 6)
@@ -41,7 +41,7 @@ def dynamic_scene(seed: int = 0, pace: float = 1.0) -> Scene:
 
     tilted = (0.5, 0.2, 1.0)
     pivot = at(0.68, 0.62)
-    across = (-pivot[1], pivot[0], 0.0)  # swings towards the middle and away from it
+    across = (-pivot[1], pivot[0], 0.0)  # horizontal axis of the swing
     parts: list[tuple[str, Shape, Motion]] = [
         ("platform", PLATFORM, Still((0, 0, FLOOR - PLATFORM.half))),
         ("ball", sphere(0.2), Bounce(at(0.68, FLOOR), 0.2, 0.55, 3.0, phase=0.2, spins=0.5)),
@@ -58,23 +58,23 @@ def dynamic_scene(seed: int = 0, pace: float = 1.0) -> Scene:
     return _textured(parts, seed)
 
 
-def static_scene(seed: int = 0, count: int = 10) -> Scene:
-    """A platform with ``count`` solids at rest that stand beside each other, none in another.
+def static_scene(seed: int = 0, count: int = 10) -> SolidScene:
+    """A platform with ``count`` static solids that do not intersect.
 
     Args:
-        seed: of shapes, sizes, places, textures and colours.
-        count: 0 to 16.
+        seed: of shapes, sizes, positions, textures and colours.
+        count: number of solids, 0 to 16.
 
     Raises:
-        ValueError: more solids than find room, or a negative count.
+        ValueError: the count is outside 0 to 16.
     """
     if not 0 <= count <= 16:
-        raise ValueError(f"0 to 16 solids find room on the platform, got {count}")
+        raise ValueError(f"count must be from 0 to 16, got {count}")
     random = np.random.default_rng([seed, 4])
     parts: list[tuple[str, Shape, Motion]] = [("platform", PLATFORM, Still((0, 0, FLOOR - PLATFORM.half)))]
     size, taken = 1.0, np.zeros((0, 3))
     while len(parts) <= count:
-        r = size * random.uniform(0.13, 0.24)  # of its upright cylinder
+        r = size * random.uniform(0.13, 0.24)  # radius of its upright bounding cylinder
         name, shape, rise = _standing(int(random.integers(6)), r, random.uniform(0.8, 2.0))
         for _ in range(60):
             away, angle = (PLATFORM.radius - r) * math.sqrt(random.uniform()), random.uniform(0, 2 * math.pi)
@@ -90,7 +90,7 @@ def static_scene(seed: int = 0, count: int = 10) -> Scene:
 
 
 def _standing(kind: int, r: float, tall: float) -> tuple[str, Shape, float]:
-    """A shape within an upright cylinder of radius r, about 2 r tall high, and the height of its centre."""
+    """Name and shape of a solid in an upright cylinder of radius r, about 2 r tall high; height of its centre."""
     h = r * tall
     if kind == 0:
         return "ball", sphere(r), r
@@ -105,8 +105,8 @@ def _standing(kind: int, r: float, tall: float) -> tuple[str, Shape, float]:
     return "rounded box", RoundedBox((0.7 * r, 0.7 * r, h), 0.2 * r), h
 
 
-def _textured(parts: list[tuple[str, Shape, Motion]], seed: int) -> Scene:
-    """Hues spread evenly, in an order that the seed draws; the platform pale."""
+def _textured(parts: list[tuple[str, Shape, Motion]], seed: int) -> SolidScene:
+    """The scene with textures of evenly spaced hues in random order, and a pale platform."""
     random = np.random.default_rng([seed, 5])
     hues = random.permutation(len(parts)) / len(parts) + random.uniform()
     solids = []
@@ -115,4 +115,4 @@ def _textured(parts: list[tuple[str, Shape, Motion]], seed: int) -> Scene:
         coarsest, finest, vivid = (0.8, 0.1, 0.35) if ground else (1.4 * shape.bound, 0.25 * shape.bound, 1.0)
         texture = Texture(1000 * seed + index, float(hues[index]), coarsest, finest, vivid)
         solids.append(Solid(name, shape, texture, motion, gloss=0.0 if ground else 0.15))
-    return Scene(solids)
+    return SolidScene(solids)

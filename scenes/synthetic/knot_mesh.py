@@ -1,4 +1,4 @@
-"""Closed meshes with fine detail, made up: what distance fields are measured on."""
+"""A synthetic closed mesh with fine detail, for distance fields."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from luxel.scenes.files.mesh import Mesh
 def ridged_knot(
     along: int = 2600, around: int = 40, *, p: int = 2, q: int = 3, radius: float = 0.17, ridges: float = 0.1
 ) -> Mesh:
-    """A torus knot whose tube has fine spiral ridges and studs, closed and free of self-intersections.
+    """A torus knot whose tube has fine spiral ridges and studs, closed and without self-intersections.
 
-    By default 208,000 triangles; ridges are about 0.02 apart in a shape about 2.9 wide.
+    208,000 triangles by default; ridges are about 0.02 apart, the mesh is about 2.9 wide.
 
     Args:
         along, around: vertices along the knot and around its tube; 2 along * around triangles.
-        p, q: how often the knot winds around the axis and through the hole; coprime.
+        p, q: windings around the axis and through the hole; coprime.
         radius: of the tube, world units.
-        ridges: their height, in radii; 0 for a smooth tube.
+        ridges: their height, in units of the radius; 0: a smooth tube.
     """
     t = 2 * math.pi * np.arange(along) / along
     ring = 1.0 + 0.42 * np.cos(q * t)
     centre = np.stack([ring * np.cos(p * t), ring * np.sin(p * t), 0.42 * np.sin(q * t)], -1)
     forward = np.roll(centre, -1, axis=0) - np.roll(centre, 1, axis=0)
     forward /= np.linalg.norm(forward, axis=1, keepdims=True)
-    # Away from the ring around which the knot winds: never along the tube, and the same after a round.
+    # Away from the ring around which the knot winds: never parallel to the tube, and periodic.
     core = np.stack([np.cos(p * t), np.sin(p * t), np.zeros_like(t)], -1)
     side = centre - core
     side -= (side * forward).sum(1, keepdims=True) * forward
@@ -44,7 +44,7 @@ def ridged_knot(
 
 
 def _torus_faces(along: int, around: int) -> np.ndarray:
-    """Two triangles for each quadrilateral of a grid that closes both ways, outward for `ridged_knot`."""
+    """Two triangles per quadrilateral of a grid that is periodic in both directions, outward for `ridged_knot`."""
     i, j = np.meshgrid(np.arange(along), np.arange(around), indexing="ij")
     after, beside = (i + 1) % along, (j + 1) % around
     a, b, c, d = (u * around + v for u, v in ((i, j), (i, beside), (after, beside), (after, j)))

@@ -1,4 +1,4 @@
-"""Single images, read whole."""
+"""Reading of single images."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from luxel.scenes.captures.photo import IMAGE_SUFFIXES
+from luxel.scenes.captures.contents import IMAGE_SUFFIXES
 from luxel.scenes.errors import CaptureError
 
-MOST_PIXELS = 1 << 32  # more are taken for a damaged header
+MAX_PIXELS = 1 << 32  # more are treated as a damaged header
 
 
-def read_picture(path: str | Path, max_size: int | None = None) -> np.ndarray:
-    """An image file of any size in sRGB, turned upright; what is transparent lies on white.
+def read_image(path: str | Path, max_size: int | None = None) -> np.ndarray:
+    """Reads an image of any size in sRGB, with its EXIF orientation applied, composited on white.
 
     Args:
-        path: a file that Pillow reads.
-        max_size: longer side at most, in pixels; larger ones are averaged down.
+        path: a file of a format that Pillow reads.
+        max_size: maximum of the longer side, pixels; larger images are averaged down. None: no limit.
 
     Returns:
         uint8 [H, W, 3].
 
     Raises:
-        CaptureError: it is missing, empty, no image, or damaged.
+        CaptureError: the file is missing, empty, not an image, or damaged.
     """
     path = Path(path)
     if not path.is_file():
@@ -32,7 +32,7 @@ def read_picture(path: str | Path, max_size: int | None = None) -> np.ndarray:
         raise CaptureError(f"{path}: {what}.", f"Give one image file ({', '.join(IMAGE_SUFFIXES)}).")
     if path.stat().st_size == 0:
         raise CaptureError(f"{path}: the image file is empty (zero bytes).", "Copy the file again.")
-    before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, MOST_PIXELS
+    before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, MAX_PIXELS
     try:
         with Image.open(path) as file:
             image = ImageOps.exif_transpose(file)
