@@ -75,8 +75,8 @@ def mesh_distance_reference(
     nearest = nearest_of_triangles(points, corners)
     distance = (points[:, None] - nearest).norm(dim=-1)
     best = distance.argmin(1, keepdim=True)
-    signed = distance.gather(1, best)[:, 0]
+    value = distance.gather(1, best)[:, 0]
     if signed:
         inside = solid_angles(points, corners).sum(1) > 2 * torch.pi
-        signed = torch.where(inside, -signed, signed)
-    return signed, nearest.gather(1, best[..., None].expand(-1, -1, 3))[:, 0]
+        value = torch.where(inside, -value, value)
+    return value, nearest.gather(1, best[..., None].expand(-1, -1, 3))[:, 0]
