@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.project_adam import STEPS, project_adam_
+from luxel.render.pipeline import BlendSettings, bin_tiles, blend, blend_backward, project
 from luxel.render.primitives.parameters import Viewing
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
@@ -94,41 +94,33 @@ def fused_step(
         with_depth=False,
         with_normals=False,
     )
-    splats, values, tile_counts, totals = scene.project(view, None)
+    projected = project(scene, view)
     renew(context, scene)
     if context.capacity is None:
-        visible_capacity, capacity = (int(x) for x in totals.tolist())
+        visible_capacity, capacity = (int(x) for x in projected.totals.tolist())
     else:
-        visible_capacity, capacity = tile_counts.numel(), views * context.capacity
-    instances, ranges, overflow, plan = bin_splats(
-        splats,
-        tile_counts,
-        totals,
-        width=width,
-        height=height,
-        visible_capacity=visible_capacity,
-        capacity=capacity,
-        primitive=scene.policy,
-    )
-    count_step_(overflow, totals, context.table, context.status, views)
+        visible_capacity, capacity = projected.tile_counts.numel(), views * context.capacity
     absolute = schedule.counts and getattr(config.strategy, "absolute", False)
-    drawn = splats, values, rows[:, BACKGROUND].contiguous(), instances, ranges, plan
-    how = width, height, MAX_ALPHA, absolute, config.deterministic, False, False, True
-    blend, blend_bwd = (getattr(torch.ops.luxel, f"blend_{scene.policy}{suffix}") for suffix in ("", "_bwd"))
-    image, transmittance, last, _, _, states = blend(*drawn, *how)
-    loss, g_image = photometric(context, image, target)
+    settings = BlendSettings(scene.policy, width, height, MAX_ALPHA, absolute, config.deterministic)
+    lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
+    count_step_(lists.overflow, projected.totals, context.table, context.status, views)
+    background = rows[:, BACKGROUND].contiguous()
+    blended = blend(projected, lists, background, settings, keep=True)
+    loss, g_image = photometric(context, blended.image, target)
     g_transmittance = None
     if target.alpha is not None and config.loss.alpha_weight > 0:
-        g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
+        g_transmittance = alpha_slope(
+            blended.transmittance, target.alpha, target.weight, config.loss.alpha_weight
+        )
     projection = STEPS[config.primitive].projection
-    unfinished = "unfinished" in projection.penalties and splats.is_cuda
-    g_splats, g_values, _ = blend_bwd(
-        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
+    raw_moments = "unfinished" in projection.penalties and projected.splats.is_cuda
+    g_splats, g_values = blend_backward(
+        projected, lists, background, settings, blended, g_image, g_transmittance, raw_moments=raw_moments
     )
     options = view._asdict()
     options["moments"] = options.pop("times")
     weights: dict[str, Any] = {} if kind.penalties is None else {**kind.penalties(config, schedule)}
-    if unfinished:
+    if raw_moments:
         weights["unfinished"] = True
     project_adam_(
         config.primitive,
@@ -137,10 +129,10 @@ def fused_step(
         list(second.values()),
         [options[name] for name in projection.cameras],
         **{name: options[name] for name in projection.options},
-        tile_counts=tile_counts,
+        tile_counts=projected.tile_counts,
         g_splats=g_splats,
         g_values=g_values,
-        extras=extra_gradients(context, params, tile_counts, schedule),
+        extras=extra_gradients(context, params, projected.tile_counts, schedule),
         schedule=rows[0, ADAM][: len(params) + 2],
         betas=BETAS,
         eps=EPS,
@@ -154,7 +146,7 @@ def fused_step(
         skip=context.status[1:2],
     )
     add_noise(context, params, rows[0])
-    return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
+    return StepOutput(loss, blended.image[-1], blended.transmittance[-1], target.view(-1))
 
 
 def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
