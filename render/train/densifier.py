@@ -101,7 +101,7 @@ class Densifier:
             refinement = self._refine(step, clock, timeline.extent, cap, scores)
         if config.pruning.due(step, clock, config.steps):
             refinement = self._prune(step, scores, refinement or Refinement())
-        gathers = config.strategy.wants_statistics(clock, config.steps)
+        gathers = config.strategy.needs_statistics(clock, config.steps)
         if self._reorders(step) and (refinement is not None or not gathers):
             self.select(schedules.morton_order(self.optimizer.scene.centres))
         return refinement

@@ -42,7 +42,7 @@ def general_step(
     waits = context.capacity is None
     params, first, second = optimizer.rows(spare=not waits)
     scene = optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
-    absolute = schedule.counts and getattr(config.strategy, "absolute", False)
+    absolute = schedule.counts and config.strategy.absolute
     frames: list[Frame] = []
     stats: list[Tensor] = []
     losses: list[Tensor] = []

@@ -12,14 +12,15 @@ from torch import Tensor
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
 from luxel.render.ops.train.langevin_noise import langevin_noise_
-from luxel.render.ops.train.project_adam import STEPS, project_adam_
+from luxel.render.ops.train.project_adam import project_adam_
 from luxel.render.pipeline import BlendSettings, bin_tiles, blend, blend_backward, project
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Viewing
+from luxel.render.primitives.spec import AuxiliaryState, Term
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import ImageStack, Target
-from luxel.render.train.kinds import KINDS, AuxiliaryState, Term
-from luxel.render.train.objective import penalties
+from luxel.render.train.objective import loss_context, penalties
 from luxel.render.train.optimizer import BETAS, EPS, Optimizer, State
 from luxel.render.train.timeline import ScheduleValues
 
@@ -45,7 +46,7 @@ class StepContext:
         status: see `count_step_`.
         scalars: numbers that are weights in the loss, on the device.
         capacity: room for tile instances of a view; None: asks the device for the number.
-        kept: what the primitive keeps from step to step, if anything.
+        auxiliary: what the primitive keeps from step to step, if anything.
         renews: whether this step renews that.
     """
 
@@ -75,7 +76,7 @@ def fused_step(
         schedule: what the schedules say.
         views: how many; the loss is their mean.
     """
-    config, kind = context.config, KINDS[context.config.primitive]
+    config, spec = context.config, PRIMITIVES[context.config.primitive]
     params, first, second = context.optimizer.rows()
     scene = context.optimizer.primitives(params)
     target, rows = stack.gather(context.table, views)
@@ -100,7 +101,7 @@ def fused_step(
         visible_capacity, capacity = (int(x) for x in projected.totals.tolist())
     else:
         visible_capacity, capacity = projected.tile_counts.numel(), views * context.capacity
-    absolute = schedule.counts and getattr(config.strategy, "absolute", False)
+    absolute = schedule.counts and config.strategy.absolute
     settings = BlendSettings(scene.policy, width, height, MAX_ALPHA, absolute, config.deterministic)
     lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
     count_step_(lists.overflow, projected.totals, context.table, context.status, views)
@@ -112,16 +113,19 @@ def fused_step(
         g_transmittance = alpha_slope(
             blended.transmittance, target.alpha, target.weight, config.loss.alpha_weight
         )
-    projection = STEPS[config.primitive].projection
-    raw_moments = "unfinished" in projection.penalties and projected.splats.is_cuda
+    projection = spec.projection
+    assert projection is not None, "primitives without a projection take the general path"
+    raw_moments = "raw_moments" in projection.penalties and projected.splats.is_cuda
     g_splats, g_values = blend_backward(
         projected, lists, background, settings, blended, g_image, g_transmittance, raw_moments=raw_moments
     )
     options = view._asdict()
-    options["moments"] = options.pop("times")
-    weights: dict[str, Any] = {} if kind.penalties is None else {**kind.penalties(config, schedule)}
+    options["timestamps"] = options.pop("times")
+    weights: dict[str, Any] = {}
+    if spec.penalties is not None:
+        weights |= spec.penalties(loss_context(config, schedule.counts))
     if raw_moments:
-        weights["unfinished"] = True
+        weights["raw_moments"] = True
     project_adam_(
         config.primitive,
         list(params.values()),
@@ -168,7 +172,9 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:
     """What the strategy and the kind of primitive add to the loss."""
     config, inverse_count = context.config, context.optimizer.inverse_count
-    terms = KINDS[config.primitive].regularise(scene, visible, inverse_count, config, schedule)
+    terms = PRIMITIVES[config.primitive].regularise(
+        scene, visible, inverse_count, loss_context(config, schedule.counts)
+    )
     of_strategy = penalties(scene, config.strategy.penalties, inverse_count)
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
@@ -189,7 +195,7 @@ def extra_gradients(
 ) -> tuple[Tensor | None, ...] | None:
     """Gradients by the parameters of what is added to the loss beside the photographs', but for what the projection's
     backward adds itself; None where there is nothing."""
-    by_autograd = KINDS[context.config.primitive].penalties is None
+    by_autograd = PRIMITIVES[context.config.primitive].penalties is None
     if context.auxiliary is None and not by_autograd:
         return None
     with torch.enable_grad():

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.spec import AuxiliaryState
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.replay import Replay
 from luxel.render.runs.readback import PULSE, Readback, ReadbackQueue
@@ -16,7 +18,6 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ImageStack
 from luxel.render.train.general_step import general_step
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import AuxiliaryState
 from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.step import StepContext, StepOutput, fused_step, instances_needed
@@ -54,7 +55,7 @@ class StepQueue:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
-        self._fused = not self._waits
+        self._fused = not self._waits and PRIMITIVES[config.primitive].projection is not None
         self._on_stats, self._auxiliary = on_stats, auxiliary
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)

@@ -77,7 +77,7 @@ class Timeline:
         return ScheduleValues(
             min(schedules.halvings(now, coarse.halvings, coarse.until), self._halvings),
             schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
-            config.strategy.wants_statistics(clock, config.steps),
+            config.strategy.needs_statistics(clock, config.steps),
             step % config.sh_rest_every == 0,
             self.rates(now),
         )

@@ -14,6 +14,7 @@ from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
 from luxel.render.native import keep_freed_memory
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
@@ -25,7 +26,6 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
 from luxel.render.train.held_out import measure
-from luxel.render.train.kinds import KINDS
 from luxel.render.train.memory_budget import MemoryBudget
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import StepReport, TrainResult
@@ -102,7 +102,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.test_psnr: float | None = None
         self._tested_at = -1
         self._loss_was_finite, self._diverging = True, False
-        self._auxiliary = KINDS[config.primitive].keeps(config)
+        self._halvings: int | None = 0  # of the images that the primitives are adapted to; None: not known
+        self._auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
         self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
         self._render, self._export = render or rasterizer(config.backend, self.device), export
         self.folder = RunFolder(Path(run_dir), self.say)
@@ -268,6 +269,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             "train_seconds": self.train_seconds,
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
+            "halvings": self._halvings,
             "train_views": [view.name for view in self.train_views],
         }
         return Checkpoint(self.steps_done, tensors, state)
@@ -324,10 +326,14 @@ class Trainer(RunControls[StepReport, TrainResult]):
             config, self.dataset, self.timeline, self._render, self._take_stats, self._auxiliary
         )
         self.queue.start(self.steps_done)
+        if self._halvings is None:
+            self._halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
         if self.scene.moves and len({view.time for view in self.train_views}) == 1:
             self.say(f"All images have the same time: the {self.scene.noun} will not learn to move.")
 
     def _one_step(self) -> StepReport:
+        if self._adapt_to_resolution():
+            return StepReport(self.steps_done, self.optimizer.count)
         step = self.steps_done
         report = (step + 1) % self.config.report_every == 0
         self.queue.submit(step, self.optimizer, self.densifier.rows, report)
@@ -341,6 +347,23 @@ class Trainer(RunControls[StepReport, TrainResult]):
         if self._diverging:
             self._remove_non_finite()
         return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
+
+    def _adapt_to_resolution(self) -> bool:
+        """Rescales what depends on the size of images where the next step has images of another size.
+
+        Returns:
+            Whether steps have to be repeated first.
+        """
+        halvings = self.timeline.at(self.steps_done).halvings
+        before, self._halvings = self._halvings or 0, halvings
+        rescale = PRIMITIVES[self.config.primitive].on_resolution_change
+        if halvings == before or rescale is None:
+            return False
+        if self.synchronize():
+            self._halvings = before
+            return True
+        rescale(self.scene, 2.0 ** (before - halvings))
+        return False
 
     def _take_stats(self, step: int, loss: float, squared_error: float) -> None:
         """Loss and error of a step have arrived from the device, some steps later."""
@@ -376,7 +399,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _restore(self, start: Checkpoint) -> None:
         tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
-        parameters = KINDS[self.config.primitive].parameters
+        parameters = PRIMITIVES[self.config.primitive].parameters
         self._take(Optimizer.from_tensors(tensors, start.state["adam_steps"], parameters))
         self.densifier.statistics.data.copy_(tensors["statistics"])
         if self._auxiliary is not None:
@@ -388,6 +411,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             self.say("Resumed on a different device type; random state was reset.")
         self.loop.resume_at(start.step, float(start.state["train_seconds"]))
         self.psnr = start.state["psnr"]
+        self._halvings = start.state.get("halvings")
         self.folder.trim_log(start.step)
 
     def _time_share(self) -> float:

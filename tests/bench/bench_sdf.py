@@ -9,7 +9,7 @@ What it measures
 How to run
     python tests/bench/bench_sdf.py [--device cpu] [--mesh FILE] [--steps N] [--batch N] [--rate R] [--decay-from N]
         [--size WIDTH HEIGHT] [--out FOLDER]
-    Without --mesh: `luxel.scenes.synthetic.sculptures.ridged_knot`. Prints, and writes sdf.json, a picture
+    Without --mesh: `luxel.scenes.synthetic.knot_mesh.ridged_knot`. Prints, and writes sdf.json, a picture
     and the surface as a mesh into --out.
 """
 
@@ -37,7 +37,7 @@ from luxel.render.native import best_device
 from luxel.render.ops.field.sphere_trace import Rays
 from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.mesh_files import read_mesh
-from luxel.scenes.synthetic.sculptures import ridged_knot
+from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 

@@ -33,7 +33,7 @@ from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.raster.conversions import as_convexes
+from luxel.viewer.bench.raster.conversions import as_primitive
 
 WINDOW, WINDOWS = 40, 9  # steps that are timed together, and how often
 
@@ -102,7 +102,7 @@ def main() -> None:
             scenes = {
                 "gaussians": gaussians,
                 "gaussians4d": Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
-                "convexes": asking_for(wanted, as_convexes(gaussians), views, device),
+                "convexes": asking_for(wanted, as_primitive(gaussians, "convexes"), views, device),
             }
         base = 0.0
         for primitive, scene in scenes.items():

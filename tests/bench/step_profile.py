@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.gaussians.presets import PRESETS
 from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
-from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
 

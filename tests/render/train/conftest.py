@@ -13,9 +13,10 @@ import torch
 
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.primitives.gaussians import SH_C0
+from luxel.render.primitives.training import Init
 from luxel.render.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
-from luxel.render.train.config import Checkpoints, Init
+from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.gaussians import Gaussians, quat_to_matrix
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.reference.train.relocate import shared_appearance
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.densify.situation import Situation, rotations
+from luxel.render.train.densify.situation import Situation
 from luxel.render.train.objective import penalties
 from luxel.render.train.optimizer import Optimizer
 
@@ -86,7 +86,7 @@ def test_default_keeps_to_its_times() -> None:
         optimiser = row_of([0.005], [0.5])
         assert strategy.after_step(optimiser, moment_at(step, [1.0])) is None, step
     assert strategy.after_step(row_of([0.005], [0.5]), moment_at(14_900, [1.0])) is not None
-    assert strategy.wants_statistics(14_999, 30_000) and not strategy.wants_statistics(15_000, 30_000)
+    assert strategy.needs_statistics(14_999, 30_000) and not strategy.needs_statistics(15_000, 30_000)
 
 
 def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
@@ -153,10 +153,10 @@ def test_split_parts_follow_the_rotation() -> None:
 
 
 def test_rotations_are_rotations() -> None:
-    found = rotations(torch.randn(50, 4, dtype=torch.float64))
+    found = quat_to_matrix(torch.randn(50, 4, dtype=torch.float64))
     torch.testing.assert_close(found @ found.mT, torch.eye(3, dtype=torch.float64).expand(50, 3, 3))
     torch.testing.assert_close(torch.linalg.det(found), torch.ones(50, dtype=torch.float64))
-    quarter = rotations(torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]))[0]
+    quarter = quat_to_matrix(torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]))[0]
     torch.testing.assert_close(quarter @ torch.tensor([1.0, 0, 0]), torch.tensor([0.0, 1, 0]))
 
 

@@ -14,8 +14,9 @@ import torch
 
 from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives.training import Loss
 from luxel.render.rasterize import rasterize
-from luxel.render.train.config import Loss, Resolution
+from luxel.render.train.config import Resolution
 from luxel.render.train.dataset import ByteImage
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy

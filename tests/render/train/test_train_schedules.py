@@ -15,15 +15,18 @@ from rich.console import Console
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.convexes import ConvexLoss
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.training import Init, Loss, exponential
 from luxel.render.runs.fair_lock import FairLock
 from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.train import TrainConfig, memory_plan
-from luxel.render.train.config import Init, Loss, Resolution
+from luxel.render.train.config import Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.schedules import Window, exponential, halvings, morton_order, sh_degree
+from luxel.render.train.schedules import Window, halvings, morton_order, sh_degree
 from luxel.render.train.start import scene_extent
 
 
@@ -83,6 +86,34 @@ def test_extent_of_cameras() -> None:
 def test_config_survives_json(config: TrainConfig) -> None:
     config.check()
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_runs_from_before_primitives_had_options_of_their_own_are_read() -> None:
+    """Their config.json holds fields of every primitive, and the first name of the adaptive strategy."""
+    old = TrainConfig().to_dict()
+    old["loss"] |= {"mask_weight": 5e-4, "entropy_weight": 1e-3, "neighbours": 8}
+    old["init"] |= {"points_each": 6, "sigma": 9.5e-4, "time_scale": None, "time_margin": 0.0}
+    assert TrainConfig.from_run(old) == TrainConfig()
+    with pytest.raises(LuxelError, match=r"unknown field loss\.mask_weight"):
+        TrainConfig.from_dict(old)
+    old["primitive"], old["rates"], old["strategy"] = "convexes", {}, {"kind": "shaping"}
+    old["loss"]["mask_weight"] = 0.25
+    config = TrainConfig.from_run(old)
+    assert isinstance(config.loss, ConvexLoss) and config.loss.mask_weight == 0.25
+    named = TrainConfig.from_run({"strategy": {"kind": "default", "refine_every": 7}})
+    assert named.strategy == AdaptiveStrategy(refine_every=7)
+    with pytest.raises(LuxelError, match=r"unknown field loss\.nonsense"):
+        TrainConfig.from_run({"loss": {"nonsense": 1}})
+
+
+def test_what_is_left_out_is_the_default_of_the_primitive() -> None:
+    for name, spec in PRIMITIVES.items():
+        config = TrainConfig(primitive=name)
+        config.check()
+        assert config.strategy_name == spec.strategies[0]
+        assert (config.rates, config.loss, config.init) == (spec.rates(), spec.loss(), spec.init())
+    with pytest.raises(LuxelError, match="primitive must be one of gaussians"):
+        TrainConfig(primitive="cubes").check()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from luxel.render.primitives.gaussians.presets import PRESETS
 from luxel.render.train import TrainConfig
 from luxel.render.train.presets import preset
-from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
 from luxel.render.train.resume import read_config
 from luxel.scenes import load_gaussians
 from luxel.viewer.cli import COMMANDS, main
@@ -71,7 +71,11 @@ def test_every_training_option_is_on_the_command_line(capsys: pytest.CaptureFixt
     flat = {k for k, v in TrainConfig().to_dict().items() if not isinstance(v, dict)}
     missing = [name for name in flat if f"--{name.replace('_', '-')}" not in text]
     assert not missing
-    assert "--mcmc.cap-max" in text and "--adaptive.grow-scale3d" in text and "--rates.means" in text
+    options = text[text.index("positional arguments") :]
+    assert "--mcmc.cap-max" in options and "--rates.means" in options and "--adaptive." not in options
+    main(["train", "--strategy", "adaptive", "--help"])
+    options = capsys.readouterr().out.split("positional arguments")[1]
+    assert "--adaptive.grow-scale3d" in options and "--mcmc." not in options
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ def describe_capture(capture: Capture) -> dict[str, Any]:
     first = capture.train[0].camera
     return {
         "scene": capture.name,
-        "kind": capture.kind,
+        "kind": capture.format,
         "views": len(capture.train),
         "held_out": len(capture.test),
         "holdout": capture.holdout,
