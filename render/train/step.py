@@ -1,4 +1,4 @@
-"""One training step without autograd, top to bottom: gather, project, bin, blend, compare, and all of it backwards."""
+"""One training step without autograd: gather, project, bin, blend, loss, and the backward of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from luxel.render.train.timeline import ScheduleValues
 
 
 class StepOutput(NamedTuple):
-    """What a step leaves for those who watch; valid until the next step."""
+    """The output of a step; valid until the next step."""
 
     loss: Tensor  # the photometric part, scalar
     rgb: Tensor  # [H, W, 3]
@@ -36,11 +36,11 @@ class StepOutput(NamedTuple):
 
 @dataclass
 class StepContext:
-    """The tensors that steps work on, and what stays the same from step to step.
+    """The tensors that a step reads and updates, and its options.
 
     Args:
         config: of the run.
-        optimizer: parameters and moments.
+        optimizer: parameters and Adam's moments.
         statistics: for density control, a row for each row of the optimizer.
         table: see `gather_view`.
         status: see `count_step_`.
@@ -65,16 +65,16 @@ class StepContext:
 def fused_step(
     context: StepContext, stack: ImageStack, schedule: ScheduleValues, views: int = 1
 ) -> StepOutput:
-    """A step without autograd, whose last kernel moves each primitive where its gradient is made.
+    """A step without autograd, whose last kernel computes the gradient of each primitive and updates it at once.
 
-    Everything that differs from step to step comes from the table, so that this can be captured and replayed. Where
-    the lists need more room than ``capacity``, nothing changes and ``status`` says so.
+    Everything that differs between steps comes from the table, so that the step can be captured and replayed. If
+    more tile instances than ``capacity`` are needed, nothing changes and ``status`` is set.
 
     Args:
-        context: what is worked on.
-        stack: where the photographs of all views of the step are.
-        schedule: what the schedules say.
-        views: how many; the loss is their mean.
+        context: tensors and options.
+        stack: images of all views of the step.
+        schedule: schedule values of the step.
+        views: number of views; the loss is their mean.
     """
     config, spec = context.config, PRIMITIVES[context.config.primitive]
     params, first, second = context.optimizer.rows()
@@ -157,7 +157,7 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
     """The mean of the views' photometric losses, and its gradient by the images, [B, H, W, 3]."""
     share, parts = context.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
     if target.weight is not None and image.shape[0] > 1:
-        # Where pixels have weights, their mean over all views is not that of the views' means.
+        # With weights per pixel, the mean over all views differs from the mean of the views' means.
         parts = list(zip(image.split(1), target.rgb.split(1), target.weight.split(1), strict=True))
     losses, gradients, seed = [], [], context.scalars[1 / len(parts)]
     for part in parts:
@@ -170,7 +170,7 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
 
 
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:
-    """What the strategy and the kind of primitive add to the loss."""
+    """Terms of the loss from the densification strategy and the primitive."""
     config, inverse_count = context.config, context.optimizer.inverse_count
     terms = PRIMITIVES[config.primitive].regularise(
         scene, visible, inverse_count, loss_context(config, schedule.counts)
@@ -180,21 +180,21 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
 
 
 def renew(context: StepContext, scene: Any) -> None:
-    """Renews what is kept from step to step, where it is time; before the step is counted."""
+    """Updates the auxiliary state if this step does; before the step is counted."""
     if context.auxiliary is not None and context.renews:
         context.auxiliary.renew(scene, context.status)
 
 
 def auxiliary_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
-    """The loss of what is kept from step to step."""
+    """Terms of the loss from the auxiliary state."""
     return [] if context.auxiliary is None else [context.auxiliary.term(scene, visible)]
 
 
 def extra_gradients(
     context: StepContext, params: State, tile_counts: Tensor, schedule: ScheduleValues
 ) -> tuple[Tensor | None, ...] | None:
-    """Gradients by the parameters of what is added to the loss beside the photographs', but for what the projection's
-    backward adds itself; None where there is nothing."""
+    """Gradients by the parameters of the loss terms other than the photometric ones and those that the backward of the
+    projection adds itself; None if there are none."""
     by_autograd = PRIMITIVES[context.config.primitive].penalties is None
     if context.auxiliary is None and not by_autograd:
         return None
@@ -210,14 +210,14 @@ def extra_gradients(
 
 
 def instances_needed(context: StepContext, stack: ImageStack) -> int:
-    """How many tile instances the step asks for; waits for the device."""
+    """Number of tile instances that the step needs; waits for the device."""
     target, _ = stack.gather(context.table)
     scene = context.optimizer.scene
     return int(rasterize(scene, target.camera, time=target.time, max_instances=1).instances)
 
 
 def add_noise(context: StepContext, params: dict[str, Tensor], row: Tensor) -> None:
-    """Random moves of Gaussians, where the strategy wants them."""
+    """Adds noise to the means of Gaussians if the strategy has any."""
     if not context.config.strategy.noise > 0:
         return
     langevin_noise_(
