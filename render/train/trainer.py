@@ -343,10 +343,12 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _adapt_to_resolution(self) -> bool:
         """Rescales parameters if the next step has images of another size; whether steps must be repeated first."""
+        rescale = PRIMITIVES[self.config.primitive].on_resolution_change
+        if rescale is None or not (self._halvings or self.config.resolution.halvings):
+            return False
         halvings = self.timeline.at(self.steps_done).halvings
         before, self._halvings = self._halvings or 0, halvings
-        rescale = PRIMITIVES[self.config.primitive].on_resolution_change
-        if halvings == before or rescale is None:
+        if halvings == before:
             return False
         if self.synchronize():
             self._halvings = before
