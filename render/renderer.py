@@ -74,7 +74,7 @@ class Renderer:
         if camera.batched:
             raise ValueError("Renderer draws one camera at a time")
         if self.scene.moves and time is None:
-            raise ValueError(f"{self.scene.noun} move: they need a time to be drawn at")
+            raise ValueError(f"{self.scene.noun} move: they need a time to be rendered at")
         if time is not None and time != self._held_time:
             self._time.fill_(time)
             self._held_time = time

@@ -187,7 +187,7 @@ def test_a_step_is_replayed_and_waits_for_nothing(
         torch.cuda.set_sync_debug_mode("default")
     assert trainer.queue.captures == captured, "the same step was captured again"
     assert not trainer.synchronize() and trainer.steps_done == 410
-    assert trainer.psnr is not None
+    assert trainer.monitor.psnr is not None
 
 
 @pytest.mark.gpu

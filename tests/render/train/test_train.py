@@ -183,7 +183,7 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
 
     trainer = toy.trainer(tmp_path / "run", toy.config(steps=20), render=short_of_memory)
     result = trainer.run(progress=False)
-    assert result.step == 20 and trainer.dataset.streaming and result.count == 270 == trainer.cap
+    assert result.step == 20 and trainer.dataset.streaming and result.count == 270 == trainer.memory.cap
     about = [line for line in toy.said if "Memory of cpu ran out at step 4" in line]
     assert [
         "streamed step by step" in about[0],

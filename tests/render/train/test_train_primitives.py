@@ -59,7 +59,7 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
     broken = moving.trainer(tmp_path / "broken", config)
     while broken.steps_done < 37:
         broken.step()
-        broken._measure_and_save_when_due()
+        broken.loop._save_when_due(broken)
     again = Trainer.resume(tmp_path / "broken", moving.train, moving.test, say=lambda _: None)
     assert again.steps_done == 25
     again.run(progress=False)
