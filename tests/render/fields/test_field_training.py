@@ -75,8 +75,8 @@ class Line(Application):
         return torch.randn(8, 2, generator=generator, dtype=torch.float64)
 
     def loss(self, batch: Tensor) -> Tensor:
-        found = batch @ self.weight + (batch @ self.table)[:, 0].square()
-        return (found - 1).square().mean() + self.poison * self.weight.sum()
+        actual = batch @ self.weight + (batch @ self.table)[:, 0].square()
+        return (actual - 1).square().mean() + self.poison * self.weight.sum()
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         raise NotImplementedError
@@ -133,12 +133,12 @@ def test_sparse_steps_leave_entries_without_a_gradient() -> None:
     HalfLine.off = True
     for learner in (dense, sparse):
         learner.step(3)
-    for name, found in sparse.tensors().items():
+    for name, actual in sparse.tensors().items():
         if name.endswith(".table"):
-            assert torch.equal(found[1], before[name][1]) and not torch.equal(found[0], before[name][0])
-            assert torch.equal(found[0], dense.tensors()[name][0])
+            assert torch.equal(actual[1], before[name][1]) and not torch.equal(actual[0], before[name][0])
+            assert torch.equal(actual[0], dense.tensors()[name][0])
         else:
-            assert torch.equal(found, dense.tensors()[name])
+            assert torch.equal(actual, dense.tensors()[name])
     assert not torch.equal(lines[0].table[1], lines[1].table[1])
 
 

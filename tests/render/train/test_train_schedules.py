@@ -172,11 +172,11 @@ def test_photographs_stay_on_a_device_that_has_room() -> None:
 
 
 def test_the_count_is_capped_by_memory() -> None:
-    found = plan(3.0, max_gaussians=50_000_000)
-    assert found.cap is not None and 10_000 < found.cap < 50_000_000
+    actual = plan(3.0, max_gaussians=50_000_000)
+    assert actual.cap is not None and 10_000 < actual.cap < 50_000_000
     assert (
-        found.cap * memory_plan.bytes_of_one(Gaussians.empty(3)) < 3 * 2**30
-        and "Gaussians fit" in found.notes[-1]
+        actual.cap * memory_plan.bytes_of_one(Gaussians.empty(3)) < 3 * 2**30
+        and "Gaussians fit" in actual.notes[-1]
     )
     assert plan(100, max_gaussians=20_000).cap == 20_000
 
