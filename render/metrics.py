@@ -53,7 +53,7 @@ def ssim(a: Tensor, b: Tensor, weight: Tensor | None = None, padding: Padding = 
         a, b: images in [0, 1], [H, W, 3].
         weight: per pixel, >= 0, [H, W]. Where it is 0, ``a`` counts as equal to ``b`` in its neighbours'
             windows and the pixel itself does not count.
-        padding: "zero": outside the image both pictures are 0 (what 3DGS and most papers after it report).
+        padding: "zero": outside the image both images are 0 (what 3DGS and most papers after it report).
             "valid": pixels whose window leaves the image do not count.
 
     Returns:

@@ -90,7 +90,7 @@ def times_of(scene: Drawable, capture: Callable[[], Capture] | None = None) -> t
     """First and last time of a scene that moves: of the images of its capture, else its own; see `time_range`.
 
     Args:
-        capture: opens the capture; None: there is none.
+        capture: opens the capture; None: not available.
     """
     views: Sequence[View] = ()
     if capture is not None and scene.moves:
