@@ -193,7 +193,7 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
 
 
 def test_streams_where_the_upload_fails(toy: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    def full(photo: ByteImage, device: torch.device) -> ByteImage:
+    def full(image: ByteImage, device: torch.device) -> ByteImage:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(ByteImage, "to", full)
