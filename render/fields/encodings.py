@@ -13,8 +13,7 @@ from luxel.render.ops.field.encode_grid import FEATURES, HASHED, MOST_LEVELS, en
 from luxel.render.reference.field.encode_grid import Hashed, level_points
 from luxel.render.reference.raster.sh import sh_basis
 
-# Growth from level to level in the authors' settings of the four applications, by the kind of grid.
-HASH_GROWTH = {"nerf": 1.51572, "sdf": 1.38191, "volume": 1.275, "image": 1.25992}
+HASH_GROWTH = 1.51572  # from level to level, of radiance fields in the authors' settings
 DENSE_GROWTH = 1.405
 
 
@@ -80,7 +79,7 @@ class Grid:
     def multi_resolution_hash(
         cls,
         dimensions: int,
-        growth: float = HASH_GROWTH["nerf"],
+        growth: float = HASH_GROWTH,
         log2_entries: int = 19,
         hashed: Hashed = True,
     ) -> Grid:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from luxel.render.fields.drawing.frozen import Frozen, FrozenField, Watcher
+from luxel.render.fields.drawing.snapshot import FieldSnapshot, QueryObserver, Snapshot
 from luxel.render.fields.encodings import FrequencyEncoding, GridEncoding
 from luxel.render.fields.mlp import Mlp
 from luxel.render.ops.field.field import field
@@ -38,17 +38,17 @@ class Field(nn.Module):
                 f"Field: the encoding gives {encoding.width} numbers, the network takes {network.network.inputs}"
             )
         self.encoding, self.network, self.coherent = encoding, network, coherent
-        self.watchers: list[Watcher] = []
+        self.observers: list[QueryObserver] = []
 
-    def frozen(self) -> Frozen:
+    def snapshot(self) -> Snapshot:
         """The field as it is now, for the many calls of a picture: coherent positions [N, D] to [N, O]. No gradients.
 
         What a call would make of the parameters, a table in half, is made once. A second argument, how many positions
-        are wanted, may be given: see `luxel.render.fields.drawing.frozen.FrozenField`.
+        are wanted, may be given: see `luxel.render.fields.drawing.snapshot.FieldSnapshot`.
         """
         if not isinstance(self.encoding, GridEncoding):
             return torch.no_grad()(self._forward_any)
-        return FrozenField(self)
+        return FieldSnapshot(self)
 
     def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
         """The field at positions.

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.fields.applications import make_application
+from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.runs.checkpoint import Checkpoint, write_tensors
 

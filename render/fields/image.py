@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -33,6 +33,9 @@ class ImageField(Application):
     """
 
     kind = "image"
+    training_defaults: ClassVar[dict[str, Any]] = {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99}
+    hash_growth = 1.25992
+    data_type = "image"
     up, front = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
     size: Tensor
 
@@ -45,7 +48,7 @@ class ImageField(Application):
         self.register_load_state_dict_post_hook(lambda *_: self._keep_aspect())
 
     @classmethod
-    def suited(cls, config: FieldConfig, data: Any) -> FieldConfig:
+    def adapt_config(cls, config: FieldConfig, data: Any) -> FieldConfig:
         """With the finest level at half the longest side of the image, unless it is given."""
         height, width = _checked(data).shape[:2]
         return config if config.finest else config.with_finest(max(16, max(height, width) // 2))
@@ -86,6 +89,11 @@ class ImageField(Application):
             colours = in_chunks(self.colours, place.nan_to_num(0.5), CHUNK)
             behind = torch.zeros(3, device=self.device) if background is None else background.to(colours)
             return torch.where(hit[:, None], colours, behind).reshape(camera.height, camera.width, 3)
+
+    def image_size(self) -> tuple[int, int]:
+        """Width and height of the image that it was trained on, in pixels."""
+        width, height = self.size.tolist()
+        return width, height
 
     def render_size(self, width: int, height: int) -> Tensor:
         """The whole image, sampled at the centres of width x height pixels, [H, W, 3]; no gradients."""

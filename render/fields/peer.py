@@ -70,11 +70,11 @@ class PeerField(Field):
     def __init__(self, encoding: GridEncoding, network: Mlp, coherent: bool = False) -> None:
         super().__init__(encoding, network, coherent)
 
-    def frozen(self) -> Callable[[Tensor], Tensor]:
+    def snapshot(self) -> Callable[[Tensor], Tensor]:
         """The field as it is now, as there."""
         peer = None if self.by_luxel else self._peer(self.encoding.table.device)
         if peer is None:
-            return super().frozen()
+            return super().snapshot()
         with torch.no_grad():
             parameters = peer.parameters(self.network, self.encoding.table)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -13,12 +14,24 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
-from luxel.render.fields.drawing.wave_plan import WavePlan
-from luxel.render.fields.drawing.waves import render_waves
+from luxel.render.fields.drawing.frame_mode import counts_on_device
+from luxel.render.fields.drawing.snapshot import (
+    Snapshot,
+    capture_key_of,
+    refreshed_snapshot,
+    supports_live_count,
+)
+from luxel.render.fields.drawing.wavefront import WavefrontRenderer
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view, target_of
+from luxel.render.fields.posed_images import (
+    BLENDER_BOX,
+    DeviceImages,
+    PosedImages,
+    box_of,
+    read_view,
+    target_of,
+)
 from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 from luxel.render.ops.field.composite import composite
@@ -33,6 +46,28 @@ FINEST_OF_OBJECTS = (
 )
 RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # of a picture, and of the field; 0.7 GB
 JUDGED = 8  # views that it is trained on, where none are held out
+
+
+@dataclass
+class RadianceConfig(FieldConfig):
+    """A radiance field and its training."""
+
+    marched: int = 4
+    """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
+    0: a step takes all samples."""
+    least_alpha: float = 0.0
+    """With `marched`: leave out samples whose alpha is below this, 0 to 1."""
+    huber: float = 0.1
+    """Error of a colour, in [0, 1], above which the loss grows linearly."""
+
+    def problems(self) -> list[tuple[bool, str]]:
+        """The rules of all fields, and its own."""
+        return [
+            *super().problems(),
+            (not 0 <= self.marched <= 64, "marched must be 0 to 64"),
+            (not 0 <= self.least_alpha < 1, "least_alpha must be at least 0 and below 1"),
+            (not self.huber > 0, "huber must be positive"),
+        ]
 
 
 class Drawn(NamedTuple):
@@ -57,13 +92,24 @@ class RadianceField(Application):
     """
 
     kind: ClassVar[str] = "radiance"
+    config_type = RadianceConfig
+    training_defaults: ClassVar[dict[str, Any]] = {
+        "steps": 35_000,
+        "hidden": 1,
+        "sparse": True,
+        "schedule": "shares",
+        "weight_decay": 0.0,
+    }
+    data_type = "capture"
+    surface_level = 50.0
     cells: ClassVar[int] = 128  # of the occupancy grid, along each axis
     places: ClassVar[int] = 1024  # along the diagonal of the box
 
+    config: RadianceConfig
     box: Tensor
     live: Tensor
 
-    def __init__(self, config: FieldConfig) -> None:
+    def __init__(self, config: RadianceConfig) -> None:
         super().__init__(config)
         self.density = field_of(config, 3, FEATURES)
         self.density.coherent = True  # samples along rays, cells in their order
@@ -73,16 +119,16 @@ class RadianceField(Application):
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None
-        self._frozen: Frozen | None = None
-        self._plan: WavePlan | None = None
-        self._capture: Capture | None = None
-        self._photographs: Photographs | None = None
+        self._snapshot: Snapshot | None = None
+        self._plan: WavefrontRenderer | None = None
+        self._capture: PosedImages | None = None
+        self._images: DeviceImages | None = None
         self._background: Tensor | None = None
 
     @classmethod
-    def suited(cls, config: FieldConfig, data: Capture | Sequence[View]) -> FieldConfig:
+    def adapt_config(cls, config: FieldConfig, data: PosedImages | Sequence[View]) -> FieldConfig:
         """With a coarser finest level, unless it is given, where what is cut out fills the box."""
-        views = data.views if isinstance(data, Capture) else data
+        views = data.views if isinstance(data, PosedImages) else data
         cut_out = len(views) > 0 and read_view(views[0])[0].shape[1] == 4
         return config.with_finest(FINEST_OF_OBJECTS) if cut_out and config.finest is None else config
 
@@ -102,7 +148,7 @@ class RadianceField(Application):
         ends = [torch.tensor(pair, device=self.device) for pair in zip(low, high, strict=True)]
         return torch.cartesian_prod(*ends)
 
-    def begin(self, data: Capture | Sequence[View], device: torch.device) -> None:
+    def begin(self, data: PosedImages | Sequence[View], device: torch.device) -> None:
         """Takes photographs.
 
         Args:
@@ -112,9 +158,9 @@ class RadianceField(Application):
         Raises:
             LuxelError: there are no photographs, one has another size than its camera says, or the box is empty.
         """
-        capture = data if isinstance(data, Capture) else Capture(list(data))
-        self._photographs = Photographs.read(capture.views, device)
-        transparent = self._photographs.pixels.shape[1] == 4
+        capture = data if isinstance(data, PosedImages) else PosedImages(list(data))
+        self._images = DeviceImages.read(capture.views, device)
+        transparent = self._images.pixels.shape[1] == 4
         box = capture.box or box_of(capture.views, None if transparent else capture.points)
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
@@ -184,7 +230,7 @@ class RadianceField(Application):
         region = self.region._replace(near=camera.near, far=camera.far)
         behind = self.box.new_zeros(3) if background is None else background
         behind = behind.to(self.device, torch.float32)
-        evaluate = self._frozen = renewed(self.density, self._frozen)
+        evaluate = self._snapshot = refreshed_snapshot(self.density, self._snapshot)
 
         def query(x: Tensor, directions: Tensor | None, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
             assert directions is not None
@@ -192,17 +238,19 @@ class RadianceField(Application):
             return density, colour
 
         given = camera, region, self.occupancy.bits, behind, 1 / self.region.size
-        if not (planned(self.device) and heeds_live(evaluate) and self.colour.joins_directions()):
-            return render_waves(query, *given)
+        if not (
+            counts_on_device(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()
+        ):
+            return render_wavefront_polled(query, *given)
         if self._plan is None:
-            self._plan = WavePlan(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
-        density_key = key_of(evaluate)
+            self._plan = WavefrontRenderer(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
+        density_key = capture_key_of(evaluate)
         key = None if density_key is None else (density_key, self.colour.weights.data_ptr())
         return self._plan.render(query, key, *given)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Also where it goes to another device."""
-        self._frozen = self._plan = None
+        self._snapshot = self._plan = None
         return super()._apply(fn, recurse)
 
     def evaluate(self) -> dict[str, float]:
@@ -261,10 +309,10 @@ class RadianceField(Application):
             target=target,
         )
 
-    def _shown(self) -> Photographs:
-        if self._photographs is None:
+    def _shown(self) -> DeviceImages:
+        if self._images is None:
             raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
-        return self._photographs
+        return self._images
 
 
 def _nearly(room: int) -> int:

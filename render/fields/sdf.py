@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -13,10 +13,15 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
-from luxel.render.fields.drawing.surface import SurfaceLook, backdrop, shade_surface
-from luxel.render.fields.drawing.trace_plan import LARGEST, TracePlan
+from luxel.render.fields.drawing.frame_mode import counts_on_device
+from luxel.render.fields.drawing.snapshot import (
+    Snapshot,
+    capture_key_of,
+    refreshed_snapshot,
+    supports_live_count,
+)
+from luxel.render.fields.drawing.sphere_tracer import LARGEST, DeviceSphereTracer
+from luxel.render.fields.drawing.surface_shading import SurfaceLook, backdrop, shade_surface
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.sdf_samples import MeshSamples, SamplePool, SdfBatch
 from luxel.render.mesh.marching_cubes import field_surface
@@ -61,6 +66,14 @@ class SdfField(Application):
     """
 
     kind = "sdf"
+    training_defaults: ClassVar[dict[str, Any]] = {
+        "rate": 5e-3,
+        "decay_factor": 0.5,
+        "decay_from": 5_000,
+        "decay_every": 500,
+    }
+    hash_growth = 1.38191
+    data_type = "mesh"
     up, front = (0.0, 0.0, 1.0), (0.6, -1.0, 0.4)
     centre: Tensor
     side: Tensor
@@ -74,8 +87,8 @@ class SdfField(Application):
         self.register_buffer("centre", torch.full((3,), 0.5))
         self.register_buffer("side", torch.tensor(1.0))
         self._grid: Tensor | None = None
-        self._frozen: Frozen | None = None
-        self._plan: TracePlan | None = None
+        self._snapshot: Snapshot | None = None
+        self._plan: DeviceSphereTracer | None = None
         self.samples: MeshSamples | None = None
         self.pool: SamplePool | None = None
         self.register_load_state_dict_post_hook(lambda *_: self._forget())
@@ -172,7 +185,7 @@ class SdfField(Application):
     def trace(self, rays: Rays, tolerance: float = TOLERANCE, widening: float = 0.0) -> Hits:
         """Where rays in the unit box meet the surface."""
         with torch.no_grad():
-            evaluate = self._frozen = renewed(self.field, self._frozen)
+            evaluate = self._snapshot = refreshed_snapshot(self.field, self._snapshot)
             return sphere_trace(
                 rays,
                 self.coarse_grid(),
@@ -199,8 +212,10 @@ class SdfField(Application):
             intrinsics=camera.intrinsics.contiguous(),
             width=camera.width,
         )
-        self._frozen = renewed(self.field, self._frozen)
-        if rays.count > LARGEST or not (planned(self.device) and heeds_live(self._frozen)):
+        self._snapshot = refreshed_snapshot(self.field, self._snapshot)
+        if rays.count > LARGEST or not (
+            counts_on_device(self.device) and supports_live_count(self._snapshot)
+        ):
             hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
             image = backdrop(rays, self.look, background)
         else:
@@ -210,10 +225,10 @@ class SdfField(Application):
 
     def _traced(self, rays: Rays, background: Tensor | None) -> tuple[Hits, Tensor]:
         """Hits of a camera's rays, and what is behind the surface; the host waits once."""
-        assert self._frozen is not None
+        assert self._snapshot is not None
         if self._plan is None:
-            self._plan = TracePlan(self.device, STEPS, GROWTH)
-        given = self._frozen, key_of(self._frozen), rays, self.coarse_grid()
+            self._plan = DeviceSphereTracer(self.device, STEPS, GROWTH)
+        given = self._snapshot, capture_key_of(self._snapshot), rays, self.coarse_grid()
         with self._plan.traced(*given, tolerance=TOLERANCE, pixels=PIXEL) as hits:
             image = backdrop(rays, self.look, background)  # while the device is busy
             return hits(), image
@@ -263,12 +278,19 @@ class SdfField(Application):
             "iou": both / either if either else 1.0,
         }
 
-    def surface(self, resolution: int) -> TriangleMesh:
-        """The surface as triangles in the mesh's coordinates, by marching cubes with so many cells along the box.
+    def surface(self, resolution: int, level: float | None = None) -> TriangleMesh:
+        """The surface as triangles in the mesh's coordinates, by marching cubes.
+
+        Args:
+            resolution: cells along the unit box.
+            level: must be None: it has no density.
 
         Raises:
+            LuxelError: a level is given.
             ValueError: resolution below 1.
         """
+        if level is not None:
+            raise LuxelError(f"A field of {self.kind!r} has no density.", "Leave the level out.")
         found = field_surface(self.field, resolution, device=self.device, dtype=self.centre.dtype)
         return TriangleMesh((found.vertices - 0.5) * self.side + self.centre, found.faces)
 
@@ -291,7 +313,7 @@ class SdfField(Application):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Also where it goes to another device."""
-        self._grid = self._frozen = self._plan = None
+        self._grid = self._snapshot = self._plan = None
         return super()._apply(fn, recurse)
 
 

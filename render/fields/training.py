@@ -14,8 +14,8 @@ from torch import Tensor
 
 from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.fields.applications import application_type, make_application
+from luxel.render.fields.application import Application, make_application
+from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import FIELD_FILE, save_field
 from luxel.render.fields.learner import Learner
@@ -125,8 +125,8 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
     ) -> FieldTrainer:
         """A run of the field that a configuration and the data describe; ``more`` as the constructor has it."""
         config.check()
-        suited = application_type(config.field).suited(config, data)
-        return cls(make_application(suited), data, folder, device, **more)
+        adapted = application_type(config.field).adapt_config(config, data)
+        return cls(make_application(adapted), data, folder, device, **more)
 
     @classmethod
     def resume(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,12 +15,17 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
-from luxel.render.fields.drawing.marching import march
+from luxel.render.fields.drawing.frame_mode import counts_on_device
 from luxel.render.fields.drawing.rays import camera_rays
-from luxel.render.fields.drawing.wave_plan import WavePlan
-from luxel.render.fields.drawing.waves import render_waves
+from luxel.render.fields.drawing.snapshot import (
+    Snapshot,
+    capture_key_of,
+    refreshed_snapshot,
+    supports_live_count,
+)
+from luxel.render.fields.drawing.uniform_march import march_uniform
+from luxel.render.fields.drawing.wavefront import WavefrontRenderer
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.ops.field.march_rays import Region, pack_cells
 
 STEPS = 256  # along the longest side of the box, of a render of the truth
@@ -54,6 +59,10 @@ class VolumeField(Application):
     """
 
     kind = "volume"
+    training_defaults: ClassVar[dict[str, Any]] = {"decay_from": 5_000, "decay_every": 2_000}
+    hash_growth = 1.275
+    data_type = "volume"
+    surface_level = 10.0
     extent: Tensor
     peak: Tensor
 
@@ -65,8 +74,8 @@ class VolumeField(Application):
         self._truth: Sampler | None = None
         self._cells: Tensor | None = None
         self._place: tuple[Region, float] | None = None
-        self._frozen: Frozen | None = None
-        self._plan: WavePlan | None = None
+        self._snapshot: Snapshot | None = None
+        self._plan: WavefrontRenderer | None = None
         self.register_load_state_dict_post_hook(lambda *_: self._forget())
 
     def begin(self, data: Any, device: torch.device) -> None:
@@ -126,18 +135,20 @@ class VolumeField(Application):
         """The volume in constant sunlight, [H, W, 3]; no gradients."""
         region, peak = self._region()
         behind = self.extent.new_zeros(3) if background is None else background.to(self.extent)
-        evaluate = self._frozen = renewed(self.field, self._frozen)
+        evaluate = self._snapshot = refreshed_snapshot(self.field, self._snapshot)
         given = camera.to(self.device), region, self.occupied_cells(), behind, peak, DIM
-        if not (planned(self.device) and heeds_live(evaluate)):
-            found = render_waves(lambda x, directions: (evaluate(x), None), *given, rays=RAYS, rows=ROWS)
+        if not (counts_on_device(self.device) and supports_live_count(evaluate)):
+            found = render_wavefront_polled(
+                lambda x, directions: (evaluate(x), None), *given, rays=RAYS, rows=ROWS
+            )
             return found[0].clamp(0, 1)
         if self._plan is None:
-            self._plan = WavePlan(self.device, RAYS, ROWS, directions=False)
+            self._plan = WavefrontRenderer(self.device, RAYS, ROWS, directions=False)
 
         def query(x: Tensor, directions: Tensor | None, live: Tensor) -> tuple[Tensor, None]:
             return evaluate(x, live), None
 
-        return self._plan.render(query, key_of(evaluate), *given, layers=False)[0].clamp_(0, 1)
+        return self._plan.render(query, capture_key_of(evaluate), *given, layers=False)[0].clamp_(0, 1)
 
     @torch.no_grad()
     def occupied_cells(self) -> Tensor:
@@ -148,7 +159,7 @@ class VolumeField(Application):
         around it are. Computed where the parameters have changed.
         """
         if self._cells is None:
-            evaluate, fine = self.field.frozen(), 2 * self._region()[0].resolution
+            evaluate, fine = self.field.snapshot(), 2 * self._region()[0].resolution
             along = (torch.arange(fine, device=self.device) + 0.5).to(self.extent) / fine
             y, x = torch.meshgrid(along, along, indexing="ij")
             found = []
@@ -216,7 +227,7 @@ class VolumeField(Application):
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Also where it goes to another device."""
         self._forget()
-        self._frozen = self._plan = None
+        self._snapshot = self._plan = None
         return super()._apply(fn, recurse)
 
     def _picture(self, sample: Sampler, camera: Camera, background: Tensor | None) -> Tensor:
@@ -224,7 +235,9 @@ class VolumeField(Application):
         behind = torch.zeros(3, device=origins.device) if background is None else background
         extent = self.extent
         low = torch.zeros_like(extent)
-        found = march(lambda x: sample(x / extent), origins, directions, low, extent, 1 / STEPS, behind)
+        found = march_uniform(
+            lambda x: sample(x / extent), origins, directions, low, extent, 1 / STEPS, behind
+        )
         return found.clamp(0, 1).reshape(camera.height, camera.width, 3)
 
 

@@ -31,7 +31,7 @@ from torch import Tensor
 from luxel.render.fields import volume
 from luxel.render.fields.application import Application
 from luxel.render.fields.config import defaults
-from luxel.render.fields.drawing import frames as frame_modes
+from luxel.render.fields.drawing import frame_mode as frame_modes
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.native import best_device
 from luxel.viewer.bench.fields.stages import counting, grid_field
@@ -80,7 +80,7 @@ def measure(
 
     def run(way: str, i: int) -> Tensor:
         mode, steps = ways[way]
-        with frame_modes.drawn(mode), torch.no_grad():
+        with frame_modes.use_frame_mode(mode), torch.no_grad():
             return with_steps(made, steps, draws[i % len(draws)])
 
     pictures = {way: [run(way, i).clone() for i in range(len(draws))] for way in ways}

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.wave_plan import WavePlan
-from luxel.render.fields.drawing.waves import render_waves
+from luxel.render.fields.drawing.wavefront import WavefrontRenderer
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.ops.field.colour_inputs import colour_inputs
 from luxel.render.ops.field.colour_network import colour_network
@@ -178,7 +178,7 @@ def in_waves(width: int, height: int, share: float | None, device: torch.device)
     colours = COLOURS.to(device)
     behind = torch.tensor([0.2, 0.5, 0.9], device=device)
     names = ("rgb", "alpha", "depth")
-    found = render_waves(lambda x, d: field(x, d, colours), camera, REGION, occupancy, behind, 0.4)
+    found = render_wavefront_polled(lambda x, d: field(x, d, colours), camera, REGION, occupancy, behind, 0.4)
     return {name: t.cpu() for name, t in zip(names, found, strict=True)}
 
 
@@ -192,7 +192,7 @@ def plain_waves(width: int, height: int, rays: int, rows: int, device: torch.dev
 
     names = ("rgb", "alpha", "depth")
     limits = {"rays": rays, "rows": rows}
-    found = render_waves(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
+    found = render_wavefront_polled(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
     return {name: t.cpu() for name, t in zip(names, found, strict=True)}
 
 
@@ -203,7 +203,7 @@ def planned_waves(
     camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
     occupancy = None if share is None else bits(share).to(device)
     colours, behind = COLOURS.to(device), torch.tensor([0.2, 0.5, 0.9], device=device)
-    plan = WavePlan(device, rays, rows)
+    plan = WavefrontRenderer(device, rays, rows)
 
     def query(x: Tensor, directions: Tensor | None, live: Tensor) -> tuple[Tensor, Tensor]:
         assert directions is not None

@@ -20,7 +20,7 @@ from luxel.render.backends import require_field_backend
 from luxel.render.backends import tinycudann as backend
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.fields.applications import make_application
+from luxel.render.fields.application import make_application
 from luxel.render.fields.build import field_of, grid_of, mlp_of
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.encodings import Grid
@@ -103,7 +103,7 @@ def test_a_run_without_it_is_refused_before_it_starts(
 def test_what_it_cannot_compute_is_refused(
     stand_in_tinycudann: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(LuxelError, match="tiny-cuda-nn computes in half: not precise"):
+    with pytest.raises(LuxelError, match="precise needs backend luxel: tiny-cuda-nn computes in half precision"):
         small(precise=True).check()
     with pytest.raises(ValueError, match="activations must be one of"):
         PeerMlp(32, 3, activation="softplus")(torch.rand(4, 32))
@@ -175,9 +175,9 @@ def test_a_field_is_luxels(
         whole.by_luxel = by_luxel
         out = whole(x)
         found.append([out, *torch.autograd.grad((out * g_out).sum(), list(whole.parameters()))])
-        assert out.dtype == torch.float32 and whole.frozen()(x).equal(out)
+        assert out.dtype == torch.float32 and whole.snapshot()(x).equal(out)
         assert whole(x.view(3, 100, dimensions)).shape == (3, 100, outputs)
-        assert whole(x[:0]).shape == (0, outputs) == whole.frozen()(x[:0]).shape
+        assert whole(x[:0]).shape == (0, outputs) == whole.snapshot()(x[:0]).shape
     assert stand_in_tinycudann.calls == 3 and len(stand_in_tinycudann.made) == 1
     for name, ours, wanted in zip(("out", "table", "weights"), *found, strict=True):
         assert wanted.norm() > 0 and off(ours, wanted) < (2e-5 if name == "out" else 1e-4), name
@@ -242,7 +242,7 @@ def test_configurations_keep_it() -> None:
     assert FieldConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == replace(
         config, hashing="spatial"
     )
-    with pytest.raises(LuxelError, match="hashes no blocks"):
+    with pytest.raises(LuxelError, match="hashing blocks needs backend luxel: tiny-cuda-nn hashes single points"):
         small(hashing="blocks").check()
     before = config.to_dict()
     del before["backend"]
@@ -426,7 +426,7 @@ def test_the_real_one_agrees(
         whole.by_luxel = by_luxel
         out = whole(x)
         found.append([out, *torch.autograd.grad((out * g_out).sum(), list(whole.parameters()))])
-        assert off(whole.frozen()(x), out) < 1e-3
+        assert off(whole.snapshot()(x), out) < 1e-3
     assert whole._made is not None and whole._made[1] is not None
     for name, ours, wanted in zip(("out", "table", "weights"), *found, strict=True):
         assert off(ours, wanted) < (2e-2 if name == "table" else 1e-2), name

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.fields.drawing.frames import InTurn, frame_mode
-from luxel.render.fields.drawing.waves import LONGEST, PER_RAY
+from luxel.render.fields.drawing.frame_mode import StreamOrder, frame_mode
+from luxel.render.fields.drawing.wavefront_polled import LONGEST, PER_RAY
 from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
 from luxel.render.ops.field.render_wave import (
@@ -24,7 +24,7 @@ from luxel.render.ops.field.render_wave import (
 )
 from luxel.render.replay import Replay
 
-# As `luxel.render.fields.drawing.waves.Evaluate`, with how many of the positions are wanted, int32 [1];
+# As `luxel.render.fields.drawing.wavefront_polled.Evaluate`, with how many of the positions are wanted, int32 [1];
 # directions are None where the plan has none.
 EvaluateLive = Callable[[Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor | None]]
 
@@ -35,7 +35,7 @@ FEWEST = 1 << 16  # rows of the field in a wave that take hardly longer than non
 
 
 @dataclass
-class _Room:
+class _Workspace:
     """What the waves of a part of a picture work on, always in the same memory."""
 
     rays: WaveRays
@@ -47,7 +47,7 @@ class _Room:
     occupancy: Tensor | None
 
     @classmethod
-    def of(cls, rays: int, rows: int, directions: bool, occupancy: Tensor | None, like: Tensor) -> _Room:
+    def of(cls, rays: int, rows: int, directions: bool, occupancy: Tensor | None, like: Tensor) -> _Workspace:
         held = WaveRays.room(rays, WAVES, like)
         samples = WaveSamples.room(rows, held)
         return cls(
@@ -61,8 +61,8 @@ class _Room:
         )
 
 
-class WavePlan:
-    """Pictures of one field, as `luxel.render.fields.drawing.waves.render_waves` draws them; that one waits
+class WavefrontRenderer:
+    """Pictures of one field, as `luxel.render.fields.drawing.wavefront_polled.render_wavefront_polled` draws them; that one waits
     for the device.
 
     A picture is drawn in parts of whole rows. Each gets as many waves as the parts of the last pictures needed, on
@@ -83,11 +83,11 @@ class WavePlan:
         self.device, self.rays, self.rows, self.directions = device, rays, rows, directions
         self.redrawn = 0  # parts so far
         self._replay: Replay[None] = Replay(device)
-        self._room: _Room | None = None
+        self._room: _Workspace | None = None
         self._kind: Hashable = None  # of field that the room is for
         self._needed: deque[int] = deque(maxlen=FRAMES)  # graphs of the parts of the last pictures
         self._turn = threading.Lock()
-        self._in_turn = InTurn(self.device)
+        self._stream_order = StreamOrder(self.device)
         self._parts: tuple[Hashable, list[tuple[int, int]], Tensor] | None = None
 
     @property
@@ -113,7 +113,7 @@ class WavePlan:
         Args:
             evaluate: the field.
             key: what captured work depends on in it beside the contents of tensors. None: nothing is captured.
-            camera, region, occupancy, background, scale, min_transmittance: as of `render_waves`.
+            camera, region, occupancy, background, scale, min_transmittance: as of `render_wavefront_polled`.
             layers: whether alpha and distance are asked for.
 
         Returns:
@@ -121,7 +121,7 @@ class WavePlan:
             the last two are empty.
         """
         with self._turn:
-            self._in_turn.begin()
+            self._stream_order.begin()
             room = self._fitting(camera, occupancy, background)
             room.world_to_cam.copy_(camera.world_to_cam)
             room.intrinsics.copy_(camera.intrinsics)
@@ -141,18 +141,20 @@ class WavePlan:
                 else:
                     waves()
 
-            picture = _Picture(camera, layers, background)
+            picture = _AssembledImage(camera, layers, background)
             self._draw(room, region, picture, advance)
-            self._in_turn.end()
+            self._stream_order.end()
             return picture.tensors()
 
-    def _draw(self, room: _Room, region: Region, picture: _Picture, advance: Callable[[], None]) -> None:
+    def _draw(
+        self, room: _Workspace, region: Region, picture: _AssembledImage, advance: Callable[[], None]
+    ) -> None:
         places, parts = self._parts_of(picture.width, picture.height, len(room.rays.rgb))
-        planned = max(self._needed, default=2)
-        left = room.part.new_zeros(len(parts), planned)
+        counts_on_device = max(self._needed, default=2)
+        left = room.part.new_zeros(len(parts), counts_on_device)
         for i, part in enumerate(parts):
             self._begin(room, region, part)
-            for k in range(planned):
+            for k in range(counts_on_device):
                 advance()
                 left[i, k].copy_(room.rays.listed[WAVES])
             picture.take(room.rays, *places[i])
@@ -164,14 +166,14 @@ class WavePlan:
             self.redrawn += 1
             self._begin(room, region, parts[i])
             graphs = 0
-            while graphs < planned or int(room.rays.listed[WAVES]) > 0:
+            while graphs < counts_on_device or int(room.rays.listed[WAVES]) > 0:
                 advance()
                 graphs += 1
             picture.take(room.rays, *places[i])
             most = max(most, graphs)
         self._needed.append(most)
 
-    def _begin(self, room: _Room, region: Region, part: Tensor) -> None:
+    def _begin(self, room: _Workspace, region: Region, part: Tensor) -> None:
         """Lists the rays of a part where the first wave finds them."""
         room.part.copy_(part)
         room.rays.listed.zero_()
@@ -179,7 +181,7 @@ class WavePlan:
         begin_waves_(room.rays, *view, room.background, part=room.part, wave=WAVES)
 
     def _some_waves(
-        self, room: _Room, evaluate: EvaluateLive, region: Region, scale: float, min_transmittance: float
+        self, room: _Workspace, evaluate: EvaluateLive, region: Region, scale: float, min_transmittance: float
     ) -> None:
         """What is captured: it goes on where the last ones ended."""
         rays, samples = room.rays, room.samples
@@ -207,7 +209,7 @@ class WavePlan:
                 part=room.part,
             )
 
-    def _fitting(self, camera: Camera, occupancy: Tensor | None, background: Tensor) -> _Room:
+    def _fitting(self, camera: Camera, occupancy: Tensor | None, background: Tensor) -> _Workspace:
         """The room, made anew where it is too small or for something else."""
         wanted = max(min(camera.width * camera.height, self.rays), camera.width, SMALLEST)
         kind = None if occupancy is None else occupancy.shape, background.dtype
@@ -216,7 +218,7 @@ class WavePlan:
             self._room = None  # freed before there is another
             rays = 1 << (wanted - 1).bit_length()
             rows = min(self.rows, PER_RAY * rays)
-            self._room = _Room.of(rays, rows, self.directions, occupancy, background)
+            self._room = _Workspace.of(rays, rows, self.directions, occupancy, background)
             self._kind = kind
         return self._room
 
@@ -224,7 +226,7 @@ class WavePlan:
         """First pixel and pixels of each part; on the device, with the width before them, int32 [parts, 3]."""
         key = width, height, room
         if self._parts is None or self._parts[0] != key:
-            rows = rows_of_part(width, height, min(room, max(self.rays, width)))
+            rows = rows_per_part(width, height, min(room, max(self.rays, width)))
             tops = range(0, height, rows)
             places = [(top * width, min(rows, height - top) * width) for top in tops]
             rows_of_tensor = [[width, *place] for place in places]
@@ -232,7 +234,7 @@ class WavePlan:
         return self._parts[1:]
 
 
-def rows_of_part(width: int, height: int, rays: int) -> int:
+def rows_per_part(width: int, height: int, rays: int) -> int:
     """Rows of a part of so many rays at most: about as many in each, whole tiles where that can be."""
     most = max(1, min(height, rays // width))
     parts = -(-height // most)
@@ -241,7 +243,7 @@ def rows_of_part(width: int, height: int, rays: int) -> int:
     return tiles if tiles <= most else even
 
 
-class _Picture:
+class _AssembledImage:
     """A picture that is put together from parts."""
 
     def __init__(self, camera: Camera, layers: bool, like: Tensor) -> None:

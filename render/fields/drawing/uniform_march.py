@@ -14,7 +14,7 @@ SAMPLES = 1 << 20  # positions at a time
 DARK = 1e-4  # transmittance at which a ray ends
 
 
-def march(
+def march_uniform(
     sample: Callable[[Tensor], Tensor],
     origins: Tensor,
     directions: Tensor,

@@ -1,4 +1,4 @@
-"""Photographs for a radiance field: all pixels as bytes on the device, their cameras, and the box around the scene."""
+"""DeviceImages for a radiance field: all pixels as bytes on the device, their cameras, and the box around the scene."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from thei
 
 
 @dataclass
-class Capture:
+class PosedImages:
     """What a radiance field is trained on and judged by.
 
     Attributes:
@@ -42,7 +42,7 @@ class Capture:
     random_background: bool = True
 
 
-class Photographs(NamedTuple):
+class DeviceImages(NamedTuple):
     """All photographs of a capture on a device.
 
     Attributes:
@@ -61,7 +61,7 @@ class Photographs(NamedTuple):
     near: float
 
     @staticmethod
-    def read(views: Sequence[View], device: torch.device) -> Photographs:
+    def read(views: Sequence[View], device: torch.device) -> DeviceImages:
         """Reads and sends them.
 
         Raises:
@@ -86,7 +86,7 @@ class Photographs(NamedTuple):
         if counting == 0:
             raise LuxelError("No pixel of the photographs counts: masks leave nothing.", "Look at the masks.")
         cameras = [view.camera for view in views]
-        return Photographs(
+        return DeviceImages(
             pixels,
             torch.cat(parts).to(device) if counting < len(pixels) else None,
             torch.tensor([[int(a), c.width] for a, c in zip(firsts, cameras, strict=True)]).to(device),

@@ -20,7 +20,7 @@ _chosen: list[Mode] = []
 
 
 def frame_mode() -> Mode:
-    """What `drawn` has chosen, or else the environment variable ``LUXEL_FRAMES``; captured where neither says anything.
+    """The mode of `use_frame_mode`, else of the environment variable ``LUXEL_FRAMES``, else captured.
 
     Raises:
         LuxelError: the variable has another value.
@@ -33,13 +33,13 @@ def frame_mode() -> Mode:
     return cast(Mode, named)
 
 
-def planned(device: torch.device) -> bool:
+def counts_on_device(device: torch.device) -> bool:
     """Whether frames are drawn without the host's help: on a GPU, unless they are polled."""
     return device.type == "cuda" and frame_mode() != "polled"
 
 
 @contextmanager
-def drawn(mode: Mode) -> Iterator[None]:
+def use_frame_mode(mode: Mode) -> Iterator[None]:
     """Frames of all fields are drawn in this way meanwhile, by all threads: for comparisons."""
     _chosen.append(mode)
     try:
@@ -48,7 +48,7 @@ def drawn(mode: Mode) -> Iterator[None]:
         _chosen.pop()
 
 
-class InTurn:
+class StreamOrder:
     """Pictures that use the same memory, one after another, also where they are drawn on different streams.
 
     Args:

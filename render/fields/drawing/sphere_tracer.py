@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from luxel.render.fields.drawing.frames import InTurn, frame_mode
+from luxel.render.fields.drawing.frame_mode import StreamOrder, frame_mode
 from luxel.render.ops.field.sphere_trace import Hits, Rays, begin_trace_, step_trace_
 from luxel.render.replay import Replay
 
@@ -19,12 +19,12 @@ SMALLEST, LARGEST = 1 << 16, 1 << 24  # rays that there is room for
 DistanceLive = Callable[[Tensor, Tensor], Tensor]
 
 
-class _Room:
+class _Workspace:
     """What rays are traced in, always in the same memory."""
 
     def __init__(self, rays: int, steps: int, grid: Tensor) -> None:
         device, dtype = grid.device, grid.dtype
-        self.way = torch.empty(rays, dtype=dtype, device=device)
+        self.ray_t = torch.empty(rays, dtype=dtype, device=device)
         self.x, self.hit_x = (torch.zeros(rays, 3, dtype=dtype, device=device) for _ in range(2))
         self.lists = [torch.empty(rays, dtype=torch.int32, device=device) for _ in range(2)]
         self.hits = torch.empty(rays, dtype=torch.int32, device=device)
@@ -32,14 +32,14 @@ class _Room:
         self.grid = torch.empty_like(grid)
         self.rays = Rays(
             rays,
-            cam_to_unit=self.way.new_zeros(3, 4),
-            intrinsics=self.way.new_zeros(4),
+            cam_to_unit=self.ray_t.new_zeros(3, 4),
+            intrinsics=self.ray_t.new_zeros(4),
             size=torch.zeros(2, dtype=torch.int32, device=device),
-            pixel=self.way.new_zeros(1),
+            pixel=self.ray_t.new_zeros(1),
         )
 
 
-class TracePlan:
+class DeviceSphereTracer:
     """`luxel.render.ops.field.sphere_trace.sphere_trace` of a camera's rays, with every step on counts on the device.
 
     Memory is kept from picture to picture for the largest so far, of at most `LARGEST` rays, 44 bytes each, and freed
@@ -54,11 +54,11 @@ class TracePlan:
     def __init__(self, device: torch.device, steps: int, growth: float) -> None:
         self.device, self.steps, self.growth = device, steps, growth
         self._replay: Replay[None] = Replay(device)
-        self._room: _Room | None = None
+        self._room: _Workspace | None = None
         self._grid: Tensor | None = None  # that the room has a copy of
         self._sizes: dict[tuple[int, int], Tensor] = {}
         self._turn = threading.Lock()
-        self._in_turn = InTurn(self.device)
+        self._stream_order = StreamOrder(self.device)
 
     @property
     def captures(self) -> int:
@@ -91,7 +91,7 @@ class TracePlan:
         """
         assert rays.cam_to_unit is not None and rays.intrinsics is not None
         with self._turn, torch.no_grad():
-            self._in_turn.begin()
+            self._stream_order.begin()
             room = self._fitting(rays.count, grid)
             held = room.rays
             assert held.cam_to_unit is not None and held.intrinsics is not None
@@ -117,14 +117,14 @@ class TracePlan:
                 return Hits(room.hits[:total].clone(), room.hit_x[:total].clone(), sum(alive[:-1]))
 
             yield hits
-            self._in_turn.end()
+            self._stream_order.end()
 
-    def _steps(self, room: _Room, distance: DistanceLive, tolerance: float) -> None:
+    def _steps(self, room: _Workspace, distance: DistanceLive, tolerance: float) -> None:
         """What is captured."""
         counts, rays = room.counts, room.rays
         counts.zero_()
         alive, other = room.lists
-        begin_trace_(rays, room.grid, room.way, alive, counts[:1], room.x)
+        begin_trace_(rays, room.grid, room.ray_t, alive, counts[:1], room.x)
         for step in range(self.steps):
             live = counts[step : step + 1]
             found = distance(room.x, live).view(rays.count)
@@ -132,7 +132,7 @@ class TracePlan:
             step_trace_(
                 rays,
                 room.grid,
-                room.way,
+                room.ray_t,
                 other,
                 counts[step + 1 : step + 2],
                 room.x,
@@ -147,7 +147,7 @@ class TracePlan:
             )
             alive, other = other, alive
 
-    def _fitting(self, rays: int, grid: Tensor) -> _Room:
+    def _fitting(self, rays: int, grid: Tensor) -> _Workspace:
         """The room, made anew where it is too small or for another grid."""
         room = self._room
         if (
@@ -158,7 +158,7 @@ class TracePlan:
         ):
             self._replay.forget()
             self._room = self._grid = None  # freed before there is another
-            self._room = room = _Room(1 << (max(rays, SMALLEST) - 1).bit_length(), self.steps, grid)
+            self._room = room = _Workspace(1 << (max(rays, SMALLEST) - 1).bit_length(), self.steps, grid)
         return room
 
     def _size(self, rays: Rays) -> Tensor:

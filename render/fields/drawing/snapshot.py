@@ -13,19 +13,19 @@ from luxel.render.ops.field.field import covered
 from luxel.render.ops.field.field import field as field_stage
 
 
-class Watcher(Protocol):
+class QueryObserver(Protocol):
     """Who is told what a field is asked; frames that are watched are not captured."""
 
-    def made_table(self) -> None:
+    def table_prepared(self) -> None:
         """A table was made ready for queries."""
         ...
 
-    def asked(self, positions: Tensor, live: Tensor | None) -> None:
+    def queried(self, positions: Tensor, live: Tensor | None) -> None:
         """Positions [N, D], of which the first ``live`` are wanted."""
         ...
 
 
-class FrozenField:
+class FieldSnapshot:
     """A field on a grid with its table in half made once: coherent positions [N, D] to [N, O]. No gradients.
 
     Args:
@@ -62,12 +62,12 @@ class FrozenField:
 
     def key(self) -> Hashable:
         """Where its parameters are: captured work that asks it is good for these alone. None: it is watched."""
-        if self._field.watchers:
+        if self._field.observers:
             return None
         tensors = [t for t in (self._table, self._weights, self._half) if t is not None]
         return tuple((t.data_ptr(), tuple(t.shape), t.dtype) for t in tensors)
 
-    def heeds_live(self) -> bool:
+    def supports_live_count(self) -> bool:
         """Whether rows that are not wanted cost next to nothing, as of sizes that the stage field covers."""
         grid, network = self._encoding.grid, self._network
         sizes = network.network._replace(precise=network.precise)
@@ -75,8 +75,8 @@ class FrozenField:
 
     def __call__(self, x: Tensor, live: Tensor | None = None) -> Tensor:
         """At positions [N, D], of which only the first ``live`` (int32 [1]) are wanted: [N, O]."""
-        for watcher in self._field.watchers:
-            watcher.asked(x, live)
+        for observer in self._field.observers:
+            observer.queried(x, live)
         grid, network = self._encoding.grid, self._network
         width, hidden_layers, outputs = network.network[1:4]
         return field_stage(
@@ -101,32 +101,32 @@ class FrozenField:
         self._table, self._weights = self._encoding.table.detach(), self._network.weights.detach()
 
     def _tell(self) -> None:
-        for watcher in self._field.watchers:
-            watcher.made_table()
+        for observer in self._field.observers:
+            observer.table_prepared()
 
 
-Frozen = Callable[..., Tensor]  # a `FrozenField`, or what a field without a grid has in its place
+Snapshot = Callable[..., Tensor]  # a `FieldSnapshot`, or what a field without a grid has in its place
 
 
 @torch.no_grad()
-def renewed(field: Any, before: Frozen | None) -> Frozen:
+def refreshed_snapshot(field: Any, before: Snapshot | None) -> Snapshot:
     """The field as it is now: in the memory of an earlier one where that fits, so that captured work goes on.
 
     Args:
         field: a `luxel.render.fields.field.Field`, or what has ``frozen`` as it does.
         before: what this gave before.
     """
-    if isinstance(before, FrozenField) and before.fits(field):
+    if isinstance(before, FieldSnapshot) and before.fits(field):
         before.renew()
         return before
-    return field.frozen()
+    return field.snapshot()
 
 
-def heeds_live(frozen: Frozen) -> bool:
-    """Whether it is a `FrozenField` that does."""
-    return isinstance(frozen, FrozenField) and frozen.heeds_live()
+def supports_live_count(frozen: Snapshot) -> bool:
+    """Whether it is a `FieldSnapshot` that does."""
+    return isinstance(frozen, FieldSnapshot) and frozen.supports_live_count()
 
 
-def key_of(frozen: Frozen) -> Hashable:
-    """Of a `FrozenField`; None, of which nothing is to be captured, of all others."""
-    return frozen.key() if isinstance(frozen, FrozenField) else None
+def capture_key_of(frozen: Snapshot) -> Hashable:
+    """Of a `FieldSnapshot`; None, of which nothing is to be captured, of all others."""
+    return frozen.key() if isinstance(frozen, FieldSnapshot) else None

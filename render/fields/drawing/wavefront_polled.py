@@ -52,7 +52,7 @@ class _Counts:
 
 
 @torch.no_grad()
-def render_waves(
+def render_wavefront_polled(
     evaluate: Evaluate,
     camera: Camera,
     region: Region,
