@@ -1,4 +1,4 @@
-"""A field as it is at one time, for the many queries of a picture."""
+"""A field with its parameters at one time, prepared for the many queries of an image."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from luxel.render.ops.field.field import field as field_stage
 
 
 class QueryObserver(Protocol):
-    """Who is told what a field is asked; frames that are watched are not captured."""
+    """Observes the queries of a field; frames are not captured while there is one."""
 
     def table_prepared(self) -> None:
-        """A table was made ready for queries."""
+        """A table was converted for queries."""
         ...
 
     def queried(self, positions: Tensor, live: Tensor | None) -> None:
-        """Positions [N, D], of which the first ``live`` are wanted."""
+        """The field is evaluated at positions [N, D], of which the first ``live`` count."""
         ...
 
 
 class FieldSnapshot:
-    """A field on a grid with its table in half made once: coherent positions [N, D] to [N, O]. No gradients.
+    """A field on a grid whose table is converted to half once: coherent positions [N, D] to [N, O]. No gradients.
 
     Args:
-        field: a `luxel.render.fields.field.Field`, whose weights are read where they are, and in float the table too.
+        field: a `luxel.render.fields.field.Field`, whose weights are used in place, and in float the table too.
     """
 
     def __init__(self, field: Any) -> None:
@@ -37,11 +37,11 @@ class FieldSnapshot:
         assert isinstance(encoding, GridEncoding)
         self._field, self._half = field, encoding.half_table()
         self._encoding, self._network = encoding, field.network
-        self._point()
-        self._tell()
+        self._take_parameters()
+        self._notify()
 
     def fits(self, field: Any) -> bool:
-        """Whether `renew` makes it this field: the same one, on the same device."""
+        """Whether `renew` gives a snapshot of this field: the same one, on the same device."""
         if (
             field is not self._field
             or field.encoding is not self._encoding
@@ -54,27 +54,27 @@ class FieldSnapshot:
         return self._encoding.half_tables and half.device == table.device and half.shape == table.shape
 
     def renew(self) -> None:
-        """Takes the parameters as they are now, in the same memory."""
-        self._point()
+        """Takes the present parameters into the same memory."""
+        self._take_parameters()
         if self._half is not None:
             self._half.copy_(self._table)
-        self._tell()
+        self._notify()
 
     def key(self) -> Hashable:
-        """Where its parameters are: captured work that asks it is good for these alone. None: it is watched."""
+        """Addresses of its parameters, on which captured work depends; None while the field is observed."""
         if self._field.observers:
             return None
         tensors = [t for t in (self._table, self._weights, self._half) if t is not None]
         return tuple((t.data_ptr(), tuple(t.shape), t.dtype) for t in tensors)
 
     def supports_live_count(self) -> bool:
-        """Whether rows that are not wanted cost next to nothing, as of sizes that the stage field covers."""
+        """Whether a live count saves the work of the other rows: for all sizes that the operation `field` covers."""
         grid, network = self._encoding.grid, self._network
         sizes = network.network._replace(precise=network.precise)
         return covered(self._table.device, grid.dimensions, grid.features, sizes)
 
     def __call__(self, x: Tensor, live: Tensor | None = None) -> Tensor:
-        """At positions [N, D], of which only the first ``live`` (int32 [1]) are wanted: [N, O]."""
+        """The field at positions [N, D], of which only the first ``live`` (int32 [1]) count: [N, O]."""
         for observer in self._field.observers:
             observer.queried(x, live)
         grid, network = self._encoding.grid, self._network
@@ -97,24 +97,24 @@ class FieldSnapshot:
             live=live,
         )
 
-    def _point(self) -> None:
+    def _take_parameters(self) -> None:
         self._table, self._weights = self._encoding.table.detach(), self._network.weights.detach()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for observer in self._field.observers:
             observer.table_prepared()
 
 
-Snapshot = Callable[..., Tensor]  # a `FieldSnapshot`, or what a field without a grid has in its place
+Snapshot = Callable[..., Tensor]  # a `FieldSnapshot`, or a function of a field without a grid
 
 
 @torch.no_grad()
 def refreshed_snapshot(field: Any, before: Snapshot | None) -> Snapshot:
-    """The field as it is now: in the memory of an earlier one where that fits, so that captured work goes on.
+    """A snapshot of the present field, in the memory of an earlier one if that fits, so that captured work stays valid.
 
     Args:
-        field: a `luxel.render.fields.field.Field`, or what has ``frozen`` as it does.
-        before: what this gave before.
+        field: a `luxel.render.fields.field.Field`, or an object with a ``snapshot`` like its.
+        before: the earlier snapshot.
     """
     if isinstance(before, FieldSnapshot) and before.fits(field):
         before.renew()
@@ -122,11 +122,11 @@ def refreshed_snapshot(field: Any, before: Snapshot | None) -> Snapshot:
     return field.snapshot()
 
 
-def supports_live_count(frozen: Snapshot) -> bool:
-    """Whether it is a `FieldSnapshot` that does."""
-    return isinstance(frozen, FieldSnapshot) and frozen.supports_live_count()
+def supports_live_count(snapshot: Snapshot) -> bool:
+    """`FieldSnapshot.supports_live_count`; False for all others."""
+    return isinstance(snapshot, FieldSnapshot) and snapshot.supports_live_count()
 
 
-def capture_key_of(frozen: Snapshot) -> Hashable:
-    """Of a `FieldSnapshot`; None, of which nothing is to be captured, of all others."""
-    return frozen.key() if isinstance(frozen, FieldSnapshot) else None
+def capture_key_of(snapshot: Snapshot) -> Hashable:
+    """`FieldSnapshot.key`; None, with which nothing is captured, for all others."""
+    return snapshot.key() if isinstance(snapshot, FieldSnapshot) else None
