@@ -159,9 +159,9 @@ class Application(nn.Module, ABC):
             names = ", ".join(name for name, cls in application_types() if cls.exports_surface())
             raise LuxelError(f"A field of {self.kind!r} has no surface.", f"Give one of {names}.")
         chosen = self.surface_level if level is None else level
-        found = field_surface(lambda x: chosen - self.densities(x), resolution, device=self.device)
-        box = found.vertices.new_tensor(self.region.box)
-        return TriangleMesh(box[:3] + found.vertices * (box[3:] - box[:3]), found.faces)
+        mesh = field_surface(lambda x: chosen - self.densities(x), resolution, device=self.device)
+        box = mesh.vertices.new_tensor(self.region.box)
+        return TriangleMesh(box[:3] + mesh.vertices * (box[3:] - box[:3]), mesh.faces)
 
     @classmethod
     def exports_surface(cls) -> bool:

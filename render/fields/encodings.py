@@ -112,11 +112,13 @@ class Grid:
     @cached_property
     def offsets(self) -> tuple[int, ...]:
         """The first entry of each level, and the number of all, [L + 1]."""
-        found = [0]
+        offsets = [0]
         for resolution in self.resolutions:
             size = -(-level_points(resolution, self.dimensions, self.hashed) // 8) * 8
-            found.append(found[-1] + (size if self.log2_entries is None else min(size, 2**self.log2_entries)))
-        return tuple(found)
+            offsets.append(
+                offsets[-1] + (size if self.log2_entries is None else min(size, 2**self.log2_entries))
+            )
+        return tuple(offsets)
 
     @property
     def entries(self) -> int:
@@ -172,8 +174,8 @@ class GridEncoding(nn.Module):
         """
         grid = self.grid
         rows, half = self.rows(x), self.half_table()
-        found = encode_grid(rows, self.table, grid.offsets, grid.scales, grid.hashed, half)
-        return found.reshape(*x.shape[:-1], self.width)
+        features = encode_grid(rows, self.table, grid.offsets, grid.scales, grid.hashed, half)
+        return features.reshape(*x.shape[:-1], self.width)
 
     def rows(self, x: Tensor) -> Tensor:
         """Positions [..., D] as [N, D].

@@ -1,4 +1,4 @@
-"""A field of an image: positions in the picture to colours."""
+"""Image fields: positions in an image to colours."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ImageField(Application):
             device: where it is trained.
 
         Raises:
-            LuxelError: it is no such image.
+            LuxelError: it is not such an image.
         """
         image = torch.as_tensor(_checked(data))
         if image.is_floating_point():
@@ -96,7 +96,7 @@ class ImageField(Application):
         return width, height
 
     def render_size(self, width: int, height: int) -> Tensor:
-        """The whole image, sampled at the centres of width x height pixels, [H, W, 3]; no gradients."""
+        """The whole image, evaluated at the centres of width x height pixels, [H, W, 3]; no gradients."""
         return torch.cat(list(self._bands(width, height)))
 
     def _bands(self, width: int, height: int) -> Iterator[Tensor]:
@@ -112,16 +112,16 @@ class ImageField(Application):
         return self.field(positions, coherent=True).clamp(0, 1)
 
     def evaluate(self) -> dict[str, float]:
-        """PSNR over all pixels, both pictures of 8 bits."""
+        """PSNR over all pixels, with both images rounded to 8 bits."""
         assert self._image is not None, "begin comes first"
         height, width = self._image.shape[:2]
         error = torch.zeros((), dtype=torch.float64, device=self.device)
         first = 0
-        for found in self._bands(width, height):
-            wanted = self._image[first : first + len(found)]
-            off = found.mul(255).round() - wanted.to(found.dtype)
-            error += off.square().sum(dtype=torch.float64)
-            first += len(found)
+        for band in self._bands(width, height):
+            truth = self._image[first : first + len(band)]
+            difference = band.mul(255).round() - truth.to(band.dtype)
+            error += difference.square().sum(dtype=torch.float64)
+            first += len(band)
         mean = float(error) / (255**2 * self._image.numel())
         return {"psnr": -10 * math.log10(max(mean, 1e-12))}
 
@@ -156,10 +156,10 @@ def _at(flat: Tensor, index: Tensor) -> Tensor:
 
 
 def _checked(data: Any) -> np.ndarray | Tensor:
-    """The image, where it is one."""
+    """The image, after validation."""
     if not isinstance(data, np.ndarray | Tensor) or data.ndim != 3 or data.shape[2] != 3 or 0 in data.shape:
         shape = list(getattr(data, "shape", [])) or type(data).__name__
-        raise LuxelError(f"An image must be [H, W, 3], got {shape}.", "Give a picture in colour.")
+        raise LuxelError(f"An image must be [H, W, 3], got {shape}.", "Give an image in colour.")
     image = torch.as_tensor(data)
     if image.dtype != torch.uint8 and not image.is_floating_point():
         raise LuxelError(f"An image must be of bytes or floats, got {image.dtype}.", "Convert it.")

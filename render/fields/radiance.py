@@ -1,4 +1,4 @@
-"""A radiance field (NeRF) on a hash grid, trained on photographs."""
+"""Radiance fields (NeRF) on a hash grid, trained on posed images."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ MOST_DENSITY = 15.0  # before the activation
 FINEST_OF_OBJECTS = (
     2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
 )
-RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # of a picture, and of the field; 0.7 GB
-JUDGED = 8  # views that it is trained on, where none are held out
+RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # of an image, and of the field; 0.7 GB
+SCORED = 8  # training views to score on if none are held out
 
 
 @dataclass
@@ -120,14 +120,14 @@ class RadianceField(Application):
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None
         self._snapshot: Snapshot | None = None
-        self._plan: WavefrontRenderer | None = None
-        self._capture: PosedImages | None = None
+        self._renderer: WavefrontRenderer | None = None
+        self._data: PosedImages | None = None
         self._images: DeviceImages | None = None
         self._background: Tensor | None = None
 
     @classmethod
     def adapt_config(cls, config: FieldConfig, data: PosedImages | Sequence[View]) -> FieldConfig:
-        """With a coarser finest level, unless it is given, where what is cut out fills the box."""
+        """With a coarser finest level, unless one is given, for images with alpha, whose object fills the box."""
         views = data.views if isinstance(data, PosedImages) else data
         cut_out = len(views) > 0 and read_view(views[0])[0].shape[1] == 4
         return config.with_finest(FINEST_OF_OBJECTS) if cut_out and config.finest is None else config
@@ -137,8 +137,8 @@ class RadianceField(Application):
         """Where it is sampled; read from the device where it has changed."""
         version = self.box.data_ptr(), self.box._version
         if self._region is None or self._region[0] != version:
-            found = Region.of_box(self.box.tolist(), places=self.places, resolution=self.cells)
-            self._region = version, found
+            region = Region.of_box(self.box.tolist(), places=self.places, resolution=self.cells)
+            self._region = version, region
         return self._region[1]
 
     @property
@@ -149,32 +149,32 @@ class RadianceField(Application):
         return torch.cartesian_prod(*ends)
 
     def begin(self, data: PosedImages | Sequence[View], device: torch.device) -> None:
-        """Takes photographs.
+        """Takes posed images.
 
         Args:
-            data: a capture, or its views alone.
-            device: where the parameters are; the photographs are sent there.
+            data: posed images, or the training views alone.
+            device: where the parameters are; the images are copied there.
 
         Raises:
-            LuxelError: there are no photographs, one has another size than its camera says, or the box is empty.
+            LuxelError: there are no images, one has another size than its camera says, or the box is empty.
         """
-        capture = data if isinstance(data, PosedImages) else PosedImages(list(data))
-        self._images = DeviceImages.read(capture.views, device)
+        given = data if isinstance(data, PosedImages) else PosedImages(list(data))
+        self._images = DeviceImages.read(given.views, device)
         transparent = self._images.pixels.shape[1] == 4
-        box = capture.box or box_of(capture.views, None if transparent else capture.points)
+        box = given.box or box_of(given.views, None if transparent else given.points)
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self.box.copy_(torch.tensor(box, dtype=torch.float64))
-        self._capture = capture
-        fixed = None if transparent and capture.random_background else capture.background
+        self._data = given
+        fixed = None if transparent and given.random_background else given.background
         self._background = None if fixed is None else torch.tensor(fixed, device=device)
         assert self.region.box is not None  # read now: a captured step must not
 
     def draw_batch(self, generator: torch.Generator) -> Drawn:
-        """Random pixels, as many as the last steps have shown to fill a batch of samples that can be seen."""
-        shown = self._shown()
+        """Random pixels, as many as fill a batch with visible samples, by the last steps."""
+        images = self._training_images()
         numbers = torch.randint(2**62, (self.rays,), generator=generator, device=generator.device)
-        drawn = draw_pixels(numbers, shown.pixels, shown.candidates, self._background, self.live)
+        drawn = draw_pixels(numbers, images.pixels, images.candidates, self._background, self.live)
         return Drawn(numbers[:1], *drawn)
 
     def loss(self, batch: Drawn) -> Tensor:
@@ -194,7 +194,7 @@ class RadianceField(Application):
         total = torch.nn.functional.huber_loss(
             seen.rgb, batch.targets, reduction="sum", delta=self.config.huber
         )
-        rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # those without room teach nothing
+        rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # rays without room have no loss
         return total / (3 * rays.clamp_min(1))
 
     def evaluate_at(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
@@ -212,12 +212,12 @@ class RadianceField(Application):
         return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
 
     def after_step(self, step: int) -> None:
-        """Looks anew at what is occupied, now and then."""
+        """Updates the occupancy grid when it is due."""
         if self.occupancy.due(step):
             self.occupancy.update(step, self.densities, self.config.seed)
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
-        """What a camera sees, [H, W, 3] in [0, 1], sRGB as the photographs.
+        """The image of a camera, [H, W, 3] in [0, 1], sRGB.
 
         Args:
             camera: one.
@@ -242,37 +242,37 @@ class RadianceField(Application):
             counts_on_device(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()
         ):
             return render_wavefront_polled(query, *given)
-        if self._plan is None:
-            self._plan = WavefrontRenderer(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
+        if self._renderer is None:
+            self._renderer = WavefrontRenderer(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
         density_key = capture_key_of(evaluate)
         key = None if density_key is None else (density_key, self.colour.weights.data_ptr())
-        return self._plan.render(query, key, *given)
+        return self._renderer.render(query, key, *given)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Also where it goes to another device."""
-        self._snapshot = self._plan = None
+        self._snapshot = self._renderer = None
         return super()._apply(fn, recurse)
 
     def evaluate(self) -> dict[str, float]:
-        """Mean PSNR (dB) and SSIM over the held-out views, or over some that it is trained on."""
-        self._shown()
-        assert self._capture is not None
-        views = list(self._capture.held_out) or list(self._capture.views)[:JUDGED]
-        behind = torch.tensor(self._capture.background, device=self.device)
+        """Mean PSNR (dB) and SSIM over the held-out views, or over some training views if there are none."""
+        self._training_images()
+        assert self._data is not None
+        views = list(self._data.held_out) or list(self._data.views)[:SCORED]
+        behind = torch.tensor(self._data.background, device=self.device)
         scores: list[tuple[float, float]] = []
         for view in views:
-            wanted, weight = target_of(view, behind)
-            found = self.render(view.camera.to(self.device), behind).clamp(0, 1)
-            scores.append((psnr(found, wanted, weight), ssim(found, wanted, weight)))
+            target, weight = target_of(view, behind)
+            image = self.render(view.camera.to(self.device), behind).clamp(0, 1)
+            scores.append((psnr(image, target, weight), ssim(image, target, weight)))
         return {
             "psnr": sum(s[0] for s in scores) / len(scores),
             "ssim": sum(s[1] for s in scores) / len(scores),
         }
 
     def _samples(self, batch: Drawn) -> Samples:
-        """Samples of a step: those that can be seen, or all."""
+        """Samples of a step: the visible ones, or all."""
         capacity = self.config.batch
-        target = _nearly(capacity)
+        target = _target_count(capacity)
         if self.config.marched == 0:
             return self._marched(batch, capacity, target)
         room = capacity * self.config.marched
@@ -291,17 +291,17 @@ class RadianceField(Application):
             least_alpha=self.config.least_alpha,
             live=self.live,
             target=target,
-            raw_target=_nearly(room),
+            raw_target=_target_count(room),
         )
 
     def _marched(self, batch: Drawn, capacity: int, target: int) -> Samples:
-        shown = self._shown()
+        images = self._training_images()
         return march_pixels(
             batch.pixels,
-            shown.table,
-            shown.world_to_cam,
-            shown.intrinsics,
-            self.region._replace(near=shown.near),
+            images.table,
+            images.world_to_cam,
+            images.intrinsics,
+            self.region._replace(near=images.near),
             self.occupancy.bits,
             capacity=capacity,
             seed=batch.seed,
@@ -309,12 +309,12 @@ class RadianceField(Application):
             target=target,
         )
 
-    def _shown(self) -> DeviceImages:
+    def _training_images(self) -> DeviceImages:
         if self._images is None:
             raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
         return self._images
 
 
-def _nearly(room: int) -> int:
-    """How many samples are to fill it, so that rarely a ray has none."""
+def _target_count(room: int) -> int:
+    """Number of samples to aim for, so that few rays find no room."""
     return max(1, room - room // 16)

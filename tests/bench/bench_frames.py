@@ -104,8 +104,11 @@ def measure(
         row["psnr"] = min(psnr(a, b) for a, b in zip(pictures[way], pictures["polled"], strict=True))
         row["queries"] = rows[way]
     with_steps(made, new, draws[0])
-    plan: Any = getattr(made, "_plan", None)
-    found["plan"] = {"captures": getattr(plan, "captures", 0), "redrawn": getattr(plan, "redrawn", 0)}
+    renderer: Any = getattr(made, "_renderer", None)
+    found["renderer"] = {
+        "captures": getattr(renderer, "captures", 0),
+        "redrawn": getattr(renderer, "redrawn", 0),
+    }
     return found
 
 
@@ -133,7 +136,7 @@ def main() -> int:
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
             row = measure(made, chosen, (width, height), options.iterations, device)
-            facts = row.pop("plan")
+            facts = row.pop("renderer")
             for way, line in row.items():
                 print(
                     f"{kind:9} {size:10} {way:21} {line['median']:8.3f} ms "

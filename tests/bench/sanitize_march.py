@@ -231,7 +231,7 @@ def trained(steps: int, device: torch.device) -> dict[str, Tensor]:
     camera = Camera.look_at((0, -4, 0.3), (0, 0, 0), width=11, height=9)
     field.begin([View("one", camera, lambda: Pixels(image, cover))], device)
     numbers = torch.Generator().manual_seed(0)
-    shown, behind = field._shown(), torch.ones(3, device=device)
+    shown, behind = field._training_images(), torch.ones(3, device=device)
     for step in range(steps):
         chance = torch.randint(2**62, (field.rays,), generator=numbers).to(device)
         drawn = draw_pixels(chance, shown.pixels, None, behind, field.live)

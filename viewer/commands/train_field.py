@@ -118,13 +118,13 @@ class TrainField:
         folder, origin = self._folder_and_origin()
         try:
             with opening("opening the data") as on_progress:
-                found = origin.open(on_progress)
+                data = origin.open(on_progress)
             if self.resume is None:
-                trainer = FieldTrainer.new(self.config, found.data, folder, device, about=found.about)
+                trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
             else:
                 overrides = self._overrides(folder)
                 trainer = FieldTrainer.resume(
-                    folder, found.data, device, overrides=overrides, about=found.about
+                    folder, data.data, device, overrides=overrides, about=data.about
                 )
         except BaseException as error:
             discard_unstarted(folder)
@@ -133,10 +133,10 @@ class TrainField:
             ):
                 raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
             raise
-        print(f"{found.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
+        print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
         return run_watched(
             trainer,
-            lambda: _session(trainer, found),
+            lambda: _session(trainer, data),
             self.serve if self.view else None,
             render_field,
             lambda result: _conclude(trainer, result),
@@ -201,11 +201,11 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
     )
 
 
-def _session(trainer: Any, found: FieldData) -> Session:
+def _session(trainer: Any, data: FieldData) -> Session:
     from luxel.viewer.web.session import TrainingSession
 
-    places = field_places(trainer.application, found.up, found.background)
-    return TrainingSession(trainer, found.views, found.name, **places)
+    places = field_places(trainer.application, data.up, data.background)
+    return TrainingSession(trainer, data.views, data.name, **places)
 
 
 def _conclude(trainer: Any, result: Any) -> None:

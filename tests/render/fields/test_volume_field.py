@@ -122,7 +122,7 @@ def test_a_field_is_drawn_as_rays_that_are_marched(
     assert 0.02 < share < 0.5
     behind = torch.tensor([0.9, 0.2, 0.6], device=device)
     for camera in made.views(40):
-        wanted = made._picture(made.values, camera, behind)
+        wanted = made._march_uniform(made.values, camera, behind)
         found = made.render(camera, behind)
         assert 0.05 < float((found - behind).abs().amax(-1).gt(0.1).float().mean()) < 0.9
         # The plain one ends rays after blocks, and adds densities below what counts as empty.

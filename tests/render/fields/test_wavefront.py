@@ -64,37 +64,37 @@ def assert_same(found: Any, wanted: Any, off: float = 3e-5) -> None:
 @pytest.mark.parametrize("size", [(1, 1), (7, 3), (8, 16), (9, 17), (61, 43)])
 @pytest.mark.parametrize("rays,rows", [(1 << 20, 1 << 14), (500, 3001)])
 def test_a_plan_draws_what_waves_draw(device, size, rays, rows):
-    plan = WavefrontRenderer(device, rays, rows)
+    renderer = WavefrontRenderer(device, rays, rows)
     background = torch.tensor([0.2, 0.9, 0.5], device=device)
     width, height = size
     camera = camera_of(width, height, device)
     for occupancy in (shell(device), None):
         given = camera, REGION, occupancy, background, SCALE
         wanted = render_wavefront_polled(field, *given)
-        assert_same(plan.render(field, None, *given), wanted)
+        assert_same(renderer.render(field, None, *given), wanted)
     empty = torch.zeros_like(shell(device))
-    colours, alpha, depth = plan.render(field, None, camera, REGION, empty, background, SCALE)
+    colours, alpha, depth = renderer.render(field, None, camera, REGION, empty, background, SCALE)
     assert torch.equal(colours, background.expand_as(colours)) and not alpha.any() and not depth.any()
 
 
 def test_values_in_one_and_no_layers(device):
-    plan = WavefrontRenderer(device, 1000, 5000, directions=False)
+    renderer = WavefrontRenderer(device, 1000, 5000, directions=False)
     given = camera_of(50, 40, device), REGION, shell(device), torch.ones(3, device=device), SCALE
-    colours, alpha, depth = plan.render(values, None, *given, layers=False)
+    colours, alpha, depth = renderer.render(values, None, *given, layers=False)
     assert alpha.numel() == depth.numel() == 0
     assert_same([colours], render_wavefront_polled(values, *given)[:1])
 
 
 def test_parts_that_need_more_waves_are_drawn_again(device):
-    plan = WavefrontRenderer(device, 2000, 500)  # so few samples that rays wait for room
+    renderer = WavefrontRenderer(device, 2000, 500)  # so few samples that rays wait for room
     given = camera_of(50, 80, device), REGION, shell(device), torch.ones(3, device=device), SCALE
     wanted = render_wavefront_polled(field, *given)
-    assert_same(plan.render(field, None, *given), wanted)
-    first = plan.redrawn
+    assert_same(renderer.render(field, None, *given), wanted)
+    first = renderer.redrawn
     assert first > 0
     for _ in range(2):
-        assert_same(plan.render(field, None, *given), wanted)
-    assert plan.redrawn == first, "the next pictures get as many waves as the last ones needed"
+        assert_same(renderer.render(field, None, *given), wanted)
+    assert renderer.redrawn == first, "the next pictures get as many waves as the last ones needed"
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,11 @@ def assert_pictures(found: list[Tensor], wanted: list[Tensor], share: float = 2e
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_each_kind_is_drawn_by_a_plan(kind, monkeypatch):
+def test_each_kind_is_drawn_with_counts_on_the_device(kind, monkeypatch):
     made, cpu = MADE[kind](torch.device("cpu")), torch.device("cpu")
     sizes = [(40, 30), (29, 61)]
     wanted = frames(made, sizes, cpu)
-    assert made._plan is None
+    assert made._renderer is None
     monkeypatch.setattr(f"luxel.render.fields.{kind}.counts_on_device", lambda device: True)
     if kind != "sdf":
         monkeypatch.setattr(
@@ -212,7 +212,7 @@ def test_each_kind_is_drawn_by_a_plan(kind, monkeypatch):
             lambda device, *_, **o: WavefrontRenderer(device, 900, 9000, **o),
         )
     found = frames(made, sizes, cpu)
-    assert made._plan is not None
+    assert made._renderer is not None
     assert_pictures(found, wanted)
 
 
@@ -227,8 +227,8 @@ def test_captured_frames_are_those_that_the_host_looks_at(gpu, kind):
             pictures[mode] = frames(made, sizes, gpu)
     assert_pictures(pictures["launched"], pictures["polled"])
     assert_pictures(pictures["captured"], pictures["launched"])
-    plan = made._plan
-    assert plan is not None and 1 <= plan.captures <= 2, "one for each size of its room"
+    renderer = made._renderer
+    assert renderer is not None and 1 <= renderer.captures <= 2, "one for each size of its room"
 
 
 @pytest.mark.gpu
@@ -241,13 +241,13 @@ def test_captured_frames_follow_parameters_and_applications(gpu, kind):
         for table in two.table_parameters():
             table.mul_(-0.7)
     first = frames(one, sizes, gpu), frames(two, sizes, gpu)
-    captures = one._plan.captures
+    captures = one._renderer.captures
     with torch.no_grad():
         for table in one.table_parameters():
             table.add_(0.3 * torch.randn_like(table))
     one.after_step(1)
     changed = frames(one, sizes, gpu)
-    assert one._plan.captures == captures, "parameters are where they were"
+    assert one._renderer.captures == captures, "parameters are where they were"
     assert not torch.equal(changed[0], first[0][0])
     with use_frame_mode("polled"):
         assert_pictures(changed, frames(one, sizes, gpu))
@@ -255,7 +255,7 @@ def test_captured_frames_follow_parameters_and_applications(gpu, kind):
     for parameter in one.parameters():
         parameter.data = parameter.data.clone()
     assert_pictures(frames(one, sizes, gpu), changed)
-    assert one._plan.captures == captures + 1
+    assert one._renderer.captures == captures + 1
     del two
     assert_pictures(frames(one, sizes, gpu), changed)
 
@@ -274,7 +274,7 @@ def test_memory_of_frames_is_bounded_and_freed(gpu, kind):
     for _ in range(5):
         frames(made, [(300, 200), (150, 100)], gpu)
     assert torch.cuda.memory_allocated(gpu) <= held + (1 << 20)
-    made._plan = made._snapshot = None
+    made._renderer = made._snapshot = None
     release_memory()
     assert torch.cuda.memory_allocated(gpu) <= before + (16 << 20)
 
