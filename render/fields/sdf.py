@@ -234,7 +234,7 @@ class SdfField(Application):
             return hits(), image
 
     def coarse_grid(self) -> Tensor:
-        """Distances at the centres of the cells of the unit box, less `SLACK`, [R, R, R]; kept while parameters stay."""
+        """Distances at the centres of the cells of the unit box, less `SLACK`, [R, R, R]; until parameters change."""
         if self._grid is None:
             cells = CELLS[self.device.type]
             along = (torch.arange(cells, device=self.device) + 0.5).to(self.centre.dtype) / cells
