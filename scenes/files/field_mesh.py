@@ -1,4 +1,4 @@
-"""The surface of a distance field as a mesh in a file."""
+"""Surfaces of neural fields as meshes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.scenes.files.mesh import Mesh, save_mesh
+from luxel.scenes.files.mesh import GREY, Mesh
+from luxel.scenes.files.mesh_files import save_mesh
 
 COARSEST, FINEST = 8, 1024  # cells along the field's box
-GREY = 200
 
 
 def field_mesh(application: Application, resolution: int = 256, level: float | None = None) -> Mesh:
@@ -36,16 +36,16 @@ def field_mesh(application: Application, resolution: int = 256, level: float | N
         raise LuxelError(
             f"A mesh of {resolution} cells along an axis cannot be made.", f"Give {COARSEST} to {FINEST}."
         )
-    found = application.surface(resolution, level)
-    if not len(found.faces):
+    surface = application.surface(resolution, level)
+    if not len(surface.faces):
         raise LuxelError(
             "The field has no surface in its box.",
             "Lower the level, or train it longer."
             if application.surface_level is not None
             else "Train it longer, or on another mesh.",
         )
-    xyz = found.vertices.cpu().float().numpy()
-    return Mesh(xyz, np.full((len(xyz), 3), GREY, np.uint8), found.faces.cpu().numpy())
+    xyz = surface.vertices.cpu().float().numpy()
+    return Mesh(xyz, np.full((len(xyz), 3), GREY, np.uint8), surface.faces.cpu().numpy())
 
 
 def save_field_mesh(

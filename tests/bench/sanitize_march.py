@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
-from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.wavefront import WavefrontRenderer
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.ops.field.colour_inputs import colour_inputs
 from luxel.render.ops.field.colour_network import colour_network
 from luxel.render.ops.field.composite import composite
@@ -224,7 +223,7 @@ class SmallRadianceField(RadianceField):
 
 def trained(steps: int, device: torch.device) -> dict[str, Tensor]:
     """The picture of a field after some steps of plain descent."""
-    config = FieldConfig(field="radiance", hidden=1, log2_entries=10, finest=64, batch=2048, precise=True)
+    config = RadianceConfig(field="radiance", hidden=1, log2_entries=10, finest=64, batch=2048, precise=True)
     field = SmallRadianceField(config).to(device)
     image = np.full((9, 11, 3), 90, np.uint8)
     cover = np.tri(9, 11, dtype=np.uint8) * 255

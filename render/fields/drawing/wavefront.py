@@ -196,12 +196,12 @@ class WavefrontRenderer:
         count = len(rays.rgb)
         rays.listed[:1].copy_(rays.listed[WAVES:])
         rays.listed[1:].zero_()
-        samples.asked.zero_()
+        samples.requested.zero_()
         view = workspace.world_to_cam, workspace.intrinsics, 0, 0, region, workspace.occupancy
         for wave in range(WAVES):
             limits = {"most": LONGEST, "per_ray": PER_RAY, "fewest": FEWEST}
             march_wave_(wave, rays, samples, *view, listed=count, part=workspace.part, **limits)
-            count_of_wave = samples.asked[wave : wave + 1]
+            count_of_wave = samples.requested[wave : wave + 1]
             density, colour = evaluate(samples.positions, samples.directions, count_of_wave)
             composite_wave_(
                 wave,

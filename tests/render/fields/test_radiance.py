@@ -13,11 +13,10 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.learner import Learner
 from luxel.render.fields.occupancy import Occupancy
+from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.fields.posed_images import BLENDER_BOX, DeviceImages, PosedImages, box_of, read_view
-from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import ASKED, LEFT_OUT, RAYS, SAMPLES
 
@@ -27,7 +26,9 @@ class SmallRadianceField(RadianceField):
     places: ClassVar[int] = 192
 
 
-CONFIG = FieldConfig(field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 12, seed=3)
+CONFIG = RadianceConfig(
+    field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 12, seed=3
+)
 
 
 def balls(camera: Camera) -> np.ndarray:
@@ -169,7 +170,7 @@ def test_steps_are_of_samples_that_can_be_seen(device):
 def test_captured_steps_learn_and_adapt(gpu):
     field = SmallRadianceField(CONFIG).to(gpu)
     field.begin(PosedImages(ring(12), held_out=ring(4, start=0.3)), gpu)
-    learner = Learner(field)
+    learner = FieldOptimizer(field)
     for step in range(300):
         learner.step(step)
     assert learner.captures == 1 and field.live > 100

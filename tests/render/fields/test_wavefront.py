@@ -14,7 +14,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.fields.config import FieldConfig, defaults
+from luxel.render.fields.config import defaults
 from luxel.render.fields.drawing.frame_mode import VARIABLE, frame_mode, use_frame_mode
 from luxel.render.fields.drawing.snapshot import capture_key_of, refreshed_snapshot
 from luxel.render.fields.drawing.wavefront import WAVES, WavefrontRenderer, rows_per_part
@@ -154,7 +154,7 @@ def volume(device: torch.device) -> VolumeField:
 
 def radiance(device: torch.device) -> RadianceField:
     """The same."""
-    config = FieldConfig(field="radiance", hidden=1, log2_entries=12, finest=128, batch=2048)
+    config = RadianceConfig(field="radiance", hidden=1, log2_entries=12, finest=128, batch=2048)
     made = SmallRadianceField(config).to(device)
     made.box.copy_(torch.tensor([-1.0, -1, -1, 1, 1, 1]))
     made.occupancy.bits.copy_(torch.randint(0, 256, (16**3 // 8,), dtype=torch.uint8))
