@@ -19,7 +19,7 @@ from luxel.render.fields.drawing.frame_mode import VARIABLE, frame_mode, use_fra
 from luxel.render.fields.drawing.snapshot import capture_key_of, refreshed_snapshot
 from luxel.render.fields.drawing.wavefront import WAVES, WavefrontRenderer, rows_per_part
 from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
-from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.volume import VolumeField
 from luxel.render.ops.field.march_rays import Region, pack_cells
