@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from luxel.render.backends.tinycudann import like
+from luxel.render.backends.tinycudann import matching_grid
 from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import Grid, GridEncoding, growth_to
@@ -38,7 +38,7 @@ def field_of(
     by_luxel = config.backend == "luxel"
     grid = grid_of(config, dimensions)
     encoding = GridEncoding(
-        grid if by_luxel else like(grid), seed=config.seed, half_tables=not config.precise
+        grid if by_luxel else matching_grid(grid), seed=config.seed, half_tables=not config.precise
     )
     network = Mlp(
         encoding.width,

@@ -50,7 +50,7 @@ class PeerMlp(Mlp):
             def make(library: Any) -> tinycudann.Peer:
                 return tinycudann.Peer(library.Network(sizes.inputs, sizes.outputs, options), self)
 
-            self._made = device, tinycudann.made(make, device)
+            self._made = device, tinycudann.make_peer(make, device)
         return self._made[1]
 
 
@@ -58,7 +58,7 @@ class PeerField(Field):
     """A `Field` that tiny-cuda-nn evaluates where it is available, and otherwise luxel.
 
     Args:
-        encoding: its grid is one of `luxel.render.backends.tinycudann.like`.
+        encoding: its grid is one of `luxel.render.backends.tinycudann.matching_grid`.
         network: luxel's.
         coherent: for luxel's kernels.
     """
@@ -80,7 +80,7 @@ class PeerField(Field):
 
         @torch.no_grad()
         def evaluate(x: Tensor, live: Tensor | None = None) -> Tensor:
-            return peer(tinycudann.held(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
+            return peer(tinycudann.clamp_positions(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
 
         return evaluate
 
@@ -91,7 +91,7 @@ class PeerField(Field):
         peer = None if self.by_luxel or by_x or not len(rows) else self._peer(x.device)
         if peer is None:
             return super().forward(x, coherent)
-        out = peer(tinycudann.held(rows), peer.parameters(self.network, self.encoding.table))
+        out = peer(tinycudann.clamp_positions(rows), peer.parameters(self.network, self.encoding.table))
         return out.reshape(*x.shape[:-1], peer.outputs)
 
     def _peer(self, device: torch.device) -> tinycudann.Peer | None:
@@ -103,7 +103,7 @@ class PeerField(Field):
                     tinycudann.native_field(library, self.encoding.grid, self.network), self.network, entries
                 )
 
-            self._made = device, tinycudann.made(make, device)
+            self._made = device, tinycudann.make_peer(make, device)
         return self._made[1]
 
 

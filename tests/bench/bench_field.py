@@ -171,7 +171,7 @@ def tiny_cuda_nn(problem: Problem) -> torch.nn.Module | None:
     except LuxelError:
         return None
     network = Mlp(SIZES[0], SIZES[3], width=SIZES[1], hidden_layers=SIZES[2])
-    with tinycudann.on(problem.device):
+    with tinycudann.current_device(problem.device):
         return tinycudann.native_field(library, problem.grid, network)
 
 

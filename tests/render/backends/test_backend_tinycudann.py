@@ -132,7 +132,7 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
     config = replace(defaults(kind), encoding=encoding, finest=finest)
     dimensions = 2 if kind == "image" else 3
     own = grid_of(config, dimensions)
-    grid = backend.like(own)
+    grid = backend.matching_grid(own)
     theirs = HashGrid(dimensions, backend.encoding_options(grid))
     sizes = [b - a for a, b in zip(grid.offsets, grid.offsets[1:], strict=False)]
     assert sizes == theirs.sizes and list(grid.resolutions) == theirs.points
@@ -140,7 +140,7 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
     np.testing.assert_allclose(
         grid.scales, own.scales, rtol=2e-4
     )  # a millionth or so of the growth, 15 times
-    assert grid.hashed and backend.like(grid) == grid
+    assert grid.hashed and backend.matching_grid(grid) == grid
     if encoding == "hash" and finest:
         assert grid.resolutions[-1] in (finest, finest + 1), "as configured, but for what rounding did to it"
 
@@ -148,8 +148,8 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
 def test_a_scale_that_rounding_could_tip_over_is_lowered() -> None:
     """Levels 3, 6, 9 .. of an image's growth are a hair from 31, 63, 127 .. cells."""
     own = Grid.multi_resolution_hash(2, 1.2599210498948732, 19)
-    grid = backend.like(own)
-    assert not backend.PeerGrid(2, 16, 2, 16, own.growth, 19, hashed=True).sure and grid.sure
+    grid = backend.matching_grid(own)
+    assert not backend.PeerGrid(2, 16, 2, 16, own.growth, 19, hashed=True).stable and grid.stable
     assert grid.resolutions[-1] == 512 and 0 < own.growth - grid.growth < 1e-5
 
 
