@@ -2,11 +2,11 @@
 
 A field keeps its table and its weights in luxel's layout, and passes them to tiny-cuda-nn at each call. The layouts are
 equal but for padding: weights first, matrix after matrix, row major [outputs, inputs], the first one's inputs and the
-last one's outputs padded to a multiple of 16 (with zeros); then the table, level after level. Training, files and scores do
-not depend on the backend, and luxel's own kernels evaluate the field where tiny-cuda-nn is not available
+last one's outputs padded to a multiple of 16 with zeros; then the table, level after level. Training, files and
+scores do not depend on the backend, and luxel's own kernels evaluate the field where tiny-cuda-nn is not available
 (`luxel.render.fields.peer`). Differences:
 
-* Levels of more points than entries are hashed in every encoding, and scales of levels are rounded as tiny-cuda-nn does:
+* Levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there:
   `matching_grid`.
 * Gradients of parameters are computed in half, those of tables as sums of halfs. The loss is scaled once, by the
   configuration's ``loss_scale``; tiny-cuda-nn's own scale is off.
