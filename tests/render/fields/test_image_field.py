@@ -40,14 +40,14 @@ def test_targets_are_pixels_at_their_centres_and_linear_between(device: torch.de
     made.begin(image, device)
     y, x = np.mgrid[:5, :7]
     centres = torch.tensor(np.stack([(x + 0.5) / 7, (y + 0.5) / 5], -1), dtype=torch.float32).reshape(-1, 2)
-    found = made._pixels_at(centres.to(device)).cpu() * 255
+    actual = made._pixels_at(centres.to(device)).cpu() * 255
     torch.testing.assert_close(
-        found, torch.tensor(image, dtype=torch.float32).reshape(-1, 3), atol=1e-3, rtol=0
+        actual, torch.tensor(image, dtype=torch.float32).reshape(-1, 3), atol=1e-3, rtol=0
     )
     between = torch.tensor([[2.0 / 7, 0.5 / 5], [0.0, 0.0], [1.0, 1.0]], device=device)
-    wanted = np.stack([0.5 * image[0, 1] + 0.5 * image[0, 2], image[0, 0], image[4, 6]])
-    found = made._pixels_at(between).cpu() * 255
-    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float32), atol=1e-3, rtol=0)
+    expected = np.stack([0.5 * image[0, 1] + 0.5 * image[0, 2], image[0, 0], image[4, 6]])
+    actual = made._pixels_at(between).cpu() * 255
+    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float32), atol=1e-3, rtol=0)
 
 
 def test_a_camera_straight_before_it_sees_the_whole_image() -> None:

@@ -205,8 +205,8 @@ def test_occupancy_finds_what_is_dense(device):
     distance = (x * x + y * y + z * z).sqrt()
     for step in (0, 16, 400, 416, 432, 448, 464):
         occupancy.update(step, ball)
-        found = occupancy.occupied()
-        assert found[distance < 0.2].all() and not found[distance > 0.3].any()
+        actual = occupancy.occupied()
+        assert actual[distance < 0.2].all() and not actual[distance > 0.3].any()
     assert abs(occupancy.share() - 4 / 3 * math.pi * 0.25**3) < 0.02
 
     def half(x: Tensor) -> Tensor:
@@ -214,8 +214,8 @@ def test_occupancy_finds_what_is_dense(device):
 
     for step in range(480, 480 + 16 * 60, 16):
         occupancy.update(step, half)
-    found = occupancy.occupied()
-    assert found[..., :16].all() and not found[..., 16:].any()  # what was dense has decayed
+    actual = occupancy.occupied()
+    assert actual[..., :16].all() and not actual[..., 16:].any()  # what was dense has decayed
 
 
 def test_updates_come_often_at_first():
@@ -231,17 +231,17 @@ def test_updates_come_often_at_first():
 def test_photographs(device):
     views = ring(2, 8)
     opaque = View("opaque", views[0].camera, lambda: Pixels(np.full((8, 8, 3), 7, np.uint8)))
-    found = DeviceImages.read([views[0], opaque, views[1]], device)
-    assert found.pixels.shape == (192, 4) and found.candidates is None
-    assert found.table.tolist() == [[0, 8], [64, 8], [128, 8]]
-    assert (found.pixels[64:128].cpu() == torch.tensor([7, 7, 7, 255], dtype=torch.uint8)).all()
-    assert torch.equal(found.pixels[128:].cpu(), read_view(views[1])[0])
+    actual = DeviceImages.read([views[0], opaque, views[1]], device)
+    assert actual.pixels.shape == (192, 4) and actual.candidates is None
+    assert actual.table.tolist() == [[0, 8], [64, 8], [128, 8]]
+    assert (actual.pixels[64:128].cpu() == torch.tensor([7, 7, 7, 255], dtype=torch.uint8)).all()
+    assert torch.equal(actual.pixels[128:].cpu(), read_view(views[1])[0])
     weight = np.zeros((8, 8), np.uint8)
     weight[2, 3] = 9
     masked = View("masked", views[0].camera, lambda: Pixels(np.full((8, 8, 3), 7, np.uint8), None, weight))
-    found = DeviceImages.read([opaque, masked], device)
-    assert found.pixels.shape == (128, 3) and found.candidates is not None
-    assert found.candidates.tolist() == [*range(64), 64 + 19]
+    actual = DeviceImages.read([opaque, masked], device)
+    assert actual.pixels.shape == (128, 3) and actual.candidates is not None
+    assert actual.candidates.tolist() == [*range(64), 64 + 19]
     field = SmallRadianceField(CONFIG).to(device)
     field.begin([masked], device)
     assert field._background is not None  # nothing is transparent

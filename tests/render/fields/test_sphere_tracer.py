@@ -44,18 +44,18 @@ def test_it_is_sphere_trace(device):
         ):
             given = rays_of(width, height, eye, device)
             widening = PIXEL / float(given.intrinsics[:2].max())  # pyright: ignore[reportOptionalSubscript]
-            wanted = sphere_trace(
+            expected = sphere_trace(
                 given, grid, distance, tolerance=2e-4, widening=widening, growth=GROWTH, steps=STEPS
             )
             with plan.traced(
                 lambda x, live, d=distance: d(x)[:, None], None, given, grid, tolerance=2e-4, pixels=PIXEL
             ) as hits:
-                found = hits()
-            a, b = places(found, given.count), places(wanted, given.count)
+                actual = hits()
+            a, b = places(actual, given.count), places(expected, given.count)
             missed = a.isnan().any(-1) != b.isnan().any(-1)
             assert missed.float().mean() < 2e-3, name
             assert (a - b).abs().nan_to_num().max() < 1e-4
-            assert len(found.rays) > 2 and 0 < found.evaluations <= wanted.evaluations
+            assert len(actual.rays) > 2 and 0 < actual.evaluations <= expected.evaluations
 
 
 def test_another_grid_is_taken(device):

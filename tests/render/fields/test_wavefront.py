@@ -1,4 +1,4 @@
-"""Pictures whose waves the host does not look at are those of waves that it does, captured or not."""
+"""Wavefront rendering with counts on the device draws the images of the polled one, captured or not."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def camera_of(width: int, height: int, device: torch.device) -> Camera:
     return camera.to(device)
 
 
-def assert_same(found: Any, wanted: Any, off: float = 3e-5) -> None:
-    for a, b in zip(found, wanted, strict=True):
+def assert_same(actual: Any, expected: Any, off: float = 3e-5) -> None:
+    for a, b in zip(actual, expected, strict=True):
         assert a.shape == b.shape
         wrong = (a - b).abs()
         # Either side of the least transmittance is right, and waves of other sizes sum up in another order.
@@ -63,15 +63,15 @@ def assert_same(found: Any, wanted: Any, off: float = 3e-5) -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (7, 3), (8, 16), (9, 17), (61, 43)])
 @pytest.mark.parametrize("rays,rows", [(1 << 20, 1 << 14), (500, 3001)])
-def test_a_plan_draws_what_waves_draw(device, size, rays, rows):
+def test_the_renderer_draws_the_images_of_polled_waves(device, size, rays, rows):
     renderer = WavefrontRenderer(device, rays, rows)
     background = torch.tensor([0.2, 0.9, 0.5], device=device)
     width, height = size
     camera = camera_of(width, height, device)
     for occupancy in (shell(device), None):
         given = camera, REGION, occupancy, background, SCALE
-        wanted = render_wavefront_polled(field, *given)
-        assert_same(renderer.render(field, None, *given), wanted)
+        expected = render_wavefront_polled(field, *given)
+        assert_same(renderer.render(field, None, *given), expected)
     empty = torch.zeros_like(shell(device))
     colours, alpha, depth = renderer.render(field, None, camera, REGION, empty, background, SCALE)
     assert torch.equal(colours, background.expand_as(colours)) and not alpha.any() and not depth.any()
@@ -86,22 +86,22 @@ def test_values_in_one_and_no_layers(device):
 
 
 def test_parts_that_need_more_waves_are_drawn_again(device):
-    renderer = WavefrontRenderer(device, 2000, 500)  # so few samples that rays wait for room
+    renderer = WavefrontRenderer(device, 2000, 500)  # so few samples that rays wait for free rows
     given = camera_of(50, 80, device), REGION, shell(device), torch.ones(3, device=device), SCALE
-    wanted = render_wavefront_polled(field, *given)
-    assert_same(renderer.render(field, None, *given), wanted)
+    expected = render_wavefront_polled(field, *given)
+    assert_same(renderer.render(field, None, *given), expected)
     first = renderer.redrawn
     assert first > 0
     for _ in range(2):
-        assert_same(renderer.render(field, None, *given), wanted)
-    assert renderer.redrawn == first, "the next pictures get as many waves as the last ones needed"
+        assert_same(renderer.render(field, None, *given), expected)
+    assert renderer.redrawn == first, "the next images get as many waves as the last ones needed"
 
 
 @pytest.mark.parametrize(
     "width,height,rays,rows",
     [(3840, 2160, 1 << 21, 544), (100, 7, 1000, 7), (100, 30, 1000, 10), (2000, 5, 1000, 1)],
 )
-def test_parts_are_alike(width, height, rays, rows):
+def test_parts_are_of_equal_size(width, height, rays, rows):
     assert rows_per_part(width, height, rays) == rows and rows * width <= max(rays, width)
 
 
@@ -117,7 +117,7 @@ def test_modes(monkeypatch):
         frame_mode()
 
 
-def test_frozen_fields_stay_where_they_are(device):
+def test_snapshots_keep_their_memory(device):
     made = VolumeField(replace(defaults("volume"), log2_entries=8, width=64)).to(device)
     x = torch.rand(50, 3, device=device)
     with torch.no_grad():
@@ -192,18 +192,18 @@ def frames(made: Application, sizes: list[tuple[int, int]], device: torch.device
     return out
 
 
-def assert_pictures(found: list[Tensor], wanted: list[Tensor], share: float = 2e-3) -> None:
-    for a, b in zip(found, wanted, strict=True):
+def assert_images(actual: list[Tensor], expected: list[Tensor], share: float = 2e-3) -> None:
+    for a, b in zip(actual, expected, strict=True):
         off = (a - b).abs().amax(-1)
         assert float((off > 2e-3).float().mean()) <= share, float(off.max())
-    assert max(float(a.std()) for a in wanted) > 0.01, "there is something to see"
+    assert max(float(a.std()) for a in expected) > 0.01, "there is something to see"
 
 
 @pytest.mark.parametrize("kind", MADE)
 def test_each_kind_is_drawn_with_counts_on_the_device(kind, monkeypatch):
     made, cpu = MADE[kind](torch.device("cpu")), torch.device("cpu")
     sizes = [(40, 30), (29, 61)]
-    wanted = frames(made, sizes, cpu)
+    expected = frames(made, sizes, cpu)
     assert made._renderer is None
     monkeypatch.setattr(f"luxel.render.fields.{kind}.counts_on_device", lambda device: True)
     if kind != "sdf":
@@ -211,30 +211,30 @@ def test_each_kind_is_drawn_with_counts_on_the_device(kind, monkeypatch):
             f"luxel.render.fields.{kind}.WavefrontRenderer",
             lambda device, *_, **o: WavefrontRenderer(device, 900, 9000, **o),
         )
-    found = frames(made, sizes, cpu)
+    actual = frames(made, sizes, cpu)
     assert made._renderer is not None
-    assert_pictures(found, wanted)
+    assert_images(actual, expected)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", MADE)
-def test_captured_frames_are_those_that_the_host_looks_at(gpu, kind):
+def test_captured_frames_equal_polled_ones(gpu, kind):
     sizes = [(70, 50), (333, 217), (70, 50), (64, 8), (401, 300)]
     made = MADE[kind](gpu)
-    pictures = {}
+    images = {}
     for mode in ("polled", "launched", "captured"):
         with use_frame_mode(mode):
-            pictures[mode] = frames(made, sizes, gpu)
-    assert_pictures(pictures["launched"], pictures["polled"])
-    assert_pictures(pictures["captured"], pictures["launched"])
+            images[mode] = frames(made, sizes, gpu)
+    assert_images(images["launched"], images["polled"])
+    assert_images(images["captured"], images["launched"])
     renderer = made._renderer
-    assert renderer is not None and 1 <= renderer.captures <= 2, "one for each size of its room"
+    assert renderer is not None and 1 <= renderer.captures <= 2, "one for each size of its workspace"
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", MADE)
 def test_captured_frames_follow_parameters_and_applications(gpu, kind):
-    """Those that change in place are not captured anew; two fields have graphs of their own."""
+    """Parameters that change in place are not captured again; two fields have graphs of their own."""
     one, two = MADE[kind](gpu), MADE[kind](gpu)
     sizes = [(120, 90)]
     with torch.no_grad():
@@ -247,17 +247,17 @@ def test_captured_frames_follow_parameters_and_applications(gpu, kind):
             table.add_(0.3 * torch.randn_like(table))
     one.after_step(1)
     changed = frames(one, sizes, gpu)
-    assert one._renderer.captures == captures, "parameters are where they were"
+    assert one._renderer.captures == captures, "parameters have not moved"
     assert not torch.equal(changed[0], first[0][0])
     with use_frame_mode("polled"):
-        assert_pictures(changed, frames(one, sizes, gpu))
-        assert_pictures(first[1], frames(two, sizes, gpu))
+        assert_images(changed, frames(one, sizes, gpu))
+        assert_images(first[1], frames(two, sizes, gpu))
     for parameter in one.parameters():
         parameter.data = parameter.data.clone()
-    assert_pictures(frames(one, sizes, gpu), changed)
+    assert_images(frames(one, sizes, gpu), changed)
     assert one._renderer.captures == captures + 1
     del two
-    assert_pictures(frames(one, sizes, gpu), changed)
+    assert_images(frames(one, sizes, gpu), changed)
 
 
 @pytest.mark.gpu
