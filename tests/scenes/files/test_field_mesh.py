@@ -14,7 +14,7 @@ from luxel.render.fields.image import ImageField
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.volume import VolumeField
-from luxel.scenes.files.field_mesh import LEVELS, save_field_mesh
+from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.mesh_files import read_mesh
 
 
@@ -62,7 +62,7 @@ def test_a_density_is_written_where_it_has_a_level(tmp_path):
     for level in (None, 4.0):
         mesh = save_field_mesh(tmp_path / "lump.ply", field, 32, level)
         places = mesh.xyz / field.extent.numpy() - 0.5
-        expected = 0.5 * (1 - (LEVELS["volume"] if level is None else level) / 20)
+        expected = 0.5 * (1 - (VolumeField.surface_level if level is None else level) / 20)
         assert np.abs(np.linalg.norm(places, axis=1) - expected).max() < 0.01
     for level, wrong in ((0.0, "must be above 0"), (21.0, "no surface in its box")):
         with pytest.raises(LuxelError, match=wrong):

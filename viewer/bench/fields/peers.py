@@ -107,7 +107,7 @@ def tiny_cuda_nn(whole: Field) -> nn.Module:
         library = tinycudann.require(device)
     except LuxelError as error:
         raise RuntimeError(error.problem) from error
-    with tinycudann.on(device):
+    with tinycudann.current_device(device):
         return tinycudann.native_field(library, encoding.grid, whole.network)
 
 
