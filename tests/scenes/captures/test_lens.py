@@ -72,7 +72,7 @@ def paint(directions: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("max_size", [None, 60])
 @pytest.mark.parametrize("name", LENSES)
-def test_undistorted_picture_is_what_a_pinhole_sees(tmp_path: Path, name: str, max_size: int | None) -> None:
+def test_undistorted_image_is_what_a_pinhole_sees(tmp_path: Path, name: str, max_size: int | None) -> None:
     lens = LENSES[name]
     columns, rows = np.meshgrid(np.arange(lens.width), np.arange(lens.height))
     seen = undistort_points(lens, np.stack([columns, rows], -1).reshape(-1, 2).astype(float))

@@ -98,7 +98,7 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         scenes.open(folder)
 
 
-def test_principal_point_is_found_and_bounded() -> None:
+def test_principal_point_is_refined_within_bounds() -> None:
     """A synthetic model with a wrong principal point recovers the right one, unless it is far off."""
     pycolmap = importlib.import_module("pycolmap")
     options = pycolmap.SyntheticDatasetOptions()

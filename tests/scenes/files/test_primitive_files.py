@@ -190,7 +190,7 @@ def changed(**tensors: torch.Tensor | None) -> dict[str, torch.Tensor]:
         ({**some_convexes().tensors(), "points": torch.zeros(7, 9, 3)}, r"points must be \[N, 3\.\.8, 3\]"),
     ],
 )
-def test_safetensors_that_are_no_scene(tmp_path: Path, tensors: dict, message: str) -> None:
+def test_invalid_safetensors(tmp_path: Path, tensors: dict, message: str) -> None:
     safetensors.torch.save_file(tensors, tmp_path / "a.safetensors")
     with pytest.raises(scenes.CaptureError, match=message):
         scenes.load_primitives(tmp_path / "a.safetensors")
@@ -228,7 +228,7 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.safetensors"]
 
 
-def test_moments_are_ordinary_scenes(tmp_path: Path) -> None:
+def test_time_slices_are_scenes_of_gaussians(tmp_path: Path) -> None:
     """The image of each file is that of the 4D scene at its time, but for the rounding to float32."""
     moving = Gaussians4d.from_gaussians(torus_knot(60, sh_degree=2), time=0.5, time_scale=0.4)
     moving.rotors += 0.2 * torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
