@@ -123,17 +123,17 @@ def fused_step(
         g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
     projection = spec.projection
     assert projection is not None, "primitives without a projection take the general path"
-    unfinished = "unfinished" in projection.penalties and splats.is_cuda
+    raw_moments = "raw_moments" in projection.penalties and splats.is_cuda
     g_splats, g_values, _ = blend_bwd(
-        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
+        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, raw_moments
     )
     options = view._asdict()
-    options["moments"] = options.pop("times")
+    options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
     if spec.penalties is not None:
         weights |= spec.penalties(loss_context(config, schedule.counts))
-    if unfinished:
-        weights["unfinished"] = True
+    if raw_moments:
+        weights["raw_moments"] = True
     project_adam_(
         config.primitive,
         list(params.values()),

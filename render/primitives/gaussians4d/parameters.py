@@ -72,7 +72,7 @@ class Gaussians4d(Parameters):
     def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
         """See `luxel.render.ops.raster.project_gaussians4d.project_gaussians4d`."""
         options = view._asdict()
-        options["moments"] = options.pop("times")
+        options["timestamps"] = options.pop("times")
         return Projected(
             *project_gaussians4d(tuple(self.tensors().values()), statistics=statistics, **options)
         )

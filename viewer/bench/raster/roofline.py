@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
+from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.reference.raster.bin_splats import TILE
 from luxel.viewer.bench.raster.competitors import Shot
 from luxel.viewer.bench.timing import summary, times_ms
 
