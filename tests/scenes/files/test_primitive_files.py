@@ -45,7 +45,7 @@ def assert_same(actual: Parameters, expected: Parameters) -> None:
 
 
 @pytest.mark.parametrize(("k", "degree"), [(3, 0), (4, 1), (6, 2), (8, 3)])
-def test_convexes_come_back_exactly(tmp_path: Path, k: int, degree: int) -> None:
+def test_convexes_round_trip(tmp_path: Path, k: int, degree: int) -> None:
     original = some_convexes(k=k, degree=degree)
     scenes.save_primitive_ply(tmp_path / "deep/er/scene.ply", original)
     assert_same(scenes.load_primitive_ply(tmp_path / "deep/er/scene.ply", "convexes"), original)
@@ -67,7 +67,7 @@ def test_layout_of_convexes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "scene", [torus_knot(9), some_convexes(), some_gaussians4d(), some_gaussians4d(0, 1)]
 )
-def test_safetensors_come_back_exactly(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
+def test_safetensors_round_trip(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
     original = scene.to(dtype)
     scenes.save_safetensors(tmp_path / "a.safetensors", original)
     assert_same(scenes.load_safetensors(tmp_path / "a.safetensors"), original)
@@ -84,7 +84,7 @@ def test_safetensors_are_read_by_others_and_may_share_storage(tmp_path: Path) ->
         assert torch.equal(file.get_tensor("times"), scene.log_scale_t)
 
 
-def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
+def test_gaussians_in_every_format(tmp_path: Path) -> None:
     knot = torus_knot(5)
     scenes.save_primitive_ply(tmp_path / "scene.ply", knot)
     scenes.save_safetensors(tmp_path / "a.safetensors", knot)
@@ -93,7 +93,7 @@ def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
         assert_same(scenes.load_primitives(path), knot)
 
 
-def test_where_gaussians_are_needed_others_are_named(tmp_path: Path) -> None:
+def test_other_primitives_where_gaussians_are_required(tmp_path: Path) -> None:
     scenes.save_primitive_ply(tmp_path / "a.ply", some_convexes())
     scenes.save_safetensors(tmp_path / "b.safetensors", some_gaussians4d())
     with pytest.raises(scenes.CaptureError, match=r"a\.ply: only Gaussians .* this scene are convexes"):
@@ -138,19 +138,19 @@ def convex_names(each: int, rest: int = 0) -> list[str]:
         ([n.replace("x_3", "x_7") for n in convex_names(4)], "need the properties x_3"),
     ],
 )
-def test_convexes_that_are_none(tmp_path: Path, names: list[str], message: str) -> None:
+def test_invalid_convexes(tmp_path: Path, names: list[str], message: str) -> None:
     with pytest.raises(scenes.CaptureError, match=message):
         scenes.load_primitives(write_ply(tmp_path / "a.ply", names))
 
 
-def test_no_convexes_at_all(tmp_path: Path) -> None:
+def test_empty_convexes(tmp_path: Path) -> None:
     scenes.save_primitive_ply(tmp_path / "a.ply", Convexes.empty(4, 2))
     loaded = scenes.load_primitive_ply(tmp_path / "a.ply", "convexes")
     assert (loaded.count, loaded.points_each, loaded.sh_degree) == (0, 4, 2)
 
 
 @pytest.mark.parametrize("name", ["a.ply", "a.safetensors"])
-def test_cut_short(tmp_path: Path, name: str) -> None:
+def test_truncated_files(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name == "a.ply":
         scenes.save_primitive_ply(path, some_convexes())
@@ -196,7 +196,7 @@ def test_invalid_safetensors(tmp_path: Path, tensors: dict, message: str) -> Non
         scenes.load_primitives(tmp_path / "a.safetensors")
 
 
-def test_safetensors_whose_header_lies(tmp_path: Path) -> None:
+def test_invalid_safetensors_headers(tmp_path: Path) -> None:
     for head in (
         b"{}x",
         b"[]",
