@@ -54,7 +54,7 @@ def aligned_error(ours: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(((scale * a @ (u @ sign @ vt).T - b) ** 2).sum() / (b**2).sum()))
 
 
-def test_poses_of_photographs(fox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names with blanks, a rotated photograph, an unrelated one; then again from the cache."""
     folder = tmp_path / "fox"
     (folder / "images").mkdir(parents=True)
