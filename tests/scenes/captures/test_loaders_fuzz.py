@@ -1,4 +1,4 @@
-"""Whatever bytes a file holds, a loader gives a valid result or a CaptureError, and nothing else."""
+"""Loaders return a valid result or raise CaptureError for files of any bytes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class _Ball(torch.nn.Module):
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".obj"])
-def test_a_field_is_written(tmp_path, suffix):
+def test_surface_of_a_distance_field(tmp_path, suffix):
     field = SdfField(dataclasses.replace(defaults("sdf"), log2_entries=8))
     field.field = _Ball()  # pyright: ignore[reportAttributeAccessIssue]
     field.centre.copy_(torch.tensor([1.0, 2.0, 3.0]))
@@ -54,7 +54,7 @@ class _Lump(torch.nn.Module):
         return torch.cat([density, torch.ones_like(x)], -1)
 
 
-def test_a_density_is_written_where_it_has_a_level(tmp_path):
+def test_isosurface_of_a_density(tmp_path):
     field = VolumeField(dataclasses.replace(defaults("volume"), log2_entries=8))
     field.field = _Lump()  # pyright: ignore[reportAttributeAccessIssue]
     field.extent.copy_(torch.tensor([1.0, 0.5, 0.25]))
@@ -75,7 +75,7 @@ def test_a_density_is_written_where_it_has_a_level(tmp_path):
     assert np.abs(np.linalg.norm(places, axis=1) - 70 / 240).max() < 0.01
 
 
-def test_what_is_refused(tmp_path):
+def test_invalid_options_are_refused(tmp_path):
     config = dataclasses.replace(defaults("sdf"), log2_entries=8)
     field = SdfField(config)
     with pytest.raises(LuxelError, match="mesh of 2000 cells"):
