@@ -24,7 +24,7 @@ ERROR_SCALE = 4.0  # a mean absolute error of 1/4 is the brightest colour of an 
 
 
 @dataclass
-class Picture:
+class ReportedView:
     """One held-out view of a report.
 
     Args:
@@ -81,14 +81,14 @@ class Report:
             for old in (folder / "images").glob("[0-9][0-9][0-9]-*.jpg"):
                 old.unlink()
 
-    def add(self, picture: Picture) -> None:
-        """Saves the images of a view; views are shown in the order of these calls."""
+    def add(self, view: ReportedView) -> None:
+        """Saves the images of a view; the page shows views in the order of these calls."""
         number = len(self._views)
         with writing(self.folder):
-            self._cards.append(_card(picture, number, self.folder / "images"))
-        self._rows.append(_row(number, picture))
-        scores = {name: _finite(getattr(picture, name)) for name in ("psnr", "ssim", "lpips")}
-        self._views.append({"name": picture.name, **scores})
+            self._cards.append(_card(view, number, self.folder / "images"))
+        self._rows.append(_row(number, view))
+        scores = {name: _finite(getattr(view, name)) for name in ("psnr", "ssim", "lpips")}
+        self._views.append({"name": view.name, **scores})
 
     def finish(
         self,
@@ -177,14 +177,14 @@ def _stem(name: str, number: int) -> str:
     return f"{number:03d}-" + re.sub(r"[^A-Za-z0-9._-]+", "_", Path(name).stem)[:60]
 
 
-def _row(number: int, p: Picture) -> str:
+def _row(number: int, p: ReportedView) -> str:
     return (
         f"<tr><td><a href='#view-{number}'>{html.escape(p.name)}</a></td><td>{_number(p.psnr, 2)}</td>"
         f"<td>{_number(p.ssim, 4)}</td><td>{_number(p.lpips, 4)}</td></tr>"
     )
 
 
-def _card(p: Picture, number: int, folder: Path) -> str:
+def _card(p: ReportedView, number: int, folder: Path) -> str:
     """Saves the three images of a view and returns the section that shows them."""
     stem, figures = _stem(p.name, number), []
     shown = {

@@ -16,7 +16,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.scenes import Capture
 from luxel.viewer.progress import counting
-from luxel.viewer.report import Picture, Report
+from luxel.viewer.report import Report, ReportedView
 
 COLOURS = {"white": (1.0, 1.0, 1.0), "black": (0.0, 0.0, 0.0)}
 
@@ -70,7 +70,9 @@ def score(
             scores = already.get(view.name, scores)
             weight = view.read().weight
             report.add(
-                Picture(view.name, to_bytes(photograph), to_bytes(image), *_scores(scores), weight=weight)
+                ReportedView(
+                    view.name, to_bytes(photograph), to_bytes(image), *_scores(scores), weight=weight
+                )
             )
             advance()
 

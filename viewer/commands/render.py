@@ -28,7 +28,7 @@ from luxel.viewer.progress import counting, opening
 from luxel.viewer.runs import has_capture, load_drawable, load_origin, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
 from luxel.viewer.web.drawable import Drawable, render_field
-from luxel.viewer.web.navigate import survey
+from luxel.viewer.web.navigate import find_extent
 from luxel.viewer.web.shading import drawing_options
 
 
@@ -210,7 +210,7 @@ class Render:
 
     def _around(self, scene: Drawable, frames: int) -> list[Camera]:
         """An orbit about the middle of a scene of which no photographs are known."""
-        seen = survey([], scene, np.array(scene.up) if isinstance(scene, Application) else None)
+        seen = find_extent([], scene, np.array(scene.up) if isinstance(scene, Application) else None)
         return orbit(
             seen.centre,
             seen.radius,

@@ -20,7 +20,7 @@ from luxel.viewer.field_data import FieldData, FieldOrigin, require_kind
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, discard_unstarted, is_field_run, new_run_folder, run_folder
 from luxel.viewer.training import ENDS, run_watched
-from luxel.viewer.web.drawable import field_places, render_field
+from luxel.viewer.web.drawable import field_orientation, render_field
 
 BATCH_ON_CPU = 1 << 13  # samples of a step where nothing else is asked for
 
@@ -160,7 +160,7 @@ class TrainField:
 def _session(trainer: Any, found: FieldData) -> Session:
     from luxel.viewer.web.session import TrainingSession
 
-    places = field_places(trainer.application, found.up, found.background)
+    places = field_orientation(trainer.application, found.up, found.background)
     return TrainingSession(trainer, found.views, found.name, **places)
 
 

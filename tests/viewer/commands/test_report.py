@@ -13,14 +13,14 @@ import pytest
 from PIL import Image
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.report import ERROR_SCALE, Picture, Report, error_image
+from luxel.viewer.report import ERROR_SCALE, Report, ReportedView, error_image
 
 
-def picture(name: str, seed: int = 0, **scores: float | None) -> Picture:
+def picture(name: str, seed: int = 0, **scores: float | None) -> ReportedView:
     random = np.random.default_rng(seed)
     photograph = random.integers(0, 256, (20, 30, 3), dtype=np.uint8)
     given = {"psnr": 30.125, "ssim": 0.9, "lpips": 0.05, **scores}
-    return Picture(name, photograph, np.roll(photograph, 1, 1), **given)  # type: ignore[arg-type]
+    return ReportedView(name, photograph, np.roll(photograph, 1, 1), **given)  # type: ignore[arg-type]
 
 
 class Links(HTMLParser):
@@ -34,7 +34,7 @@ class Links(HTMLParser):
         self.targets += [value for name, value in attrs if name in ("src", "href") and value]
 
 
-def finished(folder: Path, pictures: list[Picture], **options: object) -> Path:
+def finished(folder: Path, pictures: list[ReportedView], **options: object) -> Path:
     report = Report(folder)
     for one in pictures:
         report.add(one)
@@ -60,7 +60,7 @@ def test_the_page_shows_three_images_of_each_view(tmp_path: Path) -> None:
 
 def test_images_are_what_was_given(tmp_path: Path) -> None:
     flat = np.full((16, 16, 3), 100, np.uint8)
-    finished(tmp_path, [Picture("x", flat, flat + 20, 10.0, 0.5)])
+    finished(tmp_path, [ReportedView("x", flat, flat + 20, 10.0, 0.5)])
     shown = {
         path.stem.rsplit("-")[-1]: np.asarray(Image.open(path)) for path in (tmp_path / "images").iterdir()
     }

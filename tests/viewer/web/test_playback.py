@@ -79,7 +79,7 @@ def test_it_begins_anew_or_rests_at_the_end() -> None:
     runs = Playback.over((0.0, 10.0), 8.0).play(0.0)
     assert runs.at(2.0) == pytest.approx(10.0) and runs.at(5.0) == pytest.approx(3.0)
     assert runs.at(35.0) == pytest.approx(3.0) and runs.runs(1e6)
-    once = runs.repeated(False, 1.0)
+    once = runs.with_loop(False, 1.0)
     assert once.at(2.5) == 10.0 and not once.runs(2.1) and once.runs(1.9)
     assert once.pause(50.0).time == 10.0
     assert once.pause(50.0).play(60.0).at(61.0) == pytest.approx(1.0), "play at the end begins anew"
@@ -88,9 +88,9 @@ def test_it_begins_anew_or_rests_at_the_end() -> None:
 def test_speed_changes_where_it_is() -> None:
     runs = Playback.over((0.0, 1.0)).play(0.0)
     assert runs.at(2.0) == pytest.approx(0.5)
-    fast = runs.paced(2.0, 2.0)
+    fast = runs.with_speed(2.0, 2.0)
     assert fast.at(2.0) == pytest.approx(0.5) and fast.at(2.5) == pytest.approx(0.75)
-    assert not Playback.over((0.0, 1.0)).paced(4.0, 1.0).runs(2.0), "another speed starts nothing"
+    assert not Playback.over((0.0, 1.0)).with_speed(4.0, 1.0).runs(2.0), "another speed starts nothing"
 
 
 def test_seeking_stops_within_the_range() -> None:

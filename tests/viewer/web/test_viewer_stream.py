@@ -19,7 +19,7 @@ from luxel.render.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.shading import MODES, modes_of
+from luxel.viewer.web.shading import OUTPUTS, outputs_of
 from luxel.viewer.web.stream import ClientStream, StreamReport
 
 
@@ -196,19 +196,19 @@ def test_new_scene_is_drawn_without_a_camera_move(streams: Any) -> None:
     assert sink.until(lambda: len(sink.images) == 2, 3.0)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("output", OUTPUTS)
 def test_every_output_is_drawn(
-    streams: Any, mode: str, device: torch.device, random_gaussians: Callable[..., Gaussians]
+    streams: Any, output: str, device: torch.device, random_gaussians: Callable[..., Gaussians]
 ) -> None:
     gaussians = random_gaussians(200, device=device)
     stream, sink, reports = streams(rasterize, StaticSession(gaussians))
-    stream.change(mode=mode, background=(0.0, 0.0, 0.0))
+    stream.change(output=output, background=(0.0, 0.0, 0.0))
     stream.move(Pose(np.array([1.0, 0, 0, 0]), np.array([0.0, 0, -4]), 0.9, 96, 64))
     assert sink.until(lambda: len(sink.images) > 0), [r.error for r in reports]
     image = sink.images[-1]
     assert image.shape == (64, 96, 3) and image.dtype == np.uint8
     assert image.std() > 10, "not an empty picture"
-    if mode == "colour":
+    if output == "colour":
         camera = Pose(np.array([1.0, 0, 0, 0]), np.array([0.0, 0, -4]), 0.9, 96, 64).camera(96, 64)
         expected = (
             rasterize(gaussians, camera.to(device)).rgb.clamp(0, 1).mul(255).round().byte().cpu().numpy()
@@ -410,11 +410,11 @@ def test_playing_keeps_to_its_share_of_training(streams: Any) -> None:
     assert trainer.step > 8
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("kind", [Gaussians4d, Convexes])
 def test_every_output_of_every_primitive_is_drawn(
     streams: Any,
-    mode: str,
+    output: str,
     kind: type[Parameters],
     draw_any: Callable[..., Any],
     carousel: Callable[..., Gaussians4d],
@@ -422,11 +422,13 @@ def test_every_output_of_every_primitive_is_drawn(
 ) -> None:
     scene = carousel() if kind is Gaussians4d else crystals(12)
     stream, sink, reports = streams(draw_any, StaticSession(scene))
-    stream.change(mode=mode, splat_scale=1.2, antialiased=True)
+    stream.change(output=output, splat_scale=1.2, antialiased=True)
     stream.seek(0.5)
     stream.move(Pose(np.array([1.0, 0, 0, 0]), np.array([0.0, 0, -4]), 0.9, 48, 32))
-    if mode not in modes_of(kind):
-        assert until(lambda: any("there are no normals of convexes" in r.error for r in reports))
+    if output not in outputs_of(kind):
+        assert until(
+            lambda: any("this scene of convexes has no output 'normals'" in r.error for r in reports)
+        )
         return
     assert sink.until(lambda: len(sink.images) > 0), [r.error for r in reports]
     assert sink.images[-1].shape == (32, 48, 3) and sink.images[-1].std() > 4, "not an empty picture"
