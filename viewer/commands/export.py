@@ -28,48 +28,47 @@ MOMENT = re.compile(r"frame-\d{5,}\.ply")
 
 @dataclass
 class Export:
-    """Writes a scene in another format: for other viewers, smaller, as a mesh, or moment by moment.
+    """Writes a scene in another format, as a mesh, or as a sequence of static scenes.
 
-    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out says what is written.
-    Any primitive fits into .ply (Gaussians as other viewers read them) and .safetensors; .splat holds Gaussians
-    without their view dependence. Convexes become a triangle mesh with --mesh, as do neural fields: those of signed
-    distances, and those of radiance and volumes where their density has a --level. A scene that moves becomes a folder
-    of ordinary .ply scenes with --frames, or one still scene with --time.
+    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out chooses the format. Every
+    primitive can be written as .ply (Gaussians in the layout of 3DGS, which other viewers read) and .safetensors;
+    .splat holds Gaussians without view-dependent colour. --mesh writes the hulls of convexes, or the surface of a
+    neural field, as a triangle mesh. --frames writes a dynamic scene as a folder of static .ply scenes, --time as one.
 
     Examples:
         luxel export runs/first --out scene.splat
         luxel export runs/first --out small.safetensors --half
         luxel export runs/convexes --out mesh.obj --mesh
         luxel export runs/knot --out knot.ply --mesh --resolution 512
-        luxel export runs/moving --out moments/ --frames 30 --times 0 0.5
+        luxel export runs/moving --out frames/ --frames 30 --times 0 0.5
         luxel export runs/moving --out still.ply --time 0.25
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
     """Folder of a run, or a .ply, .splat or .safetensors file."""
     out: Annotated[Path, tyro.conf.arg(metavar="PATH")]
-    """File to write, its suffix the format; with --frames a folder."""
+    """File to write, in the format of its suffix; with --frames a folder."""
     half: bool = False
-    """.safetensors in float16, about half as large; places and times stay float32."""
+    """Write .safetensors in float16, about half as large; positions and times stay float32."""
     mesh: bool = False
-    """Convexes as a mesh of their hulls, or the surface of a neural field, .ply or .obj with vertex colours."""
+    """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
     resolution: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """With --mesh, of a neural field: cells along its box, 8 to 1024 (default: 256)."""
+    """With --mesh of a neural field: cells along the longest side of its box, 8 to 1024; default: 256."""
     level: Annotated[float | None, tyro.conf.arg(metavar="DENSITY")] = None
-    """With --mesh, of a radiance field or a volume: density at the surface, per longest side of its box (default: 50,
-    of a volume 10)."""
+    """With --mesh of a radiance field or a volume: density at the surface, per longest side of its box; default: 50 of
+    a radiance field, 10 of a volume."""
     device: DeviceName = "auto"
-    """Where a neural field is evaluated; auto: the GPU where luxel can use it."""
+    """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
     min_opacity: float | None = None
-    """With --mesh: leave convexes out that are less opaque (default: 0.1)."""
+    """With --mesh of convexes: leave out those of lower opacity, in [0, 1); default: 0.1."""
     frames: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Of a scene that moves: N moments as frame-00000.ply, ... in the folder --out."""
+    """Dynamic scenes: write N times as frame-00000.ply, ... into the folder --out."""
     times: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="START END")] = None
-    """With --frames: first and last moment; default: the whole range of the capture."""
+    """With --frames: first and last time; default: the range of the capture."""
     time: float | None = None
-    """Of a scene that moves: this one moment as ordinary Gaussians."""
+    """Dynamic scenes: write this time as static Gaussians."""
     force: bool = False
-    """Replace what is there."""
+    """Replace existing files."""
 
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
@@ -79,7 +78,7 @@ class Export:
             return self._write_field(scene)
         if self.resolution is not None or self.level is not None:
             raise LuxelError(
-                f"{self.scene}: --resolution and --level are of neural fields, and this scene is of {scene.noun}.",
+                f"{self.scene}: --resolution and --level are for neural fields, not for {scene.noun}.",
                 "Leave them out.",
             )
         self._check_primitive(scene)
@@ -103,8 +102,8 @@ class Export:
     def _write_field(self, field: Application) -> int:
         if not self.mesh or self.min_opacity is not None:
             raise LuxelError(
-                f"{self.scene}: a neural field is exported as a mesh of its surface.",
-                "Give --mesh and a name in .ply or .obj with --out, and no option of primitives.",
+                f"{self.scene}: a neural field can only be exported as a mesh of its surface.",
+                "Give --mesh and an --out that ends in .ply or .obj, and no options of primitives.",
             )
         self._check_place()
         sizes = FINE if self.resolution is None else self.resolution, self.level
@@ -115,7 +114,7 @@ class Export:
     def _write_mesh(self, scene: Convexes) -> int:
         found = convex_hulls(scene, MIN_OPACITY if self.min_opacity is None else self.min_opacity)
         save_mesh(self.out, found.mesh)
-        left_out = f"{found.faint:,} faint or masked and {found.degenerate:,} flat convexes are not in it"
+        left_out = f"{found.faint:,} faint or masked and {found.degenerate:,} flat convexes were left out"
         print(
             f"{found.hulls:,} hulls of {len(found.mesh.faces):,} triangles: {self.out} ({_size(self.out)}); {left_out}"
         )
@@ -125,14 +124,14 @@ class Export:
         start, end = self.times or self._range(scene)
         written = save_moments(self.out, scene, np.linspace(start, end, frames).tolist())
         kept = {path.name for path in written}
-        for old in self.out.iterdir():  # of an export with more moments
+        for old in self.out.iterdir():  # of an earlier export with more frames
             if MOMENT.fullmatch(old.name) and old.name not in kept:
                 old.unlink()
-        print(f"{len(written)} moments from {start:g} to {end:g}: {self.out}")
+        print(f"{len(written)} times from {start:g} to {end:g}: {self.out}")
         return 0
 
     def _range(self, scene: Gaussians4d) -> tuple[float, float]:
-        """From the first time of the run's capture to the last, or of the scene itself."""
+        """First and last time of the run's capture, or of the scene itself."""
         found = times_of(scene, self._capture if (self.scene / "config.json").is_file() else None)
         assert found is not None
         return found
@@ -142,18 +141,24 @@ class Export:
             return load_origin(self.scene).open(on_progress)
 
     def _check_options(self) -> None:
-        """Refuses what makes no sense whatever the scene holds."""
+        """Refuses options that exclude each other or are out of range, whatever the scene holds."""
         suffix = self.out.suffix.lower()
-        moments = (self.time, *(self.times or ()))
+        times = [t for t in (self.time, *(self.times or ())) if t is not None]
         wrong = [
             (
                 self.mesh and (self.frames is not None or self.time is not None),
-                "--mesh is of convexes and neural fields, --frames and --time of scenes that move.",
+                "--mesh cannot be combined with --frames or --time.",
             ),
-            (self.frames is not None and self.time is not None, "--frames writes many moments, --time one."),
+            (
+                self.frames is not None and self.time is not None,
+                "--frames and --time exclude each other.",
+            ),
             (self.times is not None and self.frames is None, "--times needs --frames N."),
-            (self.frames is not None and not 1 <= self.frames <= 99_999, "--frames goes from 1 to 99999."),
-            (not np.isfinite([t for t in moments if t is not None]).all(), "times must be finite numbers."),
+            (self.frames is not None and not 1 <= self.frames <= 99_999, "--frames must be from 1 to 99999."),
+            (
+                not np.isfinite(times).all(),
+                "--time and --times must be finite numbers.",
+            ),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
             (
                 (self.resolution is not None or self.level is not None) and not self.mesh,
@@ -161,7 +166,7 @@ class Export:
             ),
             (
                 self.min_opacity is not None and not 0 <= self.min_opacity < 1,
-                "--min-opacity goes from 0 to 1, without 1.",
+                "--min-opacity must be at least 0 and less than 1.",
             ),
             (
                 self.half and (suffix != ".safetensors" or self.mesh or self.frames is not None),
@@ -177,11 +182,11 @@ class Export:
             ),
             (
                 suffix == ".obj" and not self.mesh,
-                f"{self.out}: .obj holds a mesh; --mesh makes one of convexes or of a neural field.",
+                f"{self.out}: .obj holds a mesh, which needs --mesh.",
             ),
             (
                 self.frames is None and not self.mesh and suffix not in WRITTEN,
-                f"{self.out}: {self.out.suffix or 'a name without suffix'} is no format that is written "
+                f"{self.out}: {self.out.suffix or 'a name without suffix'} is not a format that luxel writes "
                 f"({', '.join(WRITTEN)}; .obj with --mesh; a folder with --frames).",
             ),
         ]
@@ -192,32 +197,35 @@ class Export:
                 )
 
     def _check_primitive(self, scene: Parameters) -> None:
-        """Refuses what makes no sense for the scene's primitive."""
+        """Refuses options that the scene's primitive does not support."""
         if self.mesh and not isinstance(scene, Convexes):
             raise LuxelError(
-                f"{self.scene}: --mesh is of convexes, and this scene is of {scene.noun}.", "Leave it out."
+                f"{self.scene}: --mesh is for convexes and neural fields, and this scene is made of {scene.noun}.",
+                "Leave it out.",
             )
         if (self.frames is not None or self.time is not None) and not scene.moves:
             raise LuxelError(
-                f"{self.scene}: --frames and --time are for scenes that move; this one, of {scene.noun}, does not.",
+                f"{self.scene}: --frames and --time are for dynamic scenes, and this scene of {scene.noun} is static.",
                 "Leave them out.",
             )
         if self.out.suffix.lower() == ".splat" and self.time is None and not isinstance(scene, Gaussians):
-            remedy = "Write one moment of it with --time T, or" if scene.moves else "Write"
+            remedy = "Write one time of it with --time T, or write" if scene.moves else "Write"
             raise LuxelError(
-                f"{self.out}: .splat holds Gaussians, and this scene is of {scene.noun}.",
+                f"{self.out}: .splat holds Gaussians, and this scene is made of {scene.noun}.",
                 f"{remedy} .ply or .safetensors.",
             )
 
     def _check_place(self) -> None:
-        """Refuses to replace anything unasked, and ever to replace a folder by a file or a file by a folder."""
+        """Refuses to replace files without --force, a folder by a file, or a file by a folder."""
         if self.frames is not None and self.out.exists() and not self.out.is_dir():
-            raise LuxelError(f"{self.out}: is a file, and --frames writes a folder.", "Give another --out.")
+            raise LuxelError(
+                f"{self.out}: this is a file, and --frames writes a folder.", "Give another --out."
+            )
         if self.frames is None and self.out.is_dir():
-            raise LuxelError(f"{self.out}: is a folder.", "Give the name of a file with --out.")
+            raise LuxelError(f"{self.out}: this is a folder.", "Give the name of a file with --out.")
         if not self.force and (any(self.out.iterdir()) if self.out.is_dir() else self.out.exists()):
             raise LuxelError(
-                f"{self.out}: there is something already.", "Give another --out, or replace it with --force."
+                f"{self.out}: already exists.", "Give another --out, or replace it with --force."
             )
 
 

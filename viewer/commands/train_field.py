@@ -160,8 +160,8 @@ class TrainField:
 def _session(trainer: Any, found: FieldData) -> Session:
     from luxel.viewer.web.session import TrainingSession
 
-    places = field_orientation(trainer.application, found.up, found.background)
-    return TrainingSession(trainer, found.views, found.name, **places)
+    orientation = field_orientation(trainer.application, found.up, found.background)
+    return TrainingSession(trainer, found.views, found.name, folder=trainer.folder.path, **orientation)
 
 
 def _conclude(trainer: Any, result: Any) -> None:

@@ -74,6 +74,10 @@ class ViewerApp:
         render: render function; luxel.render.rasterize if None.
         panels: tools of the pages, in their order.
 
+    Attributes:
+        url: address to open, with the token if there is one; after ``start()``.
+        extent: centre, size and up direction of the scene; after ``start()``.
+
     Raises:
         LuxelError: other machines can reach the host and there is no token, or the token is short.
     """
@@ -132,7 +136,7 @@ class ViewerApp:
             self._render = rasterize
         with self.session.borrow() as scene:
             session = self.session
-            self._extent = find_extent(session.views, scene, session.up, session.front)
+            self.extent = find_extent(session.views, scene, session.up, session.front)
         # A page may be closed between the check that it is open and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         sock = bind(self._host, self._port)
@@ -153,13 +157,13 @@ class ViewerApp:
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=(214, 118, 36)
         )
         server.gui.main_panel.dock_right()  # beside the image, not on it
-        start = first_pose(self.session.views, self._extent)
-        server.scene.set_up_direction(self._extent.up)
+        start = first_pose(self.session.views, self.extent)
+        server.scene.set_up_direction(self.extent.up)
         server.initial_camera.position = start.position
-        server.initial_camera.look_at = orbit_point(start, self._extent)
+        server.initial_camera.look_at = orbit_point(start, self.extent)
         server.initial_camera.fov = start.fov_y
-        server.initial_camera.near = 1e-3 * self._extent.radius
-        server.initial_camera.far = 1e3 * self._extent.radius
+        server.initial_camera.near = 1e-3 * self.extent.radius
+        server.initial_camera.far = 1e3 * self.extent.radius
         self._shared = open_shared_panels(self._panels, self.session, server.gui)
         threading.Thread(target=self._refresh_shared, daemon=True).start()
         server.on_client_connect(self._open)
@@ -183,7 +187,7 @@ class ViewerApp:
             client: viser ClientHandle, or an `luxel.viewer.web.offline.OfflineClient`.
         """
         assert self._render is not None, "start() comes first"
-        page = Page(client, self.session, self._extent, self._render, self._thumbnails, self._logged)
+        page = Page(client, self.session, self.extent, self._render, self._thumbnails, self._logged)
         opened = OpenPage(page, open_page_panels(self._panels, page))
 
         async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half updated
@@ -210,6 +214,12 @@ class ViewerApp:
             opened = self._pages.pop(client.client_id, None)
         if opened is not None:
             opened.close()
+
+    @property
+    def server(self) -> viser.ViserServer:
+        """viser's server, after ``start()``."""
+        assert self._server is not None, "start() comes first"
+        return self._server
 
     @property
     def pages(self) -> int:

@@ -172,5 +172,5 @@ def bind(host: str, port: int, attempts: int = 50) -> socket.socket:
     raise LuxelError(f"no free port on {host}.", "End a program that listens, or give another --port.")
 
 
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode(), wanted.encode())
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())

@@ -138,7 +138,7 @@ def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.Ca
         (tmp_path / "volume", "must be above 0", ["--mesh", "--force", "--level", "-1"]),
         (tmp_path / "sdf", "mesh of 4 cells", ["--mesh", "--force", "--resolution", "4"]),
         (tmp_path / "sdf", "need --mesh", ["--resolution", "24"]),
-        (tmp_path / "sdf", "something already", ["--mesh"]),
+        (tmp_path / "sdf", "already exists", ["--mesh"]),
     ):
         assert wrong in refused(capfd, "export", run, "--out", out, "--device", "cpu", *options)
 
@@ -271,7 +271,7 @@ def test_bad_use_of_runs(
         capfd, "train", "--resume", image_run, "--width", 32, "--device", "cpu"
     )
     assert "neural field" in refused(capfd, "export", image_run, "--out", tmp_path / "a.ply")
-    assert "drawn as an image" in refused(
+    assert "rendered to an image file" in refused(
         capfd, "render", image_run, "--out", tmp_path / "a.mp4", "--device", "cpu"
     )
     assert "nothing to train on" in refused(capfd, "train", "--field", "image", *QUICK)

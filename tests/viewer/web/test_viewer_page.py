@@ -20,8 +20,13 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
+from luxel.scenes import save_gaussians
+from luxel.scenes.paths import load_path
+from luxel.viewer.cli import main
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.session import StaticSession, TrainingSession
 
 CHROMIUM = "/usr/bin/chromium"
@@ -72,7 +77,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def ball(count: int = 250) -> Gaussians:
-    """A ball whose colour tells the direction, so that every camera sees another picture."""
+    """A ball whose colour tells the direction, so that every camera sees a different image."""
     generator = torch.Generator().manual_seed(3)
     means = torch.nn.functional.normalize(torch.randn(count, 3, generator=generator), dim=-1)
     return Gaussians(
@@ -156,7 +161,7 @@ def newest_client(app: ViewerApp) -> Any:
 
 def at_rest(app: ViewerApp, client: Any, seconds: float = 20.0) -> None:
     """Waits until the last camera of a client was drawn whole and has been on the page for a moment."""
-    stream = app._pages[client.client_id].stream
+    stream = app._pages[client.client_id].page.stream
     deadline, quiet_since = time.monotonic() + seconds, time.monotonic()
     while time.monotonic() < deadline:
         if stream._dirty or not stream._drawn_whole:
@@ -193,7 +198,7 @@ def canvas_width(page: Any) -> int:
 
 
 def drag(page: Any, client: Any, by: tuple[int, int]) -> None:
-    """Turns the camera of a page and waits until the server has heard of it."""
+    """Turns the camera of a page and waits until the server has its new pose."""
     start = Pose.of_client(client.camera).position.copy()
     page.mouse.move(400, 300)
     page.mouse.down()
@@ -203,7 +208,7 @@ def drag(page: Any, client: Any, by: tuple[int, int]) -> None:
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
-    """Waits for what a busy machine may take long to do; patience costs nothing where it is quick."""
+    """Waits for a condition, long enough for a busy machine."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what
@@ -332,6 +337,79 @@ def test_cameras_are_shown_and_a_click_goes_there(shown: ViewerApp, open_page: C
     assert np.linalg.norm(start - view) > 0.5
 
 
+def test_click_on_the_image_is_inspected(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
+    page = open_page(shown)
+    client = newest_client(shown)
+    at_rest(shown, client)
+    opened = shown._pages[client.client_id]
+    panel = next(panel for panel in opened.panels if isinstance(panel, InspectPanel))
+    clicks: list[Any] = []
+    opened.page.listen(clicks.append, True)
+    page.get_by_label("Inspect").check()
+    until(lambda: panel._numbers.visible, "the switch turned nothing on")
+    time.sleep(0.3)  # the browser reports clicks a moment after it was asked to
+    x, y = canvas_width(page) // 2 + 20, 240
+    page.mouse.click(x, y)
+    page.get_by_text("Depth", exact=True).wait_for(timeout=8000)
+    assert len(clicks) == 1
+    click = clicks[0]
+    camera = opened.page.pose().camera(canvas_width(page), WINDOW["height"])
+    frame = rasterize(ball(), camera, depth=True)
+    assert click.pixel == pytest.approx((x, y), abs=1.5)
+    assert frame.median_depth is not None and frame.alpha[y, x] > 0.6, "the click must hit something"
+    assert click.sample.depth == pytest.approx(float(frame.median_depth[y, x]), rel=0.05)
+    np.testing.assert_allclose(click.sample.rgb, frame.rgb[y, x].numpy(), atol=0.1)
+    seen = camera.world_to_cam[:3, :3].numpy() @ click.point + camera.world_to_cam[:3, 3].numpy()
+    fx, fy, cx, cy = camera.intrinsics.tolist()
+    assert (fx * seen[0] / seen[2] + cx, fy * seen[1] / seen[2] + cy) == pytest.approx((x, y), abs=1.5)
+    assert np.linalg.norm(click.point) == pytest.approx(1, abs=0.3), "the ball has radius 1"
+    drag(page, client, (80, 10))
+    time.sleep(0.3)
+    assert len(clicks) == 1, "a drag is no click"
+    page.get_by_label("Inspect").uncheck()
+    page.get_by_text("Depth", exact=True).wait_for(state="hidden", timeout=8000)
+
+
+def test_camera_path_is_recorded_downloaded_and_rendered(
+    shown: ViewerApp, open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    page = open_page(shown)
+    client = newest_client(shown)
+    at_rest(shown, client)
+    page.get_by_text("Camera path", exact=True).click()
+    start = Pose.of_client(client.camera)
+    page.get_by_role("button", name="Add keyframe").click()
+    page.get_by_role("textbox", name="Keyframe").wait_for()
+    drag(page, client, (120, 30))
+    at_rest(shown, client)
+    page.get_by_role("button", name="Add keyframe").click()
+    until(lambda: len(path_panel(shown, client)._keyframes) == 2, "no second keyframe")
+    end = Pose.of_client(client.camera)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    file = tmp_path / "path.json"
+    download.value.save_as(file)
+    path = load_path(file)
+    assert len(path.cameras) == 120 and path.fps == 30 and path.times == []
+    for camera, pose in ((path.cameras[0], start), (path.cameras[-1], end)):
+        np.testing.assert_allclose(camera.position.numpy(), pose.position, atol=1e-4)
+    save_gaussians(tmp_path / "ball.ply", ball())
+    size = ("--width", "60", "--height", "52", "--frames", "2", "--device", "cpu")
+    out = tmp_path / "frames"
+    assert main(["render", str(tmp_path / "ball.ply"), "--path", str(file), "--out", str(out), *size]) == 0
+    last = np.asarray(Image.open(out / "00001.png"), np.float32)
+    wanted = rasterize(ball(), end.camera(round(52 * end.width / end.height), 52)).rgb.clamp(0, 1) * 255
+    crop = (wanted.shape[1] - 60) // 2
+    assert last.std() > 20
+    assert psnr(last, wanted.numpy()[:, crop : crop + 60]) > 20
+
+
+def path_panel(app: ViewerApp, client: Any) -> CameraPathPanel:
+    """The camera path of a page."""
+    panels = app._pages[client.client_id].panels
+    return next(panel for panel in panels if isinstance(panel, CameraPathPanel))
+
+
 def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[..., Any]) -> None:
     broken = threading.Event()
 
@@ -343,7 +421,7 @@ def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[...
     with FakeTrainerRunning() as trainer, ViewerApp(TrainingSession(trainer), port=0, render=render) as app:
         page = open_page(app)
         client = newest_client(app)
-        until(lambda: app._pages[client.client_id].stream._drawn_version > 0, "no image")
+        until(lambda: app._pages[client.client_id].page.stream._drawn_version > 0, "no image")
         broken.set()
         page.get_by_text("kernel <b>tripped</b> over x_1*y_2").wait_for(timeout=8000)
         step = trainer.step
@@ -351,8 +429,11 @@ def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[...
         assert trainer.step > step, "training went on"
         broken.clear()
         page.get_by_text("kernel").wait_for(state="hidden", timeout=8000)
-        drawn = app._pages[client.client_id].stream._drawn_version
-        until(lambda: app._pages[client.client_id].stream._drawn_version > drawn, "no image after the error")
+        drawn = app._pages[client.client_id].page.stream._drawn_version
+        until(
+            lambda: app._pages[client.client_id].page.stream._drawn_version > drawn,
+            "no image after the error",
+        )
 
 
 def test_training_is_watched_paused_and_continued(open_page: Callable[..., Any]) -> None:
@@ -414,7 +495,7 @@ def test_time_is_played_paused_and_sought(
     with ViewerApp(StaticSession(carousel(), views, "carousel"), port=0, render=draw_any) as app:
         page = open_page(app)
         client = newest_client(app)
-        stream = app._pages[client.client_id].stream
+        stream = app._pages[client.client_id].page.stream
         slider = page.get_by_role("slider").first
 
         def shown() -> float:

@@ -70,7 +70,7 @@ class CameraPathPanel(Panel):
         add = gui.add_button("Add keyframe", hint="Records the camera, and the time of a dynamic scene")
         self._chosen = gui.add_dropdown("Keyframe", (NO_KEYFRAMES,), disabled=True)
         edit = gui.add_button_group("", ["Go to", "Delete"])
-        self._seconds = gui.add_number("Duration", 4.0, min=0.1, max=3600.0, step=0.5, hint="Seconds")
+        self._seconds = gui.add_number("Duration", 4.0, min=0.1, max=600.0, step=0.5, hint="Seconds")
         self._loop = gui.add_checkbox("Return to start", False, hint="The path ends where it begins")
         self._play = gui.add_button("Play path")
         targets = ["Save", "Download"] if self.page.session.folder else ["Download"]
