@@ -7,7 +7,9 @@ import importlib
 import importlib.metadata
 import inspect
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -102,11 +104,26 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     options: dict[str, Any] = {
         "prog": f"luxel {name}",
         "args": list(arguments),
-        "description": inspect.getdoc(command),
+        "description": _description(command),
     }
     if hasattr(command, "defaults"):  # for example the options of a run that is resumed
         options["default"] = command.defaults(options["args"])
     return tyro.cli(command, **options).execute()
+
+
+def _description(command: Any) -> str:
+    """The docstring of a command, wrapped to the terminal.
+
+    tyro joins lines that begin with a letter and doubles empty ones, so these begin with a space, and empty lines
+    hold a zero-width space.
+    """
+    width = max(40, min(shutil.get_terminal_size().columns, 100) - 2)
+    blocks = []
+    for block in (inspect.getdoc(command) or "").split("\n\n"):
+        examples = any(line.startswith(" ") for line in block.splitlines())
+        lines = block.splitlines() if examples else textwrap.wrap(block, width, break_on_hyphens=False)
+        blocks.append("\n".join(f" {line}" for line in lines))
+    return "\n\u200b\n".join(blocks)
 
 
 def _complain(problem: str, remedy: str) -> int:

@@ -16,7 +16,7 @@ from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
-from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
+from luxel.viewer.commands.options import DeviceName, optional, pick_device, require_drawable
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.progress import describe, opening
@@ -42,19 +42,19 @@ class Eval:
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or a .ply, .splat or .safetensors file together with --capture."""
-    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Evaluate on this capture; default: the one that the run was trained on."""
     split: Literal["test", "train"] = "test"
     """Views to evaluate on: those held out, or those trained on."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    out: Annotated[Path | None, optional("DIR")] = None
     """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene and behind cut-out images; auto: the one that the run was trained with."""
-    holdout_every: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    holdout_every: Annotated[int | None, optional("N")] = None
     """Hold out every Nth view; default: as in the run."""
-    max_size: int | None = None
+    max_size: Annotated[int | None, optional("PIXELS")] = None
     """Downscale images to at most this many pixels along the longer side; default: as in the run."""
-    antialiased: bool | None = None
+    antialiased: Annotated[bool | None, optional("{True,False}")] = None
     """Render with the opacity compensation of Mip-Splatting; default: as the run was trained."""
     lpips: bool = True
     """Compute LPIPS (slower)."""
@@ -62,9 +62,8 @@ class Eval:
     """Print JSON instead of a table."""
     device: DeviceName = "auto"
     """Device to render and compare on; auto: the GPU if luxel can use it, else the CPU."""
-    backend: Backend | None = None
-    """Rasterizer backend; default: the one that the run was trained with. Fields are evaluated by luxel if their
-    backend, tiny-cuda-nn, is not available."""
+    backend: Annotated[Backend | None, optional("{luxel,gsplat}")] = None
+    """Rasterizer backend; default: that of the run. Fields are evaluated by luxel if tiny-cuda-nn is not available."""
 
     def execute(self) -> int:
         """Evaluates, prints and writes the report; returns the exit status."""

@@ -17,7 +17,7 @@ from luxel.scenes import Capture, convex_hulls, save_mesh, save_moments, save_sa
 from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.hull_mesh import MIN_OPACITY
 from luxel.scenes.files.scene_files import WRITTEN
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import load_drawable, load_origin, times_of
 
@@ -52,20 +52,19 @@ class Export:
     """Write .safetensors in float16, about half as large; positions and times stay float32."""
     mesh: bool = False
     """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
-    resolution: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    resolution: Annotated[int | None, optional("N")] = None
     """With --mesh of a neural field: cells along the longest side of its box, 8 to 1024; default: 256."""
-    level: Annotated[float | None, tyro.conf.arg(metavar="DENSITY")] = None
-    """With --mesh of a radiance field or a volume: density at the surface, per longest side of its box; default: 50 of
-    a radiance field, 10 of a volume."""
+    level: Annotated[float | None, optional("DENSITY")] = None
+    """With --mesh of a field with density: density at the surface, per longest side of its box; default: 50, volumes 10."""
     device: DeviceName = "auto"
     """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
-    min_opacity: float | None = None
+    min_opacity: Annotated[float | None, optional("OPACITY")] = None
     """With --mesh of convexes: leave out those of lower opacity, in [0, 1); default: 0.1."""
-    frames: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    frames: Annotated[int | None, optional("N")] = None
     """Dynamic scenes: write N times as frame-00000.ply, ... into the folder --out."""
-    times: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="START END")] = None
+    times: Annotated[tuple[float, float] | None, optional("START END")] = None
     """With --frames: first and last time; default: the range of the capture."""
-    time: float | None = None
+    time: Annotated[float | None, optional("TIME")] = None
     """Dynamic scenes: write this time as static Gaussians."""
     force: bool = False
     """Replace existing files."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
+import tyro
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
@@ -29,6 +30,14 @@ class Serve:
     """Secret of at least 12 characters that a browser must bring; it becomes part of the printed address."""
     share_of_time: float = 0.3
     """Upper bound of the share of time (above 0, at most 1) that looking may keep training waiting."""
+
+
+def optional(metavar: str) -> Any:
+    """For an option whose default is None: its name in help texts, without "(default: None)".
+
+    Its help text says what happens without it.
+    """
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
 
 
 def pick_device(name: DeviceName) -> torch.device:

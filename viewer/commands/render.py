@@ -22,7 +22,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.progress import counting, opening
 from luxel.viewer.runs import has_capture, load_drawable, load_origin, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
@@ -45,7 +45,7 @@ class Render:
 
     Examples:
         luxel render runs/first
-        luxel render runs/first --out tour.mp4 --frames 240 --width 1920 --height 1080
+        luxel render runs/first --out tour.mp4 --width 1920 --height 1080
         luxel render runs/first --path runs/first/path.json --out frames/
         luxel render runs/first --at photographs --out frames/
         luxel render runs/moving --times 0.2 0.6 --out excerpt.mp4
@@ -55,26 +55,25 @@ class Render:
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
     """Folder of a run, or a .ply, .splat or .safetensors file."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="PATH")] = None
-    """Video (a name that ends in .mp4, .mov, .mkv or .webm) or folder for 00000.png, 00001.png, ...; default: an MP4
-    in the run folder or beside the scene file."""
-    path: Annotated[Path | None, tyro.conf.arg(metavar="JSON")] = None
+    out: Annotated[Path | None, optional("PATH")] = None
+    """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or beside the file."""
+    path: Annotated[Path | None, optional("JSON")] = None
     """Camera path to follow; default: an orbit."""
     at: Literal["orbit", "photographs"] = "orbit"
     """Without --path: an orbit, or a smooth path through all views of the run's capture."""
-    frames: int | None = None
+    frames: Annotated[int | None, optional("N")] = None
     """Number of frames; default: 120, or those of the path."""
-    fps: float | None = None
+    fps: Annotated[float | None, optional("FPS")] = None
     """Frames per second of a video; default: that of the path, else 30."""
-    width: int | None = None
+    width: Annotated[int | None, optional("PIXELS")] = None
     """Width in pixels; default: that of the path or of the capture, else 1280."""
-    height: int | None = None
+    height: Annotated[int | None, optional("PIXELS")] = None
     """Height in pixels; default: that of the path or of the capture, else 720."""
-    elevation: float | None = None
+    elevation: Annotated[float | None, optional("DEGREES")] = None
     """Elevation of the orbit above the horizontal plane, degrees, -85 to 85; default: that of the capture, else 20."""
-    times: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="START END")] = None
+    times: Annotated[tuple[float, float] | None, optional("START END")] = None
     """Dynamic scenes: play from START to END (backwards if END is less), in the unit of the capture's times."""
-    freeze: Annotated[float | None, tyro.conf.arg(metavar="TIME")] = None
+    freeze: Annotated[float | None, optional("TIME")] = None
     """Dynamic scenes: show this time in all frames."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene; auto: the one that the run was trained with, else black."""

@@ -14,7 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture
-from luxel.viewer.commands.options import DeviceName, Serve, pick_device
+from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, has_capture, is_field_run, load_drawable, load_origin
 from luxel.viewer.web.drawable import field_orientation, render_function
@@ -38,7 +38,7 @@ class ViewScene:
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
     """Folder of a run, or a .ply, .splat or .safetensors file."""
-    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Show the cameras of this capture; default: the one that the run was trained on."""
     device: DeviceName = "auto"
     """Device that renders; auto: the GPU if luxel can use it, else the CPU."""
