@@ -55,7 +55,7 @@ class Export:
     resolution: Annotated[int | None, optional("N")] = None
     """With --mesh of a neural field: cells along the longest side of its box, 8 to 1024; default: 256."""
     level: Annotated[float | None, optional("DENSITY")] = None
-    """With --mesh of a field with density: density at the surface, per longest side of its box; default: 50, volumes 10."""
+    """With --mesh of a field with density: density at the surface, per side of its box; default: 50, of volumes 10."""
     device: DeviceName = "auto"
     """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
     min_opacity: Annotated[float | None, optional("OPACITY")] = None

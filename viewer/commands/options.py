@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
@@ -23,13 +23,13 @@ class Serve:
     """Where the web viewer listens."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Anything but a loopback address can be reached by others and needs `--token`."""
+    """Address to listen on; anything but a loopback address is open to other machines and needs --token."""
     port: int = 8080
-    """Port; where it is in use the next free one is taken and printed."""
-    token: str | None = None
-    """Secret of at least 12 characters that a browser must bring; it becomes part of the printed address."""
+    """Port to listen on; if it is in use, the next free one is taken and printed."""
+    token: Annotated[str | None, tyro.conf.arg(metavar="SECRET", help_behavior_hint="")] = None
+    """Secret of at least 12 characters that a browser must send; it is part of the printed address. Default: none."""
     share_of_time: float = 0.3
-    """Upper bound of the share of time (above 0, at most 1) that looking may keep training waiting."""
+    """Largest fraction of time, in (0, 1], that rendering for viewers may take from training."""
 
 
 def optional(metavar: str) -> Any:
