@@ -112,7 +112,7 @@ class ClientStream:
         self._dirty = False
         self._moved_at = 0.0
         self._stopped = False
-        self._drawn_version, self._drawn_at, self._drawn_whole = -1, 0.0, False
+        self._drawn_version, self._drawn_at, self._drawn_in_full = -1, 0.0, False
         self._seconds_per_pixel = 0.0
         self._sent: deque[float] = deque(maxlen=60)
         self._state = StreamReport()
@@ -241,7 +241,7 @@ class ClientStream:
             self._dirty = True
         if self._dirty:
             return earliest
-        if not self._drawn_whole:
+        if not self._drawn_in_full:
             return max(earliest, self._moved_at + REST_AFTER - now)
         if self._session.version != self._drawn_version:
             return max(earliest, self._drawn_at + REFRESH - now)
@@ -255,7 +255,7 @@ class ClientStream:
                 pose, settings, self._dirty = self._pose, self._settings_now(), False
                 moving = self.playing or time.monotonic() - self._moved_at < REST_AFTER
             version = self._session.version
-            width, height, whole = self._size(pose, settings, moving)
+            width, height, in_full = self._size(pose, settings, moving)
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
             start = time.monotonic()
             image, caption = draw(self._render, scene, camera, settings)
@@ -264,9 +264,9 @@ class ClientStream:
         self._seconds_per_pixel = (self._seconds_per_pixel + rate) / 2 if self._seconds_per_pixel else rate
         if self._stopped:
             return
-        quality = settings.quality if whole else min(settings.quality, MOVING_QUALITY)
+        quality = settings.quality if in_full else min(settings.quality, MOVING_QUALITY)
         self._sink.send(image, quality)
-        self._drawn_version, self._drawn_whole, self._drawn_at = version, whole, time.monotonic()
+        self._drawn_version, self._drawn_in_full, self._drawn_at = version, in_full, time.monotonic()
         self._sent.append(self._drawn_at)
         self._state = StreamReport(0.0, seconds * 1e3, width, height, caption)
         self._send_report()
@@ -298,8 +298,8 @@ class ClientStream:
         if moving and self._seconds_per_pixel:
             # While training, a long render would be followed by a long wait for the share of time.
             budget = MOVING_RENDER * (0.5 if self._session.trains and not self._session.paused else 1.0)
-            whole = self._seconds_per_pixel * pose.width * pose.height * scale * scale
-            factor = max(0.2, round((budget / whole) ** 0.5, 1))
+            seconds = self._seconds_per_pixel * pose.width * pose.height * scale * scale
+            factor = max(0.2, round((budget / seconds) ** 0.5, 1))
         if factor > 0.8:  # fewer pixels would not be worth the change of sharpness
             factor = 1.0
         width, height = pose.width * scale * factor, pose.height * scale * factor

@@ -60,14 +60,14 @@ def test_pose_is_the_inverse_of_its_camera() -> None:
 
 
 @pytest.mark.parametrize(("aspect", "widens"), [(2.0, False), (80 / 60, False), (0.5, True)])
-def test_narrow_window_still_shows_the_whole_photograph(aspect: float, widens: bool) -> None:
+def test_narrow_window_still_shows_the_whole_image(aspect: float, widens: bool) -> None:
     camera = Camera.look_at((3, 0, 0), (0, 0, 0), fov_y=0.7, width=80, height=60)
     pose = Pose.of_camera(camera, aspect)
     assert (pose.fov_y > 0.7001) is widens
     assert math.tan(pose.fov_y / 2) * aspect >= math.tan(0.35) * 80 / 60 - 1e-6
 
 
-def test_extent_finds_middle_size_and_up() -> None:
+def test_extent_finds_centre_size_and_up() -> None:
     extent = find_extent(ring(), Gaussians.empty())
     np.testing.assert_allclose(extent.centre, [1, 2, 3], atol=0.02)
     assert extent.radius == pytest.approx(math.hypot(4, 1), rel=0.02)

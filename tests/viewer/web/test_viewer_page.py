@@ -160,11 +160,11 @@ def newest_client(app: ViewerApp) -> Any:
 
 
 def at_rest(app: ViewerApp, client: Any, seconds: float = 20.0) -> None:
-    """Waits until the last camera of a client was drawn whole and has been on the page for a moment."""
+    """Waits until the last camera of a client was drawn in full and has been on the page for half a second."""
     stream = app._pages[client.client_id].page.stream
     deadline, quiet_since = time.monotonic() + seconds, time.monotonic()
     while time.monotonic() < deadline:
-        if stream._dirty or not stream._drawn_whole:
+        if stream._dirty or not stream._drawn_in_full:
             quiet_since = time.monotonic()
         if time.monotonic() - quiet_since > 0.5:
             return
@@ -186,8 +186,8 @@ def psnr(a: np.ndarray, b: np.ndarray) -> float:
 
 def likeness(page: Any, client: Any) -> float:
     """PSNR of what a page shows to what its camera should show, both without what lies around the canvas."""
-    picture = screenshot(page)
-    return psnr(cut(picture), cut(expected_image(client, picture.shape, canvas_width(page))))
+    image = screenshot(page)
+    return psnr(cut(image), cut(expected_image(client, image.shape, canvas_width(page))))
 
 
 def canvas_width(page: Any) -> int:
@@ -220,7 +220,7 @@ def test_page_shows_the_rendered_frame_and_a_drag_turns_it(
 ) -> None:
     page = open_page(shown)
     client = newest_client(shown)
-    pictures = []
+    images = []
     for move in (None, (90, 20)):
         if move is not None:
             drag(page, client, move)
@@ -228,14 +228,14 @@ def test_page_shows_the_rendered_frame_and_a_drag_turns_it(
         at_rest(shown, client)
         # JPEG, and viser lowers the canvas's pixels where the browser draws slowly
         until(lambda: likeness(page, client) > 30, "the page does not show what its camera sees")
-        picture = screenshot(page)
-        wanted = expected_image(client, picture.shape, canvas_width(page))
-        Image.fromarray(picture.astype(np.uint8)).save(tmp_path / "page.png")
-        Image.fromarray(wanted.astype(np.uint8)).save(tmp_path / "render.png")
-        assert cut(wanted).std() > 20, "the comparison would hold for an empty picture"
-        assert psnr(cut(picture), cut(wanted)) > 30, f"see {tmp_path}"
-        pictures.append(picture)
-    assert psnr(cut(pictures[0]), cut(pictures[1])) < 20, "the drag changed nothing"
+        image = screenshot(page)
+        expected = expected_image(client, image.shape, canvas_width(page))
+        Image.fromarray(image.astype(np.uint8)).save(tmp_path / "page.png")
+        Image.fromarray(expected.astype(np.uint8)).save(tmp_path / "render.png")
+        assert cut(expected).std() > 20, "the comparison would hold for an empty image"
+        assert psnr(cut(image), cut(expected)) > 30, f"see {tmp_path}"
+        images.append(image)
+    assert psnr(cut(images[0]), cut(images[1])) < 20, "the drag changed nothing"
 
 
 def test_page_and_renderer_agree_where_a_point_is(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
@@ -323,8 +323,8 @@ def test_cameras_are_shown_and_a_click_goes_there(shown: ViewerApp, open_page: C
     page.get_by_label("Show cameras").check()
 
     def orange() -> int:
-        shot = screenshot(page)[:, :550]
-        return int((np.abs(shot - np.array([250, 150, 40], np.float32)).max(axis=-1) < 40).sum())
+        image = screenshot(page)[:, :550]
+        return int((np.abs(image - np.array([250, 150, 40], np.float32)).max(axis=-1) < 40).sum())
 
     until(lambda: orange() > 200, "no frustums")
     at_rest(shown, client)
@@ -398,10 +398,10 @@ def test_camera_path_is_recorded_downloaded_and_rendered(
     out = tmp_path / "frames"
     assert main(["render", str(tmp_path / "ball.ply"), "--path", str(file), "--out", str(out), *size]) == 0
     last = np.asarray(Image.open(out / "00001.png"), np.float32)
-    wanted = rasterize(ball(), end.camera(round(52 * end.width / end.height), 52)).rgb.clamp(0, 1) * 255
-    crop = (wanted.shape[1] - 60) // 2
+    expected = rasterize(ball(), end.camera(round(52 * end.width / end.height), 52)).rgb.clamp(0, 1) * 255
+    crop = (expected.shape[1] - 60) // 2
     assert last.std() > 20
-    assert psnr(last, wanted.numpy()[:, crop : crop + 60]) > 20
+    assert psnr(last, expected.numpy()[:, crop : crop + 60]) > 20
 
 
 def path_panel(app: ViewerApp, client: Any) -> CameraPathPanel:
@@ -473,9 +473,9 @@ def test_panel_leaves_room_in_a_narrow_window(shown: ViewerApp, open_page: Calla
     middle = (slice(250, 500), slice(20, 380))
 
     def clear() -> bool:
-        picture = screenshot(page)
-        wanted = expected_image(client, picture.shape, canvas_width(page))[middle]
-        return wanted.std() > 20 and psnr(picture[middle], wanted) > 28
+        image = screenshot(page)
+        expected = expected_image(client, image.shape, canvas_width(page))[middle]
+        return expected.std() > 20 and psnr(image[middle], expected) > 28
 
     until(clear, "the panel lies on the scene")
     assert Pose.of_client(client.camera).width < 420
@@ -502,7 +502,7 @@ def test_time_is_played_paused_and_sought(
             return float(slider.get_attribute("aria-valuenow"))
 
         at_rest(app, client)
-        until(lambda: strongest(page) == 0, "the first moment is red")
+        until(lambda: strongest(page) == 0, "the first balls are red")
         first = screenshot(page)
         page.get_by_role("button", name="Play").click()
         page.get_by_role("button", name="Pause").wait_for()
@@ -514,12 +514,14 @@ def test_time_is_played_paused_and_sought(
         assert not stream.playing
         at_rest(app, client)
         until(lambda: abs(shown() - stream.playback.time) < 1e-3, "the slider is not where it stopped")
-        before, moment = screenshot(page), stream.playback.time
+        before, stopped_at = screenshot(page), stream.playback.time
         time.sleep(0.6)
-        assert stream.playback.time == moment and psnr(cut(before), cut(screenshot(page))) > 30, "it went on"
-        for key, colour, wanted in (("End", 2, 1.0), ("Home", 0, 0.0)):
+        assert stream.playback.time == stopped_at and psnr(cut(before), cut(screenshot(page))) > 30, (
+            "it went on"
+        )
+        for key, colour, expected in (("End", 2, 1.0), ("Home", 0, 0.0)):
             slider.press(key)
-            until(lambda wanted=wanted: stream.playback.time == wanted, "the slider sought nothing")
+            until(lambda expected=expected: stream.playback.time == expected, "the slider sought nothing")
             until(lambda colour=colour: strongest(page) == colour, "the page does not show what was sought")
         page.get_by_role("button", name="Play").click()
         until(lambda: stream.playing, "the button does not play again")
@@ -537,7 +539,7 @@ def draw_as_balls(scene: Convexes, camera: Camera, **options: Any) -> Any:
     return rasterize(balls, camera, **options)
 
 
-def test_page_of_what_stands_still_has_no_time(
+def test_page_of_a_static_scene_has_no_time(
     open_page: Callable[..., Any], crystals: Callable[..., Convexes]
 ) -> None:
     with ViewerApp(StaticSession(crystals(30), name="crystals"), port=0, render=draw_as_balls) as app:

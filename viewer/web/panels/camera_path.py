@@ -127,10 +127,6 @@ class CameraPathPanel(Panel):
         self.page.client.send_file_download("path.json", content, save_immediately=True)
         self._show("Downloaded. Render it with `luxel render SCENE --path path.json`")
 
-    def detach(self) -> None:
-        """Ends the playback."""
-        self._stopped = lambda: True
-
     def _write(self, file: Path) -> None:
         path = self.path()
         save_path(file, path.cameras, fps=path.fps, times=path.times)
