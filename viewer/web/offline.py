@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,16 @@ class OfflineCamera:
         self.wxyz, self.position, self.fov, self.look_at = pose.wxyz, pose.position, pose.fov_y, look_at
         self.up_direction = np.array([0.0, 0.0, 1.0])
         self.image_width, self.image_height = width, height
+        self._callbacks: list[Callable[[Any], Awaitable[None]]] = []
 
-    def on_update(self, callback: Any) -> None:
-        """Nobody moves this camera but panels."""
+    def on_update(self, callback: Callable[[Any], Awaitable[None]]) -> None:
+        """Calls an async ``callback`` with this camera when it has moved."""
+        self._callbacks.append(callback)
+
+    async def notify(self) -> None:
+        """Calls the callbacks."""
+        for callback in self._callbacks:
+            await callback(self)
 
 
 class OfflineClient:
@@ -48,9 +56,11 @@ class OfflineClient:
     def _take(self, image: np.ndarray) -> None:
         self.images.append(image)
 
-    def atomic(self) -> AbstractContextManager[None]:
-        """Nothing to hold together."""
-        return nullcontext()
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """Reports the camera when the context ends, as a browser reports the pose that it was given."""
+        yield
+        asyncio.run(self.camera.notify())
 
     def get_item(self, key: str, timeout: float | None = None) -> None:
         """Answers at once, as an image needs no decoding here."""

@@ -88,6 +88,22 @@ def test_a_page_has_the_panels_that_its_scene_can_use(
     assert "TimePanel" in [type(panel).__name__ for panel in dynamic.panels]
 
 
+def test_an_offline_page_shows_what_its_camera_sees(serve: Callable[..., ViewerApp]) -> None:
+    opened = open_offline_page(serve(), START, width=60, height=40)
+    images = opened.page.client.images
+    for pose in (START, END):
+        look_from(opened, pose)
+        expected = rasterize(torus_knot(200), opened.page.pose().camera(60, 40)).rgb.clamp(0, 1) * 255
+        assert expected.std() > 20
+
+        def arrived(expected: np.ndarray = expected.numpy()) -> bool:
+            return (
+                bool(images) and images[-1].shape == (40, 60, 3) and np.abs(images[-1] - expected).max() < 1
+            )
+
+        assert until(arrived), "the newest image is not what the camera sees"
+
+
 class Failing(Panel):
     """Fails wherever it can."""
 
