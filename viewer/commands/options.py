@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tyro
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.native import best_device, cuda_problem, library_for
-from luxel.render.primitives import Gaussians, Parameters
+from luxel.render.primitives import PRIMITIVES, Parameters
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
@@ -59,17 +59,18 @@ def require_drawable(backend: Backend, scene: Parameters) -> None:
     """Refuses a scene that a backend has no kernels for.
 
     Raises:
-        LuxelError: gsplat is to draw anything but Gaussians.
+        LuxelError: the primitive is not drawn by that backend.
     """
-    if backend != "luxel" and not isinstance(scene, Gaussians):
+    if backend not in PRIMITIVES[scene.primitive].backends:
+        drawn = " and ".join(spec.noun for spec in PRIMITIVES.values() if backend in spec.backends)
         raise LuxelError(
-            f"--backend {backend}: it draws Gaussians only, and this scene is of {scene.noun}.",
+            f"--backend {backend}: it draws {drawn} only, and this scene is of {scene.noun}.",
             "Leave --backend out: luxel's own kernels draw it.",
         )
 
 
 def given(arguments: Sequence[str], option: str) -> str | None:
-    """The value of an option, found before the options are parsed because it brings their defaults."""
+    """The value of an option, read before the options are parsed because their defaults depend on it."""
     for place, word in enumerate(arguments):
         if word == option and place + 1 < len(arguments):
             return arguments[place + 1]

@@ -19,7 +19,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Gaussians4d
 from luxel.render.rasterize import rasterize
-from luxel.scenes import save_gaussians
+from luxel.scenes import save_primitive_ply
 from luxel.scenes.paths import load_path
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
@@ -260,7 +260,7 @@ def test_a_saved_path_is_what_luxel_render_renders(serve: Callable[..., ViewerAp
     assert (path.cameras[0].width, path.cameras[0].height) == (64, 48)
     panel.download()
     assert opened.page.client.downloads == [("path.json", first.read_bytes())]
-    save_gaussians(tmp_path / "scene.ply", scene)
+    save_primitive_ply(tmp_path / "scene.ply", scene)
     out = tmp_path / "frames"
     arguments = ["--path", str(first), "--out", str(out), "--device", "cpu"]
     assert main(["render", str(tmp_path / "scene.ply"), *arguments]) == 0

@@ -20,7 +20,7 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
-from luxel.scenes import save_gaussians
+from luxel.scenes import save_primitive_ply
 from luxel.scenes.paths import load_path
 from luxel.viewer.cli import main
 from luxel.viewer.web.app import ViewerApp
@@ -393,7 +393,7 @@ def test_camera_path_is_recorded_downloaded_and_rendered(
     assert len(path.cameras) == 120 and path.fps == 30 and path.times == []
     for camera, pose in ((path.cameras[0], start), (path.cameras[-1], end)):
         np.testing.assert_allclose(camera.position.numpy(), pose.position, atol=1e-4)
-    save_gaussians(tmp_path / "ball.ply", ball())
+    save_primitive_ply(tmp_path / "ball.ply", ball())
     size = ("--width", "60", "--height", "52", "--frames", "2", "--device", "cpu")
     out = tmp_path / "frames"
     assert main(["render", str(tmp_path / "ball.ply"), "--path", str(file), "--out", str(out), *size]) == 0
