@@ -143,7 +143,7 @@ def _version() -> str:
 
 def _overview() -> str:
     lines = [
-        f"luxel {_version()}: 3D scenes and neural fields from photographs, shown in the browser",
+        f"luxel {_version()}: 3D scenes and neural fields from photographs",
         "",
         "usage: luxel COMMAND [OPTIONS]        (luxel COMMAND --help explains its options)",
         "",
