@@ -16,11 +16,11 @@ from typing import Any
 COMMANDS = {
     "train": ("Train", "Trains a scene on photographs, a COLMAP model or a posed data set."),
     "view": ("ViewScene", "Shows a run or a scene file in the browser."),
-    "eval": ("Eval", "Evaluates a run on its held-out views: PSNR, SSIM, LPIPS and a report."),
+    "eval": ("Eval", "Evaluates a run on its held-out views: PSNR, SSIM, LPIPS, a report."),
     "render": ("Render", "Renders a camera path to an MP4 video or PNG files."),
     "export": ("Export", "Writes a scene in another format or as a mesh."),
     "bench": ("Bench", "Measures speed and quality on this machine, alone or against gsplat."),
-    "demo": ("Demo", "Trains and shows the packaged capture; takes a minute, needs no download."),
+    "demo": ("Demo", "Trains and shows the packaged capture; a minute, no download."),
     "doctor": ("Doctor", "Checks the installation and says how to fix what is missing."),
 }
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -145,15 +145,15 @@ def _overview() -> str:
     lines = [
         f"luxel {_version()}: 3D scenes and neural fields from photographs",
         "",
-        "usage: luxel COMMAND [OPTIONS]        (luxel COMMAND --help explains its options)",
+        "usage: luxel COMMAND [OPTIONS]     (luxel COMMAND --help lists its options)",
         "",
     ]
     lines += [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
     lines += [
         "",
         "To start:",
-        "  luxel demo                             a first scene, without any data of your own",
-        "  luxel train photos/ --view             trains on photographs, shown while it trains",
+        "  luxel demo                             a first scene, without data of your own",
+        "  luxel train photos/ --view             trains on photographs, with a viewer",
         "  luxel train photos/ --run runs/first   trains into a folder that you choose",
         "  luxel train photo.jpg --field image    trains a neural field of an image",
         "  luxel view runs/first                  opens it in the browser",
