@@ -348,7 +348,7 @@ def test_click_on_the_image_is_inspected(shown: ViewerApp, open_page: Callable[.
     page.get_by_label("Inspect").check()
     until(lambda: panel._numbers.visible, "the switch turned nothing on")
     time.sleep(0.3)  # the browser reports clicks a moment after it was asked to
-    x, y = canvas_width(page) // 2 + 20, 240
+    x, y = canvas_width(page) // 2 - 20, 220  # on the front of the ball
     page.mouse.click(x, y)
     page.get_by_text("Depth", exact=True).wait_for(timeout=8000)
     assert len(clicks) == 1
