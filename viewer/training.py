@@ -80,7 +80,7 @@ def fit(
         from luxel.viewer.web.session import TrainingSession
 
         views = [*capture.train, *capture.test]
-        return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind)
+        return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind, folder=folder)
 
     return run_watched(
         trainer,

@@ -28,7 +28,7 @@ from luxel.viewer.field_data import (
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, discard_unstarted, is_field_run, new_run_folder, run_folder
 from luxel.viewer.training import ENDS, run_watched
-from luxel.viewer.web.drawable import field_places, render_field
+from luxel.viewer.web.drawable import field_orientation, render_field
 
 BATCH_ON_CPU = 1 << 13  # samples of a step where nothing else is asked for
 
@@ -204,8 +204,8 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
 def _session(trainer: Any, data: FieldData) -> Session:
     from luxel.viewer.web.session import TrainingSession
 
-    places = field_places(trainer.application, data.up, data.background)
-    return TrainingSession(trainer, data.views, data.name, **places)
+    orientation = field_orientation(trainer.application, data.up, data.background)
+    return TrainingSession(trainer, data.views, data.name, folder=trainer.folder.path, **orientation)
 
 
 def _conclude(trainer: Any, result: Any) -> None:

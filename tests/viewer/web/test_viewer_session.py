@@ -183,16 +183,19 @@ def test_static_session_shows_what_it_is_given() -> None:
 
 
 def test_sessions_know_their_primitive_and_its_times(carousel: Callable[..., Gaussians4d]) -> None:
-    assert StaticSession(Gaussians.empty()).times is None and StaticSession(Convexes.empty()).kind is Convexes
+    assert (
+        StaticSession(Gaussians.empty()).times is None
+        and StaticSession(Convexes.empty()).scene_type is Convexes
+    )
     assert StaticSession(Convexes.empty(), times=(0.0, 1.0)).times is None, "nothing of them moves"
     session = StaticSession(carousel())
-    assert session.kind is Gaussians4d and session.times == pytest.approx((0.0, 1.0), abs=0.02)
+    assert session.scene_type is Gaussians4d and session.times == pytest.approx((0.0, 1.0), abs=0.02)
     assert StaticSession(carousel(), times=(2.0, 3.0)).times == (2.0, 3.0)
     trainer = FakeTrainer()
-    assert TrainingSession(trainer).times is None and TrainingSession(trainer).kind is Gaussians
+    assert TrainingSession(trainer).times is None and TrainingSession(trainer).scene_type is Gaussians
     trainer.scene = carousel(times=(0.0, 6.0))
     training = TrainingSession(trainer)
-    assert training.kind is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
+    assert training.scene_type is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
     assert TrainingSession(trainer, times=(1.0, 2.0)).times == (1.0, 2.0)
 
 

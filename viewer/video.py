@@ -1,4 +1,4 @@
-"""Writes pictures as an MP4 film or as numbered PNG files."""
+"""Writes frames as an MP4 video or as numbered PNG files."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from PIL import Image
 
 from luxel.render.errors import LuxelError
 
-FILMS = (".mp4", ".mov", ".mkv", ".webm")
+VIDEOS = (".mp4", ".mov", ".mkv", ".webm")
 
 
-def write_film(
+def write_video(
     path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Callable[[], None] = lambda: None
 ) -> int:
     """Writes all frames.
 
     Args:
-        path: ends in .mp4 (.mov, .mkv, .webm): a film, encoded with H.264 where the container takes it; else a folder.
+        path: name of a video (.mp4, .mov, .mkv, .webm; H.264 where the container allows it), else of a folder.
         frames: uint8 [H, W, 3], or [H, W, 4] for PNG files only; all of one size.
-        fps: frames per second of a film.
-        on_frame: called after each.
+        fps: frames per second of a video.
+        on_frame: called after each frame.
 
     Returns:
-        How many frames were written.
+        Number of frames written.
 
     Raises:
-        LuxelError: the place cannot be written, or there is no video encoder.
+        LuxelError: the path cannot be written, or there is no video encoder.
     """
     try:
-        if path.suffix.lower() in FILMS:
+        if path.suffix.lower() in VIDEOS:
             return _encode(path, frames, fps, on_frame)
         if path.suffix and not path.is_dir():
             raise LuxelError(
-                f"{path}: pictures cannot be written as {path.suffix}.",
+                f"{path}: frames cannot be written as {path.suffix}.",
                 "Give a name that ends in .mp4, or a folder for PNG files.",
             )
         path.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def write_film(
 
 
 def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Callable[[], None]) -> int:
-    """One pass through ffmpeg; the film appears under its name once it is whole."""
+    """Encodes with ffmpeg; the video gets its name when it is complete."""
     import imageio_ffmpeg
 
     source: Iterator[np.ndarray] = iter(frames)
@@ -74,7 +74,9 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
         )
         writer.send(None)
     except RuntimeError as error:
-        raise LuxelError("There is no ffmpeg to encode a film with.", "pip install imageio-ffmpeg") from error
+        raise LuxelError(
+            "ffmpeg, which encodes videos, is not installed.", "pip install imageio-ffmpeg"
+        ) from error
     count = 0
     try:
         frame: np.ndarray | None = first
