@@ -98,7 +98,7 @@ def replayed(run: Callable[[int], object]) -> Callable[[int], object]:
 
 
 def time_loss(width: int, height: int, device: torch.device, iterations: int) -> dict[str, Any]:
-    """Times of all competitors, and the kernels of luxel."""
+    """Times of all variants, and the kernels of luxel."""
     sets = [pictures(width, height, device, seed) for seed in range(INPUT_SETS)]
 
     def run(loss: Loss, weighted: bool) -> Callable[[int], object]:
@@ -108,13 +108,13 @@ def time_loss(width: int, height: int, device: torch.device, iterations: int) ->
 
         return once
 
-    competitors = {"luxel": run(photometric_loss, False), "luxel, weighted": run(photometric_loss, True)}
-    kernels = kernel_times(competitors["luxel"], device)
+    variants = {"luxel": run(photometric_loss, False), "luxel, weighted": run(photometric_loss, True)}
+    kernels = kernel_times(variants["luxel"], device)
     if device.type == "cuda":
-        competitors["luxel, graph"] = replayed(competitors["luxel"])
-        competitors["luxel, weighted, graph"] = replayed(competitors["luxel, weighted"])
-    competitors["plain torch"] = run(reference_loss, False)
-    times = compare_ms(competitors, device, warmup=5, iterations=iterations)
+        variants["luxel, graph"] = replayed(variants["luxel"])
+        variants["luxel, weighted, graph"] = replayed(variants["luxel, weighted"])
+    variants["plain torch"] = run(reference_loss, False)
+    times = compare_ms(variants, device, warmup=5, iterations=iterations)
     return {"times": times, "kernels": kernels, "bytes": 4 * FLOATS_MOVED * 3 * width * height}
 
 
@@ -129,11 +129,11 @@ def time_adam(count: int, device: torch.device, iterations: int) -> dict[str, An
     for leaf, g in zip(leaves, grads, strict=True):
         leaf.grad = g
     torch_adam = torch.optim.Adam([{"params": [p], "lr": 1e-3} for p in leaves], eps=1e-15, fused=True)
-    competitors = {
+    variants = {
         "luxel": lambda i: fused_adam_(params, grads, *moments, rates, i + 1),
         "torch, fused": lambda i: torch_adam.step(),
     }
-    times = compare_ms(competitors, device, warmup=3, iterations=iterations)
+    times = compare_ms(variants, device, warmup=3, iterations=iterations)
     return {"times": times, "bytes": 4 * ADAM_FLOATS_MOVED * sum(p.numel() for p in params)}
 
 

@@ -38,8 +38,8 @@ from luxel.render.train import TrainConfig
 from luxel.scenes import load_points
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.train.contenders import with_settings
 from luxel.viewer.bench.train.measure import describe_capture, train_once
+from luxel.viewer.bench.train.variants import with_settings
 
 
 @dataclass(frozen=True)

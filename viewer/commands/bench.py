@@ -21,10 +21,10 @@ from luxel.viewer.bench.compare import compare, load_report
 from luxel.viewer.bench.raster import measure as raster
 from luxel.viewer.bench.raster import report as raster_report
 from luxel.viewer.bench.raster import scenes
-from luxel.viewer.bench.raster.competitors import PASSES
+from luxel.viewer.bench.raster.variants import PASSES
 from luxel.viewer.bench.train import measure as train
 from luxel.viewer.bench.train import report as train_report
-from luxel.viewer.bench.train.contenders import Contender, configured, contender
+from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.commands.train import PresetName
@@ -127,7 +127,7 @@ class TrainBench:
     CAPTURE is whatever `luxel train` opens. Prints a table and writes OUT/train.json, train.md and train.html with
     curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
     trainer fits the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under
-    the best is marked and not ranked. A competitor may train with settings of its own, which the report lists; it says
+    the best is marked and not ranked. A variant may train with settings of its own, which the report lists; it says
     for each from when on the first is ahead of it.
 
     Examples:
@@ -181,7 +181,7 @@ class TrainBench:
         if not self.captures:
             raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")
         device = pick_device(self.device)
-        contenders = self.contenders(device)
+        variants = self.variants(device)
         opened = []
         for path in self.captures:
             origin = Origin(str(path.resolve()), self.holdout_every, self.max_size, self.masks)
@@ -197,20 +197,20 @@ class TrainBench:
                 print(f"{row['scene']}, {name}: {figures}", file=sys.stderr, flush=True)
             report.write(self.out, "train", found, train_report.TITLE, train_report.sections(found))
 
-        found = train.run(opened, contenders, device, keep)
+        found = train.run(opened, variants, device, keep)
         return report.conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
 
-    def contenders(self, device: torch.device) -> list[Contender]:
+    def variants(self, device: torch.device) -> list[TrainVariant]:
         """Who trains, the first against the others; each backend is found to work here.
 
         Raises:
             LuxelError: a setting that there is not, or a backend that cannot draw here.
         """
-        first = Contender(self.backend, replace(self.configuration(device), backend=self.backend))
+        first = TrainVariant(self.backend, replace(self.configuration(device), backend=self.backend))
         first.config.check()
         chosen = {first.name: first}
         for words in self.against:
-            chosen.setdefault(words, contender(words, first.config, self.evaluations))
+            chosen.setdefault(words, parse_variant(words, first.config, self.evaluations))
         for one in chosen.values():
             rasterizer(one.config.backend, device)
         return list(chosen.values())

@@ -16,7 +16,7 @@ from luxel.render.fields.config import EncodingName, FieldName
 from luxel.viewer.bench import report
 from luxel.viewer.bench.fields import measure as fields
 from luxel.viewer.bench.fields import report as fields_report
-from luxel.viewer.bench.fields.subjects import Subject, capture_subject, subject
+from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, make_dataset
 from luxel.viewer.bench.raster import scenes
 from luxel.viewer.commands.options import DeviceName, pick_device
 
@@ -73,7 +73,7 @@ class Fields:
         # A capture that cannot be opened ends the command before anything is measured.
         given = None
         if self.capture is not None and "radiance" in kinds:
-            given = capture_subject(self.capture)
+            given = capture_dataset(self.capture)
         report.check_writable(self.out)
 
         def keep(found: dict[str, Any]) -> None:
@@ -83,8 +83,8 @@ class Fields:
             print(f"{place}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
             report.write(self.out, "fields", found, fields_report.TITLE, fields_report.sections(found))
 
-        def make(kind: FieldName) -> Subject:
-            return given if kind == "radiance" and given else subject(kind, small=small)
+        def make(kind: FieldName) -> FieldDataset:
+            return given if kind == "radiance" and given else make_dataset(kind, small=small)
 
         makers = [functools.partial(make, kind) for kind in dict.fromkeys(kinds)]
         found = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from luxel.render.backends import Backend
 from luxel.render.camera import Camera
+from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.reference.raster.bin_splats import TILE
 from luxel.render.reference.raster.draw import draw_reference
-from luxel.viewer.bench.raster.competitors import CAPS, Shot, draw_with
+from luxel.viewer.bench.raster.variants import CAPS, CameraSample, draw_with
 
 MIN_PSNR = 60.0  # dB to the reference; what is under it is not ranked
 MAX_GRADIENT_ERROR = 1e-3  # relative; marked where above
@@ -49,7 +49,7 @@ def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
 
 
 def measure_quality(
-    scene: Parameters, shot: Shot, backends: Sequence[Backend], tile_count: int
+    scene: Parameters, sample: CameraSample, backends: Sequence[Backend], tile_count: int
 ) -> dict[Backend, dict[str, Any]]:
     """What each backend loses to the float64 reference, which has the backend's own cap of alpha.
 
@@ -62,7 +62,7 @@ def measure_quality(
         Per backend: psnr of the image (dB), gradients: ||g - h|| / ||h|| by parameter, for a random gradient of the
         image, and to_luxel: PSNR of the whole image to luxel's with the same cap (other backends only).
     """
-    camera = shot.camera
+    camera = sample.camera
     exact, exact_camera = scene.to(torch.float64), camera.to(torch.float64)
     tiles, mask = sample_tiles(camera, tile_count)
     few, few_mask = sample_tiles(camera, max(1, tile_count // 2))
@@ -73,20 +73,20 @@ def measure_quality(
     for backend in backends:
         cap = CAPS[backend]
         with torch.no_grad():
-            truth = draw_reference(exact, exact_camera, shot.time, max_alpha=cap, tiles=tiles).rgb
-            image = draw_with(backend, scene, shot, cap)
+            truth = draw_reference(exact, exact_camera, sample.time, max_alpha=cap, tiles=tiles).rgb
+            image = draw_with(backend, scene, sample, cap)
             found: dict[str, Any] = {
                 "psnr": psnr(image[mask], truth[mask]),
                 "mean": truth[mask].mean().item(),
             }
             if backend != "luxel":
-                found["to_luxel"] = psnr(image, draw_with("luxel", scene, shot, cap))
+                found["to_luxel"] = psnr(image, draw_with("luxel", scene, sample, cap))
         wanted = _gradients(
             exact,
-            lambda g, cap=cap: draw_reference(g, exact_camera, shot.time, max_alpha=cap, tiles=few).rgb,
+            lambda g, cap=cap: draw_reference(g, exact_camera, sample.time, max_alpha=cap, tiles=few).rgb,
             g_image.double(),
         )
-        given = _gradients(scene, lambda g, b=backend, cap=cap: draw_with(b, g, shot, cap), g_image)
+        given = _gradients(scene, lambda g, b=backend, cap=cap: draw_with(b, g, sample, cap), g_image)
         found["gradients"] = {name: _relative(given[name], true) for name, true in wanted.items()}
         out[backend] = found
     return out

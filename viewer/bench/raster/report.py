@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from luxel.render.primitives import PRIMITIVES
-from luxel.viewer.bench.raster.competitors import PASSES
 from luxel.viewer.bench.raster.quality import MAX_GRADIENT_ERROR, MIN_PSNR, good_enough
 from luxel.viewer.bench.raster.roofline import STAGES
+from luxel.viewer.bench.raster.variants import PASSES
 from luxel.viewer.bench.report import Section, Table, shown
 from luxel.viewer.bench.svg import Series, line_plot, stacked_bars
 

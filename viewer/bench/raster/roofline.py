@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
+from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.reference.raster.bin_splats import TILE
-from luxel.viewer.bench.raster.competitors import Shot
+from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.bench.timing import summary, times_ms
 
 STAGES = ("project", "bin and sort", "blend", "blend, backward", "project, backward", "other")
@@ -82,16 +82,16 @@ def by_stage(kernels: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 @torch.no_grad()
-def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
-    """The scene's numbers for one frame, means over the shots."""
+def count_work(scene: Parameters, samples: Sequence[CameraSample]) -> dict[str, Any]:
+    """The scene's numbers for one frame, means over the samples."""
     totals = dict.fromkeys(("visible", "pairs", "contributions"), 0.0)
-    for shot in shots:
-        frame = rasterize(scene, shot.camera, time=shot.time, count=True)
+    for sample in samples:
+        frame = rasterize(scene, sample.camera, time=sample.time, count=True)
         assert frame.count is not None
         totals["visible"] += (frame.tile_counts > 0).sum().item()
         totals["pairs"] += frame.instances.item()
         totals["contributions"] += frame.count.sum().item()
-    first = shots[0].camera
+    first = samples[0].camera
     numbers = sum(
         math.prod(t.shape[1:]) for name, t in scene.tensors().items() if name not in ("sh_dc", "sh_rest")
     )
@@ -102,7 +102,7 @@ def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
         "coefficients": 1 + scene.sh_rest.shape[1],
         "pixels": first.width * first.height,
         "tiles": -(-first.width // TILE) * -(-first.height // TILE),
-        **{name: value / len(shots) for name, value in totals.items()},
+        **{name: value / len(samples) for name, value in totals.items()},
     }
 
 

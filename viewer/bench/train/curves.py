@@ -10,7 +10,7 @@ Curve = Sequence[dict[str, Any]]
 
 AHEAD_FROM = (
     "{first} ahead from: the earliest training time from which on its best held-out PSNR so far is at least the "
-    "competitor's best so far, at every later time at which either was measured (a run that has ended keeps its best); "
+    "variant's best so far, at every later time at which either was measured (a run that has ended keeps its best); "
     "never: there is no such time."
 )
 SHORTEST_WINDOW = 0.01  # of a run: over less, a time per step says more of the clock than of the step

@@ -32,7 +32,7 @@ ELEVATION, DISTANCE = 0.4, 2.6  # of a ring of cameras: radians, and half sides 
 
 
 @dataclass
-class Subject:
+class FieldDataset:
     """What a kind of field is trained on.
 
     Args:
@@ -50,7 +50,7 @@ class Subject:
     background: tuple[float, float, float] | None = None
 
 
-def subject(kind: FieldName, *, small: bool = False) -> Subject:
+def make_dataset(kind: FieldName, *, small: bool = False) -> FieldDataset:
     """Makes what a kind of field is trained on.
 
     Args:
@@ -60,7 +60,7 @@ def subject(kind: FieldName, *, small: bool = False) -> Subject:
     return _MADE_UP[kind](small)
 
 
-def capture_subject(path: Path) -> Subject:
+def capture_dataset(path: Path) -> FieldDataset:
     """A person's capture, seen from its held-out cameras.
 
     Raises:
@@ -72,30 +72,30 @@ def capture_subject(path: Path) -> Subject:
     found = FieldOrigin.of("radiance", str(path), Origin("")).open()
     held_out = list(found.data.held_out) or list(found.data.views)
     cameras = [view.camera for view in held_out]
-    return Subject("radiance", found.name, found.data, cameras, found.background)
+    return FieldDataset("radiance", found.name, found.data, cameras, found.background)
 
 
-def _landscape(small: bool) -> Subject:
+def _landscape(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.landscape import landscape
 
     side = 96 if small else 1024
-    return Subject("image", f"landscape {side}x{side}", landscape(side, side))
+    return FieldDataset("image", f"landscape {side}x{side}", landscape(side, side))
 
 
-def _knot(small: bool) -> Subject:
+def _knot(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.sculptures import ridged_knot
 
     mesh = ridged_knot(260, 12, ridges=0.0) if small else ridged_knot()
-    return Subject("sdf", f"{'knot' if small else 'ridged-knot'}, {len(mesh.faces):,} triangles", mesh)
+    return FieldDataset("sdf", f"{'knot' if small else 'ridged-knot'}, {len(mesh.faces):,} triangles", mesh)
 
 
-def _cloud(small: bool) -> Subject:
+def _cloud(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.cloud import Cloud
 
-    return Subject("volume", "cloud", Cloud(), background=(1.0, 1.0, 1.0))
+    return FieldDataset("volume", "cloud", Cloud(), background=(1.0, 1.0, 1.0))
 
 
-def _playground(small: bool) -> Subject:
+def _playground(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.playground import static_scene
 
     views, held_out, side, samples = (8, 2, 40, 1) if small else (48, 4, 400, 2)
@@ -111,10 +111,10 @@ def _playground(small: bool) -> Subject:
     photographs = [View(f"{k}", camera, lambda k=k: made[k]) for k, camera in enumerate(listed)]
     data = Capture(photographs[:views], photographs[views:])
     name = f"playground, {views} x {side}x{side}"
-    return Subject("radiance", name, data, listed[views:], data.background)
+    return FieldDataset("radiance", name, data, listed[views:], data.background)
 
 
-_MADE_UP: dict[str, Callable[[bool], Subject]] = {
+_MADE_UP: dict[str, Callable[[bool], FieldDataset]] = {
     "image": _landscape,
     "sdf": _knot,
     "volume": _cloud,
@@ -123,23 +123,23 @@ _MADE_UP: dict[str, Callable[[bool], Subject]] = {
 
 
 def frames(
-    application: Application, subject: Subject, width: int, height: int, views: int
+    application: Application, dataset: FieldDataset, width: int, height: int, views: int
 ) -> list[Callable[[], Tensor]]:
     """Functions that each draw one frame [H, W, 3]: an image as a whole, others from some cameras.
 
     Args:
-        application: trained on the subject.
-        subject: what it is trained on.
+        application: trained on the dataset.
+        dataset: what it is trained on.
         width, height: pixels.
         views: how many cameras at most.
     """
     if isinstance(application, ImageField):
         return [lambda: application.render_size(width, height)]
     background = None
-    if subject.background is not None:
-        background = torch.tensor(subject.background, device=application.device)
-    if subject.cameras:
-        chosen = [resized(camera, width, height) for camera in subject.cameras[:views]]
+    if dataset.background is not None:
+        background = torch.tensor(dataset.background, device=application.device)
+    if dataset.cameras:
+        chosen = [resized(camera, width, height) for camera in dataset.cameras[:views]]
     else:
         chosen = ring(application.centres, width, height, views)
     cameras = [camera.to(application.device) for camera in chosen]

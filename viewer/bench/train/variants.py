@@ -15,7 +15,7 @@ _BY_THE_BENCHMARK = ("backend", "eval_every", "save_renders")  # no differences 
 
 
 @dataclass(frozen=True)
-class Contender:
+class TrainVariant:
     """One entry of the training benchmark.
 
     Args:
@@ -47,8 +47,8 @@ class Contender:
         return {name: pair for name, pair in found.items() if name not in _BY_THE_BENCHMARK}
 
 
-def contender(words: str, first: TrainConfig, evaluations: int) -> Contender:
-    """A competitor from the command line.
+def parse_variant(words: str, first: TrainConfig, evaluations: int) -> TrainVariant:
+    """A variant from the command line.
 
     Args:
         words: a backend, which then trains exactly as ``first``; or "BACKEND:NAME=VALUE,...": from the settings of
@@ -72,7 +72,7 @@ def contender(words: str, first: TrainConfig, evaluations: int) -> Contender:
         config.check()
     except LuxelError as error:
         raise LuxelError(f"--against {words}: {error.problem}", error.remedy) from error
-    return Contender(words, config)
+    return TrainVariant(words, config)
 
 
 def configured(values: dict[str, Any], settings: tuple[str, ...], evaluations: int) -> TrainConfig:
