@@ -26,6 +26,7 @@ from luxel.viewer.bench.train import measure as train
 from luxel.viewer.bench.train import report as train_report
 from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
+from luxel.viewer.commands.bench_record import Record
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.commands.train import PresetName
 from luxel.viewer.progress import describe, opening
@@ -269,6 +270,7 @@ What = (
     | Annotated[TrainBench, _subcommand(TrainBench, "train")]
     | Annotated[Fields, _subcommand(Fields, "fields")]
     | Annotated[Compare, _subcommand(Compare, "compare")]
+    | Annotated[Record, _subcommand(Record, "record")]
 )
 
 
@@ -287,6 +289,7 @@ class Bench:
         luxel bench train capture/ --steps 3000
         luxel bench fields --only image --encodings hash
         luxel bench compare before/raster.json after/raster.json
+        luxel bench record --data captures/
     """
 
     what: Annotated[What, tyro.conf.arg(name="")] = field(default_factory=Raster)

@@ -36,12 +36,14 @@ class Settings:
         warmup, iterations: calls per variant and pass, before and while it is timed.
         tiles: tiles that the float64 reference draws; 0: no quality.
         cameras: views of a ring that are drawn in turn at most.
+        profiled: whether the kernels of a frame are listed, for stages and rooflines.
     """
 
     warmup: int = 10
     iterations: int = 100
     tiles: int = 64
     cameras: int = 8
+    profiled: bool = True
 
 
 def run(
@@ -154,7 +156,7 @@ def _timed(
         timer = kernel_times if device.type == "cuda" else stage_times
         for name in PROFILED:
             result["peak_bytes"][name] = _peak(variant, passes[name], name == WHOLE, device)
-            result["kernels"][name] = timer(passes[name], device)
+            result["kernels"][name] = timer(passes[name], device) if settings.profiled else []
         variant.drop_gradients()
     return out
 
