@@ -143,15 +143,19 @@ def plain(value: Any) -> Any:
     return value
 
 
+def describe_versions(machine: dict[str, Any]) -> str:
+    """Versions of luxel, torch and the peers that are installed, and of CUDA."""
+    names = [name for name in ("luxel", "torch", "gsplat", "tinycudann") if machine.get(name)]
+    versions = [f"{name} {machine[name]}" for name in names]
+    return ", ".join([*versions, f"CUDA {machine['cuda']}"] if machine.get("cuda") else versions)
+
+
 def describe_machine(report: dict[str, Any]) -> dict[str, str]:
     """The facts of a machine as people read them."""
     machine, state = report["machine"], report["machine"].get("gpu_state") or {}
-    versions = [
-        f"{name} {machine[name]}" for name in ("luxel", "torch", "gsplat", "tinycudann") if machine.get(name)
-    ]
     facts = {
         "device": machine.get("gpu") or machine["processor"],
-        "versions": ", ".join([*versions, f"CUDA {machine['cuda']}"] if machine.get("cuda") else versions),
+        "versions": describe_versions(machine),
         "commit": machine["commit"] or "unknown",
     }
     if state:

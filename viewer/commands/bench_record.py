@@ -13,8 +13,8 @@ import tyro
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import machine
 from luxel.viewer.bench.record import document, store
+from luxel.viewer.bench.record import parts as protocol
 from luxel.viewer.bench.record.part import Part, Setup
-from luxel.viewer.bench.record.parts import PARTS, chosen_parts
 from luxel.viewer.bench.record.run import run_parts
 from luxel.viewer.commands.options import DeviceName, pick_device
 
@@ -69,7 +69,7 @@ class Record:
 
     def execute(self) -> int:
         """Measures, merges or lists; returns 1 where a part failed."""
-        parts = chosen_parts(self.parts)
+        parts = protocol.chosen_parts(self.parts)
         if self.quick and self.out == Record.out:
             raise LuxelError("--quick figures are no results.", "Give another file with --out.")
         results = store.Results() if self.restart else store.load_results(self.out)
@@ -114,7 +114,7 @@ class Record:
         if readme is None and self.out.resolve().parent.name == "docs":
             beside = self.out.resolve().parent.parent / README
             readme = beside if beside.is_file() else None
-        for path in document.write_documents(results, PARTS, self.out.with_suffix(".md"), readme):
+        for path in document.write_documents(results, protocol.PARTS, self.out.with_suffix(".md"), readme):
             print(f"written: {path}")
         for warning in document.warnings(results):
             print(warning.strip("*"), file=sys.stderr)

@@ -67,7 +67,7 @@ def run(
         "kind": "raster",
         "format": FORMAT,
         "machine": machine_facts(device),
-        "ceilings": measure_ceilings(device),
+        "ceilings": measure_ceilings(device) if settings.profiled else {},
         "settings": asdict(settings),
         "backends": list(backends),
         "rows": [],

@@ -24,6 +24,7 @@ from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.bench.timing import summary, times_ms
 
 STAGES = ("project", "bin and sort", "blend", "blend, backward", "project, backward", "other")
+GPU_CEILINGS, CPU_CEILINGS = (1 << 28, 8192), (1 << 26, 2048)  # floats that are copied, rows of a matrix
 _BACKWARD = re.compile(r"bwd|backward|vjp", re.IGNORECASE)
 _KINDS = (  # the first that is found in a kernel's name
     (
@@ -177,8 +178,7 @@ def measure_ceilings(device: torch.device) -> dict[str, Any]:
         no cache holds; flops_per_s: float32 matrix product without tensor cores (TF32 off), 2 n^3 operations;
         how: both in words.
     """
-    on_gpu = device.type == "cuda"
-    count, n = (1 << 28, 8192) if on_gpu else (1 << 26, 2048)
+    count, n = GPU_CEILINGS if device.type == "cuda" else CPU_CEILINGS
     source = torch.ones(count, device=device)
     target = torch.empty_like(source)
     copy = _seconds(lambda _: target.copy_(source), device)

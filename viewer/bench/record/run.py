@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -87,10 +88,8 @@ def run_part(part: Part, setup: Setup, version: str) -> PartRecord:
         print(traceback.format_exc(), flush=True)
         error = f"{type(problem).__name__}: {problem}".strip().splitlines()[0]
     seconds = time.perf_counter() - started
-    try:
+    with contextlib.suppress(RuntimeError):  # of a broken context, which `require_working` reports
         release_memory()
-    except RuntimeError:
-        pass  # a broken context: `require_working` says so
     return PartRecord("failed" if error else "done", seconds=seconds, rows=rows, error=error, **about)
 
 

@@ -73,6 +73,7 @@ _TRAINING_TEXT = (
     "steps, without evaluations. Wall time: from the call to the last score, including opening the capture and all "
     "evaluations."
 )
+_LIKE_GAUSSIANS = "Measured as the training of Gaussians above."
 
 TABLES = (
     ResultTable(
@@ -80,8 +81,8 @@ TABLES = (
         "Rasterizer: Gaussians",
         "Median milliseconds of a frame, SH degree 3, forward and forward + backward from a given image gradient to "
         "every parameter; of each backend the fastest mode counts (luxel: called or replayed from a CUDA graph; "
-        "gsplat: packed or unpacked, from activated parameters). The distance to the float64 reference is measured on a "
-        "sample of tiles. Peak memory: parameters, gradients and all that forward + backward allocates.",
+        "gsplat: packed or unpacked, from activated parameters). The distance to the float64 reference is measured on "
+        "a sample of tiles. Peak memory: parameters, gradients and all that forward + backward allocates.",
         (
             Column("scene", "scene"),
             Column("size", "image"),
@@ -90,6 +91,7 @@ TABLES = (
             Column("gsplat_forward", "gsplat forward (ms)", ".3f"),
             Column("gsplat_both", "gsplat forward + backward (ms)", ".3f"),
             *_RASTER_ENDS,
+            Column("gsplat_peak_gb", "gsplat peak memory (GB)", ".2f"),
         ),
     ),
     ResultTable(
@@ -106,8 +108,8 @@ TABLES = (
         ),
     ),
     ResultTable("training", "Training: Gaussians", _TRAINING_TEXT, _TRAINING),
-    ResultTable("moving", "Training: scenes that move, 4D Gaussians", _TRAINING_TEXT, _TRAINING),
-    ResultTable("convexes", "Training: convexes", _TRAINING_TEXT, _TRAINING),
+    ResultTable("moving", "Training: scenes that move, 4D Gaussians", _LIKE_GAUSSIANS, _TRAINING),
+    ResultTable("convexes", "Training: convexes", _LIKE_GAUSSIANS, _TRAINING),
     ResultTable(
         "steps",
         "A training step of each primitive",
@@ -124,7 +126,8 @@ TABLES = (
     ResultTable(
         "fields",
         "Neural fields: training and frames",
-        "Hash encoding. The score is that of `luxel eval`. A frame is drawn from the camera to the image on the device.",
+        "Hash encoding. The score is that of `luxel eval`. A frame is timed from the camera to "
+        "the image on the device.",
         (
             Column("field", "field"),
             Column("scene", "data"),
@@ -139,8 +142,8 @@ TABLES = (
     ResultTable(
         "field_stages",
         "Neural fields: stages alone",
-        "Hash grid 16 x 2 with 2^19 entries a level, network 32 -> 64 x 2 -> 16, 2^20 uniformly random positions a call. "
-        "Training: forward and backward to table and weights, without an optimizer.",
+        "Hash grid 16 x 2 with 2^19 entries a level, network 32 -> 64 x 2 -> 16, 2^20 uniformly random positions a "
+        "call. Training: forward and backward to table and weights, without an optimizer.",
         (
             Column("stage", "stage"),
             Column("luxel_inference", "luxel inference (ms)", ".3f"),

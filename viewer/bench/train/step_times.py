@@ -62,7 +62,8 @@ def trained(trainer: Trainer, steps: int) -> Parameters:
 
 def restart_from(trainer: Trainer, scene: Parameters) -> None:
     """Lets a trainer go on with another scene, whose count then stays."""
-    trainer.config.strategy = FixedCount(prune_opacity=0)
+    if not isinstance(trainer.config.strategy, FixedCount):
+        trainer.config.strategy = FixedCount(prune_opacity=0)
     trainer.config.sh_every = trainer.config.reorder_every = 0
     trainer.optimiser = learning.Optimiser(scene)
     trainer._start_statistics()

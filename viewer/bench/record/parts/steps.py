@@ -54,6 +54,6 @@ PARTS = (
         45,
         rows,
         ("chair",),
-        (Headline("a training step of 250,000 Gaussians, chair", "{step_ms:.2f} ms"),),
+        (Headline("a training step, chair", "{step_ms:.2f} ms ({count:,} Gaussians)"),),
     ),
 )
