@@ -99,7 +99,7 @@ def conclude(
     sections: Sequence[Section],
     printed: int = 1,
 ) -> int:
-    """Writes everything once more, prints the tables of the first sections, and says where the rest is.
+    """Writes the final report and prints the tables of its first sections and the path of the page.
 
     Args:
         printed: how many sections.

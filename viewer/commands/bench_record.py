@@ -38,22 +38,22 @@ class Record:
     """
 
     parts: tuple[str, ...] = ()
-    """Run only the parts of these names, or all whose name begins so: raster, train-chair. Default: all."""
+    """Parts to run, by name or by the beginning of names: raster, train-chair. Default: all."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat; parts whose
-    data are not there are skipped."""
+    """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat. Parts without
+    their data are skipped. Default: none."""
     cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder that keeps poses found by structure from motion and rendered captures for later calls; default: none."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/results.json")
     """File of the results, which is continued."""
     readme: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """README whose table is replaced; default: README.md above OUT's folder where that is called docs, else none."""
+    """README whose table is replaced; default: README.md beside the folder docs if OUT is in it, else none."""
     budget: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
-    """Start no part that would not end within this time, by its expected wall time; default: no bound."""
+    """Skip parts whose expected wall time exceeds what is left of this time; default: no bound."""
     commit: str | None = None
-    """Commit that runs, where the code is no git checkout; default: the checkout's, else that of LUXEL_COMMIT."""
+    """Commit of the code; default: that of the git checkout, else the environment variable LUXEL_COMMIT."""
     allow_mixed: bool = False
-    """Keep figures of several commits in OUT; the documents then say so."""
+    """Allow figures of several commits in OUT; the documents then carry a warning."""
     restart: bool = False
     """Discard what is in OUT."""
     merge: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = ()
@@ -63,7 +63,7 @@ class Record:
     list: bool = False
     """List the parts, what they need and whether they are done; nothing is measured."""
     quick: bool = False
-    """Tiny sizes, to see that the parts work; needs an OUT of its own."""
+    """Tiny sizes, to check that the parts work; needs another OUT."""
     device: DeviceName = "auto"
     """Where to measure; auto: the GPU where luxel can use it."""
 

@@ -1,10 +1,10 @@
-"""What the benchmark of neural fields trains and draws: a picture, a mesh, a volume, photographs; all made up.
+"""Data sets of the benchmark of neural fields: an image, a mesh, a volume, photographs; all synthetic.
 
-landscape     A photograph that needs no camera, 1024 x 1024; drawn with one query a pixel at any size.
+landscape     A rendered landscape, 1024 x 1024; drawn with one query a pixel at any size.
 ridged-knot   208,000 triangles with ridges and studs, seen from a ring around it.
-cloud         Density and colour of a made-up cumulus, seen from a ring around it.
+cloud         Density and colour of a synthetic cumulus, seen from a ring around it.
 playground    48 photographs of solids on a platform, 400 x 400 with alpha; seen from cameras that it is not trained on.
-              Or the capture that a person gives.
+              --capture replaces it.
 Without a GPU all of them are small.
 """
 
@@ -33,11 +33,11 @@ ELEVATION, DISTANCE = 0.4, 2.6  # of a ring of cameras: radians, and half sides 
 
 @dataclass
 class FieldDataset:
-    """What a kind of field is trained on.
+    """A data set to train a field on, and the cameras to draw it from.
 
     Args:
         kind: of the field.
-        name: what tables call it.
+        name: in tables.
         data: as `luxel.render.fields.application.Application.begin` takes them.
         cameras: that look at it; empty: a ring around it.
         background: behind it, [3]; None: that of the field.
@@ -51,7 +51,7 @@ class FieldDataset:
 
 
 def make_dataset(kind: FieldName, *, small: bool = False) -> FieldDataset:
-    """Makes what a kind of field is trained on.
+    """Makes the synthetic data set of a kind of field.
 
     Args:
         kind: of the field.
@@ -61,7 +61,7 @@ def make_dataset(kind: FieldName, *, small: bool = False) -> FieldDataset:
 
 
 def capture_dataset(path: Path) -> FieldDataset:
-    """A person's capture, seen from its held-out cameras.
+    """A capture, seen from its held-out cameras.
 
     Raises:
         LuxelError: it cannot be opened.
@@ -104,8 +104,8 @@ def _playground(small: bool) -> FieldDataset:
     made: dict[int, Pixels] = {}
 
     def work(number: int) -> None:
-        picture = scene.render(listed[number], samples=samples)
-        made[number] = Pixels(as_bytes(picture.rgb), as_bytes(picture.alpha))
+        image = scene.render(listed[number], samples=samples)
+        made[number] = Pixels(as_bytes(image.rgb), as_bytes(image.alpha))
 
     for_each(work, len(listed))
     photographs = [View(f"{k}", camera, lambda k=k: made[k]) for k, camera in enumerate(listed)]

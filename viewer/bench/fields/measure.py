@@ -1,4 +1,4 @@
-"""Measures neural fields: each kind with each encoding is trained for some seconds, judged, drawn and taken apart."""
+"""Measures neural fields: each kind with each encoding is trained for some seconds, evaluated, drawn and profiled."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from luxel.viewer.bench.raster.roofline import measure_ceilings
 from luxel.viewer.bench.raster.scenes import Size
 from luxel.viewer.bench.timing import many_kernel_times, stage_times, summary, times_ms
 
-RATE = 60  # frames per second that are to be reached
-LONG_FRAME = 50.0  # milliseconds from which only the first view is taken apart
+RATE = 60  # frames per second to reach
+LONG_FRAME = 50.0  # milliseconds above which only the first view is profiled
 ENDLESS = 10**7  # steps: trainings end by time
 
 
@@ -73,13 +73,13 @@ def run(
     settings: Settings,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> dict[str, Any]:
-    """Measures every dataset with every encoding; what fails is recorded as text and the rest goes on.
+    """Measures every dataset with every encoding; a failure is recorded as text and the other measurements go on.
 
     Args:
         datasets: makers of what fields are trained on.
         encodings: of positions.
         sizes: of the frames.
-        on_row: told the report so far after each row, for writing it.
+        on_row: called with the report so far after each row.
 
     Returns:
         The report: plain values for JSON.
@@ -173,7 +173,7 @@ def _measure(
 
 
 def _train(trainer: FieldTrainer, settings: Settings) -> dict[str, Any]:
-    """Trains for the time of the settings and judges; measuring is not part of the time."""
+    """Trains for the time of the settings and evaluates, which does not count as training time."""
     while trainer.train_seconds < settings.seconds:
         trainer.step()
     scores = trainer.evaluate()

@@ -25,7 +25,7 @@ from luxel.viewer.web.playback import time_range
 FORMAT = 1  # of the JSON
 GOALS_ON = "H200"  # what the name of a GPU must hold for the goals to be judged
 WHOLE = PASSES[-1]
-PROFILED = (PASSES[0], WHOLE)  # of these passes memory and kernels are told
+PROFILED = (PASSES[0], WHOLE)  # passes whose memory and kernels are measured
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ def run(
     settings: Settings,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> dict[str, Any]:
-    """Measures every scene at every size; what fails is recorded as text and the rest goes on.
+    """Measures every scene at every size; a failure is recorded as text and the other measurements go on.
 
     Args:
-        scenes: what is drawn, and at which sizes.
-        backends: who is measured, the first against the others.
-        on_row: told the report so far after each row, for writing it.
+        scenes: scenes with their image sizes.
+        backends: rasterizer backends; the first is compared with the others.
+        on_row: called with the report so far after each row.
 
     Returns:
         The report: plain values for JSON.

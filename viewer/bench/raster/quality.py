@@ -1,4 +1,4 @@
-"""How far images and gradients of a backend are from the float64 reference, and what counts as good enough."""
+"""Distance of a backend's images and gradients from the float64 reference, and the limits for being ranked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.raster.draw import draw_reference
 from luxel.viewer.bench.raster.variants import CAPS, CameraSample, draw_with
 
-MIN_PSNR = 60.0  # dB to the reference; what is under it is not ranked
-MAX_GRADIENT_ERROR = 1e-3  # relative; marked where above
-MAX_PSNR_LOSS = 0.1  # dB that a training may be under the best
-CAP = 200.0  # dB given to equal images
+MIN_PSNR = 60.0  # dB to the reference; images below it are not ranked
+MAX_GRADIENT_ERROR = 1e-3  # relative; larger ones are marked
+MAX_PSNR_LOSS = 0.1  # dB below the best up to which a training is ranked
+CAP = 200.0  # dB of equal images
 
 
 def psnr(image: Tensor, truth: Tensor) -> float:
@@ -75,20 +75,20 @@ def measure_quality(
         with torch.no_grad():
             truth = draw_reference(exact, exact_camera, sample.time, max_alpha=cap, tiles=tiles).rgb
             image = draw_with(backend, scene, sample, cap)
-            found: dict[str, Any] = {
+            quality: dict[str, Any] = {
                 "psnr": psnr(image[mask], truth[mask]),
                 "mean": truth[mask].mean().item(),
             }
             if backend != "luxel":
-                found["to_luxel"] = psnr(image, draw_with("luxel", scene, sample, cap))
-        wanted = _gradients(
+                quality["to_luxel"] = psnr(image, draw_with("luxel", scene, sample, cap))
+        expected = _gradients(
             exact,
             lambda g, cap=cap: draw_reference(g, exact_camera, sample.time, max_alpha=cap, tiles=few).rgb,
             g_image.double(),
         )
-        given = _gradients(scene, lambda g, b=backend, cap=cap: draw_with(b, g, sample, cap), g_image)
-        found["gradients"] = {name: _relative(given[name], true) for name, true in wanted.items()}
-        out[backend] = found
+        actual = _gradients(scene, lambda g, b=backend, cap=cap: draw_with(b, g, sample, cap), g_image)
+        quality["gradients"] = {name: _relative(actual[name], true) for name, true in expected.items()}
+        out[backend] = quality
     return out
 
 
@@ -104,7 +104,7 @@ def _gradients(
     }
 
 
-def _relative(found: Tensor, truth: Tensor) -> float:
-    """||found - truth|| / ||truth||, in float64; 0 where both are 0."""
-    off, size = (found.double() - truth.double()).norm().item(), truth.double().norm().item()
+def _relative(actual: Tensor, truth: Tensor) -> float:
+    """||actual - truth|| / ||truth||, in float64; 0 where both are 0."""
+    off, size = (actual.double() - truth.double()).norm().item(), truth.double().norm().item()
     return off / size if size > 0 else (0.0 if off == 0 else math.inf)

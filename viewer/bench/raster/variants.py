@@ -1,4 +1,4 @@
-"""The rasterizers that a benchmark compares, each as a function of a sample over tensors that are ready."""
+"""The variants that the rasterizer's benchmark compares: backends, and modes of calling them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from luxel.render.renderer import Renderer
 
 
 class CameraSample(NamedTuple):
-    """One picture of a benchmark."""
+    """A pose with a time to be rendered."""
 
     camera: Camera
-    time: float | None  # of scenes that move
+    time: float | None  # None: the scene is static
 
 
 CAPS: dict[Backend, float] = {"luxel": MAX_ALPHA, "gsplat": gsplat.MAX_ALPHA}
@@ -31,13 +31,13 @@ PASSES = ("inference", "forward", "forward + backward")
 
 @dataclass
 class RasterVariant:
-    """One way of drawing a scene.
+    """A backend in one mode of calling it.
 
     Args:
-        name: what tables call it.
-        backend: whose kernels.
+        name: in tables.
+        backend: that draws.
         draw: sample -> image [H, W, 3], differentiable by ``leaves``.
-        leaves: the tensors that get gradients.
+        leaves: tensors that receive gradients.
         ranked: whether its time counts as that of its backend.
     """
 
@@ -48,7 +48,7 @@ class RasterVariant:
     ranked: bool = True
 
     def passes(self, samples: Sequence[CameraSample], g_image: Tensor) -> dict[str, Callable[[int], object]]:
-        """What is timed, by name: call i draws sample i, one after another; ``g_image`` [H, W, 3] is its gradient."""
+        """The timed passes by name; call i draws sample i, in a cycle; ``g_image`` [H, W, 3] is its gradient."""
 
         def inference(i: int) -> None:
             with torch.no_grad():
@@ -72,7 +72,7 @@ class RasterVariant:
 
 @dataclass
 class Replayed(RasterVariant):
-    """luxel as its trainer and whoever draws one scene for long use it: a captured CUDA graph.
+    """luxel replayed from a captured CUDA graph, as the trainer and the viewer use it.
 
     Args:
         drawer: holds the captured work, with gradients too.
@@ -81,7 +81,7 @@ class Replayed(RasterVariant):
     drawer: Renderer | None = None
 
     def passes(self, samples: Sequence[CameraSample], g_image: Tensor) -> dict[str, Callable[[int], object]]:
-        """As of any variant; nothing is recorded for a later backward, so both forward passes are one."""
+        """See `RasterVariant.passes`; inference and forward are the same, as nothing is recorded for a backward pass."""
         drawer = self.drawer
         assert drawer is not None
 
@@ -96,7 +96,7 @@ class Replayed(RasterVariant):
 
 
 def draw_with(backend: Backend, scene: Parameters, sample: CameraSample, max_alpha: float) -> Tensor:
-    """The image of a backend from raw parameters, [H, W, 3]; gsplat has its own cap of alpha."""
+    """The image of a backend from raw parameters, [H, W, 3]; gsplat has a fixed cap instead of ``max_alpha``."""
     if backend == "luxel":
         return rasterize(scene, sample.camera, time=sample.time, max_alpha=max_alpha).rgb
     return gsplat.rasterize(_as_gaussians(scene), sample.camera).rgb
@@ -111,7 +111,7 @@ def _as_gaussians(scene: Parameters) -> Gaussians:
 def variants(
     backends: Sequence[Backend], scene: Parameters, samples: Sequence[CameraSample]
 ) -> list[RasterVariant]:
-    """Those of each backend.
+    """The variants of each backend.
 
     luxel works from raw parameters, called through autograd and as a captured graph, and the better of both counts:
     the peer cannot be captured, since it reads counts back to the host. gsplat gets activated parameters and matrices

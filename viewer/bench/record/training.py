@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +89,7 @@ def _trained(setup: Setup, training: Training, capture: Capture, opened: float) 
 
 
 @contextmanager
-def made_capture(setup: Setup, name: str, write: Callable[[Path], object]):
+def made_capture(setup: Setup, name: str, write: Callable[[Path], object]) -> Iterator[Path]:
     """The folder of a made-up capture: that of the cache, where it is written once, else a temporary one.
 
     Args:
@@ -98,18 +97,13 @@ def made_capture(setup: Setup, name: str, write: Callable[[Path], object]):
         name: of the folder; says everything that the capture depends on.
         write: makes the capture in a folder.
     """
-    with tempfile.TemporaryDirectory(prefix="luxel-record-") as scratch:
-        kept = None if setup.cache is None else setup.cache / name
-        if kept is not None and kept.is_dir():
+    if setup.cache is not None:
+        setup.cache.mkdir(parents=True, exist_ok=True)
+        if (kept := setup.cache / name).is_dir():
             yield kept
             return
-        setup.note(f"rendering {name}")
-        if kept is None:
-            write(Path(scratch) / name)
-            yield Path(scratch) / name
-            return
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = kept.with_name(f"{name}.unfinished-{os.getpid()}")
-        write(unfinished)
-        unfinished.replace(kept)
-        yield kept
+    setup.note(f"rendering {name}")
+    with tempfile.TemporaryDirectory(prefix="luxel-record-", dir=setup.cache) as scratch:
+        folder = Path(scratch) / name
+        write(folder)
+        yield folder if setup.cache is None else folder.replace(setup.cache / name)

@@ -42,9 +42,9 @@ def run(
     """Trains every capture with every variant: the same data and hold-out.
 
     Args:
-        captures: what is trained on.
-        variants: who trains, and how; the first against the others.
-        on_row: told the report so far after each run.
+        captures: data sets to train on.
+        variants: configurations; the first is compared with the others.
+        on_row: called with the report so far after each run.
         keep: called with the run folder, the capture's name and the backend before the folder is deleted.
 
     Returns:
@@ -85,7 +85,7 @@ def run(
 
 
 def describe_capture(capture: Capture) -> dict[str, Any]:
-    """What a row says of its capture."""
+    """The columns of a row that describe its capture."""
     first = capture.train[0].camera
     return {
         "scene": capture.name,
@@ -111,7 +111,7 @@ def train_once(
     of another run come first.
 
     Returns:
-        psnr, ssim, lpips at the end; best_psnr on the way and final_minus_best (0 or less); seconds of training,
+        psnr, ssim, lpips at the end; best_psnr during training and final_minus_best (0 or less); seconds of training,
         steps_per_s, step_ms (see `curves.step_milliseconds`), count, scene_mb (parameters as
         float32), peak_bytes (None on a CPU), curve: (step, seconds,
         psnr) on held-out views, and more.

@@ -1,4 +1,4 @@
-"""The report of the training benchmark: who is ranked, the table, the curves of quality over time."""
+"""The report of the training benchmark: ranking, table, curves of quality over time."""
 
 from __future__ import annotations
 

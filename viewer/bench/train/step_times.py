@@ -1,4 +1,4 @@
-"""Times of a training step of a scene whose count stays, so that primitives can be compared at equal work."""
+"""Times of a training step at a fixed count, for comparing primitives at equal work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def trainer_for(
         capture: trained on.
         folder: of the run.
         device: where to train.
-        primitive, name: whose preset.
+        primitive, name: of the preset.
         most: bound of the count; None: the preset's.
         background: behind the scene.
     """
@@ -55,13 +55,13 @@ def train_until(trainer: Trainer, step: int) -> None:
 
 
 def trained(trainer: Trainer, steps: int) -> Parameters:
-    """A copy of the scene after so many steps."""
+    """A copy of the scene after ``steps`` steps."""
     train_until(trainer, steps)
     return trainer.scene.map(torch.clone)
 
 
 def restart_from(trainer: Trainer, scene: Parameters) -> None:
-    """Lets a trainer go on with another scene, whose count then stays."""
+    """Replaces a trainer's scene and fixes the count."""
     if not isinstance(trainer.config.strategy, FixedCount):
         trainer.config.strategy = FixedCount(prune_opacity=0)
     trainer.config.sh_every = trainer.config.reorder_every = 0
@@ -83,8 +83,8 @@ def step_times(
     """Milliseconds of a step on a scene.
 
     Args:
-        trainer: of the scene's primitive; it goes on with the scene.
-        scene: whose count stays.
+        trainer: of the scene's primitive; its scene is replaced.
+        scene: to train on at a fixed count.
         views: over which pairs are counted.
         window: steps that are timed together.
         windows: how often.
@@ -117,7 +117,7 @@ def instances(scene: Parameters, views: Sequence[View], device: torch.device) ->
 
 
 def scaled_to(pairs: float, scene: Parameters, views: Sequence[View], device: torch.device) -> Parameters:
-    """The scene with its primitives in such a size that a view has so many (tile, primitive) pairs."""
+    """The scene with its primitives scaled so that a view has ``pairs`` (tile, primitive) pairs."""
     low, high = 0.2, 5.0
     for _ in range(12):
         middle = (low * high) ** 0.5
