@@ -276,11 +276,11 @@ What = (
 
 @dataclass
 class Bench:
-    """Measures luxel on this machine: the rasterizer, training, or neural fields; alone or beside gsplat and tiny-cuda-nn.
+    """Measures luxel on this machine: the rasterizer, training, or neural fields; alone or beside peers.
 
-    Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and 90th
-    percentile, trainings as curves of quality over time, with clocks, power, driver, versions and commit of the machine.
-    Results are written as JSON, as Markdown and as one page with plots. Without a subcommand the rasterizer is measured.
+    Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and
+    90th percentile, trainings as curves of quality over time, with clocks, power, driver, versions and commit. Results
+    are written as JSON, as Markdown and as one page with plots. Without a subcommand the rasterizer is measured.
 
     Examples:
         luxel bench

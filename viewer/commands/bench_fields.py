@@ -29,7 +29,7 @@ class Fields:
 
     Each combination is trained for some seconds, evaluated, and drawn at each size. Prints tables and writes
     OUT/fields.json, fields.md and fields.html: milliseconds of a frame with percentiles, and whether that is 60 FPS;
-    the shares of encoding, network and the rest of a frame; training samples per second; the quality after the training;
+    the shares of encoding, network and the rest of a frame; training samples per second; the quality after training;
     rooflines; and the field alone against plain torch, and against tiny-cuda-nn where that is installed.
 
     Examples:

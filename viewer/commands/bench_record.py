@@ -40,8 +40,8 @@ class Record:
     parts: tuple[str, ...] = ()
     """Parts to run, by name or by the beginning of names: raster, train-chair. Default: all."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat. Parts without
-    their data are skipped. Default: none."""
+    """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat. Parts
+    without their data are skipped. Default: none."""
     cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder that keeps poses found by structure from motion and rendered captures for later calls; default: none."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/results.json")

@@ -81,7 +81,7 @@ class Replayed(RasterVariant):
     drawer: Renderer | None = None
 
     def passes(self, samples: Sequence[CameraSample], g_image: Tensor) -> dict[str, Callable[[int], object]]:
-        """See `RasterVariant.passes`; inference and forward are the same, as nothing is recorded for a backward pass."""
+        """See `RasterVariant.passes`; nothing is recorded for a backward pass, so inference is forward."""
         drawer = self.drawer
         assert drawer is not None
 

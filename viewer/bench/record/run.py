@@ -15,6 +15,7 @@ from luxel.render.replay import release_memory
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.record.part import Part, Setup
 from luxel.viewer.bench.record.store import PartRecord, Results
+from luxel.viewer.bench.report import plain
 
 QUICK_SECONDS = 30.0  # expected of a part with tiny sizes
 
@@ -83,7 +84,7 @@ def run_part(part: Part, setup: Setup, version: str) -> PartRecord:
     started = time.perf_counter()
     rows, error = [], ""
     try:
-        rows = part.measure(setup)
+        rows = plain(part.measure(setup))
     except Exception as problem:
         print(traceback.format_exc(), flush=True)
         error = f"{type(problem).__name__}: {problem}".strip().splitlines()[0]
