@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import report
@@ -267,8 +268,6 @@ def test_options_of_a_training_are_those_of_the_command() -> None:
 
 
 def test_a_made_capture_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
-    import torch
-
     def write(folder: Path) -> None:
         made.append(folder)
         folder.mkdir(parents=True)
@@ -295,8 +294,6 @@ def test_parts_measure_something(name: str, toy_capture: Path, tmp_path: Path) -
     """With tiny sizes, on the CPU: the rows have values for their table."""
     (tmp_path / "chair").symlink_to(toy_capture)
     (part,) = [part for part in parts.PARTS if part.name == name]
-    import torch
-
     rows = report.plain(part.measure(Setup(torch.device("cpu"), tmp_path, quick=True)))
     columns = [column.key for column in table_named(part.table).columns]
     assert rows and all(set(row) & set(columns[1:]) for row in rows)
@@ -304,3 +301,12 @@ def test_parts_measure_something(name: str, toy_capture: Path, tmp_path: Path) -
     for row in rows:
         for key in ("luxel_both", "step_ms", "seconds", "luxel_inference"):
             assert row.get(key, 1.0) > 0
+
+
+def test_the_documents_are_those_of_the_record() -> None:
+    """docs/results.md and the README's table are generated: `luxel bench record --write-docs` brings them up to date."""
+    root = Path(__file__).resolve().parents[3]
+    results = load_results(root / "docs" / "results.json")
+    assert (root / "docs" / "results.md").read_text() == document.results_page(results, parts.PARTS)
+    readme = (root / "README.md").read_text()
+    assert readme == document.with_table(readme, document.readme_table(results, parts.PARTS), "README.md")
