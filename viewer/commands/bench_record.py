@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +94,6 @@ class Record:
             )
         if version.endswith("+"):
             print("Files have changed since the commit; the documents will say so.", file=sys.stderr)
-        os.environ.setdefault("LUXEL_COMMIT", version)
         self._check(results, version)
         setup = Setup(pick_device(self.device), self.data, self.cache, self.quick)
         store.save_results(self.out, results)  # fails now rather than after hours

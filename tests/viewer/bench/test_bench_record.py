@@ -304,7 +304,7 @@ def test_parts_measure_something(name: str, toy_capture: Path, tmp_path: Path) -
 
 
 def test_the_documents_are_those_of_the_record() -> None:
-    """docs/results.md and the README's table are generated: `luxel bench record --write-docs` brings them up to date."""
+    """docs/results.md and the README's table are up to date; `luxel bench record --write-docs` makes them so."""
     root = Path(__file__).resolve().parents[3]
     results = load_results(root / "docs" / "results.json")
     assert (root / "docs" / "results.md").read_text() == document.results_page(results, parts.PARTS)

@@ -79,7 +79,7 @@ def run_part(part: Part, setup: Setup, version: str) -> PartRecord:
         "dirty": version.endswith("+"),
         "quick": setup.quick,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine_facts(setup.device),
+        "machine": {**machine_facts(setup.device), "commit": version},
     }
     started = time.perf_counter()
     rows, error = [], ""
