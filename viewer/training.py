@@ -144,7 +144,7 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
     seconds = result.train_seconds
     speed = f"{result.step / seconds:.1f} steps/s" if seconds > 0 else "-"
     facts = {
-        "capture": f"{capture.name} ({capture.kind})",
+        "capture": f"{capture.name} ({capture.format})",
         "held out": f"{len(capture.test)} of {len(capture.train) + len(capture.test)} views: {capture.holdout}",
         "training": f"{result.step} steps in {seconds:.1f} s ({speed}), ended because {ENDS[result.reason]}",
         trainer.scene.noun[:1].upper() + trainer.scene.noun[1:]: f"{result.count:,}",

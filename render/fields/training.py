@@ -18,7 +18,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.applications import application_type, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import FIELD_FILE, save_field
-from luxel.render.fields.learner import Learner
+from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.native import keep_freed_memory
 from luxel.render.replay import sent_to_host
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
@@ -108,7 +108,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         if start is None:
             self.folder.require_new()
         self.application.begin(data, self.device)
-        self.learner = Learner(self.application)
+        self.optimizer = FieldOptimizer(self.application)
         if start is not None:
             self._restore(start)
         details = {"seed": self.config.seed, "device": str(self.device)}
@@ -207,7 +207,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
 
     def _advance(self) -> int:
         step = self.steps_done
-        loss = self.learner.step(step)
+        loss = self.optimizer.step(step)
         self.steps_done = step + 1
         report = self.steps_done % self.config.report_every == 0
         if report or self.steps_done % PULSE == 0:
@@ -260,7 +260,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
 
     def _checkpoint(self) -> tuple[Checkpoint, int]:
         state = {"config": self.config.to_dict(), "train_seconds": self.train_seconds, "loss": self.loss}
-        return Checkpoint(self.steps_done, self.learner.tensors(), state), self.config.keep
+        return Checkpoint(self.steps_done, self.optimizer.tensors(), state), self.config.keep
 
     def _finish(self, reason: str) -> FieldResult:
         self._synchronise()
@@ -279,7 +279,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
 
     def _restore(self, start: Checkpoint) -> None:
         try:
-            goes_on = self.learner.restore(start.tensors)
+            goes_on = self.optimizer.restore(start.tensors)
         except (RuntimeError, KeyError) as error:
             raise CheckpointError(
                 f"{self.folder.checkpoints}: the checkpoint of step {start.step} is of another field ({error}).",

@@ -122,7 +122,7 @@ class RunFolder:
             )
         from luxel.render.train.config import TrainConfig
 
-        return TrainConfig.from_dict(body["config"]), body
+        return TrainConfig.from_run(body["config"]), body
 
     def log(self, entry: dict[str, Any]) -> None:
         """Adds one line to metrics.jsonl; a failure is said once and ends nothing."""

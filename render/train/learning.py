@@ -13,6 +13,7 @@ import torch
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.native import keep_freed_memory
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.replay import release_memory
@@ -22,11 +23,10 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ViewOrder, halvings_possible
 from luxel.render.train.densify.scores import blending_scores, sampled
 from luxel.render.train.densify.situation import Refinement, Situation, finite
-from luxel.render.train.kinds import KINDS
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.start import scene_extent
-from luxel.render.train.stepper import Stepper
+from luxel.render.train.step_queue import StepQueue
 from luxel.render.train.timeline import Timeline
 
 
@@ -40,10 +40,10 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         say: gets sentences for the person; None: standard output.
     """
 
-    optimiser: Optimiser
+    optimizer: Optimizer
     dataset: Dataset
     timeline: Timeline
-    stepper: Stepper
+    queue: StepQueue
 
     def __init__(
         self,
@@ -64,18 +64,21 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         self.loss: float | None = None
         self._loss_was_finite, self._went_wrong = True, False
         self._statistics = DensifyStatistics.zeros(0)
-        self._kept = KINDS[config.primitive].keeps(config)
+        self._halvings: int | None = (
+            0  # of the images that the primitives are adapted to; None: of the last step
+        )
+        self._kept = PRIMITIVES[config.primitive].auxiliary(config.loss)
         self.background = config.background
 
     @property
     def scene(self) -> Any:
         """The present primitives, without gradients; hold ``lock`` while using them."""
-        return self.optimiser.scene
+        return self.optimizer.scene
 
     @property
     def statistics(self) -> DensifyStatistics:
         """What density control knows of the present Gaussians."""
-        return DensifyStatistics(self._statistics.data[: self.optimiser.count])
+        return DensifyStatistics(self._statistics.data[: self.optimizer.count])
 
     @property
     def progress(self) -> float:
@@ -84,7 +87,7 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
 
     def _begin(self, scene: Parameters) -> None:
         """Starts from these."""
-        self.optimiser = Optimiser(scene)
+        self.optimizer = Optimizer(scene)
         self._start_statistics()
 
     def _open(self, render: Callable[..., Any]) -> None:
@@ -96,8 +99,10 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
             self.background = "white" if self.dataset.has_alpha else "black"
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
         self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_passed)
-        self.stepper = Stepper(config, self.dataset, self.timeline, render, self._take_numbers, self._kept)
-        self.stepper.start(self.steps_done)
+        self.queue = StepQueue(config, self.dataset, self.timeline, render, self._take_numbers, self._kept)
+        self.queue.start(self.steps_done)
+        if self._halvings is None:
+            self._halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
 
     @abstractmethod
     def _log(self, step: int, values: dict[str, Any]) -> None:
@@ -107,38 +112,57 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
     def _how_to_go_back(self) -> str:
         """What a person can do where training diverged."""
 
-    def settle(self) -> bool:
+    def synchronize(self) -> bool:
         """Waits for the device; whether steps have to be repeated, because their lists did not fit into memory
         that was set aside for them.
 
         ``steps_done`` is then the number of those that count.
         """
         with self.lock:
-            asked, self.steps_done = self.steps_done, self.stepper.settle()
+            asked, self.steps_done = self.steps_done, self.queue.synchronize()
             return self.steps_done < asked
 
     def _one_step(self) -> StepReport:
+        if self._adapt_to_resolution():
+            return StepReport(self.steps_done, self.optimizer.count)
         config, step = self.config, self.steps_done
         report = (step + 1) % config.report_every == 0
-        self.stepper.ask(step, self.optimiser, self._statistics, report)
+        self.queue.submit(step, self.optimizer, self._statistics, report)
         self.steps_done = step + 1
-        stalled = self.stepper.hear()
+        stalled = self.queue.poll()
         progress = self.timeline.progress(self.steps_done)
         clock = progress * config.steps
         refines = config.strategy.due(self.steps_done, clock, config.steps)
         prunes = config.pruning.due(self.steps_done, clock, config.steps)
         reorders = config.reorder_every > 0 and self.steps_done % config.reorder_every == 0
-        if (stalled or refines or prunes or reorders or self._went_wrong) and self.settle():
-            return StepReport(self.steps_done, self.optimiser.count)
+        if (stalled or refines or prunes or reorders or self._went_wrong) and self.synchronize():
+            return StepReport(self.steps_done, self.optimizer.count)
         refinement = self._refine(clock) if refines else None
         if prunes:
             refinement = self._prune(refinement or Refinement())
-        if reorders and (refinement is not None or not config.strategy.wants_statistics(clock, config.steps)):
-            self.optimiser.select(schedules.morton_order(self.scene.centres))
+        if reorders and (refinement is not None or not config.strategy.needs_statistics(clock, config.steps)):
+            self.optimizer.select(schedules.morton_order(self.scene.centres))
             self._start_statistics()
         if self._went_wrong:
             self._remove_what_is_not_finite()
-        return StepReport(self.steps_done, self.optimiser.count, refinement=refinement)
+        return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
+
+    def _adapt_to_resolution(self) -> bool:
+        """Rescales what depends on the size of images where the next step has images of another size.
+
+        Returns:
+            Whether steps have to be repeated first.
+        """
+        halvings = self.timeline.at(self.steps_done).halvings
+        before, self._halvings = self._halvings or 0, halvings
+        rescale = PRIMITIVES[self.config.primitive].on_resolution_change
+        if halvings == before or rescale is None:
+            return False
+        if self.synchronize():
+            self._halvings = before
+            return True
+        rescale(self.scene, 2.0 ** (before - halvings))
+        return False
 
     def _refine(self, clock: float) -> Refinement | None:
         """Density control after a step; the device has come to its end."""
@@ -156,11 +180,11 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
             config.seed,
             self._duration(),
         )
-        refinement = config.strategy.after_step(self.optimiser, situation)
+        refinement = config.strategy.after_step(self.optimizer, situation)
         if refinement is None:
             return None
         self._start_statistics()
-        if self.optimiser.count == 0:
+        if self.optimizer.count == 0:
             raise LuxelError(
                 f"All {self.scene.noun} vanished at step {self.steps_done}.",
                 "Check poses, masks and points of the capture (`luxel view` shows the cameras).",
@@ -170,11 +194,11 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
 
     def _prune(self, refinement: Refinement) -> Refinement:
         """Removes what matters least; counted in what was done after this step."""
-        before = self.optimiser.count
+        before = self.optimizer.count
         views = self.config.pruning.views or len(self.train_views)
-        self.optimiser.select(self.config.pruning.keep(self._scores(views)[:, 0]))
+        self.optimizer.select(self.config.pruning.keep(self._scores(views)[:, 0]))
         self._start_statistics()
-        pruned = before - self.optimiser.count
+        pruned = before - self.optimizer.count
         self._log(self.steps_done, {"unimportant": pruned})
         refinement.pruned += pruned
         return refinement
@@ -182,23 +206,23 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
     def _scores(self, views: int) -> torch.Tensor:
         """`blending_scores` of the present Gaussians over training views drawn for this step, [N, 3]."""
         config, step = self.config, self.steps_done
-        moment, shade = self.timeline.at(step), self.timeline.shade(step)
+        schedule, shade = self.timeline.at(step), self.timeline.shade(step)
         chosen = sampled(len(self.train_views), views, config.seed, step)
         return blending_scores(
             self.scene,
-            self.dataset.targets(chosen, moment.halvings, shade),
+            self.dataset.targets(chosen, schedule.halvings, shade),
             background=torch.tensor(shade, device=self.device),
-            sh_degree=moment.sh_degree,
+            sh_degree=schedule.sh_degree,
             antialiased=config.antialiased,
             deterministic=config.deterministic,
         )
 
     def _start_statistics(self) -> None:
-        """Forgets what was learned for density control; a row for each of the optimiser's, spare ones too."""
-        if self._statistics.data.shape[0] == self.optimiser.capacity:
+        """Forgets what was learned for density control; a row for each of the optimizer's, spare ones too."""
+        if self._statistics.data.shape[0] == self.optimizer.capacity:
             self._statistics.reset()
         else:
-            self._statistics = DensifyStatistics.zeros(self.optimiser.capacity, self.device)
+            self._statistics = DensifyStatistics.zeros(self.optimizer.capacity, self.device)
 
     def _take_numbers(self, step: int, loss: float, squared_error: float) -> None:
         """Loss and error of a step have come from the device, some steps later."""
@@ -221,7 +245,7 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
             )
         self._loss_was_finite = False
         self.say(f"The loss is {self.loss} at step {self.steps_done}: what is not finite is removed.")
-        self.optimiser.select(finite(self.scene))
+        self.optimizer.select(finite(self.scene))
         self._start_statistics()
 
     def _duration(self) -> float:
@@ -235,11 +259,11 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
     def _give_way(self) -> None:
         """Memory ran out: first the photographs leave the device, then growth ends, then the faintest go."""
         # The step that failed may have been counted.
-        self.steps_done = min(self.steps_done, self.stepper.settle())
-        self.stepper.start(self.steps_done)
-        self.stepper.forget()
+        self.steps_done = min(self.steps_done, self.queue.synchronize())
+        self.queue.start(self.steps_done)
+        self.queue.forget()
         release_memory()
-        count = self.optimiser.count
+        count = self.optimizer.count
         if not self.dataset.streaming:
             self.dataset.start_streaming()
             change = "photographs are sent step by step from now on"
@@ -249,7 +273,7 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         else:
             self.cap = max(1, int(0.9 * count))
             opacity = self.scene.opacity_logits
-            self.optimiser.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
+            self.optimizer.select(opacity.argsort(descending=True, stable=True)[: self.cap].sort().values)
             change = f"the faintest are removed, {self.cap:,} {self.scene.noun} stay"
         self.say(f"Memory of {self.device} ran out at step {self.steps_done}: {change}.")
         self._start_statistics()
@@ -259,7 +283,7 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         """Says what the estimate means for the run; returns whether photographs are streamed."""
         found = limits.plan(
             self.train_views,
-            self.optimiser.count,
+            self.optimizer.count,
             each=limits.bytes_of_one(self.scene),
             noun=self.scene.noun,
             pyramid=self.config.resolution.halvings > 0,
@@ -270,11 +294,11 @@ class Learning(TrainingLoop[StepReport, TrainResult]):
         for note in found.notes:
             self.say(note)
         self.cap = found.cap
-        if self.cap is not None and self.optimiser.count > self.cap:
+        if self.cap is not None and self.optimizer.count > self.cap:
             draw = np.random.default_rng(self.config.seed).choice(
-                self.optimiser.count, self.cap, replace=False
+                self.optimizer.count, self.cap, replace=False
             )
-            self.optimiser.select(torch.from_numpy(np.sort(draw)).to(self.device))
+            self.optimizer.select(torch.from_numpy(np.sort(draw)).to(self.device))
             self._start_statistics()
             self.say(f"Starting from {self.cap:,} of the points.")
         return found.images == "stream"

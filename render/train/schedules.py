@@ -13,12 +13,6 @@ import torch
 from torch import Tensor
 
 
-def exponential(start: float, end: float, progress: float) -> float:
-    """start^(1-p) end^p, with p held in [0, 1]."""
-    p = min(max(progress, 0.0), 1.0)
-    return start if start == end else start ** (1 - p) * end**p
-
-
 def sh_degree(step: float, steps: int, every: int, highest: int) -> int:
     """Degrees of spherical harmonics in use: one more each ``every`` steps, or each seventh of a shorter
     run."""

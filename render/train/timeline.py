@@ -12,13 +12,13 @@ from luxel.render.ops.train.adam import adam_schedule
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, TIME, VIEW
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.optimiser import BETAS
+from luxel.render.train.optimizer import BETAS
 
 ROWS = 256  # that the table holds: a step has one for each of its views
 
 
 @dataclass(frozen=True)
-class Moment:
+class ScheduleValues:
     """One step as the schedules see it.
 
     Args:
@@ -70,14 +70,14 @@ class Timeline:
             share = max(share, self._passed())
         return min(share, 1.0)
 
-    def at(self, step: int) -> Moment:
+    def at(self, step: int) -> ScheduleValues:
         """What the schedules say of step number ``step``."""
         config, now = self.config, self.progress(step)
         clock, coarse = now * config.steps, config.resolution
-        return Moment(
+        return ScheduleValues(
             min(schedules.halvings(now, coarse.halvings, coarse.until), self._halvings),
             schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
-            config.strategy.wants_statistics(clock, config.steps),
+            config.strategy.needs_statistics(clock, config.steps),
             step % config.sh_rest_every == 0,
             self.rates(now),
         )

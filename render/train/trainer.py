@@ -12,6 +12,7 @@ from luxel.render.backends import rasterizer
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.progress import ProgressDisplay, duration
@@ -19,9 +20,8 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import limits
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.held_out import measure
-from luxel.render.train.kinds import KINDS
 from luxel.render.train.learning import Learning
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.resume import read_run
 from luxel.render.train.start import first_primitives
@@ -146,7 +146,7 @@ class Trainer(Learning):
             "steps_per_s": self._speed,
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
-            "count": self.optimiser.count,
+            "count": self.optimizer.count,
             "noun": self.scene.noun,
             "sh_degree": self.timeline.at(self.steps_done).sh_degree,
             "memory": limits.used_memory(self.device),
@@ -176,7 +176,7 @@ class Trainer(Learning):
 
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
         """Measures the held-out views now, outside of the training time; see `held_out.measure`."""
-        self.settle()
+        self.synchronize()
         found = measure(
             self.scene,
             self.test_views,
@@ -194,17 +194,18 @@ class Trainer(Learning):
         return found
 
     def _checkpoint(self) -> tuple[checkpoints.Checkpoint, int]:
-        self.settle()
-        tensors = self.optimiser.tensors() | {"generator": self.generator.get_state()}
+        self.synchronize()
+        tensors = self.optimizer.tensors() | {"generator": self.generator.get_state()}
         tensors["statistics"] = self.statistics.data
         if self._kept is not None:
-            tensors |= self._kept.tensors(self.optimiser)
+            tensors |= self._kept.tensors(self.optimizer)
         state = {
             "config": self.config.to_dict(),
-            "adam_steps": self.optimiser.steps,
+            "adam_steps": self.optimizer.steps,
             "train_seconds": self.train_seconds,
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
+            "halvings": self._halvings,
             "train_views": [view.name for view in self.train_views],
         }
         return checkpoints.Checkpoint(self.steps_done, tensors, state), self.config.checkpoints.keep
@@ -212,14 +213,14 @@ class Trainer(Learning):
     def _falls_back(self) -> bool:
         """At the end of a run: whether it was not the end after all."""
         self._synchronise()
-        return self.settle() and not self._stop
+        return self.synchronize() and not self._stop
 
     def _how_to_go_back(self) -> str:
         return f"Lower the learning rates, or go on from before: luxel train --resume {self.folder.path}"
 
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """A line of metrics.jsonl."""
-        entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimiser.count}
+        entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimizer.count}
         self.folder.log(entry | values)
 
     def _reason_to_end(self) -> str:
@@ -229,7 +230,7 @@ class Trainer(Learning):
             return "target_psnr"
         if minutes is not None and self.train_seconds >= 60 * minutes:
             return "target_minutes"
-        if config.end_at_max_gaussians and self.optimiser.count >= (config.max_gaussians or 0):
+        if config.end_at_max_gaussians and self.optimizer.count >= (config.max_gaussians or 0):
             return "max_gaussians"
         return "steps" if self.steps_done >= config.steps else ""
 
@@ -237,10 +238,10 @@ class Trainer(Learning):
         config, step = self.config, self.steps_done
         if config.eval_every > 0 and step % config.eval_every == 0 and step < config.steps:
             self._synchronise()
-            if not self.settle():
+            if not self.synchronize():
                 self.evaluate()
         saving = config.checkpoints
-        if self._checkpoint_is_due(saving.every, saving.minutes, config.steps) and not self.settle():
+        if self._checkpoint_is_due(saving.every, saving.minutes, config.steps) and not self.synchronize():
             self.save_checkpoint()
 
     def _finish(self, reason: str) -> TrainResult:
@@ -259,22 +260,22 @@ class Trainer(Learning):
         if evaluation is not None:
             self.say(
                 f"{self.steps_done} steps in {duration(self.train_seconds)}, "
-                f"{self.optimiser.count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB."
+                f"{self.optimizer.count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB."
             )
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
         return TrainResult(
-            reason, self.steps_done, self.train_seconds, self.optimiser.count, psnr, evaluation, path, scene
+            reason, self.steps_done, self.train_seconds, self.optimizer.count, psnr, evaluation, path, scene
         )
 
     def _restore(self, start: checkpoints.Checkpoint) -> None:
         tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
-        self.optimiser = Optimiser.from_tensors(
-            tensors, start.state["adam_steps"], KINDS[self.config.primitive].parameters
+        self.optimizer = Optimizer.from_tensors(
+            tensors, start.state["adam_steps"], PRIMITIVES[self.config.primitive].parameters
         )
         self._start_statistics()
         self.statistics.data.copy_(tensors["statistics"])
         if self._kept is not None:
-            self._kept.restore(tensors, self.optimiser)
+            self._kept.restore(tensors, self.optimizer)
         state = start.tensors["generator"]
         if state.numel() == self.generator.get_state().numel():
             self.generator.set_state(state)
@@ -282,5 +283,6 @@ class Trainer(Learning):
             self.say("The run goes on on another kind of device: its random numbers start anew.")
         self.steps_done, self.train_seconds = start.step, float(start.state["train_seconds"])
         self.psnr, self.test_psnr = start.state["psnr"], None
+        self._halvings = start.state.get("halvings")
         self.cap = self.config.max_gaussians
         self.folder.trim_log(start.step)

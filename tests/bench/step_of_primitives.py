@@ -28,7 +28,7 @@ from luxel.render.replay import release_memory
 from luxel.render.train import Trainer
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.raster.conversions import as_convexes
+from luxel.viewer.bench.raster.conversions import as_primitive
 from luxel.viewer.bench.train.step_times import instances, scaled_to, step_times, trained, trainer_for
 
 WINDOW, WINDOWS = 40, 9  # steps that are timed together, and how often
@@ -68,7 +68,7 @@ def main() -> None:
             scenes = {
                 "gaussians": gaussians,
                 "gaussians4d": Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
-                "convexes": scaled_to(pairs, as_convexes(gaussians), views, device),
+                "convexes": scaled_to(pairs, as_primitive(gaussians, "convexes"), views, device),
             }
         base = 0.0
         for primitive, scene in scenes.items():

@@ -32,6 +32,19 @@ _FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of abi.h h
 
 Shapes = Mapping[str, tuple[int | None, ...]]  # of a row; None: any size
 
+_DEFINED: dict[str, Projection] = {}  # by primitive
+
+
+def projection_of(primitive: str) -> Projection:
+    """The stage ``project_<primitive>``, which is defined as soon as its module is imported.
+
+    Raises:
+        ValueError: none of that name has been defined.
+    """
+    if primitive not in _DEFINED:
+        raise ValueError(f"{primitive} has no projection; defined are {', '.join(sorted(_DEFINED))}")
+    return _DEFINED[primitive]
+
 
 def type_of(name: str) -> str:
     """The type of an option, a switch or a penalty in a schema."""
@@ -81,6 +94,7 @@ class Projection:
         )
         register_implementation(self.stage, self._forward, self._fake, self._autograd, self._setup_context)
         register_implementation(f"{self.stage}_bwd", self._backward, self._backward_fake)
+        _DEFINED[self.stage.removeprefix("project_")] = self
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster import project_convexes, project_gaussians, project_gaussians4d
-from luxel.render.ops.raster.projection import OFF, Projection, type_of
+from luxel.render.ops.raster.projection import OFF, Projection, projection_of, type_of
 from luxel.render.ops.registry import define, register_implementation, require
 
 
@@ -80,7 +80,7 @@ def project_adam_(
         ValueError: shapes, types or devices do not fit, or something to be changed is not contiguous.
         TypeError: an option that the primitive does not have, or one that is missing.
     """
-    step = STEPS[primitive]
+    step = adam_step(primitive)
     with torch.no_grad():
         getattr(torch.ops.luxel, step.name)(
             list(parameters),
@@ -229,7 +229,11 @@ class AdamStep:
         )
 
 
-STEPS = {
-    module.PROJECTION.stage.removeprefix("project_"): AdamStep(module.PROJECTION)
-    for module in (project_gaussians, project_gaussians4d, project_convexes)
-}
+@functools.cache
+def adam_step(primitive: str) -> AdamStep:
+    """The step of a primitive; its operation is defined at the first call.
+
+    Raises:
+        ValueError: no projection of that name has been defined.
+    """
+    return AdamStep(projection_of(primitive))

@@ -16,10 +16,11 @@ from rich.console import Console
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.training import Init, Loss
 from luxel.render.runs.fair_lock import FairLock
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.train import TrainConfig, limits
-from luxel.render.train.config import Init, Loss, Resolution
+from luxel.render.train.config import Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.schedules import Window, exponential, halvings, morton_order, sh_degree

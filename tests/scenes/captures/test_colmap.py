@@ -72,7 +72,7 @@ def write_capture(folder: Path, model: str = "PINHOLE", *, text: bool = False, c
 @pytest.mark.parametrize("text", [False, True])
 def test_model_by_hand(tmp_path: Path, text: bool) -> None:
     capture = scenes.open(write_capture(tmp_path, text=text))
-    assert capture.kind == "COLMAP model" and [v.name for v in capture.views] == [
+    assert capture.format == "COLMAP model" and [v.name for v in capture.views] == [
         f"a {i}.png" for i in range(5)
     ]
     assert capture.points.xyz.tolist() == [[1, 2, 3], [-1, 0.5, 2]]

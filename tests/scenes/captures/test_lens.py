@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from luxel.scenes.captures.images import PhotoReader, target_lens
+from luxel.scenes.captures.images import ImageReader, target_lens
 from luxel.scenes.captures.lens import Lens, distort_points, pinhole_of, undistort_points, undistortion_maps
 from luxel.scenes.errors import CaptureError
 
@@ -79,7 +79,7 @@ def test_undistorted_picture_is_what_a_pinhole_sees(tmp_path: Path, name: str, m
     picture = paint(seen.reshape(lens.height, lens.width, 2))
     Image.fromarray(picture).save(tmp_path / "picture.png")
     target = target_lens(lens, max_size, name)
-    reader = PhotoReader(tmp_path / "picture.png", lens, target.width, target.height)
+    reader = ImageReader(tmp_path / "picture.png", lens, target.width, target.height)
     x = (np.arange(target.width) + 0.5 - target.cx) / target.fx
     y = (np.arange(target.height) + 0.5 - target.cy) / target.fy
     expected = paint(np.stack(np.meshgrid(x, y), axis=-1)).astype(float)

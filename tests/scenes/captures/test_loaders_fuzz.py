@@ -134,7 +134,7 @@ def test_ply_points(tmp_path: Path, kind: str, change: Callable[[bytes], bytes])
 def test_scene_files(tmp_path: Path, suffix: str, change: Callable[[bytes], bytes]) -> None:
     path = tmp_path / f"scene{suffix}"
     if suffix == ".ply":
-        scenes.save_gaussians(path, torus_knot(4))
+        scenes.save_primitive_ply(path, torus_knot(4))
     else:
         path.write_bytes(bytes(range(128)))
     path.write_bytes(change(path.read_bytes()))

@@ -78,7 +78,7 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     )
     assert {"finding features", "matching photographs", "placing photographs"} <= {what for what, _ in told}
     assert all(0 <= share <= 1 for _, share in told)
-    assert len(capture.points.xyz) > 300 and capture.kind.startswith("photographs")
+    assert len(capture.points.xyz) > 300 and capture.format.startswith("photographs")
     assert all((v.camera.width, v.camera.height) == (540, 960) for v in capture.views)
     assert all(v.read().rgb.shape == (960, 540, 3) for v in capture.views)
     frames = {f["file_path"][7:11]: f for f in json.loads((fox / "transforms.json").read_text())["frames"]}

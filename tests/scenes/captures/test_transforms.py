@@ -14,7 +14,7 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.scenes.captures.lens import pinhole_of
-from luxel.scenes.captures.open_capture import read_listing
+from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.synthetic.toy import ring_cameras
 
 
@@ -26,7 +26,7 @@ def test_toy_comes_back(toy: Path) -> None:
     capture = scenes.open(toy)
     assert capture.holdout == "every 8th view by name, beginning with the first"
     assert [view.name for view in capture.test] == ["0000.png", "0008.png"]
-    assert len(capture.train) == 14 and capture.kind == "transforms.json" and capture.warnings == []
+    assert len(capture.train) == 14 and capture.format == "transforms.json" and capture.warnings == []
     for view, camera in zip(capture.views, ring_cameras(), strict=True):
         assert torch.allclose(view.camera.world_to_cam, camera.world_to_cam, atol=1e-5)
         assert torch.allclose(view.camera.intrinsics, camera.intrinsics, atol=1e-3)
@@ -73,7 +73,7 @@ def test_blender_split_with_alpha(cutout_toy: Path) -> None:
     (cutout_toy / "transforms.json").unlink()
     capture = scenes.open(cutout_toy)
     assert (len(capture.train), len(capture.test)) == (12, 3)
-    assert capture.kind == "Blender transforms" and "transforms_test.json" in capture.holdout
+    assert capture.format == "Blender transforms" and "transforms_test.json" in capture.holdout
     assert capture.cutout and capture.background == (1.0, 1.0, 1.0)
     assert capture.up is not None and capture.up.tolist() == [0, 0, 1]
     alpha = capture.test[0].read().alpha
@@ -228,7 +228,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_fox(shared: Path) -> None:
-    listing = read_listing(shared / "captures/fox", on_progress=quiet)
+    listing = read_contents(shared / "captures/fox", on_progress=quiet)
     lens = listing.photos[0].lens
     assert len(listing.photos) == 50 and listing.points is None
     assert (lens.fx, lens.distortion) == (687.76, (0.0578421, -0.0805099, -0.000980296, 0.00015575))
@@ -236,14 +236,14 @@ def test_fox(shared: Path) -> None:
 
 
 def test_chair(shared: Path) -> None:
-    listing = read_listing(shared / "captures/chair", on_progress=quiet)
+    listing = read_contents(shared / "captures/chair", on_progress=quiet)
     assert listing.test_names is not None and len(listing.test_names) == 25 and len(listing.photos) == 125
     assert {photo.name for photo in listing.photos} >= {"train/r_0.png", "test/r_0.png"}
     assert abs(listing.photos[0].lens.fx - 400 / math.tan(0.5 * 0.6911112070083618)) < 1e-6
 
 
 def test_hand_has_times(shared: Path) -> None:
-    listing = read_listing(shared / "captures/hand", on_progress=quiet)
+    listing = read_contents(shared / "captures/hand", on_progress=quiet)
     times = [photo.time for photo in listing.photos]
     assert len(times) == 86 and times[0] == 0 and times[-1] == 1 and times == sorted(times)
 

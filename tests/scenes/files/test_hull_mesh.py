@@ -142,7 +142,7 @@ def test_files_hold_the_mesh(tmp_path: Path) -> None:
 
 
 def test_long_files_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luxel.scenes.files.mesh.LINES", 7)
+    monkeypatch.setattr("luxel.scenes.files.mesh_obj.LINES_PER_CHUNK", 7)
     mesh = scenes.convex_hulls(convexes(np.random.default_rng(1).standard_normal((9, 5, 3)))).mesh
     scenes.save_mesh(tmp_path / "a.obj", mesh)
     assert np.array_equal(read_obj(tmp_path / "a.obj").faces, mesh.faces)

@@ -11,9 +11,9 @@ import torch
 
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.mesh import Mesh, save_mesh
-from luxel.scenes.files.mesh_files import read_mesh
-from luxel.scenes.synthetic.sculptures import ridged_knot
+from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.mesh_files import read_mesh, save_mesh
+from luxel.scenes.synthetic.knot_mesh import ridged_knot
 
 CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
 QUADS = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])

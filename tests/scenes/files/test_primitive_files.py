@@ -47,14 +47,14 @@ def assert_same(found: Parameters, wanted: Parameters) -> None:
 @pytest.mark.parametrize(("k", "degree"), [(3, 0), (4, 1), (6, 2), (8, 3)])
 def test_convexes_come_back_exactly(tmp_path: Path, k: int, degree: int) -> None:
     original = some_convexes(k=k, degree=degree)
-    scenes.save_convexes(tmp_path / "deep/er/scene.ply", original)
-    assert_same(scenes.load_convexes(tmp_path / "deep/er/scene.ply"), original)
+    scenes.save_primitive_ply(tmp_path / "deep/er/scene.ply", original)
+    assert_same(scenes.load_primitive_ply(tmp_path / "deep/er/scene.ply", "convexes"), original)
     assert_same(scenes.load_primitives(tmp_path / "deep/er"), original)
 
 
 def test_layout_of_convexes(tmp_path: Path) -> None:
     original = some_convexes(5)
-    scenes.save_convexes(tmp_path / "a.ply", original)
+    scenes.save_primitive_ply(tmp_path / "a.ply", original)
     vertices = read_vertices(tmp_path / "a.ply")
     names = vertices.dtype.names or ()
     assert names[:7] == ("x_0", "y_0", "z_0", "x_1", "y_1", "z_1", "x_2") and len(names) == 18 + 48 + 4
@@ -86,7 +86,7 @@ def test_safetensors_are_read_by_others_and_may_share_storage(tmp_path: Path) ->
 
 def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
     knot = torus_knot(5)
-    scenes.save_gaussians(tmp_path / "scene.ply", knot)
+    scenes.save_primitive_ply(tmp_path / "scene.ply", knot)
     scenes.save_safetensors(tmp_path / "a.safetensors", knot)
     for path in (tmp_path, tmp_path / "scene.ply", tmp_path / "a.safetensors"):
         assert_same(scenes.load_scene(path), knot)
@@ -94,7 +94,7 @@ def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
 
 
 def test_where_gaussians_are_needed_others_are_named(tmp_path: Path) -> None:
-    scenes.save_convexes(tmp_path / "a.ply", some_convexes())
+    scenes.save_primitive_ply(tmp_path / "a.ply", some_convexes())
     scenes.save_safetensors(tmp_path / "b.safetensors", some_gaussians4d())
     with pytest.raises(scenes.CaptureError, match=r"a\.ply: this scene is of convexes, and only Gaussians"):
         scenes.load_scene(tmp_path / "a.ply")
@@ -102,9 +102,9 @@ def test_where_gaussians_are_needed_others_are_named(tmp_path: Path) -> None:
         scenes.load_scene(tmp_path / "b.safetensors")
     with pytest.raises(scenes.CaptureError, match=r"Gaussians need the properties x, y, z"):
         scenes.load_gaussians(tmp_path / "a.ply")
-    scenes.save_gaussians(tmp_path / "c.ply", torus_knot(3))
+    scenes.save_primitive_ply(tmp_path / "c.ply", torus_knot(3))
     with pytest.raises(scenes.CaptureError, match=r"convexes need the properties x_0, y_0, z_0, x_1"):
-        scenes.load_convexes(tmp_path / "c.ply")
+        scenes.load_primitive_ply(tmp_path / "c.ply", "convexes")
 
 
 def write_ply(path: Path, names: list[str]) -> Path:
@@ -142,8 +142,8 @@ def test_convexes_that_are_none(tmp_path: Path, names: list[str], message: str) 
 
 
 def test_no_convexes_at_all(tmp_path: Path) -> None:
-    scenes.save_convexes(tmp_path / "a.ply", Convexes.empty(4, 2))
-    loaded = scenes.load_convexes(tmp_path / "a.ply")
+    scenes.save_primitive_ply(tmp_path / "a.ply", Convexes.empty(4, 2))
+    loaded = scenes.load_primitive_ply(tmp_path / "a.ply", "convexes")
     assert (loaded.count, loaded.points_each, loaded.sh_degree) == (0, 4, 2)
 
 
@@ -151,7 +151,7 @@ def test_no_convexes_at_all(tmp_path: Path) -> None:
 def test_cut_short(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name == "a.ply":
-        scenes.save_convexes(path, some_convexes())
+        scenes.save_primitive_ply(path, some_convexes())
     else:
         scenes.save_safetensors(path, some_convexes())
     whole = path.read_bytes()
@@ -230,7 +230,7 @@ def test_moments_are_ordinary_scenes(tmp_path: Path) -> None:
     moving.rotors += 0.2 * torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
     camera = ring_cameras(1, width=40, height=30)[0].to(torch.float64)
     times = [0.0, 0.5, 1.25]
-    paths = scenes.save_moments(tmp_path / "film", moving, times)
+    paths = scenes.save_time_slices(tmp_path / "film", moving, times)
     assert [p.name for p in paths] == ["frame-00000.ply", "frame-00001.ply", "frame-00002.ply"]
     pictures = []
     for path, time in zip(paths, times, strict=True):

@@ -11,10 +11,9 @@ import safetensors.torch
 import torch
 
 import luxel.scenes as scenes
-from luxel.render.primitives import Convexes, Gaussians4d, Parameters
+from luxel.render.primitives import PRIMITIVES, Convexes, Gaussians4d, Parameters
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.files.ply import read_vertices, write_vertices
-from luxel.scenes.files.safetensors_scene import EXACT
 from luxel.scenes.synthetic.toy import torus_knot
 
 
@@ -46,7 +45,7 @@ def test_every_primitive_comes_back_exactly(tmp_path: Path, scene: Parameters, n
 
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
 def test_no_4d_gaussians_at_all(tmp_path: Path, degree: int) -> None:
-    scenes.save_gaussians4d(tmp_path / "a.ply", Gaussians4d.empty(degree))
+    scenes.save_primitive_ply(tmp_path / "a.ply", Gaussians4d.empty(degree))
     loaded = scenes.load_primitives(tmp_path / "a.ply")
     assert isinstance(loaded, Gaussians4d) and (loaded.count, loaded.sh_degree) == (0, degree)
 
@@ -54,7 +53,7 @@ def test_no_4d_gaussians_at_all(tmp_path: Path, degree: int) -> None:
 def test_layout_of_4d_gaussians(tmp_path: Path) -> None:
     original = random(Gaussians4d.empty(1), 5)
     assert isinstance(original, Gaussians4d)
-    scenes.save_gaussians4d(tmp_path / "a.ply", original)
+    scenes.save_primitive_ply(tmp_path / "a.ply", original)
     vertices = read_vertices(tmp_path / "a.ply")
     rest = [f"f_rest_{i}" for i in range(9)]
     rotors = [f"rotor_{i}" for i in range(8)]
@@ -112,9 +111,9 @@ def test_4d_gaussians_cut_short(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(scenes.CaptureError, match=r"a\.ply"):
             scenes.load_primitives(path)
-    scenes.save_gaussians(path, torus_knot(3))
+    scenes.save_primitive_ply(path, torus_knot(3))
     with pytest.raises(scenes.CaptureError, match="4D Gaussians need the properties t"):
-        scenes.load_gaussians4d(path)
+        scenes.load_primitive_ply(path, "gaussians4d")
 
 
 def test_splat_comes_back_but_for_its_bytes(tmp_path: Path) -> None:
@@ -163,7 +162,7 @@ def test_half_keeps_places_and_rounds_the_rest(tmp_path: Path, scene: Parameters
     found = scenes.load_primitives(tmp_path / "half.safetensors")
     assert type(found) is type(scene)
     for name, tensor in scene.tensors().items():
-        wanted = tensor if name in EXACT else tensor.half().float()
+        wanted = tensor if name in PRIMITIVES[scene.primitive].exact else tensor.half().float()
         assert torch.equal(getattr(found, name), wanted), name
     small, large = ((tmp_path / f"{n}.safetensors").stat().st_size for n in ("half", "whole"))
     assert small < large

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from luxel.render.primitives.gaussians.presets import PRESETS
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import TrainConfig
 from luxel.render.train.presets import preset
-from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
 from luxel.scenes import load_gaussians
 from luxel.viewer.cli import COMMANDS, main
 from luxel.viewer.runs import load_origin, load_run_scene

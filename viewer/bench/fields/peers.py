@@ -122,7 +122,7 @@ def rates(
 
     Returns:
         by name, luxel first: either absent (why it was not measured), or per work (inference; training, that is forward
-        and backward to table and weights, without an optimiser) the times of `compare_ms` with rows_per_s, and of torch
+        and backward to table and weights, without an optimizer) the times of `compare_ms` with rows_per_s, and of torch
         difference: of its result to luxel's, relative.
     """
     encoding, network = whole.encoding, whole.network

@@ -86,7 +86,7 @@ def _peers(report: dict[str, Any]) -> Section:
     text = (
         f"Millions of positions per second through encoding and network alone, {settings['rows']:,} random positions a "
         "call (of a radiance field: its density). Training is forward and backward to table and weights, without an "
-        "optimiser. torch: index_select and nn.Sequential, in half on a GPU, neither compiled nor captured, with the "
+        "optimizer. torch: index_select and nn.Sequential, in half on a GPU, neither compiled nor captured, with the "
         f"same parameters; its result is within {off:.1e} of luxel's. What is slower than a peer is marked with !. "
     )
     if absent:

@@ -89,7 +89,7 @@ def describe_capture(capture: Capture) -> dict[str, Any]:
     first = capture.train[0].camera
     return {
         "scene": capture.name,
-        "kind": capture.kind,
+        "kind": capture.format,
         "views": len(capture.train),
         "held_out": len(capture.test),
         "holdout": capture.holdout,
@@ -191,7 +191,7 @@ class _Measured(Trainer):
         report = super().step()
         if self.steps_done in self.early:
             self._synchronise()
-            if not self.settle():
+            if not self.synchronize():
                 self.early -= {self.steps_done}
                 self.evaluate()
         return report

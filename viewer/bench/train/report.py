@@ -79,7 +79,7 @@ def _results(report: dict[str, Any]) -> Section:
         plots += _curves(row, [one["name"] for one in report["variants"]])
     others = " but for the settings listed below" if any(map(_is_own, report["variants"])) else ""
     text = (
-        f"The same data, start, schedule, strategy, loss, optimiser, seed and held-out views{others}. luxel takes "
+        f"The same data, start, schedule, strategy, loss, optimizer, seed and held-out views{others}. luxel takes "
         "steps in its own way (a captured graph on a GPU); other backends are called through autograd. Scene: its "
         "parameters as float32. Evaluations and what a backend does once do not count as training time. The common "
         "PSNR is the lowest that all of a capture's runs end with. A run that ends more than "

@@ -13,8 +13,9 @@ import torch
 from luxel.render.camera import View
 from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.train import Trainer, learning
+from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture
 
@@ -51,7 +52,7 @@ def train_until(trainer: Trainer, step: int) -> None:
     """Trains up to a step and waits for the device."""
     while trainer.steps_done < step:
         trainer.step()
-    trainer.settle()
+    trainer.synchronize()
 
 
 def trained(trainer: Trainer, steps: int) -> Parameters:
@@ -65,13 +66,13 @@ def restart_from(trainer: Trainer, scene: Parameters) -> None:
     if not isinstance(trainer.config.strategy, FixedCount):
         trainer.config.strategy = FixedCount(prune_opacity=0)
     trainer.config.sh_every = trainer.config.reorder_every = 0
-    trainer.optimiser = learning.Optimiser(scene)
+    trainer.optimizer = Optimizer(scene)
     trainer._start_statistics()
 
 
 def seconds_of(trainer: Trainer, steps: int) -> float:
     """Seconds that the next steps take."""
-    trainer.settle()
+    trainer.synchronize()
     started = time.perf_counter()
     train_until(trainer, trainer.steps_done + steps)
     return time.perf_counter() - started

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from luxel.scenes.synthetic.dnerf import default_shots, rig_shots, save_dnerf
-from luxel.scenes.synthetic.playground import dynamic_scene
+from luxel.scenes.synthetic.dnerf import default_camera_samples, rig_camera_samples, save_dnerf
+from luxel.scenes.synthetic.example_scenes import dynamic_scene
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
 from luxel.viewer.bench.record.parts.gaussians import SHOWN, part
 from luxel.viewer.bench.record.training import Training, made_capture, training_row
@@ -21,19 +21,21 @@ RIG, HELD_OUT_RIG, RIG_TIMES = 12, 2, 20  # cameras to train on and held out, an
 def write_monocular(folder: Path, *, pace: float, quick: bool) -> None:
     """The moving scene of one moving camera, a view a time, as a D-NeRF data set."""
     train, test, side = (6, 2, 24) if quick else (TRAIN_VIEWS, TEST_VIEWS, SIDE)
-    shots = default_shots(train, 0, test, width=side, height=side)
-    save_dnerf(dynamic_scene(pace=pace), folder, {p: shots[p] for p in ("train", "test")}, answers=False)
+    samples = default_camera_samples(train, 0, test, width=side, height=side)
+    save_dnerf(
+        dynamic_scene(pace=pace), folder, {p: samples[p] for p in ("train", "test")}, ground_truth=False
+    )
 
 
 def write_video(folder: Path, *, quick: bool) -> None:
     """The moving scene at its own pace, filmed by a rig of still cameras, some of which are held out."""
     cameras, held_out, times, side = (3, 1, 2, 24) if quick else (RIG, HELD_OUT_RIG, RIG_TIMES, SIDE)
     when = np.linspace(0, 1, times).tolist()
-    shots = {
-        "train": rig_shots(cameras, when, seed=0, width=side, height=side),
-        "test": rig_shots(held_out, when, seed=1, width=side, height=side),
+    samples = {
+        "train": rig_camera_samples(cameras, when, seed=0, width=side, height=side),
+        "test": rig_camera_samples(held_out, when, seed=1, width=side, height=side),
     }
-    save_dnerf(dynamic_scene(), folder, shots, answers=False)
+    save_dnerf(dynamic_scene(), folder, samples, ground_truth=False)
 
 
 def monocular_rows(setup: Setup, *, pace: float) -> list[Row]:

@@ -7,7 +7,7 @@ import tempfile
 from luxel.render.primitives import Gaussians, Gaussians4d, Parameters
 from luxel.render.replay import release_memory
 from luxel.scenes import open as open_capture
-from luxel.viewer.bench.raster.conversions import as_convexes
+from luxel.viewer.bench.raster.conversions import as_primitive
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
 from luxel.viewer.bench.train.step_times import instances, scaled_to, step_times, trained, trainer_for
 
@@ -30,7 +30,7 @@ def rows(setup: Setup) -> list[Row]:
         makers = {
             "gaussians": lambda: gaussians,
             "gaussians4d": lambda: Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
-            "convexes": lambda: scaled_to(pairs, as_convexes(gaussians), views, device),
+            "convexes": lambda: scaled_to(pairs, as_primitive(gaussians, "convexes"), views, device),
         }
         for primitive, make in makers.items():
             scene: Parameters = make()
