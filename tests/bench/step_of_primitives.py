@@ -2,8 +2,7 @@
 
 What it measures
     Gaussians are trained on a capture for --after steps. The scene then is trained on, count fixed and one view a step,
-    as Gaussians, as 4D Gaussians that stand still, and as convexes whose size is chosen so that a view has as many
-    (tile, primitive) pairs: median milliseconds of 40 steps, and with --kernels what they consist of.
+    as each primitive of the registry in such a size that a view has as many (tile, primitive) pairs: median milliseconds of 40 steps, and with --kernels what they consist of.
     (`luxel.viewer.bench.train.step_times`, as `luxel bench record` measures.)
 
     With --trained convexes it starts from convexes that were trained themselves (preset light), beside as many
@@ -23,13 +22,19 @@ from pathlib import Path
 import torch
 from step_profile import profiled
 
-from luxel.render.primitives import Gaussians, Gaussians4d, Parameters
+from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.replay import release_memory
 from luxel.render.train import Trainer
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.raster.conversions import as_primitive
-from luxel.viewer.bench.train.step_times import instances, scaled_to, step_times, trained, trainer_for
+from luxel.viewer.bench.train.step_times import (
+    equal_scene,
+    instances,
+    scaled_to,
+    step_times,
+    trained,
+    trainer_for,
+)
 
 WINDOW, WINDOWS = 40, 9  # steps that are timed together, and how often
 
@@ -64,12 +69,7 @@ def main() -> None:
         else:
             gaussians = trained(trainer("gaussians", "first"), options.after)
             assert isinstance(gaussians, Gaussians)
-            pairs = instances(gaussians, views, device)
-            scenes = {
-                "gaussians": gaussians,
-                "gaussians4d": Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
-                "convexes": scaled_to(pairs, as_primitive(gaussians, "convexes"), views, device),
-            }
+            scenes = {name: equal_scene(name, gaussians, views, device) for name in PRIMITIVES}
         base = 0.0
         for primitive, scene in scenes.items():
             runner = trainer(primitive, primitive)

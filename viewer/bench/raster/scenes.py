@@ -25,10 +25,9 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters, spec_of
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.render.primitives.parameters import Parameters
 from luxel.scenes.files.scene_files import require_gaussians
-from luxel.viewer.bench.raster.conversions import as_primitive
 from luxel.viewer.bench.raster.terrain import terrain, terrain_cameras
 from luxel.viewer.runs import load_any_scene
 
@@ -76,7 +75,7 @@ def terrain_scene(count: int, primitive: str = "gaussians") -> Scene:
     """The synthetic scene of ``count`` primitives."""
     return Scene(
         f"terrain-{_short(count)}",
-        lambda device: as_primitive(terrain(count), primitive).to(device),
+        lambda device: spec_of(primitive).from_gaussians(terrain(count)).to(device),
         lambda _, width, height: terrain_cameras(RING_VIEWS, width, height),
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from luxel.render.camera import View
-from luxel.render.primitives import Parameters
+from luxel.render.primitives import PRIMITIVES, Gaussians, Gaussians4d, Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
@@ -127,3 +127,15 @@ def scaled_to(pairs: float, scene: Parameters, views: Sequence[View], device: to
         else:
             low = middle
     return scene.scaled(low)
+
+
+def equal_scene(
+    primitive: str, gaussians: Gaussians, views: Sequence[View], device: torch.device
+) -> Parameters:
+    """Gaussians as another primitive with as many (tile, primitive) pairs a view; 4D Gaussians stand still."""
+    if isinstance(gaussians, PRIMITIVES[primitive].parameters):
+        return gaussians
+    if PRIMITIVES[primitive].parameters is Gaussians4d:
+        return Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0)
+    converted = PRIMITIVES[primitive].from_gaussians(gaussians)
+    return scaled_to(instances(gaussians, views, device), converted, views, device)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import tempfile
 
-from luxel.render.primitives import Gaussians, Gaussians4d, Parameters
+from luxel.render.primitives import PRIMITIVES, Gaussians
 from luxel.render.replay import release_memory
 from luxel.scenes import open as open_capture
-from luxel.viewer.bench.raster.conversions import as_primitive
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
-from luxel.viewer.bench.train.step_times import instances, scaled_to, step_times, trained, trainer_for
+from luxel.viewer.bench.train.step_times import equal_scene, step_times, trained, trainer_for
 
 AFTER, WINDOW, WINDOWS = 6000, 40, 9  # steps of training first; steps timed together, and how often
 
@@ -26,14 +25,8 @@ def rows(setup: Setup) -> list[Row]:
         most = 500 if setup.quick else None
         gaussians = trained(trainer_for(capture, f"{folder}/first", device, most=most), after)
         assert isinstance(gaussians, Gaussians)
-        pairs = instances(gaussians, views, device)
-        makers = {
-            "gaussians": lambda: gaussians,
-            "gaussians4d": lambda: Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
-            "convexes": lambda: scaled_to(pairs, as_primitive(gaussians, "convexes"), views, device),
-        }
-        for primitive, make in makers.items():
-            scene: Parameters = make()
+        for primitive in PRIMITIVES:
+            scene = equal_scene(primitive, gaussians, views, device)
             trainer = trainer_for(capture, f"{folder}/{primitive}", device, primitive, most=most)
             row = step_times(trainer, scene, views, window=window, windows=windows)
             row["ratio"] = row["step_ms"] / (found or [row])[0]["step_ms"]
