@@ -2,7 +2,8 @@
 
 What it measures
     Gaussians are trained on a capture for --after steps. The scene then is trained on, count fixed and one view a step,
-    as each primitive of the registry in such a size that a view has as many (tile, primitive) pairs: median milliseconds of 40 steps, and with --kernels what they consist of.
+    as each primitive of the registry, in such a size that a view has as many (tile, primitive) pairs: median
+    milliseconds of 40 steps, and with --kernels what they consist of.
     (`luxel.viewer.bench.train.step_times`, as `luxel bench record` measures.)
 
     With --trained convexes it starts from convexes that were trained themselves (preset light), beside as many
