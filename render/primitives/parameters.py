@@ -33,7 +33,7 @@ class Projected(NamedTuple):
     """Primitives on the screens of C cameras, for the stages that bin and blend them."""
 
     splats: Tensor  # [C, N, W], a row as the policy has it: x, y, opacity and depth first
-    values: Tensor  # [C, N, D]: rgb, then depth (1) and normal (3) where asked for
+    values: Tensor  # [C, N, D]: rgb, then depth (1) and normal (3) if requested
     tile_counts: Tensor  # int32 [C, N], 0 where culled
     totals: Tensor  # int64 [2]: splats that touch a tile, (tile, splat) pairs
 

@@ -19,7 +19,7 @@ from luxel.render.rasterize import DensifyStatistics, Frame
 from luxel.render.train.dataset import ImageStack
 from luxel.render.train.objective import alpha_term
 from luxel.render.train.optimizer import BETAS, EPS
-from luxel.render.train.step import StepContext, StepOutput, add_noise, kept_terms, regularisers, renew
+from luxel.render.train.step import StepContext, StepOutput, add_noise, auxiliary_terms, regularisers, renew
 from luxel.render.train.timeline import ScheduleValues
 
 
@@ -44,7 +44,7 @@ def general_step(
     scene = optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
     absolute = schedule.counts and config.strategy.absolute
     frames: list[Frame] = []
-    told: list[Tensor] = []
+    stats: list[Tensor] = []
     losses: list[Tensor] = []
     terms: list[Tensor | float] = []
     views = len(stacks)
@@ -56,8 +56,8 @@ def general_step(
         if schedule.counts:
             held = context.statistics.data[: scene.count]
             # One view adds to what is held itself, where nothing can keep the step from counting.
-            told.append(held if waits and views == 1 else torch.zeros_like(held))
-            options["statistics"] = DensifyStatistics(told[-1])
+            stats.append(held if waits and views == 1 else torch.zeros_like(held))
+            options["statistics"] = DensifyStatistics(stats[-1])
         frame = render(
             scene,
             target.camera,
@@ -79,7 +79,7 @@ def general_step(
     visible = seen[0] if views == 1 else torch.stack(seen).any(0)
     terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]
     renew(context, scene)
-    terms += [weight * value for weight, value in kept_terms(context, scene, visible)]
+    terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
     loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
     gradients = torch.autograd.grad(loss, list(scene.tensors().values()), allow_unused=True)
     if waits:
@@ -107,17 +107,17 @@ def general_step(
             visible if config.sparse_adam else None,
             context.status[1:2],
         )
-    if told and not (waits and views == 1):
-        _add_statistics(context, told)
+    if stats and not (waits and views == 1):
+        _add_statistics(context, stats)
     add_noise(context, scene.tensors(), row)
     through = frame.transmittance
     through = 1 - frame.alpha if through is None else through
     return StepOutput(photometric.detach(), frame.rgb.detach(), through.detach(), target)
 
 
-def _add_statistics(context: StepContext, told: Sequence[Tensor]) -> None:
-    """Adds what density control is told of the step; of several views the largest, as Duan et al. 2024 do."""
-    step = torch.where(context.status[1] == 0, _largest(told), 0.0)
+def _add_statistics(context: StepContext, stats: Sequence[Tensor]) -> None:
+    """Adds what density control is stats of the step; of several views the largest, as Duan et al. 2024 do."""
+    step = torch.where(context.status[1] == 0, _largest(stats), 0.0)
     held = context.statistics.data[: step.shape[0]]
     held[:, :3].add_(step[:, :3])
     held[:, 3].clamp_(min=step[:, 3])  # a size: 0 changes nothing

@@ -46,7 +46,7 @@ class StepContext:
         status: see `count_step_`.
         scalars: numbers that are weights in the loss, on the device.
         capacity: room for tile instances of a view; None: asks the device for the number.
-        kept: what the primitive keeps from step to step, if anything.
+        auxiliary: what the primitive keeps from step to step, if anything.
         renews: whether this step renews that.
     """
 
@@ -57,7 +57,7 @@ class StepContext:
     status: Tensor
     scalars: Mapping[float, Tensor]
     capacity: int | None
-    kept: AuxiliaryState | None = None
+    auxiliary: AuxiliaryState | None = None
     renews: bool = False
 
 
@@ -123,17 +123,17 @@ def fused_step(
         g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
     projection = spec.projection
     assert projection is not None, "primitives without a projection take the general path"
-    unfinished = "unfinished" in projection.penalties and splats.is_cuda
+    raw_moments = "raw_moments" in projection.penalties and splats.is_cuda
     g_splats, g_values, _ = blend_bwd(
-        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
+        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, raw_moments
     )
     options = view._asdict()
-    options["moments"] = options.pop("times")
+    options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
     if spec.penalties is not None:
         weights |= spec.penalties(loss_context(config, schedule.counts))
-    if unfinished:
-        weights["unfinished"] = True
+    if raw_moments:
+        weights["raw_moments"] = True
     project_adam_(
         config.primitive,
         list(params.values()),
@@ -189,13 +189,13 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
 
 def renew(context: StepContext, scene: Any) -> None:
     """Renews what is kept from step to step, where it is time; before the step is counted."""
-    if context.kept is not None and context.renews:
-        context.kept.renew(scene, context.status)
+    if context.auxiliary is not None and context.renews:
+        context.auxiliary.renew(scene, context.status)
 
 
-def kept_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
+def auxiliary_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
     """The loss of what is kept from step to step."""
-    return [] if context.kept is None else [context.kept.term(scene, visible)]
+    return [] if context.auxiliary is None else [context.auxiliary.term(scene, visible)]
 
 
 def extra_gradients(
@@ -204,13 +204,13 @@ def extra_gradients(
     """Gradients by the parameters of what is added to the loss beside the photographs', but for what the projection's
     backward adds itself; None where there is nothing."""
     by_autograd = PRIMITIVES[context.config.primitive].penalties is None
-    if context.kept is None and not by_autograd:
+    if context.auxiliary is None and not by_autograd:
         return None
     with torch.enable_grad():
         scene = context.optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
         visible = tile_counts.any(0)
         terms = regularisers(context, scene, visible, schedule) if by_autograd else []
-        terms += kept_terms(context, scene, visible)
+        terms += auxiliary_terms(context, scene, visible)
     if not terms:
         return None
     values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]

@@ -1,10 +1,8 @@
-"""Keeps the device busy with training steps, and learns some steps later how they went."""
+"""Submits training steps to the device without waiting, and reads their results some steps later."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +12,8 @@ from torch import Tensor
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.spec import AuxiliaryState
 from luxel.render.rasterize import DensifyStatistics, rasterize
-from luxel.render.replay import Replay, sent_to_host
+from luxel.render.replay import Replay
+from luxel.render.runs.readback import PULSE, Readback, ReadbackQueue
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ImageStack
 from luxel.render.train.general_step import general_step
@@ -24,43 +23,24 @@ from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.step import StepContext, StepOutput, fused_step, instances_needed
 from luxel.render.train.timeline import ScheduleValues, StepTable, Timeline
 
-PULSE = 8  # steps between looks at the device's status
-RUN_AHEAD = 4  # pulses that may be under way: bounds how long a viewer waits for its turn
-
-
-@dataclass
-class Reading:
-    """Numbers on their way from the device, in page-locked memory; there once ``arrived``."""
-
-    step: int  # steps that were asked for when it was taken
-    status: Tensor
-    numbers: Tensor | None  # loss and squared error of the last step
-    event: torch.cuda.Event | None
-
-    @property
-    def arrived(self) -> bool:
-        """Whether the numbers can be read without waiting."""
-        return self.event is None or self.event.query()
-
-    def wait(self) -> None:
-        """Waits until the numbers are there."""
-        if self.event is not None:
-            self.event.synchronize()
-
 
 class StepQueue:
-    """Asks for steps one after another without waiting for them.
+    """Submits steps one after another without waiting for the device.
 
-    A step whose lists did not fit changes nothing, nor do those after it, until `synchronize` has made more room; the
-    caller then repeats them. So nothing is lost and the result does not depend on the room.
+    If the capacity for tile instances is too small for a step, that step and all after it change nothing until
+    `synchronize` has raised the capacity; the caller then submits them again. So the result does not depend on the
+    capacity.
 
     Args:
         config: of the run.
-        dataset: photographs.
+        dataset: training images.
         timeline: schedules.
-        render: draws with gradients by autograd; with luxel's own `rasterize` steps do not wait for the device.
-        on_numbers: told (step, loss, squared error) of the steps that were asked for with ``report``.
-        kept: what the primitive keeps from step to step, if anything.
+        render: renders with gradients by autograd; with luxel's own `rasterize` steps do not wait for the device.
+        on_stats: called with (step, loss, squared error) of the steps that were submitted with ``report``.
+        auxiliary: auxiliary state of the primitive, if any.
+
+    Attributes:
+        estimates: whether the capacity is estimated from earlier steps; else each step asks the device.
     """
 
     def __init__(
@@ -69,24 +49,23 @@ class StepQueue:
         dataset: Dataset,
         timeline: Timeline,
         render: Callable[..., Any],
-        on_numbers: Callable[[int, float, float], None],
-        kept: AuxiliaryState | None = None,
+        on_stats: Callable[[int, float, float], None],
+        auxiliary: AuxiliaryState | None = None,
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
         self._fused = not self._waits and PRIMITIVES[config.primitive].projection is not None
-        self._on_numbers, self._kept = on_numbers, kept
+        self._on_stats, self._auxiliary = on_stats, auxiliary
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
-        # Whether lists get room by estimate; else the number is asked for.
         self.estimates = self.device.type == "cuda"
         self._scalars: dict[float, Tensor] = {}
         self._room = InstanceRoom()
         self._replay: Replay[StepOutput] = Replay(self.device)
         self._counted_from = 0  # the step at which the status was last cleared
-        self._under_way: deque[Reading] = deque()
-        self._level = 0
+        self._readbacks = ReadbackQueue(self.device)
+        self._halvings = 0
 
     @property
     def captures(self) -> int:
@@ -94,31 +73,32 @@ class StepQueue:
         return self._replay.captures
 
     def start(self, step: int) -> None:
-        """The next step is number ``step``; what went before is forgotten."""
-        self._under_way.clear()
+        """Starts anew: the next step is number ``step``."""
+        self._readbacks.clear()
         self._table.forget()
         self._status.zero_()
         self._counted_from = step
 
     def forget(self) -> None:
-        """Drops what was captured and the memory that belongs to it."""
+        """Drops captured steps and their memory."""
         self._replay.forget()
 
     def submit(self, step: int, optimizer: Optimizer, statistics: DensifyStatistics, report: bool) -> None:
-        """Asks for step number ``step``, the one after the last that was asked for.
+        """Submits step number ``step``, the one after the last submitted step.
 
         Args:
-            optimizer, statistics: what the step changes; statistics with a row for each of the optimizer's.
-            report: whether its loss and error are to be told.
+            optimizer: parameters and Adam's moments, updated in place.
+            statistics: for density control, a row for each row of the optimizer; updated in place.
+            report: whether to read back loss and squared error.
         """
         schedule, batch = self.timeline.at(step), self.config.batch
-        looks = range(step * batch, (step + 1) * batch)
+        samples = range(step * batch, (step + 1) * batch)
         self._table.reach(step, self.timeline, self.dataset.place)
-        if schedule.halvings != self._level:
-            self._level = schedule.halvings
+        if schedule.halvings != self._halvings:
+            self._halvings = schedule.halvings
             self._room.forget()
         self._send_scalars()
-        guesses = self.estimates and not self._waits
+        estimated = self.estimates and not self._waits
         context = StepContext(
             self.config,
             optimizer,
@@ -126,69 +106,64 @@ class StepQueue:
             self._table.tensor,
             self._status,
             self._scalars,
-            self._room.limit if guesses else None,
-            self._kept,
-            self._kept is not None and self._kept.plan(step, optimizer),
+            self._room.limit if estimated else None,
+            self._auxiliary,
+            self._auxiliary is not None and self._auxiliary.plan(step, optimizer),
         )
-        if guesses and context.capacity is None:
-            stack = self.dataset.image_stack(looks[0], schedule.halvings)
+        if estimated and context.capacity is None:
+            stack = self.dataset.image_stack(samples[0], schedule.halvings)
             context.capacity = self._room.begin(instances_needed(context, stack))
-        seen = self._run(context, looks, schedule)
+        output = self._run(context, samples, schedule)
         optimizer.steps = step + 1
         if report or (self.estimates and (step + 1) % PULSE == 0):
-            self._read(step + 1, seen if report else None)
+            self._read_back(step + 1, output if report else None)
 
     def poll(self) -> bool:
-        """Takes what has arrived from the device, and waits where too much is under way.
+        """Handles the readbacks that have arrived; waits only when too many are in flight.
 
         Returns:
-            Whether steps have stalled for lack of room, so that `synchronize` must be called.
+            Whether steps have stalled because the capacity was too small, so that `synchronize` must be called.
         """
-        while self._under_way:
-            oldest = self._under_way[0]
-            if not oldest.arrived:
-                if len(self._under_way) <= RUN_AHEAD:
-                    return False
-                oldest.wait()
-            if int(oldest.status[1]) != 0:
+        for readback in self._readbacks.arrived():
+            if _stalled(readback):
                 return True
-            self._under_way.popleft()
-            self._tell(oldest)
+            self._report(readback)
         return False
 
     def synchronize(self) -> int:
-        """Waits for the device; returns how many steps count, and makes room where it was lacking.
+        """Waits for the device; returns the number of steps that took effect, and raises the capacity where needed.
 
-        Steps above that number have changed nothing and are to be asked for again.
+        Steps above that number have changed nothing and must be submitted again.
         """
-        done, stalled, most, _ = self._status.tolist()
-        for reading in self._under_way:
-            if int(reading.status[1]) == 0:
-                self._tell(reading)
-        self._under_way.clear()
+        done, stalled, most_instances, _ = self._status.tolist()
+        for readback in self._readbacks.arrived(wait=True):
+            if not _stalled(readback):
+                self._report(readback)
         step = self._counted_from + done
-        self._room.adapt(most, stalled != 0)
+        self._room.adapt(most_instances, stalled != 0)
         if stalled:
             self.start(step)
-        else:  # the table goes on where it is
+        else:  # the table continues where it is
             self._status[2] = 0
         return step
 
-    def _run(self, context: StepContext, looks: range, schedule: ScheduleValues) -> StepOutput:
+    def _run(self, context: StepContext, samples: range, schedule: ScheduleValues) -> StepOutput:
         def work(stack: Callable[[int], ImageStack]) -> StepOutput:
-            if self._fused and (len(looks) == 1 or not self.dataset.streaming):
-                stacks = [stack(look) for look in looks]
+            if self._fused and (len(samples) == 1 or not self.dataset.streaming):
+                stacks = [stack(sample) for sample in samples]
                 if all(one is stacks[0] for one in stacks):
-                    return fused_step(context, stacks[0], schedule, len(looks))
-            return general_step(self._render, context, [partial(stack, look) for look in looks], schedule)
+                    return fused_step(context, stacks[0], schedule, len(samples))
+            return general_step(
+                self._render, context, [partial(stack, sample) for sample in samples], schedule
+            )
 
-        def stack(look: int) -> ImageStack:
-            return self.dataset.image_stack(look, schedule.halvings)
+        def stack(sample: int) -> ImageStack:
+            return self.dataset.image_stack(sample, schedule.halvings)
 
-        # Asking the device is nothing that a captured step can do; streamed photographs take turns on a stack.
-        if context.capacity is None or (len(looks) > 1 and self.dataset.streaming):
+        # A captured step cannot wait for the device; streamed images share one stack.
+        if context.capacity is None or (len(samples) > 1 and self.dataset.streaming):
             return work(stack)
-        stacks = {look: stack(look) for look in looks}
+        stacks = {sample: stack(sample) for sample in samples}
         optimizer = context.optimizer
         epoch = (
             optimizer.generation,
@@ -198,30 +173,32 @@ class StepQueue:
             schedule.sh_degree,
             schedule.counts,
         )
-        photos = (held.images.rgb.data_ptr() for held in stacks.values())
-        key = (*photos, schedule.moves_sh_rest, context.renews)
+        images = (one.images.rgb.data_ptr() for one in stacks.values())
+        key = (*images, schedule.moves_sh_rest, context.renews)
         return self._replay.run(epoch, key, lambda: work(stacks.__getitem__))
 
     def _send_scalars(self) -> None:
-        """Puts the weights of the loss on the device, before a step that may be captured looks for them."""
+        """Puts the weights of the loss on the device, before a step that may be captured uses them."""
         weights = map(float, vars(self.config.loss).values())
         for weight in {1.0, 1 / self.config.batch, *weights} - self._scalars.keys():
             self._scalars[weight] = torch.full((), weight, device=self.device)
 
-    def _read(self, step: int, seen: StepOutput | None) -> None:
-        """Sends the status, and the numbers of a step, on their way to the host."""
-        numbers = None
-        if seen is not None:
-            loss = seen.loss + alpha_term(1 - seen.transmittance, seen.target, self.config.loss)
-            numbers = torch.stack([loss, squared_error(seen.rgb, seen.target)])
-        status, event = self._status, None
-        if self.device.type == "cuda":
-            status, numbers = sent_to_host(status), None if numbers is None else sent_to_host(numbers)
-            event = torch.cuda.Event()
-            event.record()
-        self._under_way.append(Reading(step, status, numbers, event))
+    def _read_back(self, step: int, output: StepOutput | None) -> None:
+        """Starts copying the status, and loss and squared error of a step, to the host."""
+        stats = None
+        if output is not None:
+            loss = output.loss + alpha_term(1 - output.transmittance, output.target, self.config.loss)
+            stats = torch.stack([loss, squared_error(output.rgb, output.target)])
+        self._readbacks.push(step, self._status, stats)
 
-    def _tell(self, reading: Reading) -> None:
-        if reading.numbers is not None:
-            loss, error = reading.numbers.tolist()
-            self._on_numbers(reading.step, loss, error)
+    def _report(self, readback: Readback) -> None:
+        stats = readback.tensors[1]
+        if stats is not None:
+            loss, error = stats.tolist()
+            self._on_stats(readback.step, loss, error)
+
+
+def _stalled(readback: Readback) -> bool:
+    """Whether the capacity was too small for this step or one before it, see `count_step_`."""
+    status = readback.tensors[0]
+    return status is not None and int(status[1]) != 0

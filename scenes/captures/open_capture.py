@@ -196,13 +196,15 @@ def _readers(
     keep = fits_in_memory(ordered)
     for reader in ordered:
         reader.keep = keep
-        target_lens(reader.lens, max_size, str(reader.path))  # refuses impossible lenses before any pixel
+        target_lens(
+            reader.lens, max_size, str(reader.path)
+        )  # raises for invalid lenses before any image is decoded
 
     def work(index: int) -> object:
         return ordered[index]() if keep else check_decodes(ordered[index].path)
 
-    what = "reading photographs" if keep else "checking photographs (they do not fit into memory)"
-    for_each(work, len(ordered), lambda share: progress(what, share))
+    stage = "reading photographs" if keep else "checking photographs (they do not fit into memory)"
+    for_each(work, len(ordered), lambda fraction: progress(stage, fraction))
     return readers
 
 
@@ -218,6 +220,12 @@ def view_of(source: SourceImage, reader: ImageReader, name: str, max_size: int |
     return View(name, camera, reader, source.time, source.path)
 
 
+def _ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, ..."""
+    endings = {1: "st", 2: "nd", 3: "rd"} if number % 100 not in (11, 12, 13) else {}
+    return f"{number}{endings.get(number % 10, 'th')}"
+
+
 def _split(
     contents: CaptureContents, every: int, readers: dict[str, ImageReader], max_size: int | None
 ) -> tuple[list[View], list[View], str]:
@@ -231,7 +239,7 @@ def _split(
         held, rule = set(), f"no views are held out: there are only {len(sources)}"
     else:
         held = {source.name for source in sources[::every]}
-        rule = f"every {every}th view by name, beginning with the first"
+        rule = f"every {_ordinal(every)} view by name, beginning with the first"
     views = [
         (source.name in held, view_of(source, readers[source.name], names[source.name], max_size))
         for source in sources

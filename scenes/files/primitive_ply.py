@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters, PrimitiveSpec
-from luxel.render.primitives.spec import Columns
+from luxel.render.primitives.spec import SH_COLUMNS, Columns
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import (
     EXPORT_AGAIN,
@@ -40,7 +41,7 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
         part.parameter: _coefficients(path, vertices, part, spec)
         if part.parameter == "sh_rest"
         else _read(path, vertices, part, spec)
-        for part in sorted(spec.columns, key=lambda part: part.parameter == "sh_rest")
+        for part in sorted(spec.columns, key=lambda part: part in SH_COLUMNS)
         if part.parameter
     }
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
@@ -63,14 +64,14 @@ def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
         array = arrays[part.parameter]
         if part.parameter == "sh_rest":
             array = array.transpose(0, 2, 1)  # channel by channel
-        rows = int(np.prod(array.shape[1:])) // len(part.names) if part.repeats else 0
-        if names := " ".join(_names(part, rows)):
-            columns[names] = array.reshape(scene.count, -1)
+        numbers = math.prod(array.shape[1:])
+        if names := " ".join(_names(part, numbers // len(part.names))):
+            columns[names] = array.reshape(scene.count, numbers)
     write_columns(Path(path), columns)
 
 
 def recognise(path: Path) -> PrimitiveSpec:
-    """The primitive of a PLY file, by its properties; the one without marks where they say nothing."""
+    """The primitive of a PLY file, by its properties; the one without marks if there are none."""
     try:
         with path.open("rb") as file:
             held = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
@@ -97,7 +98,7 @@ def as_arrays(scene: Parameters) -> dict[str, np.ndarray]:
 
 
 def _names(part: Columns, rows: int) -> list[str]:
-    """The properties of a parameter with so many rows."""
+    """The properties of a parameter with ``rows`` rows."""
     return [name.format(i) for i in range(rows) for name in part.names] if part.repeats else list(part.names)
 
 

@@ -10,7 +10,7 @@ from luxel.scenes.files.primitive_ply import save_primitive_ply
 
 
 def save_time_slices(folder: str | Path, scene: Parameters, times: Iterable[float]) -> list[Path]:
-    """Writes frame-00000.ply, frame-00001.ply, ...: the scene at each time, see `Gaussians4d.at`.
+    """Writes frame-00000.ply, frame-00001.ply, ...: the scene at each time, see `Parameters.at`.
 
     Args:
         folder: created if it does not exist.

@@ -186,7 +186,7 @@ def report(trainer: Trainer) -> None:
     for owner, name in (
         (trainer.queue, "synchronize"),
         (trainer.config.strategy, "after_step"),
-        (trainer, "_start_statistics"),
+        (trainer.densifier, "reset"),
         (trainer.queue._replay, "_capture"),
     ):
         watch(owner, name, spent)

@@ -205,8 +205,9 @@ class Export:
         whole = self.time is None and self.frames is None and not self.mesh
         if whole and known is not None and not known.stores(scene):
             remedy = "Write one moment of it with --time T, or" if scene.moves else "Write"
+            nouns = " and ".join(primitive.noun for primitive in known.primitives or ())
             raise LuxelError(
-                f"{self.out}: {known.suffix} does not store {scene.noun}.",
+                f"{self.out}: {known.suffix} holds {nouns}, and this scene is made of {scene.noun}.",
                 f"{remedy} {' or '.join(other.suffix for other in formats_for(scene))}.",
             )
 

@@ -61,7 +61,7 @@ def require_drawable(backend: Backend, scene: Parameters) -> None:
 
 
 def given(arguments: Sequence[str], option: str) -> str | None:
-    """The value of an option, found before the options are parsed because it brings their defaults."""
+    """The value of an option, read before the options are parsed because their defaults depend on it."""
     for place, word in enumerate(arguments):
         if word == option and place + 1 < len(arguments):
             return arguments[place + 1]

@@ -11,8 +11,8 @@ import tyro
 
 from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
-from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import TrainConfig
+from luxel.render.train.resume import read_config
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
@@ -143,6 +143,6 @@ class Train:
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:
         """Values in which the options differ from the configuration of a resumed run, by name."""
-        before = RunFolder.read_config(folder)[0].to_dict()
+        before = read_config(folder)[0].to_dict()
         after = config.to_dict()
         return {name: after[name] for name in after if after[name] != before.get(name)}

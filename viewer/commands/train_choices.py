@@ -12,11 +12,11 @@ import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
-from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import TrainConfig
 from luxel.render.train.config import PARTS
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
+from luxel.render.train.resume import read_config
 from luxel.viewer.commands.options import given
 from luxel.viewer.runs import run_folder
 
@@ -84,7 +84,7 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
     if folder is None:
         config = preset(name or "default", primitive or "gaussians")
     else:
-        config, _ = RunFolder.read_config(run_folder(Path(folder)))
+        config, _ = read_config(run_folder(Path(folder)))
         if primitive not in (None, config.primitive):
             noun = PRIMITIVES[config.primitive].noun
             raise LuxelError(

@@ -23,13 +23,13 @@ class Convexes(Parameters):
     """N convex hulls of K points each by the raw parameters that an optimiser moves.
 
     Args:
-        points: corners, and what may lie within, in world coordinates, [N, K, 3], K in 3..8.
-        log_delta: natural logarithm of the smoothness delta: how round corners are, larger is more angular, [N].
-        log_sigma: natural logarithm of the sharpness sigma: how fast the boundary falls off, [N].
+        points: corners, or points within the hull, in world coordinates, [N, K, 3], K in 3..8.
+        log_delta: natural logarithm of the smoothness delta; corners are sharper where it is larger, [N].
+        log_sigma: natural logarithm of the sharpness sigma, the slope of the boundary, [N].
         opacity_logits: opacity before the sigmoid, [N].
         sh_dc: spherical-harmonics coefficient of degree 0, RGB, [N, 3].
         sh_rest: coefficients of degrees 1..D, [N, (D + 1)^2 - 1, 3], D in 0..3.
-        mask_logits: whether it is drawn at all, before the sigmoid, [N].
+        mask_logits: mask before the sigmoid; those at most 0.01 are not drawn, [N].
     """
 
     points: Tensor
@@ -94,7 +94,7 @@ class Convexes(Parameters):
         """See `luxel.render.ops.raster.project_convexes.project_convexes`.
 
         Raises:
-            ValueError: normals were asked for.
+            ValueError: normals are requested.
         """
         if view.with_normals:
             raise ValueError("convexes have no normals")

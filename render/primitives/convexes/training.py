@@ -95,7 +95,7 @@ def on_resolution_change(scene: Convexes, factor: float) -> None:
 def mask_weight(context: LossContext) -> float:
     """Weight of the mean of the masks before their threshold: only while convexes are split.
 
-    Later an opacity that has found its value leaves its mask no slope, and the term alone would close every mask.
+    Later, opacities have converged and give masks no gradient, so that the term alone would close every mask.
     """
     return max(0.0, context.loss.mask_weight) if context.densifies else 0.0
 

@@ -119,7 +119,7 @@ class Gaussians(Parameters):
 def neighbour_distance(xyz: np.ndarray, neighbours: int = 3, floor: float | None = None) -> np.ndarray:
     """Root mean square distance from each point to its nearest neighbours, float32 [P].
 
-    Duplicate points count as neighbours at distance 0; fewer points than asked for use all there are. Of a single
+    Duplicate points count as neighbours at distance 0; if there are too few points, all are used. Of a single
     point it is 1.
 
     Args:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from luxel.render.camera import Points
 from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
+from luxel.render.ops.raster.slice_gaussians4d import Slice, slice_gaussians4d
 from luxel.render.primitives.gaussians.parameters import Gaussians
-from luxel.render.primitives.gaussians4d.slicing import Slice, slice_gaussians4d
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 
@@ -21,7 +21,7 @@ class Gaussians4d(Parameters):
     """N Gaussians in space and time by the raw parameters that an optimiser moves.
 
     The covariance of (x, y, z, t) is R S S^T R^T with S = diag(exp(log_scales), exp(log_scale_t)) and R the rotation
-    of the rotor, see `luxel.render.primitives.gaussians4d.slicing.rotor_to_matrix`.
+    of the rotor, see `luxel.render.ops.raster.slice_gaussians4d.rotor_to_matrix`.
 
     Args:
         means: centres in world coordinates, [N, 3].
@@ -72,7 +72,7 @@ class Gaussians4d(Parameters):
     def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
         """See `luxel.render.ops.raster.project_gaussians4d.project_gaussians4d`."""
         options = view._asdict()
-        options["moments"] = options.pop("times")
+        options["timestamps"] = options.pop("times")
         return Projected(
             *project_gaussians4d(tuple(self.tensors().values()), statistics=statistics, **options)
         )
@@ -84,7 +84,7 @@ class Gaussians4d(Parameters):
     def slice(self, time: float | Tensor) -> Slice:
         """The Gaussians at ``time`` (a number, or a tensor without dimensions); differentiable.
 
-        See `luxel.render.primitives.gaussians4d.slicing.slice_gaussians4d`.
+        See `luxel.render.ops.raster.slice_gaussians4d.slice_gaussians4d`.
         """
         return slice_gaussians4d(self.means, self.times, self.scales, self.rotors, self.opacities, time)
 
@@ -209,7 +209,7 @@ class Gaussians4d(Parameters):
 def matrix_to_quat(matrices: Tensor) -> Tensor:
     """Unit quaternions wxyz of rotation matrices, [N, 3, 3] to [N, 4]; w and -w mean the same.
 
-    The largest of the four components is found first and the others are divided by it (Shepperd 1978).
+    The largest of the four components is computed first and the others are divided by it (Shepperd 1978).
     """
     m = matrices
     xx, yy, zz = m[:, 0, 0], m[:, 1, 1], m[:, 2, 2]

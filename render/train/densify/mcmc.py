@@ -97,12 +97,12 @@ class McmcStrategy(Strategy):
         cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
         cap = cap if now.cap is None else min(cap, now.cap)
         added = self.grow(optimizer, cap, now.seed, now.step, errors)
-        return Refinement(relocated=int(moved), added=added)  # the device is only waited for now
+        return Refinement(relocated=int(moved), added=added)  # the only wait for the device
 
     def relocate(
         self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too.
+        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] as well.
 
         Returns:
             How many moved, int32 [1], on the device; the errors, which copies share.
@@ -124,7 +124,7 @@ class McmcStrategy(Strategy):
     def _relocate(
         self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None, added: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Calls the stage, for the transparent or for so many new rows."""
+        """Relocates transparent Gaussians, or fills ``added`` new rows."""
         count = optimizer.count
         weights = None if errors is None else self._weights(optimizer.scene.opacities, errors)
         if added:

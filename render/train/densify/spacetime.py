@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians4d.slicing import rotor_to_matrix
+from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.situation import Situation
 

@@ -219,7 +219,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.wait(60) == 0
     said = "".join(line for line in lines if not line.startswith("step "))
     step = load_newest(tmp_path / "run" / "checkpoints", print).step
-    assert step >= 5 and f"Stopped at step {step}. Go on with: luxel train --resume" in said
+    assert step >= 5 and f"Stopped at step {step}. Resume with: luxel train --resume" in said
     assert is_field(tmp_path / "run" / FIELD_FILE)
     assert FieldTrainer.resume(tmp_path / "run", picture(), say=lambda _: None).steps_done == step
 
@@ -317,7 +317,7 @@ def test_another_field_does_not_go_on(tmp_path: Path) -> None:
     trainer(tmp_path / "run", steps=3).run(progress=False)
     with pytest.raises(LuxelError, match="is of another field"):
         FieldTrainer.resume(tmp_path / "run", picture(), overrides={"width": 32}, say=lambda _: None)
-    with pytest.raises(LuxelError, match="holds a run already"):
+    with pytest.raises(LuxelError, match="already holds a run"):
         trainer(tmp_path / "run")
 
 

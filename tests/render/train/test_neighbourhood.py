@@ -28,7 +28,7 @@ def cloud(n: int, seed: int = 0) -> Gaussians4d:
     )
 
 
-def nearest(scene: Gaussians4d, settings: Loss) -> torch.Tensor:
+def nearest(scene: Gaussians4d, settings: Gaussians4dLoss) -> torch.Tensor:
     places = torch.cat([scene.means, settings.neighbour_time * scene.times[:, None]], -1)
     return neighbours(places, settings.neighbours)
 

@@ -13,6 +13,7 @@ from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.optimizer import Optimizer
+from luxel.render.train.presets import preset
 
 
 def convexes(opacities: list[float], size: float = 0.1, k: int = 5) -> Convexes:
@@ -97,18 +98,36 @@ def test_faint_masked_broken_and_huge_ones_go(step: int, left: list[int]) -> Non
     torch.testing.assert_close(optimiser.scene.points, expected, equal_nan=True)
 
 
-def test_opacities_are_cut_twice() -> None:
-    strategy, cut = ShapingStrategy(prune_opacity=0.0, prune_scale=100.0), []
-    for step in range(1000, 30_001, 1000):
+@pytest.mark.parametrize(
+    ("name", "steps", "clips"),
+    [
+        ("light", 30_000, [3000, 6000]),
+        ("outdoor", 45_000, [3000, 6000]),
+        ("light", 15_000, [3000]),
+        ("indoor", 30_000, [3000, 6000, 9000]),
+        ("indoor", 45_000, [3000, 6000, 9000]),
+        ("indoor", 21_000, [3000, 6000]),
+    ],
+)
+def test_opacities_are_clipped_as_published(name: str, steps: int, clips: list[int]) -> None:
+    strategy, clipped = preset(name, "convexes").strategy, []
+    assert isinstance(strategy, ShapingStrategy)
+    strategy.prune_opacity, strategy.prune_scale = 0.0, 100.0
+    for step in range(1000, steps + 1, 1000):
         optimiser = Optimizer(convexes([0.1, 0.9]))
         optimiser.exp_avg["opacity_logits"].fill_(1)
-        if strategy.due(step, step, 30_000):
-            strategy.after_step(optimiser, situation(step, [0.0] * 2, [1] * 2))
+        if strategy.due(step, step, steps):
+            strategy.after_step(optimiser, situation(step, [0.0] * 2, [1] * 2, steps=steps))
         if float(optimiser.scene.opacities.max()) < 0.5:
             torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.1, 0.2]))
             assert not optimiser.exp_avg["opacity_logits"].any()
-            cut.append(step)
-    assert cut == [3000, 6000]
+            clipped.append(step)
+    assert clipped == clips
+
+
+def test_opacities_are_never_clipped_after_the_splitting() -> None:
+    strategy = ShapingStrategy(refine_stop=4000, clip_stop=9000, prune_every=10**6)
+    assert [step for step in range(3000, 30_001, 3000) if strategy.due(step, step, 30_000)] == [3000]
 
 
 def test_options_without_sense_are_refused() -> None:

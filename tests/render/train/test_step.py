@@ -49,7 +49,7 @@ def assert_same_step(fused: Any, plain: Any) -> None:
     before = {name: tensor.clone() for name, tensor in fused.optimizer.tensors().items()}
     for name, tensor in plain.optimizer.tensors().items():
         tensor.copy_(before[name])
-    plain.statistics.data.copy_(fused.statistics.data)
+    plain.densifier.statistics.data.copy_(fused.densifier.statistics.data)
     for trainer in (fused, plain):
         trainer.step()
         trainer.synchronize()
@@ -58,8 +58,8 @@ def assert_same_step(fused: Any, plain: Any) -> None:
         moved = right[name] - before[name]
         assert not moved.numel() or moved.any() or "sh_rest" in name, name
         assert (tensor - right[name]).norm() <= 1e-4 * moved.norm() + 1e-7 * right[name].norm(), name
-    held = plain.statistics.data
-    assert (fused.statistics.data - held).norm() <= 1e-4 * held.norm()
+    held = plain.densifier.statistics.data
+    assert (fused.densifier.statistics.data - held).norm() <= 1e-4 * held.norm()
 
 
 @pytest.mark.parametrize("estimates", [False, True], ids=["exact room", "estimated room"])
@@ -83,7 +83,7 @@ def test_the_fused_step_is_the_step_of_autograd(
     in_the_middle(fused)
     for _ in range(3):
         assert_same_step(fused, plain)
-    assert fused.statistics.data.any()
+    assert fused.densifier.statistics.data.any()
 
 
 @pytest.mark.parametrize("name", NAMES)

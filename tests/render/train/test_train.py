@@ -185,9 +185,11 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
     result = trainer.run(progress=False)
     assert result.step == 20 and trainer.dataset.streaming and result.count == 270 == trainer.cap
     about = [line for line in toy.said if "Memory of cpu ran out at step 4" in line]
-    assert ["sent step by step" in about[0], "held at 300" in about[1], "270 Gaussians stay" in about[2]] == [
-        True
-    ] * 3
+    assert [
+        "streamed step by step" in about[0],
+        "limited to 300" in about[1],
+        "270 Gaussians remain" in about[2],
+    ] == [True] * 3
 
 
 def test_streams_where_the_upload_fails(toy: Any, tmp_path: Path, monkeypatch: Any) -> None:

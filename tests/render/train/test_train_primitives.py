@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from moving import Moving, brisk
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.convexes import ConvexRates
 from luxel.render.primitives.gaussians import GaussianRates
 from luxel.render.primitives.gaussians4d import Gaussians4dInit
 from luxel.render.train import TrainConfig, Trainer, optimizer
-from luxel.render.train.config import Checkpoints
+from luxel.render.train.config import Checkpoints, Resolution
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.instance_room import InstanceRoom
@@ -228,3 +230,41 @@ def test_spare_rows_change_nothing(
         torch.testing.assert_close(
             roomy.optimizer.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
         )
+
+
+@pytest.mark.parametrize("until", [0.5, 1.0])
+def test_smoothness_follows_the_size_of_images(moving: Moving, tmp_path: Path, until: float) -> None:
+    """Edges count in square pixels: where images are half as wide, the smoothness is four times as large."""
+    config = moving.config("convexes", steps=12, strategy=FixedCount(prune_opacity=0.0), reorder_every=0)
+    config.rates = ConvexRates(**dict.fromkeys(vars(ConvexRates()), 1e-12) | {"final_factor": 1.0})
+    config.resolution = Resolution(halvings=2, until=until, smallest=4)
+    trainer = moving.trainer(tmp_path / "run", config)
+    first, levels = trainer.scene.log_delta.clone(), []
+    for _ in range(config.steps):
+        halvings = trainer.timeline.at(trainer.steps_done).halvings
+        trainer.step()
+        levels.append(halvings)
+        expected = first + 2 * halvings * log(2)
+        torch.testing.assert_close(trainer.scene.log_delta, expected, rtol=0, atol=1e-4)
+    assert levels[0] == 2 and levels[-1] == (0 if until < 1 else 1)
+
+
+def test_a_run_cut_while_images_are_halved_goes_on_as_if_it_had_not_stopped(
+    moving: Moving, tmp_path: Path
+) -> None:
+    config = moving.config("convexes", steps=24, strategy=FixedCount(prune_opacity=0.0), reorder_every=0)
+    config.resolution = Resolution(halvings=2, until=0.75, smallest=4)
+    config.checkpoints = Checkpoints(every=1, minutes=0, keep=99)
+    whole = moving.trainer(tmp_path / "whole", config)
+    whole.run(progress=False)
+    for cut in (8, 9, 10, 17, 18, 19):  # images change before steps 9 and 18
+        folder = tmp_path / f"cut-{cut}"
+        (folder / "checkpoints").mkdir(parents=True)
+        for path in (tmp_path / "whole" / "checkpoints").glob(f"step-*{cut:02d}.*"):
+            (folder / "checkpoints" / path.name).write_bytes(path.read_bytes())
+        (folder / "config.json").write_bytes((tmp_path / "whole" / "config.json").read_bytes())
+        again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
+        assert again.steps_done == cut
+        again.run(progress=False)
+        for key, tensor in whole.optimizer.tensors().items():
+            assert torch.equal(tensor, again.optimizer.tensors()[key]), (cut, key)

@@ -29,7 +29,7 @@ def write_points(path: Path, kind: str, colour: str = "uchar", extra: str = "") 
         table[name] = XYZ[:, i]
     for i, name in enumerate(("red", "green", "blue")):
         table[name] = RGB[:, i].astype(int) * scale[1]
-    lines = ["ply", f"format {kind} 1.0", "comment made up", "element vertex 3"]
+    lines = ["ply", f"format {kind} 1.0", "comment synthetic", "element vertex 3"]
     lines += [f"property double {n}" for n in "xyz"] + [
         f"property {colour} {n}" for n in ("red", "green", "blue")
     ]
@@ -137,7 +137,7 @@ def test_dog_round_trip(shared: Path, tmp_path: Path) -> None:
 
 def test_points_are_not_gaussians(tmp_path: Path) -> None:
     scenes.save_points(tmp_path / "a.ply", Points(XYZ, RGB))
-    with pytest.raises(scenes.CaptureError, match=r"a\.ply: Gaussians need the properties rot_0"):
+    with pytest.raises(scenes.CaptureError, match=r"a\.ply: Gaussians need the properties f_dc_0"):
         scenes.load_scene(tmp_path / "a.ply")
 
 
@@ -173,7 +173,7 @@ def test_splat_record(tmp_path: Path) -> None:
 
 def test_splat_cut_short(tmp_path: Path) -> None:
     (tmp_path / "a.splat").write_bytes(bytes(33))
-    with pytest.raises(scenes.CaptureError, match="33 bytes are no multiple of 32"):
+    with pytest.raises(scenes.CaptureError, match="33 bytes are not a multiple of 32"):
         scenes.load_scene(tmp_path / "a.splat")
 
 
@@ -185,7 +185,7 @@ def test_bonsai(shared: Path) -> None:
 
 @pytest.mark.parametrize("name", ["minimal.ksplat", "minimal-v2.spz"])
 def test_formats_that_are_not_read(shared: Path, name: str) -> None:
-    with pytest.raises(scenes.CaptureError, match=r"no scene format that is read .*\.ply, \.splat"):
+    with pytest.raises(scenes.CaptureError, match=r"not a scene format that luxel reads .*\.ply, \.splat"):
         scenes.load_scene(shared / "fixtures/splat-transform/splat" / name)
 
 

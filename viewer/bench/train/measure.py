@@ -20,7 +20,6 @@ from luxel.render.backends import Backend
 from luxel.render.replay import release_memory
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
-from luxel.render.train.reports import StepReport
 from luxel.scenes import Capture
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
@@ -187,14 +186,13 @@ class _Measured(Trainer):
 
     early: frozenset[int] = frozenset()
 
-    def step(self) -> StepReport:
-        report = super().step()
+    def evaluate_when_due(self) -> None:
         if self.steps_done in self.early:
-            self._synchronise()
+            self.loop.wait_for_device()
             if not self.synchronize():
                 self.early -= {self.steps_done}
                 self.evaluate()
-        return report
+        super().evaluate_when_due()
 
 
 def _trainer(

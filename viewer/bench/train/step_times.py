@@ -15,7 +15,6 @@ from luxel.render.primitives import PRIMITIVES, Gaussians, Gaussians4d, Paramete
 from luxel.render.rasterize import rasterize
 from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
-from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.presets import preset
 from luxel.scenes import Capture
 
@@ -66,8 +65,7 @@ def restart_from(trainer: Trainer, scene: Parameters) -> None:
     if not isinstance(trainer.config.strategy, FixedCount):
         trainer.config.strategy = FixedCount(prune_opacity=0)
     trainer.config.sh_every = trainer.config.reorder_every = 0
-    trainer.optimizer = Optimizer(scene)
-    trainer._start_statistics()
+    trainer.start_from(scene)
 
 
 def seconds_of(trainer: Trainer, steps: int) -> float:

@@ -41,15 +41,15 @@ def test_gathers_the_row_under_the_cursor(device: torch.device, alpha: bool, wei
     for cursor, (photo, view) in ((0, (2, 1)), (1, (0, 3)), (7, (0, 3)), (-2, (2, 1))):  # held to the table
         table[0, 0] = cursor
         rgb, a, w, world_to_cam, intrinsics, row = gather_view(**held, table=table)
-        wanted = held["photos"][photo].cpu().float() / 255
+        expected = held["photos"][photo].cpu().float() / 255
         if alpha:
             cover, behind = held["alphas"][photo].cpu().float() / 255, row[BACKGROUND].cpu()
-            wanted = behind + cover[..., None] * (wanted - behind)
+            expected = behind + cover[..., None] * (expected - behind)
             assert torch.equal(a.cpu(), cover)
         assert (a is None, w is None) == (not alpha, not weight)
         if weight:
             assert torch.equal(w.cpu(), held["weights"][photo].cpu().float() / 255)
-        torch.testing.assert_close(rgb.cpu(), wanted, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(rgb.cpu(), expected, rtol=1e-6, atol=1e-7)
         assert torch.equal(world_to_cam, held["poses"][view])
         assert torch.equal(intrinsics, held["intrinsics"][view])
         assert torch.equal(row.view(torch.int32), table[1 + min(max(cursor, 0), 1)])
@@ -63,8 +63,8 @@ def test_gathers_several_rows(device: torch.device) -> None:
         for k in range(2):
             table[0, 0] = cursor + k
             each.append(gather_view(**held, table=table))
-        for found, parts in zip(together, zip(*each, strict=True), strict=True):
-            assert found is not None and torch.equal(found, torch.stack(parts))
+        for actual, parts in zip(together, zip(*each, strict=True), strict=True):
+            assert actual is not None and torch.equal(actual, torch.stack(parts))
 
 
 def test_counts_until_a_step_overflows(device: torch.device) -> None:
