@@ -97,7 +97,9 @@ def _gradients(
 ) -> dict[str, Tensor]:
     """The gradients of sum(image * g_image) by the raw parameters."""
     leaves = scene.detach().requires_grad_()
-    image_of(leaves).backward(g_image)
+    image = image_of(leaves)
+    if image.requires_grad:  # not where the reference's tiles are empty
+        image.backward(g_image)
     return {
         name: torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
         for name, tensor in leaves.tensors().items()

@@ -97,7 +97,7 @@ TABLES = (
     ResultTable(
         "primitives",
         "Rasterizer: other primitives",
-        "The made-up landscape of `luxel bench raster`, of each primitive as many as stated.",
+        "The synthetic landscape of `luxel bench raster`, of each primitive as many as stated.",
         (
             Column("primitive", "primitive"),
             Column("scene", "scene"),

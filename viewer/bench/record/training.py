@@ -90,7 +90,7 @@ def _trained(setup: Setup, training: Training, capture: Capture, opened: float) 
 
 @contextmanager
 def made_capture(setup: Setup, name: str, write: Callable[[Path], object]) -> Iterator[Path]:
-    """The folder of a made-up capture: that of the cache, where it is written once, else a temporary one.
+    """The folder of a synthetic capture: that of the cache, where it is written once, else a temporary one.
 
     Args:
         setup: whose cache.

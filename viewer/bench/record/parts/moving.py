@@ -1,4 +1,4 @@
-"""Training 4D Gaussians: a made-up moving scene at two paces, a made-up multi-view video, and a hand-held clip."""
+"""Training 4D Gaussians: a synthetic moving scene at two paces, a synthetic multi-view video, and a hand-held clip."""
 
 from __future__ import annotations
 
