@@ -133,7 +133,9 @@ def check_unmixed(results: Results, version: str | None, quick: bool, path: Path
     Raises:
         LuxelError: they are mixed.
     """
-    versions = list(dict.fromkeys([*results.versions, *([] if version is None else [version])]))
+    versions = results.versions
+    if version is not None and version not in versions:
+        versions.append(version)
     if len(versions) > 1:
         raise LuxelError(
             f"{path}: the figures would come from {len(versions)} commits: "
