@@ -5,7 +5,7 @@ What it measures
                (CPU) or 1e-2 (half, on a GPU) ends the run with status 1.
     time       medians in turns, and millions of positions per second: ordering positions, the encoding alone, the
                perceptron alone, the field's inference at random positions and at samples along rays, its training step
-               (forward, and backward to table and weights; no optimiser); torch (index_select and nn.Sequential in
+               (forward, and backward to table and weights; no optimizer); torch (index_select and nn.Sequential in
                half), and tiny-cuda-nn where it is installed.
     kernels    of a training step and of the perceptron's, by name.
 

@@ -16,10 +16,10 @@ from luxel.render.fields.application import make_application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.viewer.bench import timing
+from luxel.viewer.bench.fields import datasets as field_datasets
 from luxel.viewer.bench.fields import peers as field_peers
 from luxel.viewer.bench.fields import report as fields_report
 from luxel.viewer.bench.fields import stages as field_stages
-from luxel.viewer.bench.fields import subjects as field_subjects
 from luxel.viewer.cli import main
 
 WORK = field_peers.WORK
@@ -173,17 +173,17 @@ def test_tiny_cuda_nn_is_measured_with_parameters_of_its_own(stand_in_tinycudann
 
 def test_cameras_keep_what_they_see() -> None:
     camera = Camera.look_at((3, 0, 1), (0, 0, 0), width=40, height=30)
-    larger = field_subjects.resized(camera, 160, 60)
+    larger = field_datasets.resized(camera, 160, 60)
     assert larger.intrinsics[0] == 2 * camera.intrinsics[0]
     assert larger.intrinsics[2:].tolist() == [80, 30] and (larger.width, larger.height) == (160, 60)
     corners = torch.cartesian_prod(*[torch.tensor([1.0, 3.0])] * 3)
-    for view in field_subjects.ring(corners, 32, 18, 3):
+    for view in field_datasets.ring(corners, 32, 18, 3):
         local = (corners - view.position) @ view.world_to_cam[:3, :3].T
         assert (local[:, 2] > 0).all()
 
 
 def test_made_up_photographs_are_cut_out() -> None:
-    found = field_subjects.subject("radiance", small=True)
+    found = field_datasets.make_dataset("radiance", small=True)
     pixels = found.data.views[0].read()
     assert pixels.rgb.shape == (40, 40, 3) and 0 < (pixels.alpha > 0).mean() < 1
     assert len(found.data.views) == 8 and len(found.cameras) == 2

@@ -32,7 +32,7 @@ _NETWORK = re.compile(r"mlp|field_kernel<0|colour_network")
 
 @dataclass
 class Queries:
-    """What a frame asks its field.
+    """The field queries of a frame.
 
     Attributes:
         calls: of the field.
@@ -61,7 +61,7 @@ class Queries:
 
 
 def grid_field(application: Application) -> Field:
-    """The field on a grid that an application asks at positions.
+    """The field on a grid that an application evaluates at positions.
 
     Raises:
         ValueError: there is none.
@@ -74,7 +74,7 @@ def grid_field(application: Application) -> Field:
 
 @contextmanager
 def counting(module: Field) -> Iterator[Queries]:
-    """Counts what a field is asked meanwhile, also by those that have frozen it: frames are not captured."""
+    """Counts the queries of a field within the context, also through frozen copies; frames are not captured."""
     found = Queries()
 
     def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
@@ -137,7 +137,7 @@ def stages_alone(
 
     Args:
         whole: the field.
-        positions: as a frame asks it, [N, D].
+        positions: of a frame's queries, [N, D].
 
     Returns:
         rows; times: by `STAGES`, of `compare_ms`; rounding_ms: of the table, once.
@@ -214,7 +214,7 @@ def rooflines(alone: dict[str, Any], whole: Field, ceilings: dict[str, Any]) -> 
 
 
 def floors(rows: int, whole: Field) -> dict[str, dict[str, float]]:
-    """What each of `STAGES` cannot do without for so many positions.
+    """Least bytes and operations of each of `STAGES` for ``rows`` positions.
 
     Returns:
         per stage: bytes, each array moved once, of a table no more entries than there are corners of cells; gathered,

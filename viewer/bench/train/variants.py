@@ -1,4 +1,4 @@
-"""Who trains in the training benchmark: a backend, with the settings of the others or with its own."""
+"""The variants that the training benchmark compares: backends, with common settings or settings of their own."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from luxel.render.train.config import PARTS, TrainConfig
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
 
-_BY_THE_BENCHMARK = ("backend", "eval_every", "save_renders")  # no differences that anyone chose
+_BY_THE_BENCHMARK = ("backend", "eval_every", "save_renders")  # set by the benchmark, not by the user
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One entry of the training benchmark.
+class TrainVariant:
+    """A backend with a training configuration.
 
     Args:
-        name: what it is called in tables and plots, with its settings where they are its own.
-        config: how it trains; its backend is there too.
+        name: in tables and plots, including its own settings.
+        config: of the training, including the backend.
     """
 
     name: str
@@ -52,8 +52,8 @@ class Contender:
         return {name: pair for name, pair in found.items() if name not in _BY_THE_BENCHMARK}
 
 
-def contender(words: str, first: TrainConfig, evaluations: int) -> Contender:
-    """A competitor from the command line.
+def parse_variant(words: str, first: TrainConfig, evaluations: int) -> TrainVariant:
+    """A variant from the command line.
 
     Args:
         words: a backend, which then trains exactly as ``first``; or "BACKEND:NAME=VALUE,...": from the settings of
@@ -77,11 +77,11 @@ def contender(words: str, first: TrainConfig, evaluations: int) -> Contender:
         config.check()
     except LuxelError as error:
         raise LuxelError(f"--against {words}: {error.problem}", error.remedy) from error
-    return Contender(words, config)
+    return TrainVariant(words, config)
 
 
 def configured(values: dict[str, Any], settings: tuple[str, ...], evaluations: int) -> TrainConfig:
-    """The configuration of plain values and settings, measured so many times on its way.
+    """The configuration of plain values and settings, with ``evaluations`` evaluations.
 
     Raises:
         LuxelError: a setting that names no field, or a value that does not fit.

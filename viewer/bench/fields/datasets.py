@@ -1,10 +1,10 @@
-"""What the benchmark of neural fields trains and draws: a picture, a mesh, a volume, photographs; all made up.
+"""Data sets of the benchmark of neural fields: an image, a mesh, a volume, photographs; all synthetic.
 
-landscape     A photograph that needs no camera, 1024 x 1024; drawn with one query a pixel at any size.
+landscape     A rendered landscape, 1024 x 1024; drawn with one query a pixel at any size.
 ridged-knot   208,000 triangles with ridges and studs, seen from a ring around it.
-cloud         Density and colour of a made-up cumulus, seen from a ring around it.
+cloud         Density and colour of a synthetic cumulus, seen from a ring around it.
 playground    48 photographs of solids on a platform, 400 x 400 with alpha; seen from cameras that it is not trained on.
-              Or the capture that a person gives.
+              --capture replaces it.
 Without a GPU all of them are small.
 """
 
@@ -31,12 +31,12 @@ ELEVATION, DISTANCE = 0.4, 2.6  # of a ring of cameras: radians, and half sides 
 
 
 @dataclass
-class Subject:
-    """What a kind of field is trained on.
+class FieldDataset:
+    """A data set to train a field on, and the cameras to draw it from.
 
     Args:
         kind: of the field.
-        name: what tables call it.
+        name: in tables.
         data: as `luxel.render.fields.application.Application.begin` takes them.
         cameras: that look at it; empty: a ring around it.
         background: behind it, [3]; None: that of the field.
@@ -49,8 +49,8 @@ class Subject:
     background: tuple[float, float, float] | None = None
 
 
-def subject(kind: FieldName, *, small: bool = False) -> Subject:
-    """Makes what a kind of field is trained on.
+def make_dataset(kind: FieldName, *, small: bool = False) -> FieldDataset:
+    """Makes the synthetic data set of a kind of field.
 
     Args:
         kind: of the field.
@@ -59,8 +59,8 @@ def subject(kind: FieldName, *, small: bool = False) -> Subject:
     return _MADE_UP[kind](small)
 
 
-def capture_subject(path: Path) -> Subject:
-    """A person's capture, seen from its held-out cameras.
+def capture_dataset(path: Path) -> FieldDataset:
+    """A capture, seen from its held-out cameras.
 
     Raises:
         LuxelError: it cannot be opened.
@@ -71,30 +71,30 @@ def capture_subject(path: Path) -> Subject:
     found = FieldOrigin.of("radiance", str(path), Origin("")).open()
     held_out = list(found.data.held_out) or list(found.data.views)
     cameras = [view.camera for view in held_out]
-    return Subject("radiance", found.name, found.data, cameras, found.background)
+    return FieldDataset("radiance", found.name, found.data, cameras, found.background)
 
 
-def _landscape(small: bool) -> Subject:
+def _landscape(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.landscape import landscape
 
     side = 96 if small else 1024
-    return Subject("image", f"landscape {side}x{side}", landscape(side, side))
+    return FieldDataset("image", f"landscape {side}x{side}", landscape(side, side))
 
 
-def _knot(small: bool) -> Subject:
+def _knot(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.knot_mesh import ridged_knot
 
     mesh = ridged_knot(260, 12, ridges=0.0) if small else ridged_knot()
-    return Subject("sdf", f"{'knot' if small else 'ridged-knot'}, {len(mesh.faces):,} triangles", mesh)
+    return FieldDataset("sdf", f"{'knot' if small else 'ridged-knot'}, {len(mesh.faces):,} triangles", mesh)
 
 
-def _cloud(small: bool) -> Subject:
+def _cloud(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.cloud import Cloud
 
-    return Subject("volume", "cloud", Cloud(), background=(1.0, 1.0, 1.0))
+    return FieldDataset("volume", "cloud", Cloud(), background=(1.0, 1.0, 1.0))
 
 
-def _playground(small: bool) -> Subject:
+def _playground(small: bool) -> FieldDataset:
     from luxel.scenes.synthetic.example_scenes import static_scene
 
     views, held_out, side, samples = (8, 2, 40, 1) if small else (48, 4, 400, 2)
@@ -104,17 +104,17 @@ def _playground(small: bool) -> Subject:
     made: dict[int, Pixels] = {}
 
     def work(number: int) -> None:
-        picture = scene.render(listed[number], samples=samples)
-        made[number] = Pixels(as_bytes(picture.rgb), as_bytes(picture.alpha))
+        image = scene.render(listed[number], samples=samples)
+        made[number] = Pixels(as_bytes(image.rgb), as_bytes(image.alpha))
 
     for_each(work, len(listed))
     photographs = [View(f"{k}", camera, lambda k=k: made[k]) for k, camera in enumerate(listed)]
     data = PosedImages(photographs[:views], photographs[views:])
     name = f"playground, {views} x {side}x{side}"
-    return Subject("radiance", name, data, listed[views:], data.background)
+    return FieldDataset("radiance", name, data, listed[views:], data.background)
 
 
-_MADE_UP: dict[str, Callable[[bool], Subject]] = {
+_MADE_UP: dict[str, Callable[[bool], FieldDataset]] = {
     "image": _landscape,
     "sdf": _knot,
     "volume": _cloud,
@@ -123,23 +123,23 @@ _MADE_UP: dict[str, Callable[[bool], Subject]] = {
 
 
 def frames(
-    application: Application, subject: Subject, width: int, height: int, views: int
+    application: Application, dataset: FieldDataset, width: int, height: int, views: int
 ) -> list[Callable[[], Tensor]]:
     """Functions that each draw one frame [H, W, 3]: an image as a whole, others from some cameras.
 
     Args:
-        application: trained on the subject.
-        subject: what it is trained on.
+        application: trained on the dataset.
+        dataset: what it is trained on.
         width, height: pixels.
         views: how many cameras at most.
     """
     if application.image_size() is not None:
         return [lambda: application.render_size(width, height)]
     background = None
-    if subject.background is not None:
-        background = torch.tensor(subject.background, device=application.device)
-    if subject.cameras:
-        chosen = [resized(camera, width, height) for camera in subject.cameras[:views]]
+    if dataset.background is not None:
+        background = torch.tensor(dataset.background, device=application.device)
+    if dataset.cameras:
+        chosen = [resized(camera, width, height) for camera in dataset.cameras[:views]]
     else:
         chosen = ring(application.centres, width, height, views)
     cameras = [camera.to(application.device) for camera in chosen]
