@@ -26,8 +26,8 @@ from luxel.render.train.densify.pruning import Pruning
 RUN = """
 import importlib.util, json, sys
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("toy_conftest", sys.argv[4])
-toys = importlib.util.module_from_spec(spec); sys.modules["toy_conftest"] = toys; spec.loader.exec_module(toys)
+spec = importlib.util.spec_from_file_location("toy_run", sys.argv[4])
+toys = importlib.util.module_from_spec(spec); sys.modules["toy_run"] = toys; spec.loader.exec_module(toys)
 from luxel.render.train import TrainConfig
 toy = toys.ToyRun(alpha=True)
 folder = Path(sys.argv[1])
@@ -71,7 +71,7 @@ def launch(folder: Path, config: Path, how: str) -> subprocess.Popen[str]:
         str(folder),
         str(config),
         how,
-        str(Path(__file__).with_name("conftest.py")),
+        str(Path(__file__).parents[1] / "toy_run.py"),
     ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
