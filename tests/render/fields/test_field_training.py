@@ -191,6 +191,7 @@ def launch(folder: Path, steps: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_ends_the_same(tmp_path: Path) -> None:
     whole = trainer(tmp_path / "whole", checkpoint_every=15)
     expected = whole.run(progress=False)

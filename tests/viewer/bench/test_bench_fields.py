@@ -35,6 +35,7 @@ def measured_fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measured_fields: Path) -> None:
     found = strict(measured_fields / "fields.json")
     assert found["kind"] == "fields" and found["ceilings"]["half_flops_per_s"] > 0
