@@ -380,6 +380,7 @@ def discs(count: int, size: int = 24) -> list[View]:
     return views
 
 
+@pytest.mark.slow
 def test_photographs_are_learnt_by_it(tmp_path: Path, stand_in_tinycudann: StandIn) -> None:
     config = small("radiance", width=32, log2_entries=12, finest=64, batch=1 << 11, steps=160)
     run = FieldTrainer(SmallRadianceField(config), discs(8), tmp_path / "run", say=lambda _: None)
