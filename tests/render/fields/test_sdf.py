@@ -163,7 +163,7 @@ def test_normals(learned):
 
 
 def test_state_holds_what_drawing_needs(learned):
-    field = learned["ball"]
+    field = learned["ring"]
     again = SdfField(small())
     again.load_state_dict({name: t.clone() for name, t in field.state_dict().items()})
     x = torch.rand(100, 3) * SCALE + MOVE

@@ -64,6 +64,7 @@ def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measure
     assert sdf["frames"][0]["views"] == 2 and sdf["training"]["scores"]["mean_error"] > 0
 
 
+@pytest.mark.slow
 def test_the_report_says_it_all(read_page: Any, measured_fields: Path) -> None:
     tags = read_page(measured_fields / "fields.html")
     assert tags.count["svg"] == 1 and tags.count["table"] == 6 and tags.count["rect"] >= 4

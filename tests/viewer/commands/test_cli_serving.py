@@ -84,6 +84,7 @@ def page(url: str) -> str:
         return answer.read().decode()
 
 
+@pytest.mark.slow
 def test_the_demo_writes_its_report_and_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
