@@ -73,6 +73,7 @@ def test_the_report_says_it_all(read_page: Any, measured_fields: Path) -> None:
     assert text.count("| sdf | hash |") == 1 + 1 + 2 + 3
 
 
+@pytest.mark.slow
 def test_reports_are_compared(measured_fields: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(measured_fields / "fields.json")
     assert main(["bench", "compare", path, path]) == 0
