@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from toy_run import same_state, toy, toy_cutout
 
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.render.reference.raster.rasterize import rasterize_reference
+
+__all__ = ["same_state", "toy", "toy_cutout"]  # fixtures of every test that trains
 
 D = torch.float64
 OUTPUTS = ("rgb", "alpha", "depth", "median_depth", "normals", "features")

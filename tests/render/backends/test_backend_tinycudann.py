@@ -332,7 +332,7 @@ def test_a_run_ends_goes_on_and_is_loaded_without_it(
     assert off(field.render_size(30, 20), results[0]) < 1e-5
 
 
-@pytest.mark.parametrize("eikonal", [0.0, 0.1])
+@pytest.mark.parametrize("eikonal", [0.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_distances_are_trained_by_it(stand_in_tinycudann: StandIn, eikonal: float) -> None:
     field = SdfField(small("sdf", width=32, log2_entries=12, batch=1024, finest=64), eikonal=eikonal)
     field.begin(shape_mesh("ball", 16), torch.device("cpu"))
@@ -386,6 +386,7 @@ def discs(count: int, size: int = 24) -> list[View]:
     return views
 
 
+@pytest.mark.slow
 def test_photographs_are_learnt_by_it(tmp_path: Path, stand_in_tinycudann: StandIn) -> None:
     config = small("radiance", width=32, log2_entries=12, finest=64, batch=1 << 11, steps=160)
     run = FieldTrainer(SmallRadianceField(config), discs(8), tmp_path / "run", say=lambda _: None)

@@ -191,6 +191,7 @@ def launch(folder: Path, steps: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_ends_the_same(tmp_path: Path) -> None:
     whole = trainer(tmp_path / "whole", checkpoint_every=15)
     expected = whole.run(progress=False)
@@ -226,7 +227,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_ends_by_time_and_when_asked(tmp_path: Path) -> None:
     by_time = trainer(tmp_path / "time", steps=10**6, seconds=0.3).run(progress=False)
-    assert by_time.reason == "seconds" and 0.3 <= by_time.train_seconds < 5
+    assert by_time.reason == "seconds" and 0.3 <= by_time.train_seconds < 60
     asked = trainer(tmp_path / "asked", steps=10**6)
     result = asked.run(lambda it: it.request_stop() if it.steps_done == 7 else None, progress=False)
     assert (result.reason, result.step, asked.done) == ("stopped", 7, True)

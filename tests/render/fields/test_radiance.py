@@ -84,6 +84,7 @@ def train(field: RadianceField, steps: int, device: torch.device) -> None:
         field.after_step(step)
 
 
+@pytest.mark.slow
 def test_it_learns_a_small_scene(device):
     field = SmallRadianceField(CONFIG).to(device)
     field.begin(PosedImages(ring(12), held_out=ring(4, start=0.3)), device)

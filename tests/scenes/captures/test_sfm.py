@@ -54,6 +54,7 @@ def aligned_error(ours: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(((scale * a @ (u @ sign @ vt).T - b) ** 2).sum() / (b**2).sum()))
 
 
+@pytest.mark.slow
 def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names with blanks, a rotated photograph, an unrelated one; then again from the cache."""
     folder = tmp_path / "fox"
@@ -129,6 +130,7 @@ def test_photographs_without_features(tmp_path: Path) -> None:
     assert not list((tmp_path / ".luxel").iterdir())
 
 
+@pytest.mark.slow
 def test_few_of_many_are_placed(fox: Path, tmp_path: Path) -> None:
     for number in ("0001", "0002", "0003", "0004"):
         shutil.copy(fox / f"images/{number}.jpg", tmp_path)

@@ -35,6 +35,7 @@ def measured_fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measured_fields: Path) -> None:
     found = strict(measured_fields / "fields.json")
     assert found["kind"] == "fields" and found["ceilings"]["half_flops_per_s"] > 0
@@ -63,6 +64,7 @@ def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measure
     assert sdf["frames"][0]["views"] == 2 and sdf["training"]["scores"]["mean_error"] > 0
 
 
+@pytest.mark.slow
 def test_the_report_says_it_all(read_page: Any, measured_fields: Path) -> None:
     tags = read_page(measured_fields / "fields.html")
     assert tags.count["svg"] == 1 and tags.count["table"] == 6 and tags.count["rect"] >= 4
@@ -71,6 +73,7 @@ def test_the_report_says_it_all(read_page: Any, measured_fields: Path) -> None:
     assert text.count("| sdf | hash |") == 1 + 1 + 2 + 3
 
 
+@pytest.mark.slow
 def test_reports_are_compared(measured_fields: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(measured_fields / "fields.json")
     assert main(["bench", "compare", path, path]) == 0

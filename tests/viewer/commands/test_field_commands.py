@@ -95,6 +95,7 @@ def test_volumes_are_trained_and_filmed(tmp_path: Path) -> None:
     assert len(pictures) == 2 and pictures[0].shape == (12, 16, 3) and pictures[0].max() > 20
 
 
+@pytest.mark.slow
 def test_the_made_up_ones_need_no_file(tmp_path: Path) -> None:
     words = ["--run", str(tmp_path / "a"), "--steps", "2", "--max-size", "32"]
     assert main(["train", "landscape", "--field", "image", *words, *QUICK]) == 0

@@ -238,6 +238,7 @@ def test_page_shows_the_rendered_frame_and_a_drag_turns_it(
     assert psnr(cut(images[0]), cut(images[1])) < 20, "the drag changed nothing"
 
 
+@pytest.mark.slow
 def test_page_and_renderer_agree_where_a_point_is(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     """A sphere that the browser draws lies where luxel's camera projects its centre."""
     page = open_page(shown)
@@ -272,6 +273,7 @@ def test_share_button_is_absent(shown: ViewerApp, open_page: Callable[..., Any])
     assert "share.viser" not in page.content()
 
 
+@pytest.mark.slow
 def test_two_pages_look_from_different_places_and_one_may_vanish(
     shown: ViewerApp, open_page: Callable[..., Any]
 ) -> None:
@@ -310,6 +312,7 @@ def test_view_is_reached_by_name(shown: ViewerApp, open_page: Callable[..., Any]
     assert page.evaluate("document.querySelectorAll('b').length") == 0, "a file name became HTML"
 
 
+@pytest.mark.slow
 def test_cameras_are_shown_and_a_click_goes_there(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown)
     client = newest_client(shown)
@@ -464,6 +467,7 @@ def test_token_page_works_in_a_browser(open_page: Callable[..., Any]) -> None:
         page.get_by_role("button", name="Reset view").wait_for(timeout=8000)
 
 
+@pytest.mark.slow
 def test_panel_leaves_room_in_a_narrow_window(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown, width=400, height=700)
     client = newest_client(shown)
@@ -539,6 +543,7 @@ def draw_as_balls(scene: Convexes, camera: Camera, **options: Any) -> Any:
     return rasterize(balls, camera, **options)
 
 
+@pytest.mark.slow
 def test_page_of_a_static_scene_has_no_time(
     open_page: Callable[..., Any], crystals: Callable[..., Convexes]
 ) -> None:

@@ -1,4 +1,4 @@
-"""A made-up capture that trains in seconds: a torus knot seen by small cameras on a ring."""
+"""A made-up capture that trains in seconds, for every test that trains: a torus knot seen by cameras on a ring."""
 
 from __future__ import annotations
 
