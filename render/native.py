@@ -1,17 +1,19 @@
-"""Finds and loads the native libraries, one per backend; struct layouts come from abi.h itself.
+"""Finds and loads the native libraries, one per backend; struct layouts are parsed from the headers in cuda/abi.
 
-Importing this module needs neither a compiler nor a GPU: a library is loaded when it is first asked for, and what
-is missing is said in one sentence (`NativeError`).
+Importing this module needs neither a compiler nor a GPU: a library is loaded at its first use, and a missing one raises
+`NativeError`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import difflib
 import functools
 import hashlib
 import importlib.metadata
 import os
 import re
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -29,29 +31,37 @@ _SCALARS = {
 _STRUCT = re.compile(r"typedef struct (luxel_\w+_args) \{(.*?)\} \1;", re.DOTALL)
 _FUNCTION = re.compile(r"LUXEL_API (int|int64_t) (luxel_\w+)\(const (luxel_\w+_args)\* args\);")
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?)\s+(\w+);", re.MULTILINE)
+HEADERS = (
+    "base.h",
+    "raster.h",
+    "train.h",
+    "field.h",
+    "mesh.h",
+)  # of the folder abi, in the order they are hashed
 _REBUILD = "Reinstall luxel (`pip install --force-reinstall luxel`, or `make build` in a checkout)."
 
 
 @functools.cache
 def native_folder() -> Path:
-    """The folder that holds abi.h and the libraries.
+    """The folder that holds the libraries and, in its folder abi, their headers.
 
-    ``LUXEL_NATIVE_DIR`` comes first, then ``luxel/native`` of the installed distribution.
+    ``LUXEL_NATIVE_DIR`` where it is set, else ``luxel/native`` of the installed distribution.
 
     Raises:
-        NativeError: neither exists.
+        NativeError: it does not exist or has no headers.
     """
     if chosen := os.environ.get("LUXEL_NATIVE_DIR"):
         folder = Path(chosen)
-        if (folder / "abi.h").is_file():
-            return folder
-        raise NativeError(
-            f"LUXEL_NATIVE_DIR={chosen} holds no abi.h.", "Unset it, or point it at luxel/native."
-        )
+        if missing := [name for name in HEADERS if not (folder / "abi" / name).is_file()]:
+            raise NativeError(
+                f"LUXEL_NATIVE_DIR={chosen} holds no abi/{missing[0]}.",
+                "Unset it, or point it at luxel/native.",
+            )
+        return folder
     try:
         for file in importlib.metadata.files("luxel") or []:
-            if file.name == "abi.h" and file.parent.name == "native":
-                folder = Path(str(file.locate())).parent
+            if file.parts[-3:] == ("native", "abi", HEADERS[0]):
+                folder = Path(str(file.locate())).parent.parent
                 if folder.is_dir():
                     return folder.resolve()
     except importlib.metadata.PackageNotFoundError:
@@ -61,8 +71,8 @@ def native_folder() -> Path:
 
 @functools.cache
 def layouts() -> tuple[dict[str, type[ctypes.Structure]], dict[str, tuple[str, str]], str]:
-    """Argument structs by name, functions by name as (result type, struct), and the SHA-256 of abi.h."""
-    raw = (native_folder() / "abi.h").read_bytes()
+    """Argument structs by name, functions by name as (result type, struct), and the SHA-256 of the headers."""
+    raw = b"".join((native_folder() / "abi" / name).read_bytes() for name in HEADERS)
     text = re.sub(r"/\*.*?\*/", "", raw.decode(), flags=re.DOTALL)
     structs: dict[str, type[ctypes.Structure]] = {}
     for name, body in _STRUCT.findall(text):
@@ -82,7 +92,7 @@ class Library:
         backend: "cpu" or "cuda".
 
     Raises:
-        NativeError: the file is missing, does not load, or was built from another abi.h.
+        NativeError: the file is missing, does not load, or was built from other headers.
     """
 
     def __init__(self, path: Path, backend: str) -> None:
@@ -99,7 +109,7 @@ class Library:
         self._handle.luxel_abi_sizeof.restype = ctypes.c_int64
         if self._handle.luxel_abi_sha256().decode() != sha256:
             raise NativeError(
-                f"{path.name} was built for another version of luxel (its abi.h differs).", _REBUILD
+                f"{path.name} was built for another version of luxel (its C ABI differs).", _REBUILD
             )
         for name, struct in structs.items():
             size = self._handle.luxel_abi_sizeof(name.encode())
@@ -107,12 +117,13 @@ class Library:
                 raise NativeError(
                     f"{path.name} lays out {name} in {size} bytes, Python in {ctypes.sizeof(struct)}."
                 )
-        self._functions: dict[str, tuple[Any, type[ctypes.Structure]]] = {}
+        self._functions: dict[str, tuple[Any, type[ctypes.Structure], frozenset[str]]] = {}
         for name, (result, struct) in functions.items():
             function = getattr(self._handle, name)  # declared in the very header that was hashed above
             function.argtypes = [ctypes.c_void_p]
             function.restype = ctypes.c_int64 if result == "int64_t" else ctypes.c_int
-            self._functions[name.removeprefix("luxel_")] = (function, structs[struct])
+            fields = frozenset(field for field, *_ in structs[struct]._fields_)
+            self._functions[name.removeprefix("luxel_")] = (function, structs[struct], fields)
 
     def cpu_level(self) -> int:
         """The level of x86-64 that this processor runs: 3 or 1."""
@@ -124,13 +135,17 @@ class Library:
         Tensors are passed by address and must be contiguous; None is a null pointer; the rest are scalars.
 
         Raises:
-            NativeError: the stage reported a failure.
+            NativeError: the stage reported a failure, or this library has no such stage.
+            TypeError: an argument is not a field of the stage's struct.
+            ValueError: a tensor is not contiguous.
         """
         if stage not in self._functions:
             raise NativeError(
                 f"{self.path.name} has no stage {stage}: it was built for another version.", _REBUILD
             )
-        function, struct = self._functions[stage]
+        function, struct, fields = self._functions[stage]
+        if not arguments.keys() <= fields:
+            raise TypeError(_unknown_fields(stage, arguments.keys() - fields, fields))
         args = struct()
         args.dtype = 1 if dtype == torch.float64 else 0
         if device.type == "cuda":
@@ -149,17 +164,26 @@ class Library:
         return status
 
 
+def _unknown_fields(stage: str, unknown: Set[str], fields: Set[str]) -> str:
+    """The message about arguments that a stage's struct lacks, with similar names."""
+    parts = []
+    for name in sorted(unknown):
+        near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
+        parts.append(f"{name} (did you mean {' or '.join(near)}?)" if near else name)
+    return f"{stage}: its argument struct has no field {', '.join(parts)}"
+
+
 @functools.cache
 def cpu_library() -> Library:
     """The CPU twin that fits this processor: x86-64-v3 where it can run, else the baseline.
 
-    ``LUXEL_CPU_LEVEL=1`` asks for the baseline.
+    ``LUXEL_CPU_LEVEL=1`` chooses the baseline.
     """
     folder = native_folder()
     baseline = Library(folder / "libluxel_cpu.so", "cpu")
     fast = folder / "libluxel_cpu_v3.so"
-    wanted = int(os.environ.get("LUXEL_CPU_LEVEL", "3"))
-    return Library(fast, "cpu") if min(baseline.cpu_level(), wanted) >= 3 and fast.is_file() else baseline
+    highest = int(os.environ.get("LUXEL_CPU_LEVEL", "3"))
+    return Library(fast, "cpu") if min(baseline.cpu_level(), highest) >= 3 and fast.is_file() else baseline
 
 
 def keep_freed_memory() -> None:

@@ -1,45 +1,55 @@
-"""luxel.scenes: captures, structure from motion, scene files, camera paths and made-up scenes."""
+"""luxel.scenes: captures, structure from motion, scene files, camera paths and synthetic scenes."""
 
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
+from luxel.scenes.captures.contents import CaptureContents, SourceImage
 from luxel.scenes.captures.demo import demo_path
+from luxel.scenes.captures.formats import register_capture_format
+from luxel.scenes.captures.lens import Lens
 from luxel.scenes.captures.open_capture import Capture, open
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.convex_ply import load_convexes, save_convexes
-from luxel.scenes.files.gaussians4d_ply import load_gaussians4d, save_gaussians4d
+from luxel.scenes.files.formats import formats_for, register_scene_format
 from luxel.scenes.files.hull_mesh import convex_hulls
-from luxel.scenes.files.mesh import save_mesh
-from luxel.scenes.files.mesh_files import read_mesh
-from luxel.scenes.files.moments import save_moments
-from luxel.scenes.files.ply import load_gaussians, load_points, save_gaussians, save_points
+from luxel.scenes.files.mesh_files import read_mesh, save_mesh
+from luxel.scenes.files.ply import load_points, save_points
+from luxel.scenes.files.primitive_ply import load_gaussians, load_primitive_ply, save_primitive_ply
 from luxel.scenes.files.safetensors_scene import load_safetensors, save_safetensors
 from luxel.scenes.files.scene_files import load_primitives, load_scene, save_scene
+from luxel.scenes.files.scene_format import SceneFormat
 from luxel.scenes.files.splat import save_splat
+from luxel.scenes.files.time_slices import save_time_slices
 from luxel.scenes.synthetic.dnerf import save_dnerf
-from luxel.scenes.synthetic.playground import dynamic_scene, static_scene
+from luxel.scenes.synthetic.example_scenes import dynamic_scene, static_scene
 
 __all__ = [
     "Capture",
+    "CaptureContents",
     "CaptureError",
+    "CaptureFormat",
+    "Lens",
+    "ReadOptions",
+    "SceneFormat",
+    "SourceImage",
     "convex_hulls",
     "demo_path",
     "dynamic_scene",
-    "load_convexes",
+    "formats_for",
     "load_gaussians",
-    "load_gaussians4d",
     "load_points",
+    "load_primitive_ply",
     "load_primitives",
     "load_safetensors",
     "load_scene",
     "open",
     "read_mesh",
-    "save_convexes",
+    "register_capture_format",
+    "register_scene_format",
     "save_dnerf",
-    "save_gaussians",
-    "save_gaussians4d",
     "save_mesh",
-    "save_moments",
     "save_points",
+    "save_primitive_ply",
     "save_safetensors",
     "save_scene",
     "save_splat",
+    "save_time_slices",
     "static_scene",
 ]

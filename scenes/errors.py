@@ -1,4 +1,4 @@
-"""The error of everything that reads captures and scene files."""
+"""The error of captures and scene files."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from luxel.render.errors import LuxelError
 
 
 class CaptureError(LuxelError):
-    """A capture or scene file cannot be used: the message names the file or frame, and what to do."""
+    """A capture or a scene file cannot be used; the message names the file or frame and the remedy."""

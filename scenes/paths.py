@@ -1,4 +1,4 @@
-"""Camera paths: orbits, smooth ways through keyframes, and their JSON (laid out like nerfstudio's)."""
+"""Camera paths: orbits, interpolation of keyframes, and JSON files in the layout of nerfstudio."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from luxel.scenes.files.ply import read_bytes, write_atomically
 
 @dataclass
 class CameraPath:
-    """Cameras of one image size, shown at ``fps`` frames a second; ``times`` is empty for static scenes."""
+    """Cameras of one image size, ``fps`` frames per second; ``times`` is empty for static scenes."""
 
     cameras: list[Camera]
     fps: float = 24.0
@@ -127,7 +127,7 @@ def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:
 
 
 def slerp(a: np.ndarray, b: np.ndarray, t: float) -> np.ndarray:
-    """The rotation a share t of the shorter way from unit quaternion a to b, [4]."""
+    """Spherical linear interpolation from unit quaternion a to b along the shorter arc, t in [0, 1]; [4]."""
     cosine = float(a @ b)
     if cosine < 0:
         b, cosine = -b, -cosine
@@ -139,17 +139,17 @@ def slerp(a: np.ndarray, b: np.ndarray, t: float) -> np.ndarray:
 
 
 def catmull_rom(p: np.ndarray, t: float) -> np.ndarray:
-    """The uniform Catmull-Rom spline between the middle two of four points [4, D], at t in 0..1."""
+    """The uniform Catmull-Rom spline between the middle two of four points [4, D], at t in [0, 1]."""
     a, b, c, d = p
     return 0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t * t + (3 * b - a - 3 * c + d) * t**3)
 
 
 def interpolate(cameras: Sequence[Camera], frames: int, loop: bool = False) -> list[Camera]:
-    """A smooth way through keyframes: positions and lens by Catmull-Rom, rotations by slerp.
+    """A smooth path through keyframes: positions and lens by Catmull-Rom, rotations by slerp.
 
     Args:
         cameras: at least one single camera; the image size is that of the first.
-        frames: how many cameras to give; without ``loop`` the first and last are the keyframes themselves.
+        frames: number of cameras; without ``loop`` the first and last are the keyframes themselves.
         loop: continues from the last keyframe to the first; the final frame is one step before the first.
 
     Raises:
@@ -160,7 +160,7 @@ def interpolate(cameras: Sequence[Camera], frames: int, loop: bool = False) -> l
     keys = len(cameras)
     poses = [camera.cam_to_world.detach().cpu().double().numpy() for camera in cameras]
     turns = [quaternion_from_rotation(pose[:3, :3]) for pose in poses]
-    # Focal lengths as logarithms, the principal point as a share of the image: sizes may differ.
+    # Logarithms of focal lengths and relative principal points: image sizes may differ.
     rows = []
     for camera, pose in zip(cameras, poses, strict=True):
         fx, fy, cx, cy = camera.intrinsics.double().tolist()
@@ -202,7 +202,7 @@ def interpolate_times(times: Sequence[float], frames: int) -> list[float]:
 
     Args:
         times: of the keyframes, at least one, in any order.
-        frames: how many times to give.
+        frames: number of times.
 
     Raises:
         ValueError: there are no keyframes, or frames < 1.
@@ -228,8 +228,8 @@ def save_path(
     Args:
         path: of the file.
         cameras: single cameras.
-        fps: frames per second of a film along the path.
-        times: what the scene shows at each camera; none for static scenes.
+        fps: frames per second of a video along the path.
+        times: timestamp of each camera; empty for static scenes.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -238,7 +238,7 @@ def save_path(
     if not cameras:
         raise ValueError("a camera path needs at least one camera")
     if len(times) not in (0, len(cameras)):
-        raise ValueError(f"{len(cameras)} cameras need as many times, got {len(times)}")
+        raise ValueError(f"times must have one entry per camera: {len(cameras)} cameras, {len(times)} times")
     entries = []
     for camera in cameras:
         pose = camera.cam_to_world.detach().cpu().double().numpy() @ OPENGL_TO_OPENCV
@@ -288,19 +288,21 @@ def load_path(path: str | Path) -> CameraPath:
             flat = np.array(matrix, dtype=float)
             pose = rigid_from_matrix(flat.reshape(4, 4), where) @ OPENGL_TO_OPENCV
             if not 0 < fov < 180:
-                raise CaptureError(f"{where}: a field of view of {fov} degrees makes no sense.", remedy)
+                raise CaptureError(
+                    f"{where}: a field of view of {fov} degrees is not between 0 and 180.", remedy
+                )
             focal = 0.5 * height / math.tan(math.radians(0.5 * fov))
             usual = {"fx": focal, "fy": focal, "cx": 0.5 * width, "cy": 0.5 * height}
             lens = [float(entry.get(key, value)) for key, value in usual.items()]
             if not (np.isfinite(lens).all() and min(lens[:2]) > 0):
-                raise CaptureError(f"{where}: the intrinsics {lens} make no sense.", remedy)
+                raise CaptureError(f"{where}: invalid intrinsics {lens}.", remedy)
             cameras.append(_camera(pose, lens, width, height))
             if isinstance(entry.get("render_time"), int | float):
                 times.append(float(entry["render_time"]))
                 if not math.isfinite(times[-1]):
-                    raise CaptureError(f"{where}: the time {times[-1]} makes no sense.", remedy)
+                    raise CaptureError(f"{where}: render_time must be finite, got {times[-1]}.", remedy)
     except CaptureError:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise CaptureError(f"{path}: this is no camera path ({error!r}).", remedy) from None
+        raise CaptureError(f"{path}: not a valid camera path ({error!r}).", remedy) from None
     return CameraPath(cameras, fps, times if len(times) == len(cameras) else [])

@@ -107,14 +107,14 @@ def _image(origin: FieldOrigin, on_progress: Any) -> FieldData:
 
         side = origin.capture.max_size or 1024
         return FieldData(origin.name, landscape(side, side), origin.about())
-    from luxel.scenes.files.pictures import read_picture
+    from luxel.scenes.files.image_files import read_image
 
-    return FieldData(origin.name, read_picture(origin.path, origin.capture.max_size), origin.about())
+    return FieldData(origin.name, read_image(origin.path, origin.capture.max_size), origin.about())
 
 
 def _sdf(origin: FieldOrigin, on_progress: Any) -> FieldData:
     if origin.path == KNOT:
-        from luxel.scenes.synthetic.sculptures import ridged_knot
+        from luxel.scenes.synthetic.knot_mesh import ridged_knot
 
         return FieldData(origin.name, ridged_knot(), origin.about())
     from luxel.scenes.files.mesh_files import read_mesh

@@ -65,7 +65,7 @@ def describe(capture: Any) -> None:
     sizes = sorted({(view.camera.width, view.camera.height) for view in views})
     size = f"{sizes[0][0]}x{sizes[0][1]}" if len(sizes) == 1 else f"{len(sizes)} sizes"
     console.print(
-        f"[bold]{capture.name}[/]: {capture.kind}, {len(capture.train)} views to train on and "
+        f"[bold]{capture.name}[/]: {capture.format}, {len(capture.train)} views to train on and "
         f"{len(capture.test)} held out ({capture.holdout}), {size}, {len(capture.points.xyz):,} points"
     )
     for warning in capture.warnings:

@@ -18,7 +18,7 @@ from luxel.render.runs.checkpoint import available, load_newest
 from luxel.render.runs.run_folder import RunFolder
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
-from luxel.scenes.files.scene_files import LOADERS
+from luxel.scenes.files.formats import readable_suffixes
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.playback import time_range
 
@@ -61,7 +61,7 @@ class Origin:
             "capture": {
                 **asdict(self),
                 "name": capture.name,
-                "kind": capture.kind,
+                "kind": capture.format,
                 "holdout": capture.holdout,
                 "cutout": capture.cutout,
                 "warnings": [str(warning) for warning in capture.warnings],
@@ -187,9 +187,9 @@ def load_run_scene(folder: Path) -> Parameters:
             f"({', '.join(PRIMITIVES)}).",
             "It may come from a newer version of luxel.",
         )
-    kind = PRIMITIVES[name]
+    parameters = PRIMITIVES[name].parameters
     try:  # whatever the primitive, the tensors have this prefix
-        return kind(**{field: found.tensors[f"gaussians.{field}"] for field in kind.names})
+        return parameters(**{field: found.tensors[f"gaussians.{field}"] for field in parameters.names})
     except KeyError as error:
         raise RunError(
             f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."
@@ -249,9 +249,9 @@ def load_any_scene(path: Path) -> Parameters:
         return load_run_scene(run_folder(path))
     if not path.exists():
         raise RunError(f"{path}: there is no such file or folder.", "Give a run folder or a scene file.")
-    if path.suffix.lower() not in LOADERS:
+    if path.suffix.lower() not in readable_suffixes():
         raise RunError(
             f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
-            f"Give a run folder or a file of one of these kinds: {', '.join(LOADERS)}.",
+            f"Give a run folder or a file of one of these kinds: {', '.join(readable_suffixes())}.",
         )
     return load_primitives(path)

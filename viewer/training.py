@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from luxel.render.backends import rasterizer
-from luxel.render.runs.loop import TrainingLoop
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.scenes import Capture, save_scene
 from luxel.viewer.doctor import facts as machine_facts
@@ -18,6 +17,7 @@ from luxel.viewer.runs import Origin
 from luxel.viewer.scoring import background_of, score
 
 if TYPE_CHECKING:
+    from luxel.render.fields.training import FieldTrainer
     from luxel.viewer.commands.options import Serve
     from luxel.viewer.web.session import Session
 
@@ -92,7 +92,7 @@ def fit(
 
 
 def run_watched(
-    trainer: TrainingLoop[Any, Any],
+    trainer: Trainer | FieldTrainer,
     session: Callable[[], Session],
     serve: Serve | None,
     render: Callable[..., Any],
@@ -101,7 +101,7 @@ def run_watched(
     """Trains to the end; where asked, serves the scene meanwhile and afterwards.
 
     Args:
-        trainer: of whatever; its result has ``reason``, ``checkpoint`` and ``scene``.
+        trainer: of primitives or of a field.
         session: makes what the viewer shows.
         serve: where the viewer listens; None: no viewer.
         render: draws the scene.
@@ -144,7 +144,7 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
     seconds = result.train_seconds
     speed = f"{result.step / seconds:.1f} steps/s" if seconds > 0 else "-"
     facts = {
-        "capture": f"{capture.name} ({capture.kind})",
+        "capture": f"{capture.name} ({capture.format})",
         "held out": f"{len(capture.test)} of {len(capture.train) + len(capture.test)} views: {capture.holdout}",
         "training": f"{result.step} steps in {seconds:.1f} s ({speed}), ended because {ENDS[result.reason]}",
         trainer.scene.noun[:1].upper() + trainer.scene.noun[1:]: f"{result.count:,}",

@@ -1,6 +1,6 @@
-// Prefix sums over the tiles of a kernel in one pass: a block tells the sum of its tile, then adds up what the blocks
-// before it have told (decoupled look-back, Merrill and Garland 2016). Tiles are handed out by a counter, so those before
-// a tile are under way whenever it is.
+// Prefix sums over the tiles of a kernel in one pass: a block publishes the sum of its tile, then adds up the sums
+// published before it (decoupled look-back, Merrill and Garland 2016). A counter hands out tiles in order, so that the tiles before
+// one have always been started.
 #pragma once
 
 #include "device/warp_sum.cuh"
@@ -14,12 +14,12 @@ constexpr uint64_t kPart = 1ull << 62;   // the word holds the sum of its tile
 constexpr uint64_t kWhole = 1ull << 63;  // the word holds the sum of all tiles up to its own
 constexpr uint64_t kSum = kPart - 1;
 
-__device__ __forceinline__ uint64_t told(const uint64_t* word) {
+__device__ __forceinline__ uint64_t load_word(const uint64_t* word) {
   uint64_t value;
   asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
   return value;
 }
-__device__ __forceinline__ void tell(uint64_t* word, uint64_t value) {
+__device__ __forceinline__ void store_word(uint64_t* word, uint64_t value) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
@@ -27,16 +27,16 @@ __device__ __forceinline__ void tell(uint64_t* word, uint64_t value) {
 __device__ __forceinline__ uint64_t sum_before(uint64_t* words, int tile, uint64_t mine) {
   const int lane = threadIdx.x & 31;
   if (tile == 0) {
-    if (lane == 0) tell(words, kWhole | mine);
+    if (lane == 0) store_word(words, kWhole | mine);
     return 0;
   }
-  if (lane == 0) tell(words + tile, kPart | mine);
+  if (lane == 0) store_word(words + tile, kPart | mine);
   uint64_t sum = 0;
   for (int end = tile;; end -= 32) {
     const int k = end - 1 - lane;
     uint64_t word = kWhole;
     do {
-      if (k >= 0) word = told(words + k);
+      if (k >= 0) word = load_word(words + k);
     } while (__any_sync(~0u, word == 0));
     const unsigned whole = __ballot_sync(~0u, (word & kWhole) != 0);
     const int last = whole != 0 ? __ffs(whole) - 1 : 31;
@@ -44,7 +44,7 @@ __device__ __forceinline__ uint64_t sum_before(uint64_t* words, int tile, uint64
     sum += warp_sum(part);
     if (whole != 0) break;
   }
-  if (lane == 0) tell(words + tile, kWhole | (sum + mine));
+  if (lane == 0) store_word(words + tile, kWhole | (sum + mine));
   return sum;
 }
 

@@ -1,4 +1,4 @@
-// A stable radix sort of pairs (key, value), least significant digit first, whose number the device alone knows. Each
+// A stable radix sort of pairs (key, value), least significant digit first, whose number is known on the device only. Each
 // pass reads and writes the pairs once (Onesweep, Adinets and Merrill 2022): a block ranks its tile, and finds by
 // look-back how many pairs of each digit lie in tiles before it. How often a digit occurs at all is counted by the kernel
 // that makes the keys; the look-back words of a pass are zeroed by the kernel before it.
@@ -21,7 +21,7 @@ constexpr int kAhead = 4;  // tiles whose words are read at a time when looking 
 template <typename Key> struct RadixPass {
   const Key* keys;
   const int32_t* values;
-  Key* keys_out;  // null: not wanted
+  Key* keys_out;  // null: none
   int32_t* values_out;
   const int64_t* count;
   int shift, bits;            // the digit

@@ -1,4 +1,4 @@
-// Sums over rows in an order that does not depend on who adds: runs of rows first, each by one thread or block, then the
+// Sums over rows in an order that does not depend on which thread adds: runs of rows first, each by one thread or block, then the
 // runs.
 #pragma once
 

@@ -6,7 +6,7 @@
 // that the GPU keeps them in registers.
 #pragma once
 
-#include "abi.h"
+#include "abi/raster.h"
 #include "math/camera.h"
 
 namespace luxel {

@@ -1,12 +1,12 @@
-// Where a smooth convex can show, from its row: what lists are made by, and what splats are tested by against parts of a tile.
+// The outline of a smooth convex, from its row: used to make the lists of tiles and to test splats against parts of a tile.
 #pragma once
 
-#include "abi.h"
+#include "abi/raster.h"
 #include "math/hd.h"
 
 namespace luxel {
 
-constexpr int kConvexCorners = LUXEL_CONVEX - 2 * LUXEL_CORNERS;  // where the corners begin in a row
+constexpr int kConvexCorners = LUXEL_CONVEX_ROW - 2 * LUXEL_CORNERS;  // where the corners begin in a row
 
 // The polygon {q: L_j(q) <= reach for all j} and its box, outside of which alpha is below 1/255.
 template <typename T> struct ConvexBounds {
@@ -46,7 +46,7 @@ LUXEL_UNROLL
   LUXEL_HD T top() const { return low_y; }
   LUXEL_HD T bottom() const { return high_y; }
 
-  // The least and the greatest x that no edge and no side of the box keeps from the band y0 <= pixel y <= y1; false where
+  // The least and the greatest x that lies inside all edges and the box over the band y0 <= pixel y <= y1; false where
   // there is none. A rectangle in this band meets the polygon if it is not beyond either: no edge separates them.
   LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
     left = low_x;

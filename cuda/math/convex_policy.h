@@ -8,21 +8,21 @@
 // The gradient by the corners needs, of each edge, only the sums over pixels of g, g q_x and g q_y, g by v_j.
 #pragma once
 
-#include "abi.h"
+#include "abi/raster.h"
 #include "math/convex_bounds.h"
 #include "math/policy.h"
 
 namespace luxel {
 
-// The factor of coordinates; bounded, so that nothing overflows on the way to the indicator.
+// The factor of coordinates; bounded, so that no intermediate value of the indicator overflows.
 template <typename T> LUXEL_HD T convex_scale(T delta) { return root(smaller(T(1.4426950408889634) * delta, T(1e20))); }
 constexpr float kLeastDelta = 1e-30f;  // what the gradient by delta is divided by at least
 
 template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
-  static constexpr int kRow = LUXEL_CONVEX, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
+  static constexpr int kRow = LUXEL_CONVEX_ROW, kCorners = LUXEL_CORNERS, kFirst = kConvexCorners;
   static constexpr int kPiece = LUXEL_CONVEX_PIECE;
-  static constexpr bool kHeavy = true, kHasAbsolute = false;
+  static constexpr bool kMultiEdge = true, kHasAbsolute = false;
 
   T x, y, opacity, depth;
   T delta, sigma, scale;
@@ -159,7 +159,7 @@ LUXEL_UNROLL
     return packed;
   }
   // Reaches no pixel.
-  static LUXEL_HD Packed nowhere() { return {}; }
+  static LUXEL_HD Packed null_splat() { return {}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
   // v of each of the first E edges at a pixel, and the largest.
@@ -167,7 +167,7 @@ LUXEL_UNROLL
     float v[E], top;
   };
 
-  // Alpha at a pixel, and what was found on the way.
+  // Alpha at a pixel, and the intermediate values that the gradient reuses.
   template <int E> struct Seen {
     float raw;                 // uncapped alpha
     float rest, phi, inverse;  // as in At
@@ -223,8 +223,8 @@ LUXEL_UNROLL
     LUXEL_HD float look(const Packed& c, float dy) const { return seen(c, reach(c, dy)).raw; }
   };
 
-  // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share come in
-  // with finish(), once for each row.
+  // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share are applied
+  // in moments_to_gradient(), once for each row.
   template <bool, int E> struct Sums {
     static constexpr int kCount = 3 + 3 * E;
     float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};
@@ -259,7 +259,7 @@ LUXEL_UNROLL
     static LUXEL_HD float scale(int) { return 1.0f; }
   };
   // Turns the sums of all pixels, in order of slots, into the gradient by the row; in place. They are kRow or fewer.
-  static LUXEL_HD void finish(const float* row, float* sums) {
+  static LUXEL_HD void moments_to_gradient(const float* row, float* sums) {
     static_assert(3 + 3 * kCorners <= kRow, "sums of a splat wait in the row of its gradient");
     const ConvexPolicy c = load(row);
     const float factor = -0.69314718f * c.sigma;  // meets sums before it meets the scale: they are 0 where both are huge

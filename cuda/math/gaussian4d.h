@@ -76,16 +76,16 @@ template <typename T> LUXEL_HD Rows3<Quat<T>> part_from(Quat<T> m, Vec3<T> parts
   return {rows.r0 - parts.x * m, rows.r1 - parts.y * m, rows.r2 - parts.z * m};
 }
 
-// The slice at `moment`, and its splat. False where the Gaussian cannot be seen, which is first asked of its time; every
+// The slice at `timestamp`, and its splat. False where the Gaussian is culled, first of all by its time; every
 // comparison is phrased so that NaN fails it.
 template <typename T>
-LUXEL_HD bool project_gaussian4d(const Pinhole<T>& cam, const ProjectionOptions<T>& options, T moment, const T* mean, T time,
+LUXEL_HD bool project_gaussian4d(const Pinhole<T>& cam, const ProjectionOptions<T>& options, T timestamp, const T* mean, T time,
                                  const T* log_scales, T log_scale_t, const T* rotor, T opacity_logit,
                                  Gaussian4dProjection<T>& p, Splat<T>& splat) {
   const RotorQuats<T> q = rotor_to_quats(rotor);
   const Quat<T> s = scales4d(load3(log_scales), log_scale_t);
   p.span = by_parts(rotation_of_time(q), s);
-  p.later = moment - time;
+  p.later = timestamp - time;
   p.inverse_variance = inverse(dot(p.span, p.span));
   p.exponent = T(0.5) * p.later * p.later * p.inverse_variance;
   if (!(p.exponent < max_exponent<T>())) return false;
@@ -115,7 +115,7 @@ template <typename T> struct Gaussian4dGradient {
 };
 
 // Adds to `out` and `pose`; g_mean: gradient that reaches the mean of the slice from elsewhere (colour). Returns the
-// gradient by the moment, which is that by the Gaussian's time negated.
+// gradient by the timestamp, which is that by the Gaussian's time negated.
 template <typename T>
 LUXEL_HD T project_gaussian4d_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options, const Gaussian4dProjection<T>& p,
                                   const Splat<T>& splat, const Splat<T>& g, T g_depth, Vec3<T> g_mean,

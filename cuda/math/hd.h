@@ -1,4 +1,4 @@
-// What lets one header serve g++ and nvcc: decorations, and the few functions that differ between them.
+// Headers for both g++ and nvcc: function attributes, and the few functions that differ between the two compilers.
 #pragma once
 
 #include <cmath>

@@ -82,7 +82,7 @@ template <typename T> LUXEL_HD int64_t nearest_triangle(const TriangleTree<T>& t
   int top = 0, node = 0;
   const int inner = tree.inner();
   T best = T(INFINITY);
-  int64_t found = -1;
+  int64_t slot = -1;
   for (;;) {
     if (node < inner) {
       T boxes[12];
@@ -106,12 +106,12 @@ template <typename T> LUXEL_HD int64_t nearest_triangle(const TriangleTree<T>& t
         const T distance = dot(away, away);
         if (distance < best) {
           best = distance;
-          found = first + i;
+          slot = first + i;
         }
       }
     }
     do {
-      if (top == 0) return found;
+      if (top == 0) return slot;
       --top;
     } while (!(waiting[top] < best));
     node = nodes[top];
@@ -135,8 +135,8 @@ template <typename T> LUXEL_HD bool meets(Vec3<T> p, Vec3<T> direction, const Tr
   const Vec3<T> h = cross(direction, ac), q = cross(from, ab);
   const T area = dot(ab, h);
   const T turn = area < T(0) ? T(-1) : T(1);
-  const T size = turn * area, u = turn * dot(from, h), v = turn * dot(direction, q), way = turn * dot(ac, q);
-  return size > T(0) && u >= T(0) && v >= T(0) && u + v < size && way > T(0);
+  const T size = turn * area, u = turn * dot(from, h), v = turn * dot(direction, q), ray_t = turn * dot(ac, q);
+  return size > T(0) && u >= T(0) && v >= T(0) && u + v < size && ray_t > T(0);
 }
 
 // Whether a half line from p crosses the mesh an odd number of times.

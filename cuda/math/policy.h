@@ -1,16 +1,21 @@
-// What the tile rasterizer (cuda/kernels/raster/blend.h, blend.cuh) asks of a primitive: its policy.
+// A primitive is a policy of the tile rasterizer: the contract, and which tiles a primitive touches.
 //
-// A policy gives, from a primitive's row of kRow numbers on the screen: Bounds, which say what part of a band of pixel
-// rows it can reach; its alpha at a pixel; and the gradient of that by the row. It knows neither tiles nor colours. The
-// first four numbers of every row are x, y, opacity, depth. On the GPU lists are cut into pieces of kPiece instances: short
-// ones share the work of a backward pass better, and cost more states that the forward pass leaves.
+// A policy gives, from a primitive's row of kRow numbers on the screen: Bounds, the outline that says which part of a band of
+// pixel rows it can reach; its alpha at a pixel; and the gradient of alpha by the row. It knows neither tiles nor colours. The
+// first four numbers of every row are x, y, opacity, depth.
 //
-// The CPU blends policies as they are: at() looks at several pixels of one row, and Gradient gathers over them. On the GPU
-// every instruction of the inner loop counts: a tile's splats are Packed once, pixels of one column share a Column, and
-// gradients by the row are gathered as Sums of few numbers per pixel. A policy is kHeavy if its alpha is a loop of its own,
-// over edges: loops are then compiled for some numbers of them, pixels go one after the other in the backward pass, where the
-// forward pass found that they count, what was found on the way to alpha is kept for the gradient, and its Sums are turned into
-// gradients by finish(), once for each row.
+// math/policy_check.h states the whole interface as assertions; cuda/examples/disc_policy.h is an example to start from, with
+// the blending as two plain loops. math/gaussian_policy.h (Gaussians) and math/convex_policy.h are the policies of the library.
+//
+// On the CPU (kernels/raster/blend/blend.h) at() computes several pixels of one row and Gradient sums over them. On the GPU
+// every instruction of the inner loop counts: a tile's splats are packed once (Packed), pixels of one column share a Column, and
+// the gradient by the row is gathered as Sums of few numbers per pixel. Lists are cut into pieces of kPiece instances; short
+// pieces share the work of a backward pass better, and cost more states that the forward pass leaves.
+//
+// A simple policy has an alpha of closed form (kernels/raster/blend/blend_simple.cuh). A multi-edge policy (kMultiEdge) has an
+// alpha that is a loop over edges (blend_multi_edge.cuh): loops are compiled for some numbers of edges, and the backward pass
+// takes one pixel after the other, only where the forward pass found that they count. Its Sums are raw moments, which
+// moments_to_gradient() turns into the gradient once for each row.
 #pragma once
 
 #include "math/vec.h"

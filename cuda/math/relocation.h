@@ -1,4 +1,4 @@
-// 3DGS-MCMC (Kheradmand et al. 2024): what n Gaussians in one place must be like to look as one of them did, eq. 9.
+// 3DGS-MCMC (Kheradmand et al. 2024): opacity and scale with which n Gaussians in one place look like the one that they replace, eq. 9.
 #pragma once
 
 #include "math/hd.h"

@@ -1,5 +1,5 @@
-// Structural similarity of two pictures at one pixel, from Gaussian-weighted local moments (Wang et al. 2004,
-// eq. 13), and its gradient by the first picture's moments.
+// Structural similarity of two images at one pixel, from Gaussian-weighted local moments (Wang et al. 2004,
+// eq. 13), and its gradient by the first image's moments.
 #pragma once
 
 #include "math/hd.h"

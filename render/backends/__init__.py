@@ -1,4 +1,4 @@
-"""Who else can draw Gaussians and evaluate neural fields; all are called like luxel's own."""
+"""Other rasterizers and field evaluators behind luxel's own calls; imported only where they are chosen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rasterizer(name: Backend, device: torch.device | str | None = None) -> Calla
 
     Args:
         name: "luxel", or "gsplat" (see `luxel.render.backends.gsplat` for what it cannot give).
-        device: where it is to draw; None: anywhere.
+        device: to draw on; None: any.
 
     Raises:
         LuxelError: the backend is not installed, or has no kernels for that device.
@@ -41,7 +41,7 @@ def require_field_backend(name: FieldBackend, device: torch.device | str | None 
 
     Args:
         name: "luxel", or "tiny-cuda-nn" (see `luxel.render.backends.tinycudann`).
-        device: where it is to; None: anywhere.
+        device: to evaluate on; None: any.
 
     Raises:
         LuxelError: the backend is not installed, or has no kernels for that device.
@@ -56,11 +56,11 @@ def require_field_backend(name: FieldBackend, device: torch.device | str | None 
 
 
 def require_gpu(name: str, device: torch.device | str | None) -> None:
-    """Checks that a backend of NVIDIA GPUs can work here.
+    """Checks that a backend of NVIDIA GPUs can run here.
 
     Args:
         name: of the backend.
-        device: where it is to; None: on any GPU.
+        device: to use; None: any GPU.
 
     Raises:
         LuxelError: there is no GPU, or the device is none.

@@ -2,7 +2,7 @@
 
 Conventions agree: pixel centres, camera axes, dilation, near and far, antialiasing, spherical harmonics. What differs:
 
-* alpha of one splat at a pixel is capped at 0.999, whatever ``max_alpha`` says (0.99 in luxel);
+* alpha of one splat at a pixel is capped at 0.999, regardless of ``max_alpha`` (0.99 in luxel);
 * a splat ends at 3.33 standard deviations at most, so an opaque one may lose its rim of alpha under 1/255;
 * median depth, counts per pixel and screen splats are None; normals, features and deterministic sums are refused;
 * pose gradients agree along rigid motions only (its camera centre is that of a general inverse, luxel's is -R^T t):
@@ -99,7 +99,7 @@ def rasterize(
         Frame; median_depth, normals, features, count, splats, totals and overflow are None.
 
     Raises:
-        LuxelError: gsplat cannot draw here, or cannot give what was asked for (a ValueError too).
+        LuxelError: gsplat cannot draw here, or does not support an option (a ValueError too).
         ValueError: shapes and float types that it does not take.
     """
     refused = {
@@ -109,8 +109,8 @@ def rasterize(
         "deterministic": deterministic,
     }
     if any(refused.values()):
-        wanted = " and ".join(name for name, asked in refused.items() if asked)
-        raise LuxelError(f"The gsplat backend has no {wanted}.", "Draw with luxel's own backend.")
+        names = " and ".join(name for name, requested in refused.items() if requested)
+        raise LuxelError(f"The gsplat backend has no {names}.", "Draw with luxel's own backend.")
     if not isinstance(gaussians, Gaussians):
         raise LuxelError(f"The gsplat backend draws no {gaussians.noun}.", "Draw with luxel's own backend.")
     if gaussians.means.dtype != torch.float32:
@@ -198,7 +198,7 @@ def _call(**arguments: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
     except AttributeError as error:
         if "NoneType" not in str(error):
             raise
-        raise LuxelError(  # it compiles its kernels when first used, and goes on without them
+        raise LuxelError(  # it compiles its kernels at first use, and continues without them
             "gsplat found no CUDA toolkit to compile its kernels with.",
             "Install one, or set CUDA_HOME to the folder of one, and start again.",
         ) from error
@@ -210,7 +210,7 @@ def _count_in_backward(
     """Adds to the statistics when the gradient of the screen positions is known, in luxel's units."""
     means2d, conics, opacities = (meta[name].detach() for name in ("means2d", "conics", "opacities"))
     # gsplat leaves absolute gradients on this very tensor. A hook that kept it would be a cycle of memory on the
-    # GPU, so it lets go of it when it has run.
+    # GPU, so the tensor is released when the hook has run.
     held: list[Tensor] = [meta["means2d"]] if absolute else []
     radii, tiles = meta["radii"], meta["tiles_per_gauss"]
 
@@ -256,7 +256,7 @@ def _nothing(
 def _frame(
     one: Callable[[Tensor], Tensor], rgb: Tensor, alpha: Tensor, depth: Tensor | None, tile_counts: Tensor
 ) -> Frame:
-    """What gsplat tells, as a frame; ``one`` takes the leading C away where there is a single camera."""
+    """The outputs of gsplat as a frame; ``one`` removes the leading C of a single camera."""
     return Frame(
         rgb=one(rgb),
         transmittance=None,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from luxel.render.ops.field.encode_grid import FEATURES, HASHED, MOST_LEVELS, encode_grid
-from luxel.render.reference.field.encode_grid import Hashed, level_points
-from luxel.render.reference.raster.sh import sh_basis
+from luxel.render.ops.field.grid_layout import Hashed, level_points
+from luxel.render.ops.field.spherical_harmonics import sh_basis
 
 # Growth from level to level in the authors' settings of the four applications, by the kind of grid.
 HASH_GROWTH = {"nerf": 1.51572, "sdf": 1.38191, "volume": 1.275, "image": 1.25992}
@@ -234,7 +234,7 @@ class FrequencyEncoding(nn.Module):
 class SphericalHarmonicsEncoding(nn.Module):
     """The real spherical harmonics of a direction, the first degree^2 of them.
 
-    In the order and with the signs of `luxel.render.reference.raster.sh.sh_basis`.
+    In the order and with the signs of `luxel.render.ops.field.spherical_harmonics.sh_basis`.
 
     Args:
         degree: 1 to 4, one above the highest degree of the polynomials: 4 has 16 numbers, up to cubic ones.

@@ -14,7 +14,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
+from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
 from luxel.render.fields.drawing.wave_plan import WavePlan
 from luxel.render.fields.drawing.waves import render_waves
 from luxel.render.fields.occupancy import Occupancy
@@ -192,7 +192,7 @@ class RadianceField(Application):
             return density, colour
 
         given = camera, region, self.occupancy.bits, behind, 1 / self.region.size
-        if not (planned(self.device) and heeds_live(evaluate) and self.colour.joins_directions()):
+        if not (planned(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()):
             return render_waves(query, *given)
         if self._plan is None:
             self._plan = WavePlan(self.device, RAYS_OF_PART, ROWS_OF_WAVE)

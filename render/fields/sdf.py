@@ -14,7 +14,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
+from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
 from luxel.render.fields.drawing.surface import SurfaceLook, backdrop, shade_surface
 from luxel.render.fields.drawing.trace_plan import LARGEST, TracePlan
 from luxel.render.fields.encodings import GridEncoding
@@ -200,7 +200,7 @@ class SdfField(Application):
             width=camera.width,
         )
         self._frozen = renewed(self.field, self._frozen)
-        if rays.count > LARGEST or not (planned(self.device) and heeds_live(self._frozen)):
+        if rays.count > LARGEST or not (planned(self.device) and supports_live_count(self._frozen)):
             hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
             image = backdrop(rays, self.look, background)
         else:

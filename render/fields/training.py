@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
@@ -18,17 +16,15 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.applications import application_type, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import FIELD_FILE, save_field
-from luxel.render.fields.learner import Learner
+from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.native import keep_freed_memory
-from luxel.render.replay import sent_to_host
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
-from luxel.render.runs.loop import TrainingLoop
+from luxel.render.runs.controls import RunControls
+from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.progress import ProgressDisplay, duration
+from luxel.render.runs.readback import PULSE, ReadbackQueue
+from luxel.render.runs.resume import with_overrides
 from luxel.render.runs.run_folder import RunFolder
-from luxel.render.train import limits
-
-PULSE = 8  # steps between marks by which the host sees how far the device is
-RUN_AHEAD = 4  # marks that may be under way: bounds how long a viewer waits, and the error of a time limit
 
 
 @dataclass
@@ -38,8 +34,8 @@ class FieldResult:
     Args:
         reason: "steps", "seconds", "stopped" or "interrupted".
         step: completed steps.
-        train_seconds: time spent in training steps; measuring, pauses and viewers do not count.
-        scores: what `Application.evaluate` said at the end; empty after Ctrl-C.
+        train_seconds: time spent in training steps; evaluation, pauses and viewers do not count.
+        scores: of `Application.evaluate` at the end; empty after Ctrl-C.
         checkpoint: JSON file of the last checkpoint, or None where none could be written.
         scene: the field's file, or None.
     """
@@ -52,32 +48,19 @@ class FieldResult:
     scene: Path | None
 
 
-@dataclass
-class _Mark:
-    """A point in the device's work; there once ``event`` has happened."""
+class FieldTrainer(RunControls[int, FieldResult]):
+    """Trains a neural field, with evaluations, checkpoints and a run folder.
 
-    step: int
-    loss: Tensor | None
-    event: torch.cuda.Event | None
-
-    @property
-    def arrived(self) -> bool:
-        return self.event is None or self.event.query()
-
-
-class FieldTrainer(TrainingLoop[int, FieldResult]):
-    """Trains an application, with checkpoints, measurements and a run folder.
-
-    On the CPU the result depends only on configuration and data; on a GPU sums of floats come in any order.
+    On the CPU the result depends only on configuration and data; on a GPU floating-point sums are in varying order.
 
     Args:
         application: with its first parameters; see `luxel.render.fields.applications.make_application`.
         data: as its `begin` takes them.
         folder: of the run; must not hold one already (see `FieldTrainer.resume`).
         device: where to train.
-        say: gets sentences for the person; None: standard output.
-        about: more entries for config.json (where the data are).
-        start: the state that the run goes on from.
+        say: receives messages for the user; None: standard output.
+        about: additional entries for config.json (path of the data).
+        start: checkpoint that the run is resumed from.
 
     Raises:
         LuxelError: the data cannot be used, or the folder, or the backend here.
@@ -94,7 +77,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         about: dict[str, Any] | None = None,
         start: Checkpoint | None = None,
     ) -> None:
-        super().__init__(torch.device(device), say)
+        self.loop = TrainingLoop(torch.device(device), say)
         if self.device.type == "cpu":
             keep_freed_memory()
         self.application = application.to(self.device)
@@ -104,11 +87,11 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         self.folder = RunFolder(Path(folder), self.say)
         self.loss: float | None = None
         self.scores: dict[str, float] = {}
-        self._marks: deque[_Mark] = deque()
+        self._readbacks = ReadbackQueue(self.device)
         if start is None:
             self.folder.require_new()
         self.application.begin(data, self.device)
-        self.learner = Learner(self.application)
+        self.optimizer = FieldOptimizer(self.application)
         if start is not None:
             self._restore(start)
         details = {"seed": self.config.seed, "device": str(self.device)}
@@ -123,7 +106,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         device: torch.device | str = "cpu",
         **more: Any,
     ) -> FieldTrainer:
-        """A run of the field that a configuration and the data describe; ``more`` as the constructor has it."""
+        """A new run of the field that configuration and data describe; ``more`` are options of the constructor."""
         config.check()
         suited = application_type(config.field).suited(config, data)
         return cls(make_application(suited), data, folder, device, **more)
@@ -139,7 +122,7 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         say: Callable[[str], None] | None = None,
         about: dict[str, Any] | None = None,
     ) -> FieldTrainer:
-        """Goes on from the newest whole checkpoint of a run, exactly where it was.
+        """Resumes a run from its newest intact checkpoint.
 
         Args:
             folder: of the run.
@@ -147,91 +130,118 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
             overrides: changed configuration by name, for example {"steps": 60_000}.
 
         Raises:
-            LuxelError: no run of a field, no whole checkpoint, or an override that the tables do not fit, as another
-                backend's.
+            LuxelError: no run of a field, no intact checkpoint, or an override that does not fit the tables, such as
+                another backend.
         """
         body = RunFolder.read_body(Path(folder))
-        config = FieldConfig.from_dict({**body["config"], **(overrides or {})})
+        config = FieldConfig.from_dict(with_overrides(body["config"], overrides or {}))
         before = FieldConfig.from_dict(body["config"]).backend
         if config.backend != before:
             raise LuxelError(
-                f"{folder}: the run was trained by {before}, whose grid is not quite that of {config.backend}.",
-                "Leave --backend out, or start a new run.",
+                f"{folder}: the run was trained with {before}, whose grid differs from that of {config.backend}.",
+                "Omit --backend, or start a new run.",
             )
         start = load_newest(Path(folder) / "checkpoints", say or ProgressDisplay().say)
         return cls(make_application(config), data, folder, device, say, about=about, start=start)
 
     @property
     def scene(self) -> Application:
-        """The field as it is now, drawn from the running mean of its parameters; hold ``lock`` while using it."""
+        """The present field, with the running mean of its parameters; hold ``lock`` while using it."""
         return self.application
 
     @property
     def progress(self) -> float:
-        """Share of the run that is done, in [0, 1]."""
+        """Fraction of the run that is done, in [0, 1]."""
         share = self.steps_done / self.config.steps
         if self.config.seconds is not None:
             share = max(share, self.train_seconds / self.config.seconds)
         return min(share, 1.0)
 
+    @property
+    def steps(self) -> int:
+        """Length of the run."""
+        return self.config.steps
+
+    @property
+    def checkpoint_policy(self) -> CheckpointPolicy:
+        """When checkpoints are written."""
+        return CheckpointPolicy(
+            self.config.checkpoint_every, self.config.checkpoint_minutes, self.config.keep
+        )
+
     def status(self) -> dict[str, Any]:
         """Numbers for a display; never waits for the device. May be called from any thread."""
-        left = (self.config.steps - self.steps_done) / self._speed if self._speed > 0 else None
-        if self.config.seconds is not None:
-            allowed = max(0.0, self.config.seconds - self.train_seconds)
-            left = allowed if left is None else min(left, allowed)
         return {
-            "step": self.steps_done,
-            "steps": self.config.steps,
+            **self.loop.counters(self.config.steps, self.config.seconds),
             "progress": self.progress,
-            "steps_per_s": self._speed,
             "loss": self.loss,
             "scores": self.scores,
             "count": self.application.count,
             "noun": "parameters",
-            "memory": limits.used_memory(self.device),
-            "elapsed": self.train_seconds,
-            "eta": 0.0 if self.done else left,
-            "paused": self.paused,
-            "done": self.done,
         }
 
+    def advance(self) -> int:
+        """Submits a step; returns how many were submitted."""
+        step = self.steps_done
+        loss = self.optimizer.step(step)
+        self.steps_done = step + 1
+        report = self.steps_done % self.config.report_every == 0
+        if report or self.steps_done % PULSE == 0:
+            self._readbacks.push(self.steps_done, loss if report else None)
+        self._poll()
+        return self.steps_done
+
+    def synchronize(self) -> bool:
+        """Waits for the device and takes the losses of all steps; no step has to be repeated."""
+        self._poll(wait=True)
+        return False
+
     def evaluate(self) -> dict[str, float]:
-        """Measures the field now, outside of the training time."""
-        self._synchronise()
-        self._hear(wait=True)
+        """Evaluates the field now, outside of the training time."""
+        self.loop.wait_for_device()
+        self.synchronize()
         with self.lock, torch.no_grad():
             self.scores = self.application.evaluate()
         self.folder.log({"step": self.steps_done, "seconds": self.train_seconds, "test": self.scores})
         return self.scores
 
-    def _advance(self) -> int:
-        step = self.steps_done
-        loss = self.learner.step(step)
-        self.steps_done = step + 1
-        report = self.steps_done % self.config.report_every == 0
-        if report or self.steps_done % PULSE == 0:
-            event = None
-            if self.device.type == "cuda":
-                loss = sent_to_host(loss) if report else loss
-                event = torch.cuda.Event()
-                event.record()
-            self._marks.append(_Mark(self.steps_done, loss if report else None, event))
-        self._hear()
-        return self.steps_done
+    def evaluate_when_due(self) -> None:
+        """Evaluates the field every ``eval_every`` steps."""
+        if self.loop.is_due(self.config.eval_every, self.config.steps):
+            self.evaluate()
 
-    def _hear(self, wait: bool = False) -> None:
-        """Takes what has arrived from the device, and waits where too much is under way."""
-        while self._marks:
-            oldest = self._marks[0]
-            if not oldest.arrived:
-                if len(self._marks) <= RUN_AHEAD and not wait:
-                    return
-                assert oldest.event is not None
-                oldest.event.synchronize()
-            self._marks.popleft()
-            if oldest.loss is not None:
-                self._take_loss(oldest.step, float(oldest.loss))
+    def checkpoint(self) -> Checkpoint:
+        """The complete state."""
+        state = {"config": self.config.to_dict(), "train_seconds": self.train_seconds, "loss": self.loss}
+        return Checkpoint(self.steps_done, self.optimizer.tensors(), state)
+
+    def finish_reason(self) -> str:
+        """Which limit of the configuration was reached; empty: none."""
+        if self.config.seconds is not None and self.train_seconds >= self.config.seconds:
+            return "seconds"
+        return "steps" if self.steps_done >= self.config.steps else ""
+
+    def finish(self, reason: str) -> FieldResult:
+        """Writes the last checkpoint and the field; evaluates unless interrupted."""
+        self.loop.wait_for_device()
+        self.synchronize()
+        path = self.loop.final_checkpoint(self)
+        with self.lock:
+            field = self.folder.save_file(FIELD_FILE, lambda place: save_field(place, self.application))
+        scores: dict[str, float] = {}
+        if reason == "interrupted":
+            self.loop.say_how_to_resume(self, path)
+        else:
+            scores = self.evaluate()
+            self.say(f"{self.steps_done} steps in {duration(self.train_seconds)}: {in_words(scores)}.")
+        self.loop.done = reason != "interrupted"
+        return FieldResult(reason, self.steps_done, self.train_seconds, scores, path, field)
+
+    def _poll(self, wait: bool = False) -> None:
+        for readback in self._readbacks.arrived(wait):
+            (loss,) = readback.tensors
+            if loss is not None:
+                self._take_loss(readback.step, float(loss))
 
     def _take_loss(self, step: int, loss: float) -> None:
         self.loss = loss
@@ -239,61 +249,26 @@ class FieldTrainer(TrainingLoop[int, FieldResult]):
         if not math.isfinite(loss):
             raise LuxelError(
                 f"Training diverged at step {step}: the loss is {loss}.",
-                f"Lower --rate, or go on from before: luxel train --resume {self.folder.path}",
+                f"Lower --rate, or resume an earlier checkpoint: luxel train --resume {self.folder.path}",
             )
-
-    def _reason_to_end(self) -> str:
-        if self.config.seconds is not None and self.train_seconds >= self.config.seconds:
-            return "seconds"
-        return "steps" if self.steps_done >= self.config.steps else ""
-
-    def _measure_and_save_when_due(self) -> None:
-        config = self.config
-        if (
-            config.eval_every > 0
-            and self.steps_done % config.eval_every == 0
-            and self.steps_done < config.steps
-        ):
-            self.evaluate()
-        if self._checkpoint_is_due(config.checkpoint_every, config.checkpoint_minutes, config.steps):
-            self.save_checkpoint()
-
-    def _checkpoint(self) -> tuple[Checkpoint, int]:
-        state = {"config": self.config.to_dict(), "train_seconds": self.train_seconds, "loss": self.loss}
-        return Checkpoint(self.steps_done, self.learner.tensors(), state), self.config.keep
-
-    def _finish(self, reason: str) -> FieldResult:
-        self._synchronise()
-        self._hear(wait=True)
-        path = self._final_checkpoint()
-        with self.lock:
-            field = self.folder.save_file(FIELD_FILE, lambda place: save_field(place, self.application))
-        scores: dict[str, float] = {}
-        if reason == "interrupted":
-            self._say_how_to_go_on(path)
-        else:
-            scores = self.evaluate()
-            self.say(f"{self.steps_done} steps in {duration(self.train_seconds)}: {in_words(scores)}.")
-        self.done = reason != "interrupted"
-        return FieldResult(reason, self.steps_done, self.train_seconds, scores, path, field)
 
     def _restore(self, start: Checkpoint) -> None:
         try:
-            goes_on = self.learner.restore(start.tensors)
+            same_device_type = self.optimizer.restore(start.tensors)
         except (RuntimeError, KeyError) as error:
             raise CheckpointError(
-                f"{self.folder.checkpoints}: the checkpoint of step {start.step} is of another field ({error}).",
-                "Encoding, sizes and data of a run stay as they are; start a new run for others.",
+                f"{self.folder.checkpoints}: the checkpoint of step {start.step} is of a different field ({error}).",
+                "Encoding, sizes and data of a run cannot be changed; start a new run.",
             ) from error
-        if not goes_on:
-            self.say("The run goes on as on another kind of device: its random samples start anew.")
-        self.steps_done, self.train_seconds = start.step, float(start.state["train_seconds"])
-        self.loss, self._saved_at = start.state["loss"], self.steps_done
+        if not same_device_type:
+            self.say("Resumed on a different device type; random state was reset.")
+        self.loop.resume_at(start.step, float(start.state["train_seconds"]))
+        self.loss = start.state["loss"]
         self.folder.trim_log(start.step)
 
 
 def in_words(scores: dict[str, float]) -> str:
-    """Scores as a person reads them, in dB where they are."""
+    """Scores as text, with units."""
     return ", ".join(
         f"{name.upper()} {value:.2f} dB"
         if name.startswith("psnr")

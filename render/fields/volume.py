@@ -16,7 +16,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, heeds_live, key_of, renewed
+from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
 from luxel.render.fields.drawing.marching import march
 from luxel.render.fields.drawing.rays import camera_rays
 from luxel.render.fields.drawing.wave_plan import WavePlan
@@ -128,7 +128,7 @@ class VolumeField(Application):
         behind = self.extent.new_zeros(3) if background is None else background.to(self.extent)
         evaluate = self._frozen = renewed(self.field, self._frozen)
         given = camera.to(self.device), region, self.occupied_cells(), behind, peak, DIM
-        if not (planned(self.device) and heeds_live(evaluate)):
+        if not (planned(self.device) and supports_live_count(evaluate)):
             found = render_waves(lambda x, directions: (evaluate(x), None), *given, rays=RAYS, rows=ROWS)
             return found[0].clamp(0, 1)
         if self._plan is None:

@@ -79,7 +79,7 @@ def aligned(tensor: Tensor) -> Tensor:
 
 
 def require(
-    stage: str, device: torch.device, wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]]
+    stage: str, device: torch.device, expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]]
 ) -> None:
     """Raises ValueError unless every tensor that is there has its type and shape and is on the device.
 
@@ -87,7 +87,7 @@ def require(
         stage: for the message.
         wanted: tensor (None: not given), type and shape by name.
     """
-    for name, (tensor, dtype, shape) in wanted.items():
+    for name, (tensor, dtype, shape) in expected.items():
         if tensor is None:
             continue
         if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device != device:

@@ -1,15 +1,56 @@
-"""Primitives: parameters, activations, and what a rasterizer needs of them. One file per primitive."""
+"""Primitives, one folder each: parameters, training, files, display. Everything else iterates this registry."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import convexes, gaussians, gaussians4d
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.spec import PrimitiveSpec
 
-PrimitiveName = Literal["gaussians", "gaussians4d", "convexes"]  # on the command line and in files of runs
-PRIMITIVES: dict[str, type[Parameters]] = {
-    kind.primitive: kind for kind in (Gaussians, Gaussians4d, Convexes)
-}
+PRIMITIVES: dict[str, PrimitiveSpec] = {}
 
-__all__ = ["PRIMITIVES", "Convexes", "Gaussians", "Gaussians4d", "Parameters", "PrimitiveName"]
+
+def register(spec: PrimitiveSpec) -> None:
+    """Adds a primitive to the registry.
+
+    Raises:
+        ValueError: there is another one of that name.
+    """
+    if PRIMITIVES.setdefault(spec.name, spec) is not spec:
+        raise ValueError(f"there is a primitive {spec.name} already")
+
+
+def spec_of(name: str) -> PrimitiveSpec:
+    """The specification of a primitive.
+
+    Raises:
+        LuxelError: there is none of that name.
+    """
+    if name not in PRIMITIVES:
+        raise LuxelError(f"There is no primitive {name!r}.", f"Known are {', '.join(PRIMITIVES)}.")
+    return PRIMITIVES[name]
+
+
+register(gaussians.SPEC)
+register(gaussians4d.SPEC)
+register(convexes.SPEC)
+
+if TYPE_CHECKING:
+    PrimitiveName = str
+else:
+    PrimitiveName = Literal[tuple(PRIMITIVES)]  # as choices on the command line
+
+__all__ = [
+    "PRIMITIVES",
+    "Convexes",
+    "Gaussians",
+    "Gaussians4d",
+    "Parameters",
+    "PrimitiveName",
+    "PrimitiveSpec",
+    "register",
+    "spec_of",
+]

@@ -33,7 +33,7 @@ class Projected(NamedTuple):
     """Primitives on the screens of C cameras, for the stages that bin and blend them."""
 
     splats: Tensor  # [C, N, W], a row as the policy has it: x, y, opacity and depth first
-    values: Tensor  # [C, N, D]: rgb, then depth (1) and normal (3) where asked for
+    values: Tensor  # [C, N, D]: rgb, then depth (1) and normal (3) if requested
     tile_counts: Tensor  # int32 [C, N], 0 where culled
     totals: Tensor  # int64 [2]: splats that touch a tile, (tile, splat) pairs
 
@@ -43,13 +43,13 @@ class Parameters(ABC):
 
     Attributes:
         names: the fields, in order.
-        primitive: its name on the command line and in files of runs.
-        noun: what people call many of them.
-        moves: whether a picture of them depends on the time.
-        outputs: what the rasterizer gives of them beside colours, and these.
-        antialiases: whether Mip-Splatting's opacity compensation means anything for them.
+        primitive: name on the command line and in files of runs.
+        noun: many of them, in sentences.
+        moves: whether an image of them depends on the time; they then have ``times`` [N], and `at`.
+        outputs: images that the rasterizer can give of them.
+        antialiases: whether Mip-Splatting's opacity compensation applies to them.
         resizable: whether they can be drawn larger or smaller where they are.
-        policy: what the tile rasterizer sees on the screen, "gaussians" or "convexes".
+        policy: the splat that the tile rasterizer blends, "gaussians" or "convexes".
     """
 
     names: ClassVar[tuple[str, ...]]
@@ -85,8 +85,8 @@ class Parameters(ABC):
 
     @property
     def sh_degree(self) -> int:
-        """The highest degree that the stored coefficients allow, 0..3."""
-        return REST.index(self.sh_rest.shape[1])
+        """The highest degree that the stored coefficients allow, 0..3; 0 where there are none."""
+        return REST.index(self.sh_rest.shape[1]) if "sh_rest" in self.names else 0
 
     @property
     def opacities(self) -> Tensor:
@@ -121,6 +121,11 @@ class Parameters(ABC):
         """The same primitives where they are, ``factor`` times as large."""
         ...
 
+    def at(self, time: float) -> Parameters:
+        """What is visible at ``time`` as primitives that stand still; without gradients. Others than those that move
+        are the same at all times."""
+        return self
+
     def tensors(self) -> dict[str, Tensor]:
         """The parameters by name, in the order of ``names``."""
         return {name: getattr(self, name) for name in self.names}
@@ -153,16 +158,18 @@ class Parameters(ABC):
         pairs = zip(a.tensors().items(), b.tensors().values(), strict=True)
         return cls(**{name: torch.cat([x, y]) for (name, x), y in pairs})
 
-    def check(self, wanted: Mapping[str, tuple[int, ...]]) -> None:
+    def check(self, expected: Mapping[str, tuple[int, ...]]) -> None:
         """Compares the tensors with the shapes that they must have, and ``sh_rest`` with those of a degree.
 
         Raises:
             ValueError: one differs; the message names it.
         """
-        for name, shape in wanted.items():
-            found = tuple(getattr(self, name).shape)
-            if found != shape:
-                raise ValueError(f"{name} must be {list(shape)}, got {list(found)}")
+        for name, shape in expected.items():
+            actual = tuple(getattr(self, name).shape)
+            if actual != shape:
+                raise ValueError(f"{name} must be {list(shape)}, got {list(actual)}")
+        if "sh_rest" not in self.names:
+            return
         n, rest = self.opacity_logits.shape[0], tuple(self.sh_rest.shape)
         if len(rest) != 3 or rest[0] != n or rest[1] not in REST or rest[2] != 3:
             raise ValueError(f"sh_rest must be [{n}, {' | '.join(map(str, REST))}, 3], got {list(rest)}")

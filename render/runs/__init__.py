@@ -1,1 +1,4 @@
-"""What every training run has, whatever it trains: the loop, the run folder, checkpoints, interrupts, progress."""
+"""The parts that every training run shares: loop, readbacks, run folder, checkpoints, interrupts, memory, progress.
+
+Nothing here depends on what is trained.
+"""

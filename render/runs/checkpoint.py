@@ -1,8 +1,8 @@
-"""Checkpoints: tensors as safetensors, the rest as JSON; whole or not there at all.
+"""Checkpoints: tensors as safetensors, the rest as JSON, written atomically.
 
 ``step-00007000.safetensors`` is written first, ``step-00007000.json`` last; both under a temporary name,
-flushed to the disk and renamed. The JSON holds size and SHA-256 of the tensors: what was torn or cut short
-is found on reading.
+flushed to the disk and renamed. The JSON holds size and SHA-256 of the tensors, so that a truncated or damaged
+file is detected on reading.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class CheckpointError(LuxelError):
 
 @dataclass
 class Checkpoint:
-    """One moment of a run.
+    """The complete state of a run after a step.
 
     Args:
         step: completed steps.
-        tensors: by name, on the CPU.
-        state: everything else, as JSON can hold it.
+        tensors: by name; on the CPU after loading.
+        state: everything else, as values that JSON can hold.
     """
 
     step: int
@@ -58,14 +58,14 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
     """Writes a checkpoint and removes all but the newest ``keep``.
 
     Args:
-        folder: made where it is absent.
+        folder: created if absent.
 
     Returns:
         The path of its JSON file.
 
     Raises:
-        CheckpointError: it could not be written (disk full, no permission); older checkpoints are as they
-            were.
+        CheckpointError: it could not be written (disk full, no permission); older checkpoints are
+            unchanged.
     """
     name = f"step-{checkpoint.step:08d}"
     json_path, tensor_path = folder / f"{name}.json", folder / f"{name}.safetensors"
@@ -74,7 +74,7 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for leftover in folder.glob(".step-*.part"):  # of a process that was killed while writing
             _remove(leftover)
-        # A checkpoint of the same step is replaced: a JSON beside newer tensors would condemn both.
+        # When replacing a checkpoint of the same step: an old JSON beside new tensors would make both unreadable.
         part = folder / f".{name}.safetensors.part"
         written.append(part)
         size, sha256 = write_tensors(part, checkpoint.tensors)
@@ -109,18 +109,18 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
 
 
 def available(folder: Path) -> list[tuple[int, Path]]:
-    """Steps and JSON files of the checkpoints in a folder, newest first, unread."""
+    """Steps and JSON files of the checkpoints in a folder, newest first, without reading them."""
     if not folder.is_dir():
         return []
-    found = [(int(match[1]), path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
-    return sorted(found, reverse=True)
+    matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads one checkpoint by its JSON file and checks that it is whole.
+    """Reads one checkpoint by its JSON file and verifies size and checksum.
 
     Raises:
-        CheckpointError: it is damaged; the message says how.
+        CheckpointError: it is damaged.
     """
     from safetensors.torch import load as parse
 
@@ -143,10 +143,14 @@ def load(path: Path) -> Checkpoint:
 
 
 def load_newest(folder: Path, say: Callable[[str], None]) -> Checkpoint:
-    """Reads the newest whole checkpoint; says which ones it had to pass over.
+    """Reads the newest intact checkpoint.
+
+    Args:
+        folder: the checkpoints of a run.
+        say: receives a message for each damaged checkpoint that was skipped.
 
     Raises:
-        CheckpointError: there is none.
+        CheckpointError: there is no intact checkpoint.
     """
     candidates = available(folder)
     for place, (step, path) in enumerate(candidates):
@@ -155,9 +159,9 @@ def load_newest(folder: Path, say: Callable[[str], None]) -> Checkpoint:
         except CheckpointError as error:
             following = candidates[place + 1 : place + 2]
             then = (
-                f"Using the one before it, of step {following[0][0]}."
+                f"Using the previous one, of step {following[0][0]}."
                 if following
-                else "There is none before it."
+                else "There is no earlier one."
             )
             say(f"Checkpoint of step {step}: {error.problem} {then}")
     what = "all checkpoints are damaged" if candidates else "there is no checkpoint"
@@ -167,13 +171,13 @@ def load_newest(folder: Path, say: Callable[[str], None]) -> Checkpoint:
 def write_tensors(
     path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None
 ) -> tuple[int, str]:
-    """Writes a safetensors file to the disk; returns its bytes and SHA-256.
+    """Writes a safetensors file to the disk; returns its size in bytes and its SHA-256.
 
-    Written here rather than by the safetensors package, which maps the file: a full disk must be an OSError.
+    The safetensors package maps the file into memory, where a full disk is not an OSError; this function raises one.
 
     Args:
         tensors: float32, float64, int32, int64, uint8 or bool, on any device.
-        metadata: more texts for the file's header, by name.
+        metadata: additional strings for the header, by name.
     """
     header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
     offset = 0
@@ -206,13 +210,13 @@ def _pieces(head: bytes, tensors: dict[str, Tensor]) -> Iterator[Any]:
 
 
 def flush(file: BinaryIO) -> None:
-    """Sends what was written to a file down to the disk."""
+    """Flushes a file to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def flush_folder(folder: Path) -> None:
-    """Makes renames in a folder survive a loss of power."""
+    """Flushes renames in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -221,5 +225,5 @@ def flush_folder(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # a leftover is only a loss of space
+    with contextlib.suppress(OSError):  # a file left behind only costs space
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The lock around a training step: whoever waited longest gets it next."""
+"""A fair lock: the thread that has waited longest acquires it next."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections import deque
 class FairLock:
     """A reentrant lock that is handed to the longest waiting thread.
 
-    threading.RLock lets a thread that releases and takes it again at once, as a training loop does, starve
-    the others for seconds. Used like threading.RLock.
+    With threading.RLock a thread that releases and reacquires it at once, as a training loop does, starves
+    the others for seconds. Same interface as threading.RLock.
     """
 
     def __init__(self) -> None:
@@ -21,8 +21,8 @@ class FairLock:
         self._depth = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Takes the lock, waiting at most ``timeout`` seconds (-1: for ever); returns whether it was
-        taken."""
+        """Acquires the lock, waiting at most ``timeout`` seconds (-1: without limit); returns whether it was
+        acquired."""
         me = threading.get_ident()
         with self._changed:
             if self._owner == me:
@@ -42,12 +42,12 @@ class FairLock:
                     self._changed.wait(left)
                 self._owner, self._depth = me, 1
                 return True
-            finally:  # also where Ctrl-C ends the wait: a ticket left behind would block everybody
+            finally:  # also when Ctrl-C ends the wait: a ticket left behind would block all other threads
                 self._waiting.remove(ticket)
                 self._changed.notify_all()
 
     def release(self) -> None:
-        """Lets the next thread have it.
+        """Releases the lock to the next thread.
 
         Raises:
             RuntimeError: this thread does not hold the lock.

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one asks the run to end in order, the second aborts."""
+"""Ctrl-C: the first one ends the run after the current step, the second one aborts it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Any
 
 
 class Interrupt:
-    """Catches SIGINT inside its context, in the main thread only (Python allows no other).
+    """Context that handles SIGINT, in the main thread only (Python allows no other).
 
     Args:
-        say: told what the first Ctrl-C does.
+        say: receives the message on the first Ctrl-C.
+
+    Attributes:
+        requested: whether Ctrl-C was pressed.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -36,4 +39,4 @@ class Interrupt:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
-        self._say("Ctrl-C: saving a checkpoint after this step. Once more aborts without saving.")
+        self._say("Ctrl-C: saving a checkpoint after this step. Press it again to abort without saving.")

@@ -1,61 +1,130 @@
-"""The loop of a training run: steps one after another, with pauses, Ctrl-C, checkpoints and a display."""
+"""The training loop: steps in sequence, with pauses, Ctrl-C, evaluations, checkpoints and a progress display."""
 
 from __future__ import annotations
 
 import logging
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Event
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
 from luxel.render.runs import checkpoint as checkpoints
+from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.fair_lock import FairLock
 from luxel.render.runs.interrupt import Interrupt
+from luxel.render.runs.memory import used_memory
 from luxel.render.runs.progress import ProgressDisplay
 from luxel.render.runs.run_folder import RunFolder
 
 log = logging.getLogger(__name__)
 Report = TypeVar("Report")
 Result = TypeVar("Result")
+Report_co = TypeVar("Report_co", covariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
 
 
-class TrainingLoop(ABC, Generic[Report, Result]):
-    """What runs of every kind have in common, whatever a step does.
+class CheckpointPolicy(NamedTuple):
+    """When checkpoints are written.
+
+    Args:
+        every: steps between checkpoints; 0: none by steps.
+        minutes: minutes between checkpoints; 0: none by time.
+        keep: number of newest checkpoints that are kept.
+    """
+
+    every: int
+    minutes: float
+    keep: int
+
+
+class Run(Protocol[Report_co, Result_co]):
+    """What a `TrainingLoop` needs of a training run."""
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Length of the run."""
+        ...
+
+    @property
+    def checkpoint_policy(self) -> CheckpointPolicy:
+        """When checkpoints are written."""
+        ...
+
+    def advance(self) -> Report_co:
+        """Submits one step and updates ``TrainingLoop.steps_done``."""
+        ...
+
+    def synchronize(self) -> bool:
+        """Waits for all submitted steps; whether some must be repeated, in which case ``steps_done`` was reduced."""
+        ...
+
+    def status(self) -> dict[str, Any]:
+        """Numbers for a display; never waits for the device."""
+        ...
+
+    def checkpoint(self) -> Checkpoint:
+        """The complete state."""
+        ...
+
+    def finish_reason(self) -> str:
+        """Why the run is over, apart from Ctrl-C and `TrainingLoop.request_stop`; empty: it continues."""
+        ...
+
+    def evaluate_when_due(self) -> None:
+        """Called after each step, before a checkpoint is considered."""
+        ...
+
+    def finish(self, reason: str) -> Result_co:
+        """Ends the run and returns its result."""
+        ...
+
+
+class TrainingLoop:
+    """Runs any `Run`, and holds what all runs count.
+
+    Args:
+        device: where steps run.
+        say: receives messages for the user; None: standard output.
 
     Attributes:
         lock: used like an RLock; held during a step, free between steps.
-        folder: of the run.
-        steps_done: asked for, whether or not the device has come to their end.
-        train_seconds: spent in steps.
+        steps_done: submitted steps, whether or not the device has finished them.
+        train_seconds: time spent in steps.
+        speed: running mean of steps per second; 0 before the first step.
         done: whether the run has ended otherwise than by Ctrl-C.
     """
 
-    folder: RunFolder
-
-    def __init__(self, device: torch.device, say: Callable[[str], None] | None) -> None:
+    def __init__(self, device: torch.device, say: Callable[[str], None] | None = None) -> None:
         self.device = device
         self.lock: Any = FairLock()
         self._display = ProgressDisplay()
         self.say = say or self._display.say
-        self.steps_done, self.train_seconds = 0, 0.0
+        self.steps_done, self.train_seconds, self.speed = 0, 0.0, 0.0
         self.done = False
         self._go, self._stop = Event(), False
         self._go.set()
-        self._speed = 0.0
-        self._saved_at, self._saved_when = -1, time.monotonic()
+        self._saved_step, self._saved_when = -1, time.monotonic()
+
+    def resume_at(self, step: int, train_seconds: float) -> None:
+        """Continues from a checkpoint of step ``step``, which is not written again."""
+        self.steps_done, self.train_seconds, self._saved_step = step, train_seconds, step
 
     @property
     def paused(self) -> bool:
-        """Whether training waits."""
+        """Whether training is paused."""
         return not self._go.is_set()
 
     def pause(self) -> None:
-        """Lets training wait after the present step."""
+        """Pauses training after the current step."""
         self._go.clear()
 
     def resume_training(self) -> None:
@@ -63,125 +132,141 @@ class TrainingLoop(ABC, Generic[Report, Result]):
         self._go.set()
 
     def request_stop(self) -> None:
-        """Ends `run` after the present step, as if the run were over."""
+        """Ends `run` after the current step with reason "stopped"."""
         self._stop = True
         self._go.set()
 
-    @abstractmethod
-    def status(self) -> dict[str, Any]:
-        """Numbers for a display; never waits for the device. May be called from any thread."""
-
-    def step(self) -> Report:
-        """One training step.
+    def step(self, run: Run[Report, Any]) -> Report:
+        """One timed training step.
 
         Raises:
-            LuxelError: training cannot go on.
+            LuxelError: training cannot continue.
         """
         with self.lock:
             started = time.perf_counter()
-            report = self._advance()
+            report = run.advance()
             seconds = time.perf_counter() - started
             self.train_seconds += seconds
-            self._speed = 1 / seconds if self._speed == 0 else 1 / (0.97 / self._speed + 0.03 * seconds)
+            self.speed = 1 / seconds if self.speed == 0 else 1 / (0.97 / self.speed + 0.03 * seconds)
         return report
 
-    def run(self, on_step: Callable[[Self], None] | None = None, *, progress: bool = True) -> Result:
-        """Trains to the end, with checkpoints, measurements and a display.
+    def run(
+        self,
+        run: Run[Any, Result],
+        on_step: Callable[[Any], None] | None = None,
+        *,
+        progress: bool = True,
+    ) -> Result:
+        """Trains to the end, with evaluations, checkpoints and a progress display.
 
-        In the main thread Ctrl-C saves a checkpoint and returns; a second one aborts.
+        In the main thread the first Ctrl-C saves a checkpoint and returns; a second one aborts.
 
         Args:
-            on_step: called after each step, without the lock; an exception in it is logged once and ends
-                nothing.
-            progress: show a display.
+            run: what is trained.
+            on_step: called with ``run`` after each step, without the lock; its exceptions are logged once and ignored.
+            progress: show a progress display.
         """
         complained = False
         with Interrupt(self.say) as interrupt, self._display if progress else nullcontext():
-            while not (reason := self._reason(interrupt)) or self._falls_back():
+            while not (reason := self._finish_reason(run, interrupt)) or self._must_repeat(run):
                 if not self._go.wait(0.1):
-                    self._show(progress)
+                    self._show(run, progress)
                     continue
                 before = self.steps_done
-                self.step()
-                self._show(progress)
+                self.step(run)
+                self._show(run, progress)
                 if on_step is not None:
                     try:
-                        on_step(self)
+                        on_step(run)
                     except Exception:
                         if not complained:
-                            log.exception("on_step failed; training goes on")
+                            log.exception("on_step failed; training continues")
                         complained = True
                 if self.steps_done > before:
-                    self._measure_and_save_when_due()
-            return self._finish(reason)
+                    run.evaluate_when_due()
+                    self._save_when_due(run)
+            return run.finish(reason)
 
-    def save_checkpoint(self) -> Path | None:
-        """Writes a checkpoint; a failure is said and gives None, and the older ones stay."""
+    def save_checkpoint(self, run: Run[Any, Any]) -> Path | None:
+        """Writes a checkpoint; a failure is reported and returns None, and older checkpoints stay."""
         with self.lock:
-            found, keep = self._checkpoint()
+            state = run.checkpoint()
             self._saved_when = time.monotonic()
             try:
-                path = checkpoints.save(self.folder.checkpoints, found, keep)
+                path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)
             except checkpoints.CheckpointError as error:
-                self.say(f"{error} Training goes on.")
+                self.say(f"{error} Training continues.")
                 return None
-            self._saved_at = self.steps_done
+            self._saved_step = self.steps_done
             return path
 
-    @abstractmethod
-    def _advance(self) -> Report:
-        """The work of a step; moves ``steps_done`` on."""
+    def final_checkpoint(self, run: Run[Any, Any]) -> Path | None:
+        """The checkpoint of the last step, written unless it exists."""
+        if self._saved_step == self.steps_done:
+            return run.folder.checkpoints / f"step-{self.steps_done:08d}.json"
+        return self.save_checkpoint(run)
 
-    @abstractmethod
-    def _checkpoint(self) -> tuple[checkpoints.Checkpoint, int]:
-        """The whole state of now, and how many checkpoints are kept."""
+    def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:
+        """The message after Ctrl-C.
 
-    @abstractmethod
-    def _reason_to_end(self) -> str:
-        """Why the run is over, beside Ctrl-C and `request_stop`; empty: it is not."""
-
-    @abstractmethod
-    def _measure_and_save_when_due(self) -> None:
-        """Called after each step."""
-
-    @abstractmethod
-    def _finish(self, reason: str) -> Result:
-        """Ends the run."""
-
-    def _falls_back(self) -> bool:
-        """At the end of a run: whether it was not the end after all."""
-        return False
-
-    def _reason(self, interrupt: Interrupt) -> str:
-        if interrupt.requested:
-            return "interrupted"
-        return "stopped" if self._stop else self._reason_to_end()
-
-    def _show(self, progress: bool) -> None:
-        if progress and self._display.due:
-            self._display.update(self.status())
-
-    def _checkpoint_is_due(self, every: int, minutes: float, steps: int) -> bool:
-        """Whether steps or minutes say so; the last step has its own."""
-        late = minutes > 0 and time.monotonic() - self._saved_when >= 60 * minutes
-        return (every > 0 and self.steps_done % every == 0 and self.steps_done < steps) or late
-
-    def _final_checkpoint(self) -> Path | None:
-        """The checkpoint of the last step, written unless it is there."""
-        if self._saved_at == self.steps_done:
-            return self.folder.checkpoints / f"step-{self.steps_done:08d}.json"
-        return self.save_checkpoint()
-
-    def _say_how_to_go_on(self, saved: Path | None) -> None:
-        """After Ctrl-C."""
+        Args:
+            saved: the last checkpoint; None: none could be written.
+        """
         remedy = (
-            f"Go on with: luxel train --resume {self.folder.path}" if saved else "Nothing could be saved."
+            f"Resume with: luxel train --resume {run.folder.path}" if saved else "Nothing could be saved."
         )
         self.say(f"Stopped at step {self.steps_done}. {remedy}")
 
-    def _synchronise(self) -> None:
-        """Counts steps that the device has not finished as training time."""
+    def wait_for_device(self) -> None:
+        """Waits for the device and counts the time as training time."""
         if self.device.type == "cuda":
             started = time.perf_counter()
             torch.cuda.synchronize(self.device)
             self.train_seconds += time.perf_counter() - started
+
+    def is_due(self, every: int, steps: int) -> bool:
+        """Whether something is due that happens every ``every`` steps (0: never), but not after the last of ``steps``,
+        when `Run.finish` does it."""
+        return every > 0 and self.steps_done % every == 0 and self.steps_done < steps
+
+    def counters(self, steps: int, seconds: float | None) -> dict[str, Any]:
+        """The part of `Run.status` that all runs have.
+
+        Args:
+            steps: length of the run.
+            seconds: time limit of the run; None: none.
+        """
+        left = (steps - self.steps_done) / self.speed if self.speed > 0 else None
+        if seconds is not None:
+            allowed = max(0.0, seconds - self.train_seconds)
+            left = allowed if left is None else min(left, allowed)
+        return {
+            "step": self.steps_done,
+            "steps": steps,
+            "steps_per_s": self.speed,
+            "memory": used_memory(self.device),
+            "elapsed": self.train_seconds,
+            "eta": 0.0 if self.done else left,
+            "paused": self.paused,
+            "done": self.done,
+        }
+
+    def _finish_reason(self, run: Run[Any, Any], interrupt: Interrupt) -> str:
+        if interrupt.requested:
+            return "interrupted"
+        return "stopped" if self._stop else run.finish_reason()
+
+    def _must_repeat(self, run: Run[Any, Any]) -> bool:
+        """At the end of a run: whether some of its steps had no effect and must be repeated."""
+        self.wait_for_device()
+        return run.synchronize() and not self._stop
+
+    def _save_when_due(self, run: Run[Any, Any]) -> None:
+        every, minutes, _ = run.checkpoint_policy
+        late = minutes > 0 and time.monotonic() - self._saved_when >= 60 * minutes
+        if (self.is_due(every, run.steps) or late) and not run.synchronize():
+            self.save_checkpoint(run)
+
+    def _show(self, run: Run[Any, Any], progress: bool) -> None:
+        if progress and self._display.due:
+            self._display.update(run.status())

@@ -1,4 +1,4 @@
-"""Dataclasses from plain values, as JSON has them."""
+"""Dataclasses from plain values, as read from JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ _T = TypeVar("_T")
 
 
 def from_plain(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
-    """A dataclass from plain values, its nested dataclasses included.
+    """Builds a dataclass, nested dataclasses included, from plain values.
 
     Args:
-        prefix: of names in messages.
+        cls: the dataclass.
+        values: by field name; absent fields take their defaults.
+        prefix: of field names in error messages.
 
     Raises:
-        LuxelError: an unknown name or a value of the wrong kind.
+        LuxelError: an unknown field name or a value of the wrong type.
     """
     hints = typing.get_type_hints(cls)
     arguments: dict[str, Any] = {}
@@ -38,7 +40,7 @@ def from_plain(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value read from JSON is one of the kinds that a field takes."""
+    """Whether a value read from JSON has the type of a field."""
     origin = typing.get_origin(hint)
     if origin is Literal:
         return value in typing.get_args(hint)

@@ -1,4 +1,4 @@
-"""The progress of a run in the terminal; plain lines where there is none."""
+"""The progress of a run: a live display in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BYTES = 2**30
 
 
 class ProgressDisplay:
-    """Shows step, steps per second, PSNR, count, memory and time left; use as a context.
+    """Shows step, steps per second, quality, count, memory and time left; use as a context.
 
     Args:
         console: where to write; None: standard output.
-        plain_every: seconds between lines where the output is not a terminal.
+        plain_every: seconds between lines if the output is not a terminal.
     """
 
     def __init__(self, console: Console | None = None, plain_every: float = 10.0) -> None:
@@ -45,7 +45,7 @@ class ProgressDisplay:
         return time.monotonic() >= self._next
 
     def update(self, status: dict[str, Any]) -> None:
-        """Shows what `Trainer.status` gives."""
+        """Shows the status of a run, see `luxel.render.runs.loop.Run.status`."""
         self._next = time.monotonic() + self._every
         if self._live is None:
             self.console.print(one_line(status), highlight=False, soft_wrap=True)
@@ -53,7 +53,7 @@ class ProgressDisplay:
             self._live.update(_table(status), refresh=True)
 
     def say(self, message: str) -> None:
-        """Prints a sentence above the display."""
+        """Prints a message above the display."""
         self.console.print(message, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -63,7 +63,7 @@ def one_line(status: dict[str, Any]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """12 s, 3:07, 1:02:45; a dash for what is not known."""
+    """12 s, 3:07, 1:02:45; a dash if unknown."""
     if seconds is None:
         return "-"
     whole = round(seconds)

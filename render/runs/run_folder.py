@@ -1,4 +1,4 @@
-"""What a run leaves on the disk: config.json, metrics.jsonl, checkpoints/, renders/, scene.ply."""
+"""The folder of a run: config.json, metrics.jsonl, checkpoints/, renders/ and the trained scene."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,12 +17,9 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import available, flush
 
-if TYPE_CHECKING:
-    from luxel.render.train.config import TrainConfig
-
 
 class Config(Protocol):
-    """The configuration of a run of any kind."""
+    """The configuration of a run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -33,16 +30,16 @@ class RunFolder:
     """The folder of one run.
 
     Args:
-        path: made where it is absent.
-        say: told about lines that could not be written.
+        path: created if absent.
+        say: receives messages about files that could not be written.
 
     Raises:
-        LuxelError: it cannot be made or written to.
+        LuxelError: it cannot be created or written to.
     """
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.checkpoints = Path(path), Path(path) / "checkpoints"
-        self.say, self._silent = say, False
+        self.say, self._reported = say, False
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
             probe = self.path / ".writable"
@@ -55,17 +52,16 @@ class RunFolder:
             ) from error
 
     def require_new(self) -> None:
-        """Raises LuxelError where the folder holds the checkpoints of a run already."""
+        """Raises LuxelError if the folder already holds the checkpoints of a run."""
         if available(self.checkpoints):
             raise LuxelError(
-                f"{self.path}: this folder holds a run already.",
-                f"Go on with it (`luxel train --resume {self.path}`), or choose another folder.",
+                f"{self.path}: this folder already holds a run.",
+                f"Resume it (`luxel train --resume {self.path}`), or choose another folder.",
             )
         (self.path / "metrics.jsonl").unlink(missing_ok=True)
 
     def write_config(self, config: Config, about: dict[str, Any]) -> None:
-        """Writes config.json: versions, the resolved configuration with its seed, and what ``about`` says of
-        the data."""
+        """Writes config.json: versions, the resolved configuration with its seed, and the entries of ``about``."""
         try:
             version = importlib.metadata.version("luxel")
         except importlib.metadata.PackageNotFoundError:
@@ -86,7 +82,7 @@ class RunFolder:
 
     @staticmethod
     def read_body(path: Path) -> dict[str, Any]:
-        """Everything that config.json of a run says; its configuration, of whatever kind, is a dict at "config".
+        """The contents of config.json of a run; its configuration is the dictionary at "config".
 
         Raises:
             LuxelError: there is no run, or its config.json cannot be read.
@@ -107,35 +103,18 @@ class RunFolder:
             ) from error
         return body
 
-    @staticmethod
-    def read_config(path: Path) -> tuple[TrainConfig, dict[str, Any]]:
-        """The configuration of a run of primitives, and everything that config.json says.
-
-        Raises:
-            LuxelError: there is no run, its config.json cannot be read, or it is the run of a neural field.
-        """
-        body = RunFolder.read_body(path)
-        if "field" in body["config"]:
-            raise LuxelError(
-                f"{path}: this is a run of a neural field.",
-                "Neural fields can be trained further, viewed, evaluated and rendered.",
-            )
-        from luxel.render.train.config import TrainConfig
-
-        return TrainConfig.from_dict(body["config"]), body
-
     def log(self, entry: dict[str, Any]) -> None:
-        """Adds one line to metrics.jsonl; a failure is said once and ends nothing."""
+        """Appends one line to metrics.jsonl; a failure is reported once, and training continues."""
         try:
             with open(self.path / "metrics.jsonl", "a") as file:
                 file.write(json.dumps(entry) + "\n")
         except OSError as error:
-            self._complain(
-                f"metrics.jsonl cannot be written ({error.strerror or error}); training goes on without it."
+            self._report_once(
+                f"metrics.jsonl cannot be written ({error.strerror or error}); training continues without it."
             )
 
     def trim_log(self, step: int) -> None:
-        """Drops the lines after ``step``, and a torn one: a run that goes on from there writes them again."""
+        """Drops the lines after ``step``, which a resumed run writes again, and an incomplete line."""
         file = self.path / "metrics.jsonl"
         if not file.is_file():
             return
@@ -153,22 +132,22 @@ class RunFolder:
         except OSError as error:
             self.say(f"metrics.jsonl cannot be written ({error.strerror or error}).")
 
-    def save_render(self, name: str, photograph: Tensor, render: Tensor) -> None:
-        """Writes renders/NAME.png: the photograph on the left, the render on the right; [H, W, 3] in [0, 1]
+    def save_render(self, name: str, image: Tensor, render: Tensor) -> None:
+        """Writes renders/NAME.png: the ground truth on the left, the render on the right; [H, W, 3] in [0, 1]
         each."""
         from PIL import Image
 
-        both = torch.cat([photograph, render], 1).detach().clamp(0, 1).mul(255).add(0.5).to(torch.uint8)
+        both = torch.cat([image, render], 1).detach().clamp(0, 1).mul(255).add(0.5).to(torch.uint8)
         flat = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)
         path = self.path / "renders" / f"{flat}.png"
         try:
             path.parent.mkdir(exist_ok=True)
             Image.fromarray(both.cpu().numpy()).save(path)
         except OSError as error:
-            self._complain(f"{path} could not be written ({error.strerror or error}).")
+            self._report_once(f"{path} could not be written ({error.strerror or error}).")
 
     def save_file(self, name: str, write: Callable[[Path], object]) -> Path | None:
-        """Writes a file with ``write``, under a temporary name first; a failure is said and gives None."""
+        """Writes a file with ``write``, under a temporary name first; a failure is reported and returns None."""
         path = self.path / name
         part = path.with_name(f".{path.stem}.part{path.suffix}")
         try:
@@ -181,7 +160,7 @@ class RunFolder:
             return None
         return path
 
-    def _complain(self, message: str) -> None:
-        if not self._silent:
-            self._silent = True
+    def _report_once(self, message: str) -> None:
+        if not self._reported:
+            self._reported = True
             self.say(message)

@@ -9,181 +9,156 @@ from typing import Any, Literal
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.ops.raster.project_convexes import FEWEST, MOST
-from luxel.render.primitives import PrimitiveName
-from luxel.render.primitives.convexes import STARTING_SIGMA
+from luxel.render.primitives import PRIMITIVES, spec_of
+from luxel.render.primitives.gaussians import GaussianRates
+from luxel.render.primitives.training import Init, Loss, Rates
 from luxel.render.runs.plain import from_plain
-from luxel.render.train.densify.adaptive import AdaptiveStrategy
-from luxel.render.train.densify.fixed import FixedCount
-from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
 from luxel.render.train.densify.pruning import Pruning
-from luxel.render.train.densify.shaping import ShapingStrategy
-from luxel.render.train.densify.spacetime import SpacetimeStrategy
-from luxel.render.train.kinds import KINDS
-from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
 
-Strategy = AdaptiveStrategy | McmcStrategy | FixedCount | ShapingStrategy | SpacetimeStrategy
-AnyRates = LearningRates | Rates4d | ConvexRates
-STRATEGIES: dict[str, type] = {
-    "mcmc": McmcStrategy,
-    "adaptive": AdaptiveStrategy,
-    "fixed": FixedCount,
-    "shaping": ShapingStrategy,
-    "spacetime": SpacetimeStrategy,
+PARTS = ("rates", "loss", "init")  # options that are of the primitive's types
+# Fields that every config.json of before had, whatever its primitive.
+OF_OTHER_PRIMITIVES = {
+    "loss": {
+        "mask_weight",
+        "entropy_weight",
+        "consistency_weight",
+        "neighbours",
+        "neighbours_every",
+        "neighbour_time",
+    },
+    "init": {"points_each", "sigma", "time_scale", "time_margin"},
 }
+OLD_STRATEGIES = {"default": "adaptive"}  # names of before
 
 
-@dataclass
-class Loss:
-    """What a render is compared with its photograph by."""
-
-    ssim_weight: float = 0.2
-    """Weight w of 1 - SSIM in (1 - w) L1 + w (1 - SSIM)."""
-    alpha_weight: float = 0.1
-    """Weight of the mean absolute difference between rendered and given alpha (cut-out captures only)."""
-    mask_weight: float = 5e-4
-    """Convexes: weight of the mean of their masks while they split, so that those that are not needed close (Held et
-    al. 2025)."""
-    entropy_weight: float = 1e-3
-    """4D Gaussians: weight of the entropy of the opacities, which drives them to 0 or 1 (Duan et al. 2024)."""
-    consistency_weight: float = 0.05
-    """4D Gaussians: weight of the difference between velocities and those of their neighbours (likewise)."""
-    neighbours: int = 8
-    """4D Gaussians: how many neighbours that looks at."""
-    neighbours_every: int = 20
-    """4D Gaussians: steps from one search for neighbours to the next, which changes of the set bring forward."""
-    neighbour_time: float = 5.0
-    """4D Gaussians: how far apart, in capture units, neighbours are for each unit of time between them."""
+def _of_primitive() -> Any:
+    """In the place of options that `TrainConfig` fills in, because they depend on its primitive."""
+    return None
 
 
 @dataclass
 class Resolution:
-    """Coarse to fine: a run may start on images halved a few times, averaged over areas."""
+    """Coarse to fine: a run may start on images that are halved a few times (area average)."""
 
     halvings: int = 0
-    """How often the images are halved at the start; 0: full size throughout."""
+    """Times that images are halved at the start; 0: full size throughout."""
     until: float = 0.3
-    """Share of the run after which images are at full size; the halvings before it last equally long."""
+    """Share of the run after which images are at full size; each size before it lasts equally long."""
     smallest: int = 64
     """Images are never halved below this many pixels on their shorter side."""
 
 
 @dataclass
-class Init:
-    """How the first Gaussians are made from the points of the capture."""
-
-    sh_degree: int = 3
-    """Highest degree of the spherical harmonics, 0 to 3."""
-    opacity: float | None = None
-    """Opacity that every Gaussian starts with; None: what the strategy starts best from (3DGS-MCMC 0.5, else 0.1)."""
-    scale_factor: float = 1.0
-    """Multiplies the starting standard deviations (the mean distance to three neighbours)."""
-    max_points: int | None = None
-    """Start from a random subset of at most this many points."""
-    points_each: int = 6
-    """Convexes: points of each, 3 to 8."""
-    sigma: float = STARTING_SIGMA["light"]
-    """Convexes: starting sharpness."""
-    time_scale: float | None = None
-    """4D Gaussians: starting standard deviation in time, as a share of the capture's; None: as wide as in space."""
-    time_margin: float = 0.0
-    """4D Gaussians: share of the capture's time by which they may start before or after it."""
-
-
-@dataclass
 class Checkpoints:
-    """When the whole state of training is written, and how many of them stay."""
+    """When the whole state of training is saved, and how many of these files are kept."""
 
     every: int = 10_000
     """Steps between checkpoints; 0: only by time and at the end."""
     minutes: float = 5.0
-    """Minutes between checkpoints at most; 0: only by steps and at the end."""
+    """Most minutes between checkpoints; 0: only by steps and at the end."""
     keep: int = 2
-    """How many of the newest checkpoints are kept."""
+    """Number of checkpoints that are kept, the newest ones."""
 
 
 @dataclass
 class TrainConfig:
-    """One training run. Every value is written to config.json of the run folder."""
+    """One training run. Every value is written to config.json of the run folder.
+
+    Of `strategy`, `rates`, `loss` and `init`, None becomes the default of the primitive.
+    """
 
     steps: int = 30_000
-    """Length of the run; learning rates, SH degrees and density control are stretched over it."""
+    """Number of training steps; learning rates, SH degrees and densification are scaled to it."""
     target_psnr: float | None = None
-    """End as soon as the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
+    """End when the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
     target_minutes: float | None = None
     """End after this many minutes of training (evaluation and pauses do not count)."""
     max_gaussians: int | None = None
-    """Never hold more Gaussians than this; the strategy then keeps to the most useful."""
+    """Upper bound of the number of primitives, of whatever kind; None: no bound beside the strategy's own."""
     end_at_max_gaussians: bool = False
-    """End the run when `max_gaussians` is reached, instead of going on with that many."""
+    """End the run when `max_gaussians` is reached, instead of training on with that many."""
     pace_by_time: bool = False
-    """Stretch the schedules over `target_minutes` where that ends the run before `steps` (not deterministic)."""
+    """Scale the schedules to `target_minutes` where that ends the run before `steps` (not deterministic)."""
     seed: int = 0
-    """Seed of the view order, the backgrounds and the density control."""
+    """Seed of the view order, random backgrounds and densification."""
     background: Literal["auto", "white", "black", "random"] = "auto"
-    """What lies behind the scene. random: a new colour each step, which makes a cut-out clean.
-    auto: white for captures with alpha, else black."""
-    primitive: PrimitiveName = "gaussians"
-    """What the scene is made of: 3D Gaussians, 4D Gaussians (scenes that move), or convexes."""
+    """Colour behind the scene. random: a new one each step, for clean cut-outs; auto: white for captures with alpha,
+    else black."""
+    primitive: str = "gaussians"
+    """What the scene is made of, a name in `luxel.render.primitives.PRIMITIVES`."""
     batch: int = 1
-    """Views of each step, which counts the mean of their losses."""
-    strategy: Strategy = field(default_factory=McmcStrategy)
-    """Who adds and removes primitives."""
+    """Views of each step, whose losses are averaged."""
+    strategy: Strategy = field(default_factory=_of_primitive)
+    """Densification strategy."""
     pruning: Pruning = field(default_factory=Pruning)
-    """Removal of what matters least for the photographs, beside the strategy; off by default."""
-    rates: AnyRates = field(default_factory=LearningRates)
+    """Experimental. Removal of primitives that contribute least to the images, beside the strategy; off by default."""
+    rates: Rates = field(default_factory=_of_primitive)
     """Learning rates."""
-    loss: Loss = field(default_factory=Loss)
+    loss: Loss = field(default_factory=_of_primitive)
     """Weights of the loss."""
     resolution: Resolution = field(default_factory=Resolution)
     """Coarse-to-fine schedule of the image size."""
-    init: Init = field(default_factory=Init)
-    """The first Gaussians."""
+    init: Init = field(default_factory=_of_primitive)
+    """The first primitives."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     """Checkpoints."""
     sh_every: int = 1000
-    """Steps until the next degree of spherical harmonics joins; a seventh of the run where that is shorter."""
+    """Steps between increases of the degree of spherical harmonics; at most a seventh of the run."""
     sh_rest_every: int = 1
-    """Steps from one update of the coefficients above degree 0 to the next, three quarters of the numbers that Adam
-    moves; they move more slowly then, unless their rate is raised."""
+    """Steps between updates of the coefficients above degree 0, three quarters of all numbers; fewer updates are
+    faster, and learn view dependence more slowly unless the rate is raised."""
     antialiased: bool = False
-    """Mip-Splatting's opacity compensation for Gaussians smaller than a pixel."""
+    """Opacity compensation of Mip-Splatting for Gaussians smaller than a pixel."""
     sparse_adam: bool = False
-    """Gaussians that a view does not see keep parameters and moments in its step: less to move where a view sees a
-    small part of a large scene, but momentum does not carry them on."""
+    """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
+    small part of a large scene."""
     backend: Backend = "luxel"
-    """Who draws: luxel's own kernels, or gsplat's (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
+    """Rasterizer backend: luxel's own, or gsplat (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
     deterministic: bool = False
-    """The same result from the same seed on a GPU too, to the last bit (slower); on a CPU it always is."""
+    """Bit-identical results from the same seed on a GPU too (slower); on a CPU they always are."""
     images: Literal["auto", "device", "stream"] = "auto"
-    """Where photographs stay: all on the device, or sent step by step; auto: by a memory estimate."""
+    """Where images are kept: all on the device, or streamed step by step; auto: by a memory estimate."""
     reorder_every: int = 2000
-    """Steps between sorting the Gaussians along a Morton curve (memory locality); 0: never."""
+    """Steps between sorts of the primitives along a Morton curve (memory locality); 0: never."""
     eval_every: int = 5000
     """Steps between measurements on the held-out views; 0: only at the end."""
     report_every: int = 20
-    """Steps between readings of loss and PSNR from the device, and lines of metrics.jsonl."""
+    """Steps between readings of loss and PSNR, and lines of metrics.jsonl."""
     save_renders: int = 16
-    """How many held-out renders are saved beside their photographs at the end."""
+    """Number of held-out renders that are saved beside their images at the end."""
     lpips: bool = True
     """Measure LPIPS too, at the end of the run."""
 
+    def __post_init__(self) -> None:
+        """Fills in the primitive's defaults; `check` reports an unknown primitive."""
+        spec = PRIMITIVES.get(self.primitive)
+        if spec is None:
+            return
+        if self.strategy is None:
+            self.strategy = STRATEGIES[spec.strategies[0]]()
+        for part in PARTS:
+            if getattr(self, part) is None:
+                setattr(self, part, getattr(spec, part)())
+
     def check(self) -> None:
         """Raises LuxelError for values that make no run."""
-        problems = [
+        problems = [f"primitive must be one of {', '.join(PRIMITIVES)}"]
+        if self.primitive in PRIMITIVES:
+            problems = [
+                *(message for wrong, message in self._own_problems() if wrong),
+                *self._misfits(),
+                *(problem for part in PARTS for problem in getattr(self, part).problems()),
+            ]
+        if problems:
+            raise LuxelError(f"Training configuration: {problems[0]}.", "Correct that option.")
+        self.strategy.check()
+        self.pruning.check()
+
+    def _own_problems(self) -> list[tuple[bool, str]]:
+        """Conditions that must not hold, and clauses for an error message."""
+        return [
             (self.steps < 1, "steps must be at least 1"),
-            (not 0 <= self.init.sh_degree <= 3, "init.sh_degree must be 0 to 3"),
-            (
-                not 0 < (self.init.opacity or 0.5) < 1 or self.init.opacity == 0,
-                "init.opacity must lie between 0 and 1",
-            ),
-            (not self.init.scale_factor > 0, "init.scale_factor must be positive"),
-            (
-                self.init.max_points is not None and self.init.max_points < 1,
-                "init.max_points must be at least 1",
-            ),
-            (not 0 <= self.loss.ssim_weight <= 1, "loss.ssim_weight must lie in 0 to 1"),
-            (not self.loss.alpha_weight >= 0, "loss.alpha_weight must not be negative"),
             (not 0 <= self.resolution.until <= 1, "resolution.until must lie in 0 to 1"),
             (not 0 <= self.resolution.halvings <= 6, "resolution.halvings must be 0 to 6"),
             (self.max_gaussians is not None and self.max_gaussians < 1, "max_gaussians must be at least 1"),
@@ -199,49 +174,37 @@ class TrainConfig:
             (self.checkpoints.keep < 1, "checkpoints.keep must be at least 1"),
             (
                 self.deterministic and self.backend != "luxel",
-                f"deterministic is not to be had from the {self.backend} backend",
+                f"the {self.backend} backend is not deterministic",
             ),
             (self.report_every < 1, "report_every must be at least 1"),
             (self.sh_rest_every < 1, "sh_rest_every must be at least 1"),
             (self.seed < 0, "seed must not be negative"),
             (self.batch < 1, "batch must be at least 1"),
-            (self.primitive not in KINDS, f"primitive must be one of {', '.join(KINDS)}"),
-            (not FEWEST <= self.init.points_each <= MOST, f"init.points_each must be {FEWEST} to {MOST}"),
-            (not self.init.sigma > 0, "init.sigma must be positive"),
-            (not 1 <= self.loss.neighbours <= 16, "loss.neighbours must be 1 to 16"),
-            (self.loss.neighbours_every < 1, "loss.neighbours_every must be at least 1"),
-            *((True, problem) for problem in self.rates.problems()),
-            *((True, problem) for problem in self._misfits()),
         ]
-        for wrong, message in problems:
-            if wrong:
-                raise LuxelError(f"Training configuration: {message}.", "Correct that option.")
-        self.strategy.check()
-        self.pruning.check()
 
     def _misfits(self) -> list[str]:
-        """What does not go with the primitive, as ends of a sentence."""
-        if self.primitive not in KINDS:
-            return []
-        kind = KINDS[self.primitive]
-        noun, out = kind.parameters.noun, []
-        if self.strategy_name not in kind.strategies:
-            out.append(
-                f"{noun} have no strategy {self.strategy_name} (they have {', '.join(kind.strategies)})"
-            )
-        if type(self.rates) is not kind.rates:
-            out.append(f"rates must be those of {noun}")
-        if self.backend != "luxel" and self.primitive != "gaussians":
-            out.append(f"the {self.backend} backend draws no {noun}")
+        """Options that are not of the primitive, as clauses for an error message."""
+        spec = PRIMITIVES[self.primitive]
+        noun, out = spec.noun, []
+        if self.strategy_name not in spec.strategies:
+            known = ", ".join(spec.strategies)
+            out.append(f"{noun} have no strategy {self.strategy_name} (they have {known})")
+        out += [
+            f"{part} must be those of {noun}"
+            for part in PARTS
+            if type(getattr(self, part)) is not getattr(spec, part)
+        ]
+        if self.backend not in spec.backends:
+            out.append(f"the {self.backend} backend does not draw {noun}")
         return out
 
     @property
     def strategy_name(self) -> str:
-        """By which the command line and config.json know the strategy."""
+        """Name of the strategy on the command line and in config.json."""
         return next(name for name, cls in STRATEGIES.items() if type(self.strategy) is cls)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; the strategy says its kind."""
+        """Plain values for JSON; those of the strategy with its name, as `kind`."""
         values = dataclasses.asdict(self)
         kind = self.strategy_name
         values["strategy"] = {"kind": kind, **values["strategy"]}
@@ -249,33 +212,47 @@ class TrainConfig:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> TrainConfig:
-        """The reverse of `to_dict`; values that are absent take their defaults.
+        """The reverse of `to_dict`; values that are absent take the primitive's defaults.
 
         Raises:
-            LuxelError: an unknown name or a value of the wrong kind.
+            LuxelError: an unknown name or a value of the wrong type.
         """
         values = dict(values)
+        spec = spec_of(values.get("primitive", "gaussians"))
         if isinstance(strategy := values.get("strategy"), dict):
             kind = strategy.get("kind")
-            kind = "adaptive" if kind == "default" else kind  # its name in runs of before
+            kind = OLD_STRATEGIES.get(kind, kind)
             if kind not in STRATEGIES:
                 raise LuxelError(
                     f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(STRATEGIES)}."
                 )
             fields = {k: v for k, v in strategy.items() if k != "kind"}
             values["strategy"] = from_plain(STRATEGIES[kind], fields, "strategy.")
-        primitive = values.get("primitive", "gaussians")
-        if isinstance(values.get("rates"), dict) and primitive in KINDS:
-            values["rates"] = from_plain(KINDS[primitive].rates, values["rates"], "rates.")
+        for part in PARTS:
+            if isinstance(values.get(part), dict):
+                values[part] = from_plain(getattr(spec, part), values[part], f"{part}.")
         return from_plain(TrainConfig, values, "")
+
+    @staticmethod
+    def from_run(values: dict[str, Any]) -> TrainConfig:
+        """`from_dict` of the config.json of a run, also of one from before primitives had options of their own.
+
+        Such a file holds fields of other primitives in ``loss`` and ``init``, which had no effect; they are dropped.
+        """
+        values = dict(values)
+        spec = spec_of(values.get("primitive", "gaussians"))
+        for part, names in OF_OTHER_PRIMITIVES.items():
+            if isinstance(held := values.get(part), dict):
+                own = {f.name for f in dataclasses.fields(getattr(spec, part))}
+                values[part] = {k: v for k, v in held.items() if k in own or k not in names}
+        return TrainConfig.from_dict(values)
 
     @staticmethod
     def demo() -> TrainConfig:
         """The packaged demo on two CPU cores: 60 seconds of training, coarse to fine.
 
         A turntable lights each side of the object differently in each view, so view-dependent colour learns fast and
-        from the start. Fewer, smaller and more opaque Gaussians than the capture has points cost less per step;
-        what a step costs decides the quality here. The rates fall at the end, as in a warmup-stable-decay schedule.
+        from the start. Few, small and opaque Gaussians keep steps cheap.
         """
         return TrainConfig(
             steps=5000,
@@ -283,7 +260,7 @@ class TrainConfig:
             pace_by_time=True,
             background="white",
             strategy=FixedCount(),
-            rates=LearningRates(
+            rates=GaussianRates(
                 means=3.2e-4,
                 means_final=3.2e-6,
                 quats=5e-3,

@@ -1,4 +1,4 @@
-"""Photographs on their way to the device: uploaded once, or sent step by step; at full size or halved."""
+"""Images on their way to the device: uploaded once, or streamed step by step; at full size or halved."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, TIME, VIEW, gather_view
 
-AHEAD = 4  # photographs that are read and sent before their step
+AHEAD = 4  # images that are read and uploaded before their step
 
 
-class Photo(NamedTuple):
-    """One photograph as bytes: rgb uint8 [H, W, 3] (straight), alpha and weight uint8 [H, W] or None.
+class ByteImage(NamedTuple):
+    """One image as bytes: rgb uint8 [H, W, 3] (straight), alpha and weight uint8 [H, W] or None.
 
     Or P of them, each tensor with a leading P.
     """
@@ -29,34 +29,34 @@ class Photo(NamedTuple):
     alpha: Tensor | None
     weight: Tensor | None
 
-    def to(self, device: torch.device) -> Photo:
-        """On another device; from pinned memory without waiting."""
+    def to(self, device: torch.device) -> ByteImage:
+        """On another device; asynchronous from pinned memory."""
         return self.map(lambda t: t.to(device, non_blocking=True))
 
-    def pinned(self) -> Photo:
+    def pinned(self) -> ByteImage:
         """In page-locked host memory."""
         return self.map(lambda t: t.pin_memory())
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Photo:
-        """With ``function`` applied to each tensor that is there."""
+    def map(self, function: Callable[[Tensor], Tensor]) -> ByteImage:
+        """With ``function`` applied to each tensor present."""
         optional = (None if t is None else function(t) for t in (self.alpha, self.weight))
-        return Photo(function(self.rgb), *optional)
+        return ByteImage(function(self.rgb), *optional)
 
     @staticmethod
-    def stack(photos: Sequence[Photo]) -> Photo:
-        """Photographs of one kind as one, with a leading dimension."""
-        alphas = [photo.alpha for photo in photos if photo.alpha is not None]
-        weights = [photo.weight for photo in photos if photo.weight is not None]
+    def stack(images: Sequence[ByteImage]) -> ByteImage:
+        """Images of one format as one, with a leading dimension."""
+        alphas = [image.alpha for image in images if image.alpha is not None]
+        weights = [image.weight for image in images if image.weight is not None]
         rest = (torch.stack(part) if part else None for part in (alphas, weights))
-        return Photo(torch.stack([photo.rgb for photo in photos]), *rest)
+        return ByteImage(torch.stack([image.rgb for image in images]), *rest)
 
-    def unstack(self) -> list[Photo]:
+    def unstack(self) -> list[ByteImage]:
         """The reverse of `stack`."""
         return [self.map(lambda t, i=i: t[i]) for i in range(self.rgb.shape[0])]
 
 
-class Kind(NamedTuple):
-    """What photographs must have in common to lie on one shelf."""
+class ImageFormat(NamedTuple):
+    """What images must have in common to share an `ImageStack`: size, channels and depth range."""
 
     width: int
     height: int
@@ -66,14 +66,14 @@ class Kind(NamedTuple):
     far: float
 
     @staticmethod
-    def of(photo: Photo, camera: Camera) -> Kind:
-        """The kind of a photograph."""
+    def of(image: ByteImage, camera: Camera) -> ImageFormat:
+        """The format of an image."""
         size = camera.width, camera.height
-        return Kind(*size, photo.alpha is not None, photo.weight is not None, camera.near, camera.far)
+        return ImageFormat(*size, image.alpha is not None, image.weight is not None, camera.near, camera.far)
 
 
 class Target(NamedTuple):
-    """What a render of ``camera`` is compared with, floats on the device; of several views with a leading B."""
+    """The ground truth of a render of ``camera``, floats on the device; of several views with a leading B."""
 
     camera: Camera
     rgb: Tensor  # [H, W, 3], composited onto the background
@@ -82,20 +82,20 @@ class Target(NamedTuple):
     time: Tensor | None = None  # scalar
 
     def view(self, k: int) -> Target:
-        """One of several views."""
+        """Target of view ``k`` of several."""
         camera = self.camera
         posed = replace(camera, world_to_cam=camera.world_to_cam[k], intrinsics=camera.intrinsics[k])
         alpha, weight, time = (None if t is None else t[k] for t in (self.alpha, self.weight, self.time))
         return Target(posed, self.rgb[k], alpha, weight, time)
 
 
-class Shelf(NamedTuple):
-    """Photographs of one size on the device, and all cameras of the data set as they are for that size.
+class ImageStack(NamedTuple):
+    """Images of one size on the device, and all cameras of the data set as they are for that size.
 
-    The same object is handed out for as long as its tensors stay where they are.
+    The same object is returned as long as its tensors stay in place.
     """
 
-    photos: Photo  # [P, H, W, ...]
+    images: ByteImage  # [P, H, W, ...]
     poses: Tensor  # world_to_cam of every view, [V, 4, 4]
     intrinsics: Tensor  # [V, 4]
     near: float
@@ -104,35 +104,35 @@ class Shelf(NamedTuple):
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
-        return self.photos.rgb.shape[2], self.photos.rgb.shape[1]
+        return self.images.rgb.shape[2], self.images.rgb.shape[1]
 
     def gather(self, table: Tensor, views: int | None = None) -> tuple[Target, Tensor]:
-        """The target that the present row of ``table`` names, and that row; see `gather_view`.
+        """The target of the current row of ``table``, and that row; see `gather_view`.
 
         Args:
-            table: of the steps.
-            views: so many rows at once; all tensors then have a leading dimension.
+            table: schedule of the steps, see `luxel.render.train.timeline.StepTable`.
+            views: number of rows to gather; None: one, without a leading dimension.
         """
         rgb, alpha, weight, world_to_cam, intrinsics, row = gather_view(
-            *self.photos, self.poses, self.intrinsics, table, views
+            *self.images, self.poses, self.intrinsics, table, views
         )
         camera = Camera(world_to_cam, intrinsics, *self.size, self.near, self.far)
         return Target(camera, rgb, alpha, weight, row[..., TIME]), row
 
 
-def halved(photo: Photo, times: int) -> Photo:
-    """Halves a photograph by averaging areas of 2^times x 2^times pixels; a rest at the right or bottom is
+def halved(image: ByteImage, times: int) -> ByteImage:
+    """Halves an image by averaging areas of 2^times x 2^times pixels; a remainder at the right or bottom is
     dropped.
 
     Colour is averaged by alpha times weight, so that neither what lies outside of a mask nor ignored pixels
     bleed in; alpha is averaged by weight, and the weight becomes the share of the area that counts.
     """
     if times == 0:
-        return photo
+        return image
     size = 2**times
-    rgb = photo.rgb.float()
-    weight = torch.ones_like(rgb[..., 0]) if photo.weight is None else (photo.weight > 0).float()
-    cover = weight if photo.alpha is None else weight * photo.alpha.float() / 255
+    rgb = image.rgb.float()
+    weight = torch.ones_like(rgb[..., 0]) if image.weight is None else (image.weight > 0).float()
+    cover = weight if image.alpha is None else weight * image.alpha.float() / 255
 
     def mean(values: Tensor) -> Tensor:  # [H, W, F] -> [h, w, F]
         pooled = torch.nn.functional.avg_pool2d(values.permute(2, 0, 1)[None], size)
@@ -141,12 +141,12 @@ def halved(photo: Photo, times: int) -> Photo:
     sums = mean(torch.cat([rgb * cover[..., None], cover[..., None], weight[..., None]], -1))
     colour, covered, counted = sums[..., :3], sums[..., 3], sums[..., 4]
     rgb = colour / covered.clamp_min(1e-6)[..., None]
-    alpha = None if photo.alpha is None else _bytes(255 * covered / counted.clamp_min(1e-6))
-    return Photo(_bytes(rgb), alpha, None if photo.weight is None else _bytes(255 * counted))
+    alpha = None if image.alpha is None else _bytes(255 * covered / counted.clamp_min(1e-6))
+    return ByteImage(_bytes(rgb), alpha, None if image.weight is None else _bytes(255 * counted))
 
 
 def halved_camera(camera: Camera, times: int) -> Camera:
-    """The camera of a photograph that was `halved`: exactly 2^-times the intrinsics, sizes rounded down."""
+    """The camera of an image that was `halved`: exactly 2^-times the intrinsics, sizes rounded down."""
     if times == 0:
         return camera
     return replace(
@@ -157,12 +157,12 @@ def halved_camera(camera: Camera, times: int) -> Camera:
     )
 
 
-def halvings_possible(views: Sequence[View], wanted: int, smallest: int) -> int:
-    """How often the smallest photograph can be halved without its shorter side falling below ``smallest``."""
+def halvings_possible(views: Sequence[View], halvings: int, smallest: int) -> int:
+    """How often the smallest image can be halved without its shorter side falling below ``smallest``."""
     side = min(min(view.camera.width, view.camera.height) for view in views)
-    while wanted > 0 and side >> wanted < max(1, smallest):
-        wanted -= 1
-    return wanted
+    while halvings > 0 and side >> halvings < max(1, smallest):
+        halvings -= 1
+    return halvings
 
 
 class ViewOrder:
@@ -183,18 +183,18 @@ class ViewOrder:
 
 
 class Dataset:
-    """Holds the photographs, as bytes, and puts those of each step where the device can gather them.
+    """The training images as bytes; keeps those of each step where `gather_view` reads them.
 
     Args:
-        views: what is trained on.
-        order: which view comes at which step.
-        device: where targets go.
-        stream: read and send each photograph for its step (in background threads, some steps ahead) instead
+        views: training views.
+        order: which view each step uses.
+        device: where targets are gathered.
+        stream: read and upload each image for its step (in background threads, some steps ahead) instead
             of keeping all on the device.
-        on_read: called with (done, total) while photographs are uploaded.
+        on_read: called with (done, total) while images are uploaded.
 
     Raises:
-        LuxelError: a photograph cannot be read or has another size than its camera.
+        LuxelError: an image cannot be read or has another size than its camera.
     """
 
     def __init__(
@@ -208,12 +208,14 @@ class Dataset:
     ) -> None:
         self.views, self.order, self.device = list(views), order, device
         self.has_alpha = False
-        self._kinds: list[Kind] = []  # of each view; empty while streaming
-        self._slots: list[int] = []  # of each view, on the shelf of its kind
-        self._shelves: dict[tuple[Kind, int], Shelf] = {}  # by kind and halvings; one level at a time
+        self._format_of_view: list[ImageFormat] = []  # of each view; empty while streaming
+        self._slots: list[int] = []  # of each view, in the stack of its format
+        self._stacks: dict[
+            tuple[ImageFormat, int], ImageStack
+        ] = {}  # by format and halvings; one level at a time
         self._cameras: dict[int, tuple[Tensor, Tensor]] = {}
         self._pool: ThreadPoolExecutor | None = None
-        self._coming: deque[tuple[int, Future[Photo]]] = deque()
+        self._coming: deque[tuple[int, Future[ByteImage]]] = deque()
         if stream:
             self.has_alpha = _read(self.views[0]).alpha is not None
             self.start_streaming()
@@ -222,15 +224,15 @@ class Dataset:
 
     @property
     def streaming(self) -> bool:
-        """Whether photographs are sent step by step."""
-        return not self._kinds
+        """Whether images are uploaded step by step."""
+        return not self._format_of_view
 
     def start_streaming(self) -> None:
-        """Frees what is on the device and sends photographs step by step from now on."""
-        self._kinds, self._slots = [], []
-        self._shelves.clear()
+        """Frees the images on the device; from now on they are uploaded step by step."""
+        self._format_of_view, self._slots = [], []
+        self._stacks.clear()
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(2, "luxel-photos")
+            self._pool = ThreadPoolExecutor(2, "luxel-images")
 
     def close(self) -> None:
         """Ends the background threads."""
@@ -240,90 +242,90 @@ class Dataset:
         self._coming.clear()
 
     def place(self, step: int) -> tuple[int, int, float]:
-        """Where step number ``step`` finds its photograph on its shelf, the index of its view, and its time."""
+        """Slot of the image of step number ``step`` in its stack, index of its view, and its time."""
         index = self.order.view_at(step)
         return (self._slots[index] if self._slots else 0), index, self.views[index].time
 
-    def shelf(self, step: int, halvings: int) -> Shelf:
-        """The shelf that holds the photograph of step number ``step``, halved; a streamed one is sent now."""
+    def image_stack(self, step: int, halvings: int) -> ImageStack:
+        """The stack with the image of step number ``step``, halved; a streamed image is uploaded now."""
         if not self.streaming:
-            return self._level(self._kinds[self.order.view_at(step)], halvings)
-        photo = halved(self._streamed(step), halvings)
-        kind = Kind.of(photo, self.views[self.order.view_at(step)].camera)
-        shelf = self._shelves.get((kind, halvings))
-        if shelf is None:
-            shelf = self._new_shelf(photo.map(lambda t: t[None].clone()), kind, halvings)
-            self._shelves[kind, halvings] = shelf
+            return self._level(self._format_of_view[self.order.view_at(step)], halvings)
+        image = halved(self._streamed(step), halvings)
+        format = ImageFormat.of(image, self.views[self.order.view_at(step)].camera)
+        stack = self._stacks.get((format, halvings))
+        if stack is None:
+            stack = self._new_stack(image.map(lambda t: t[None].clone()), format, halvings)
+            self._stacks[format, halvings] = stack
         else:
-            for held, sent in zip(shelf.photos, photo, strict=True):
+            for held, sent in zip(stack.images, image, strict=True):
                 if held is not None and sent is not None:
                     held[0].copy_(sent, non_blocking=True)
-        return shelf
+        return stack
 
     def targets(
         self, indices: Sequence[int], halvings: int, background: tuple[float, float, float]
     ) -> Iterator[Target]:
-        """Photographs by the index of their view, outside of the order of steps; streamed ones are read now."""
+        """Targets of views by index, outside the order of steps; streamed images are read now."""
         rows = np.zeros((len(indices), 2, ROW), np.float32)  # a table of one row each
         for table, index in zip(rows, indices, strict=True):
             table[1].view(np.int32)[[PHOTO, VIEW]] = (self._slots[index] if self._slots else 0), index
             table[1, BACKGROUND], table[1, TIME] = background, self.views[index].time
         for table, index in zip(torch.from_numpy(rows.view(np.int32)).to(self.device), indices, strict=True):
-            yield self._shelf_of(index, halvings).gather(table)[0]
+            yield self._stack_of(index, halvings).gather(table)[0]
 
-    def _shelf_of(self, index: int, halvings: int) -> Shelf:
+    def _stack_of(self, index: int, halvings: int) -> ImageStack:
         if not self.streaming:
-            return self._level(self._kinds[index], halvings)
-        photo = halved(_read(self.views[index]).to(self.device), halvings)
-        kind = Kind.of(photo, self.views[index].camera)
-        return self._new_shelf(photo.map(lambda t: t[None].contiguous()), kind, halvings)
+            return self._level(self._format_of_view[index], halvings)
+        image = halved(_read(self.views[index]).to(self.device), halvings)
+        format = ImageFormat.of(image, self.views[index].camera)
+        return self._new_stack(image.map(lambda t: t[None].contiguous()), format, halvings)
 
     def _fill(self, on_read: Callable[[int, int], None] | None) -> None:
-        """Reads every photograph and puts those of one kind side by side on the device."""
+        """Reads every image and stacks those of one format on the device."""
         sizes = Counter((view.camera.width, view.camera.height) for view in self.views)
-        stacks: dict[Kind, Photo] = {}
-        filled: Counter[Kind] = Counter()
+        stacks: dict[ImageFormat, ByteImage] = {}
+        filled: Counter[ImageFormat] = Counter()
         for done, view in enumerate(self.views):
-            photo = _read(view).to(self.device)
-            self.has_alpha |= photo.alpha is not None
-            kind = Kind.of(photo, view.camera)
-            if kind not in stacks:
-                room = sizes[kind.width, kind.height]
-                stacks[kind] = photo.map(lambda t, room=room: t.new_empty(room, *t.shape))
-            for held, tensor in zip(stacks[kind], photo, strict=True):
+            image = _read(view).to(self.device)
+            self.has_alpha |= image.alpha is not None
+            format = ImageFormat.of(image, view.camera)
+            if format not in stacks:
+                room = sizes[format.width, format.height]
+                stacks[format] = image.map(lambda t, room=room: t.new_empty(room, *t.shape))
+            for held, tensor in zip(stacks[format], image, strict=True):
                 if held is not None and tensor is not None:
-                    held[filled[kind]] = tensor
-            self._kinds.append(kind)
-            self._slots.append(filled[kind])
-            filled[kind] += 1
+                    held[filled[format]] = tensor
+            self._format_of_view.append(format)
+            self._slots.append(filled[format])
+            filled[format] += 1
             if on_read:
                 on_read(done + 1, len(self.views))
-        for kind, photos in stacks.items():
-            used = photos.map(lambda t, count=filled[kind]: t[:count])
-            self._shelves[kind, 0] = self._new_shelf(used, kind, 0)
+        for format, images in stacks.items():
+            used = images.map(lambda t, count=filled[format]: t[:count])
+            self._stacks[format, 0] = self._new_stack(used, format, 0)
 
-    def _level(self, kind: Kind, halvings: int) -> Shelf:
-        """The shelf of a kind of photographs at a size; coarser ones are made when they are first asked for."""
-        if (kind, halvings) not in self._shelves:
-            full = self._shelves[kind, 0]
-            for known, level in list(self._shelves):
+    def _level(self, format: ImageFormat, halvings: int) -> ImageStack:
+        """The stack of a format at a level of halving; coarser levels are computed on first use."""
+        if (format, halvings) not in self._stacks:
+            full = self._stacks[format, 0]
+            for known, level in list(self._stacks):
                 if level not in (0, halvings):
-                    del self._shelves[known, level]
-            coarse = Photo.stack([halved(photo, halvings) for photo in full.photos.unstack()])
-            self._shelves[kind, halvings] = self._new_shelf(coarse, kind, halvings)
-        elif halvings == 0 and len(self._shelves) > len(set(self._kinds)):
-            self._shelves = {key: shelf for key, shelf in self._shelves.items() if key[1] == 0}
-        return self._shelves[kind, halvings]
+                    del self._stacks[known, level]
+            coarse = ByteImage.stack([halved(image, halvings) for image in full.images.unstack()])
+            self._stacks[format, halvings] = self._new_stack(coarse, format, halvings)
+        elif halvings == 0 and len(self._stacks) > len(set(self._format_of_view)):
+            self._stacks = {key: stack for key, stack in self._stacks.items() if key[1] == 0}
+        return self._stacks[format, halvings]
 
-    def _new_shelf(self, photos: Photo, kind: Kind, halvings: int) -> Shelf:
+    def _new_stack(self, images: ByteImage, format: ImageFormat, halvings: int) -> ImageStack:
         if halvings not in self._cameras:
             cameras = [halved_camera(view.camera, halvings) for view in self.views]
             stacked = ([c.world_to_cam for c in cameras], [c.intrinsics for c in cameras])
             poses, intrinsics = (torch.stack(part).float().to(self.device) for part in stacked)
             self._cameras[halvings] = poses, intrinsics
-        return Shelf(photos, *self._cameras[halvings], kind.near, kind.far)
+        return ImageStack(images, *self._cameras[halvings], format.near, format.far)
 
-    def _streamed(self, step: int) -> Photo:
+    def _streamed(self, step: int) -> ByteImage:
         assert self._pool is not None, "the dataset is closed"
         while self._coming and self._coming[0][0] < step:
             self._coming.popleft()
@@ -337,13 +339,13 @@ class Dataset:
         return self._coming.popleft()[1].result().to(self.device)
 
 
-def _read(view: View, pin: bool = False) -> Photo:
+def _read(view: View, pin: bool = False) -> ByteImage:
     """The pixels of a view as tensors, checked against its camera."""
     pixels: Pixels = view.read()
     height, width = view.camera.height, view.camera.width
-    wanted = {"rgb": (height, width, 3), "alpha": (height, width), "weight": (height, width)}
+    expected = {"rgb": (height, width, 3), "alpha": (height, width), "weight": (height, width)}
     tensors = []
-    for name, shape in wanted.items():
+    for name, shape in expected.items():
         array = getattr(pixels, name)
         if array is not None and (array.shape != shape or array.dtype != np.uint8):
             raise LuxelError(
@@ -352,10 +354,10 @@ def _read(view: View, pin: bool = False) -> Photo:
                 "All images must have the size that the capture states for them.",
             )
         tensors.append(None if array is None else torch.from_numpy(np.array(array, order="C")))
-    photo = Photo(*tensors)
-    if photo.weight is not None:  # SSIM's windows would carry ignored colours to their neighbours
-        photo.rgb[photo.weight == 0] = 0
-    return photo.pinned() if pin else photo
+    image = ByteImage(*tensors)
+    if image.weight is not None:  # SSIM's windows would carry ignored colours to their neighbours
+        image.rgb[image.weight == 0] = 0
+    return image.pinned() if pin else image
 
 
 def _bytes(values: Tensor) -> Tensor:

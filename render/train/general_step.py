@@ -16,51 +16,54 @@ from luxel.render.ops.train.adam import scheduled_adam_
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, TIME, count_step_
 from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.rasterize import DensifyStatistics, Frame
-from luxel.render.train.dataset import Shelf
+from luxel.render.train.dataset import ImageStack
 from luxel.render.train.objective import alpha_term
-from luxel.render.train.optimiser import BETAS, EPS
-from luxel.render.train.step import Seen, Workbench, add_noise, kept_terms, regularisers, renew
-from luxel.render.train.timeline import Moment
+from luxel.render.train.optimizer import BETAS, EPS
+from luxel.render.train.step import StepContext, StepOutput, add_noise, auxiliary_terms, regularisers, renew
+from luxel.render.train.timeline import ScheduleValues
 
 
 def general_step(
-    render: Callable[..., Frame], bench: Workbench, shelves: Sequence[Callable[[], Shelf]], moment: Moment
-) -> Seen:
+    render: Callable[..., Frame],
+    context: StepContext,
+    stacks: Sequence[Callable[[], ImageStack]],
+    schedule: ScheduleValues,
+) -> StepOutput:
     """A step over one view or several; the loss is their mean.
 
     Args:
         render: draws with gradients by autograd, called like `luxel.render.rasterize.rasterize`.
-        bench: what is worked on. With a capacity nothing waits for the device, and where the lists of a view need
+        context: what is worked on. With a capacity nothing waits for the device, and where the lists of a view need
             more, nothing changes and ``status`` says so.
-        shelves: give the shelf of each view when its turn has come; the table has a row for each, one after another.
-        moment: what the schedules say.
+        stacks: give the stack of each view when its turn has come; the table has a row for each, one after another.
+        schedule: what the schedules say.
     """
-    config, optimiser = bench.config, bench.optimiser
-    waits = bench.capacity is None
-    params, first, second = optimiser.rows(spare=not waits)
-    scene = optimiser.primitives(params).map(lambda t: t.detach().requires_grad_())
-    absolute = moment.counts and getattr(config.strategy, "absolute", False)
+    config, optimizer = context.config, context.optimizer
+    waits = context.capacity is None
+    params, first, second = optimizer.rows(spare=not waits)
+    scene = optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
+    absolute = schedule.counts and config.strategy.absolute
     frames: list[Frame] = []
-    told: list[Tensor] = []
+    stats: list[Tensor] = []
     losses: list[Tensor] = []
     terms: list[Tensor | float] = []
-    views = len(shelves)
-    for k, take in enumerate(shelves):
+    views = len(stacks)
+    for k, take in enumerate(stacks):
         if k:
-            bench.table[0, 0] += 1
-        target, row = take().gather(bench.table)
-        options: dict[str, Any] = {} if waits else {"max_instances": bench.capacity}
-        if moment.counts:
-            held = bench.statistics.data[: scene.count]
+            context.table[0, 0] += 1
+        target, row = take().gather(context.table)
+        options: dict[str, Any] = {} if waits else {"max_instances": context.capacity}
+        if schedule.counts:
+            held = context.statistics.data[: scene.count]
             # One view adds to what is held itself, where nothing can keep the step from counting.
-            told.append(held if waits and views == 1 else torch.zeros_like(held))
-            options["statistics"] = DensifyStatistics(told[-1])
+            stats.append(held if waits and views == 1 else torch.zeros_like(held))
+            options["statistics"] = DensifyStatistics(stats[-1])
         frame = render(
             scene,
             target.camera,
             time=row[TIME],
             background=row[BACKGROUND],
-            sh_degree=moment.sh_degree,
+            sh_degree=schedule.sh_degree,
             antialiased=config.antialiased,
             absolute_gradients=absolute,
             deterministic=config.deterministic,
@@ -74,22 +77,22 @@ def general_step(
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
     seen = [frame.tile_counts[0] > 0 for frame in frames]
     visible = seen[0] if views == 1 else torch.stack(seen).any(0)
-    terms += [weight * value for weight, value in regularisers(bench, scene, visible, moment)]
-    renew(bench, scene)
-    terms += [weight * value for weight, value in kept_terms(bench, scene, visible)]
+    terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]
+    renew(context, scene)
+    terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
     loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
     gradients = torch.autograd.grad(loss, list(scene.tensors().values()), allow_unused=True)
     if waits:
-        bench.table[0, 0] += 1
-        bench.status[0] += 1
+        context.table[0, 0] += 1
+        context.status[0] += 1
     else:
         overflow = _largest([_given(frame.overflow) for frame in frames])
         totals = _largest([_given(frame.totals) for frame in frames])
-        count_step_(overflow, totals, bench.table, bench.status)
+        count_step_(overflow, totals, context.table, context.status)
     moved = {
         name: gradient
         for name, gradient in zip(scene.names, gradients, strict=True)
-        if gradient is not None and gradient.numel() and (name != "sh_rest" or moment.moves_sh_rest)
+        if gradient is not None and gradient.numel() and (name != "sh_rest" or schedule.moves_sh_rest)
     }
     if moved:
         scheduled_adam_(
@@ -102,20 +105,20 @@ def general_step(
             BETAS,
             EPS,
             visible if config.sparse_adam else None,
-            bench.status[1:2],
+            context.status[1:2],
         )
-    if told and not (waits and views == 1):
-        _add_statistics(bench, told)
-    add_noise(bench, scene.tensors(), row)
+    if stats and not (waits and views == 1):
+        _add_statistics(context, stats)
+    add_noise(context, scene.tensors(), row)
     through = frame.transmittance
     through = 1 - frame.alpha if through is None else through
-    return Seen(photometric.detach(), frame.rgb.detach(), through.detach(), target)
+    return StepOutput(photometric.detach(), frame.rgb.detach(), through.detach(), target)
 
 
-def _add_statistics(bench: Workbench, told: Sequence[Tensor]) -> None:
-    """Adds what density control is told of the step; of several views the largest, as Duan et al. 2024 do."""
-    step = torch.where(bench.status[1] == 0, _largest(told), 0.0)
-    held = bench.statistics.data[: step.shape[0]]
+def _add_statistics(context: StepContext, stats: Sequence[Tensor]) -> None:
+    """Adds what density control is stats of the step; of several views the largest, as Duan et al. 2024 do."""
+    step = torch.where(context.status[1] == 0, _largest(stats), 0.0)
+    held = context.statistics.data[: step.shape[0]]
     held[:, :3].add_(step[:, :3])
     held[:, 3].clamp_(min=step[:, 3])  # a size: 0 changes nothing
 

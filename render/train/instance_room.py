@@ -23,7 +23,7 @@ class InstanceRoom:
         self.limit = int(FIRST_MARGIN * needed) + SPARE
         return self.limit
 
-    def settle(self, most: int, stalled: bool) -> None:
+    def adapt(self, most: int, stalled: bool) -> None:
         """Adapts to the largest number that steps have asked for since the last call.
 
         Args:

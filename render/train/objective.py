@@ -1,4 +1,4 @@
-"""What training minimises beside the photometric loss, and the number that people watch."""
+"""Terms of the loss beside the photometric one, and the error that is reported."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from typing import Any
 
 from torch import Tensor
 
-from luxel.render.train.config import Loss
+from luxel.render.primitives.spec import LossContext
+from luxel.render.primitives.training import Loss
+from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Target
 
 
+def loss_context(config: TrainConfig, densifies: bool) -> LossContext:
+    """What a primitive's terms depend on in a step; ``densifies``: whether it gathers statistics for densification."""
+    return LossContext(config.loss, config.strategy.penalties, densifies)
+
+
 def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:
-    """Weighted mean |alpha - mask|, a scalar; pixels of weight 0 have no part in it."""
+    """Weighted mean |alpha - mask|, a scalar; pixels of weight 0 do not count."""
     if target.alpha is None or not settings.alpha_weight > 0:
         return 0.0
     off = (alpha - target.alpha).abs()

@@ -1,4 +1,4 @@
-"""Finds what a run needs to go on."""
+"""Reads the configuration and the state that a run is resumed from."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import Checkpoint, load_newest
+from luxel.render.runs.resume import with_overrides
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
 
@@ -20,46 +21,54 @@ OWN = (
     "extent",
     "views",
     "background",
-)  # what the trainer writes itself
+)  # entries of config.json that the trainer writes itself
 
 
 class Past(NamedTuple):
-    """A run as it was left: its configuration with the changes, its state, and what config.json says beyond."""
+    """A stopped run: its configuration with overrides, its newest checkpoint, and further entries of config.json."""
 
     config: TrainConfig
     start: Checkpoint
     about: dict[str, Any]
 
 
+def read_config(folder: Path) -> tuple[TrainConfig, dict[str, Any]]:
+    """The configuration of a run of primitives, and all of its config.json.
+
+    Raises:
+        LuxelError: there is no run, its config.json cannot be read, or it is the run of a neural field.
+    """
+    body = RunFolder.read_body(folder)
+    if "field" in body["config"]:
+        raise LuxelError(
+            f"{folder}: this is a run of a neural field.",
+            "Neural fields can be trained further, viewed, evaluated and rendered.",
+        )
+    return TrainConfig.from_run(body["config"]), body
+
+
 def read_run(
     folder: Path, train_views: Sequence[View], overrides: dict[str, Any], say: Callable[[str], None]
 ) -> Past:
-    """Reads the newest whole checkpoint of a run.
+    """Reads the newest intact checkpoint of a run.
 
     Args:
         folder: of the run.
         train_views: must be those that the run was started with.
         overrides: changed configuration by dotted name.
-        say: told which checkpoints had to be passed over.
+        say: receives messages about damaged checkpoints.
 
     Raises:
-        LuxelError: no run, no whole checkpoint, an unknown name, or other views.
+        LuxelError: no run, no intact checkpoint, an unknown name, or different training views.
     """
-    config, body = RunFolder.read_config(folder)
-    values = config.to_dict()
-    for name, value in overrides.items():
-        *path, last = name.split(".")
-        inner = values
-        for part in path:
-            inner = inner.get(part, {})
-        inner[last] = value
-    changed = TrainConfig.from_dict(values)
+    config, body = read_config(folder)
+    changed = TrainConfig.from_dict(with_overrides(config.to_dict(), overrides))
     start = load_newest(folder / "checkpoints", say)
     before = start.state["train_views"]
     if before != [view.name for view in train_views]:
         raise LuxelError(
-            f"{folder}: the capture has other training views than this run was started with "
+            f"{folder}: the training views of the capture differ from those that this run was started with "
             f"({len(train_views)} now, {len(before)} then).",
-            "Restore its photographs and hold-out rule, or start a new run.",
+            "Restore its images and hold-out rule, or start a new run.",
         )
     return Past(changed, start, {name: value for name, value in body.items() if name not in OWN})

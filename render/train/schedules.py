@@ -1,8 +1,8 @@
-"""What changes over a run: learning rates, SH degree, image size, the window of density control.
+"""Schedules of a run: SH degree, image size, the window of densification, and the order of primitives in memory.
 
-A run of S steps has a progress p in [0, 1]: step / S, or the share of the allowed time where that is larger
-and the configuration paces by time. An extended run (a larger S on resuming) goes on with p = step / S of
-the new length, so the rate of the means rises to what a run of that length has there.
+A run of S steps has a progress p in [0, 1]: step / S, or the share of the time limit where that is larger and the
+configuration paces by time. An extended run (a larger S on resuming) continues with p = step / S of the new length,
+so the rate of the means rises to its value in a run of that length.
 """
 
 from __future__ import annotations
@@ -13,22 +13,14 @@ import torch
 from torch import Tensor
 
 
-def exponential(start: float, end: float, progress: float) -> float:
-    """start^(1-p) end^p, with p held in [0, 1]."""
-    p = min(max(progress, 0.0), 1.0)
-    return start if start == end else start ** (1 - p) * end**p
-
-
 def sh_degree(step: float, steps: int, every: int, highest: int) -> int:
-    """Degrees of spherical harmonics in use: one more each ``every`` steps, or each seventh of a shorter
-    run."""
+    """Degree of spherical harmonics in use: one more every ``every`` steps, or every seventh of a shorter run."""
     interval = max(1.0, min(every, steps / 7)) if every > 0 else 0
     return highest if interval == 0 else min(highest, int(step / interval))
 
 
 def halvings(progress: float, first: int, until: float) -> int:
-    """How often images are halved: ``first`` times at the start, one fewer each ``until / first`` of the
-    run."""
+    """Times that images are halved: ``first`` at the start, one fewer every ``until / first`` of the run."""
     if first == 0 or progress >= until:
         return 0
     return first - int(progress / until * first)
@@ -36,11 +28,10 @@ def halvings(progress: float, first: int, until: float) -> int:
 
 @dataclass(frozen=True)
 class Window:
-    """The steps at which density control acts, for one length of run.
+    """The steps at which densification acts, for one length of run.
 
-    Published schedules are for 30,000 steps. In shorter runs the start is held to 5 % of the run, the
-    interval to 2 % (not below 20), the end to the share that the strategy states; opacity resets keep their
-    interval.
+    Published schedules are for 30,000 steps. In shorter runs the start is at most 5 % of the run, the interval 2 %
+    (not below 20 steps), the end the share that the strategy states; opacity resets keep their interval.
 
     Args:
         start, stop, every: acts after step t when start < t < stop and t is a multiple of every.

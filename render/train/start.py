@@ -9,9 +9,10 @@ import torch
 
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.spec import Start
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.kinds import KINDS
 
 
 def first_primitives(
@@ -31,7 +32,9 @@ def first_primitives(
     limit = min(config.init.max_points or len(chosen), config.max_gaussians or len(chosen))
     if len(chosen) > limit:
         chosen = np.sort(np.random.default_rng(config.seed).choice(chosen, limit, replace=False))
-    return KINDS[config.primitive].first(Points(xyz[chosen], rgb[chosen]), config, views, device)
+    opacity = config.strategy.first_opacity if config.init.opacity is None else config.init.opacity
+    start = Start(config.init, opacity, views, config.seed, device)
+    return PRIMITIVES[config.primitive].initialise(Points(xyz[chosen], rgb[chosen]), start)
 
 
 def scene_extent(views: Sequence[View]) -> float:

@@ -13,18 +13,19 @@ from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
 from luxel.render.ops.train.langevin_noise import langevin_noise_
-from luxel.render.ops.train.project_adam import STEPS, project_adam_
+from luxel.render.ops.train.project_adam import project_adam_
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Viewing
+from luxel.render.primitives.spec import AuxiliaryState, Term
 from luxel.render.rasterize import DILATION, MAX_ALPHA, DensifyStatistics, rasterize
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import Shelf, Target
-from luxel.render.train.kinds import KINDS, Kept, Term
-from luxel.render.train.objective import penalties
-from luxel.render.train.optimiser import BETAS, EPS, Optimiser, State
-from luxel.render.train.timeline import Moment
+from luxel.render.train.dataset import ImageStack, Target
+from luxel.render.train.objective import loss_context, penalties
+from luxel.render.train.optimizer import BETAS, EPS, Optimizer, State
+from luxel.render.train.timeline import ScheduleValues
 
 
-class Seen(NamedTuple):
+class StepOutput(NamedTuple):
     """What a step leaves for those who watch; valid until the next step."""
 
     loss: Tensor  # the photometric part, scalar
@@ -34,70 +35,72 @@ class Seen(NamedTuple):
 
 
 @dataclass
-class Workbench:
+class StepContext:
     """The tensors that steps work on, and what stays the same from step to step.
 
     Args:
         config: of the run.
-        optimiser: parameters and moments.
-        statistics: for density control, a row for each row of the optimiser.
+        optimizer: parameters and moments.
+        statistics: for density control, a row for each row of the optimizer.
         table: see `gather_view`.
         status: see `count_step_`.
         scalars: numbers that are weights in the loss, on the device.
         capacity: room for tile instances of a view; None: asks the device for the number.
-        kept: what the primitive keeps from step to step, if anything.
+        auxiliary: what the primitive keeps from step to step, if anything.
         renews: whether this step renews that.
     """
 
     config: TrainConfig
-    optimiser: Optimiser
+    optimizer: Optimizer
     statistics: DensifyStatistics
     table: Tensor
     status: Tensor
     scalars: Mapping[float, Tensor]
     capacity: int | None
-    kept: Kept | None = None
+    auxiliary: AuxiliaryState | None = None
     renews: bool = False
 
 
 @torch.no_grad()
-def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -> Seen:
+def fused_step(
+    context: StepContext, stack: ImageStack, schedule: ScheduleValues, views: int = 1
+) -> StepOutput:
     """A step without autograd, whose last kernel moves each primitive where its gradient is made.
 
     Everything that differs from step to step comes from the table, so that this can be captured and replayed. Where
     the lists need more room than ``capacity``, nothing changes and ``status`` says so.
 
     Args:
-        bench: what is worked on.
-        shelf: where the photographs of all views of the step are.
-        moment: what the schedules say.
+        context: what is worked on.
+        stack: where the photographs of all views of the step are.
+        schedule: what the schedules say.
         views: how many; the loss is their mean.
     """
-    config, kind = bench.config, KINDS[bench.config.primitive]
-    params, first, second = bench.optimiser.rows()
-    scene = bench.optimiser.primitives(params)
-    target, rows = shelf.gather(bench.table, views)
-    width, height = shelf.size
+    config, spec = context.config, PRIMITIVES[context.config.primitive]
+    params, first, second = context.optimizer.rows()
+    scene = context.optimizer.primitives(params)
+    target, rows = stack.gather(context.table, views)
+    width, height = stack.size
     view = Viewing(
         world_to_cam=target.camera.world_to_cam,
         intrinsics=target.camera.intrinsics,
         times=rows[:, TIME].contiguous() if scene.moves else None,
         width=width,
         height=height,
-        near=shelf.near,
-        far=shelf.far,
-        sh_degree=moment.sh_degree,
+        near=stack.near,
+        far=stack.far,
+        sh_degree=schedule.sh_degree,
         dilation=DILATION,
         antialiased=config.antialiased,
         with_depth=False,
         with_normals=False,
     )
     splats, values, tile_counts, totals = scene.project(view, None)
-    renew(bench, scene)
-    if bench.capacity is None:
+    renew(context, scene)
+    if context.capacity is None:
         visible_capacity, capacity = (int(x) for x in totals.tolist())
     else:
-        visible_capacity, capacity = tile_counts.numel(), views * bench.capacity
+        visible_capacity, capacity = tile_counts.numel(), views * context.capacity
     instances, ranges, overflow, plan = bin_splats(
         splats,
         tile_counts,
@@ -108,26 +111,29 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
         capacity=capacity,
         primitive=scene.policy,
     )
-    count_step_(overflow, totals, bench.table, bench.status, views)
-    absolute = moment.counts and getattr(config.strategy, "absolute", False)
+    count_step_(overflow, totals, context.table, context.status, views)
+    absolute = schedule.counts and config.strategy.absolute
     drawn = splats, values, rows[:, BACKGROUND].contiguous(), instances, ranges, plan
     how = width, height, MAX_ALPHA, absolute, config.deterministic, False, False, True
     blend, blend_bwd = (getattr(torch.ops.luxel, f"blend_{scene.policy}{suffix}") for suffix in ("", "_bwd"))
     image, transmittance, last, _, _, states = blend(*drawn, *how)
-    loss, g_image = photometric(bench, image, target)
+    loss, g_image = photometric(context, image, target)
     g_transmittance = None
     if target.alpha is not None and config.loss.alpha_weight > 0:
         g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
-    projection = STEPS[config.primitive].projection
-    unfinished = "unfinished" in projection.penalties and splats.is_cuda
+    projection = spec.projection
+    assert projection is not None, "primitives without a projection take the general path"
+    raw_moments = "raw_moments" in projection.penalties and splats.is_cuda
     g_splats, g_values, _ = blend_bwd(
-        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, unfinished
+        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, raw_moments
     )
     options = view._asdict()
-    options["moments"] = options.pop("times")
-    weights: dict[str, Any] = {} if kind.penalties is None else {**kind.penalties(config, moment)}
-    if unfinished:
-        weights["unfinished"] = True
+    options["timestamps"] = options.pop("times")
+    weights: dict[str, Any] = {}
+    if spec.penalties is not None:
+        weights |= spec.penalties(loss_context(config, schedule.counts))
+    if raw_moments:
+        weights["raw_moments"] = True
     project_adam_(
         config.primitive,
         list(params.values()),
@@ -138,30 +144,30 @@ def fused_step(bench: Workbench, shelf: Shelf, moment: Moment, views: int = 1) -
         tile_counts=tile_counts,
         g_splats=g_splats,
         g_values=g_values,
-        extras=extra_gradients(bench, params, tile_counts, moment),
+        extras=extra_gradients(context, params, tile_counts, schedule),
         schedule=rows[0, ADAM][: len(params) + 2],
         betas=BETAS,
         eps=EPS,
         visible_only=config.sparse_adam,
         active_sh_only=True,
-        keep_sh_rest=not moment.moves_sh_rest,
+        keep_sh_rest=not schedule.moves_sh_rest,
         **weights,
-        penalty_factor=bench.optimiser.inverse_count,
-        statistics=bench.statistics.data if moment.counts else None,
+        penalty_factor=context.optimizer.inverse_count,
+        statistics=context.statistics.data if schedule.counts else None,
         largest_of_views=views > 1,  # as Duan et al. 2024 do
-        skip=bench.status[1:2],
+        skip=context.status[1:2],
     )
-    add_noise(bench, params, rows[0])
-    return Seen(loss, image[-1], transmittance[-1], target.view(-1))
+    add_noise(context, params, rows[0])
+    return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
 
 
-def photometric(bench: Workbench, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
+def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
     """The mean of the views' photometric losses, and its gradient by the images, [B, H, W, 3]."""
-    share, parts = bench.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
+    share, parts = context.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
     if target.weight is not None and image.shape[0] > 1:
         # Where pixels have weights, their mean over all views is not that of the views' means.
         parts = list(zip(image.split(1), target.rgb.split(1), target.weight.split(1), strict=True))
-    losses, gradients, seed = [], [], bench.scalars[1 / len(parts)]
+    losses, gradients, seed = [], [], context.scalars[1 / len(parts)]
     for part in parts:
         loss, partials, scales = torch.ops.luxel.photometric_loss(*part, share, False, True)
         losses.append(loss)
@@ -171,60 +177,62 @@ def photometric(bench: Workbench, image: Tensor, target: Target) -> tuple[Tensor
     return torch.stack(losses).mean(), torch.cat(gradients)
 
 
-def regularisers(bench: Workbench, scene: Any, visible: Tensor, moment: Moment) -> list[Term]:
+def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:
     """What the strategy and the kind of primitive add to the loss."""
-    config, inverse_count = bench.config, bench.optimiser.inverse_count
-    terms = KINDS[config.primitive].regularise(scene, visible, inverse_count, config, moment)
+    config, inverse_count = context.config, context.optimizer.inverse_count
+    terms = PRIMITIVES[config.primitive].regularise(
+        scene, visible, inverse_count, loss_context(config, schedule.counts)
+    )
     of_strategy = penalties(scene, config.strategy.penalties, inverse_count)
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
 
-def renew(bench: Workbench, scene: Any) -> None:
+def renew(context: StepContext, scene: Any) -> None:
     """Renews what is kept from step to step, where it is time; before the step is counted."""
-    if bench.kept is not None and bench.renews:
-        bench.kept.renew(scene, bench.status)
+    if context.auxiliary is not None and context.renews:
+        context.auxiliary.renew(scene, context.status)
 
 
-def kept_terms(bench: Workbench, scene: Any, visible: Tensor) -> list[Term]:
+def auxiliary_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
     """The loss of what is kept from step to step."""
-    return [] if bench.kept is None else [bench.kept.term(scene, visible)]
+    return [] if context.auxiliary is None else [context.auxiliary.term(scene, visible)]
 
 
 def extra_gradients(
-    bench: Workbench, params: State, tile_counts: Tensor, moment: Moment
+    context: StepContext, params: State, tile_counts: Tensor, schedule: ScheduleValues
 ) -> tuple[Tensor | None, ...] | None:
     """Gradients by the parameters of what is added to the loss beside the photographs', but for what the projection's
     backward adds itself; None where there is nothing."""
-    by_autograd = KINDS[bench.config.primitive].penalties is None
-    if bench.kept is None and not by_autograd:
+    by_autograd = PRIMITIVES[context.config.primitive].penalties is None
+    if context.auxiliary is None and not by_autograd:
         return None
     with torch.enable_grad():
-        scene = bench.optimiser.primitives(params).map(lambda t: t.detach().requires_grad_())
+        scene = context.optimizer.primitives(params).map(lambda t: t.detach().requires_grad_())
         visible = tile_counts.any(0)
-        terms = regularisers(bench, scene, visible, moment) if by_autograd else []
-        terms += kept_terms(bench, scene, visible)
+        terms = regularisers(context, scene, visible, schedule) if by_autograd else []
+        terms += auxiliary_terms(context, scene, visible)
     if not terms:
         return None
-    values, seeds = [value for _, value in terms], [bench.scalars[weight] for weight, _ in terms]
+    values, seeds = [value for _, value in terms], [context.scalars[weight] for weight, _ in terms]
     return torch.autograd.grad(values, list(scene.tensors().values()), seeds, allow_unused=True)
 
 
-def instances_needed(bench: Workbench, shelf: Shelf) -> int:
+def instances_needed(context: StepContext, stack: ImageStack) -> int:
     """How many tile instances the step asks for; waits for the device."""
-    target, _ = shelf.gather(bench.table)
-    scene = bench.optimiser.scene
+    target, _ = stack.gather(context.table)
+    scene = context.optimizer.scene
     return int(rasterize(scene, target.camera, time=target.time, max_instances=1).instances)
 
 
-def add_noise(bench: Workbench, params: dict[str, Tensor], row: Tensor) -> None:
+def add_noise(context: StepContext, params: dict[str, Tensor], row: Tensor) -> None:
     """Random moves of Gaussians, where the strategy wants them."""
-    if not bench.config.strategy.noise > 0:
+    if not context.config.strategy.noise > 0:
         return
     langevin_noise_(
         *(params[name] for name in ("means", "quats", "log_scales", "opacity_logits")),
         rate=row[ADAM][:1],
         step=row[STEP : STEP + 1].view(torch.int32),
-        skip=bench.status[1:2],
-        strength=bench.config.strategy.noise,
-        seed=bench.config.seed,
+        skip=context.status[1:2],
+        strength=context.config.strategy.noise,
+        seed=context.config.seed,
     )

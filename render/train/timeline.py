@@ -1,4 +1,4 @@
-"""What the schedules say of each step, and the table that brings it to the device ahead of time."""
+"""Schedule values of each step, and the table that holds them on the device ahead of time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from luxel.render.ops.train.adam import adam_schedule
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, TIME, VIEW
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.optimiser import BETAS
+from luxel.render.train.optimizer import BETAS
 
-ROWS = 256  # that the table holds: a step has one for each of its views
+ROWS = 256  # of the table: a step has one for each of its views
 
 
 @dataclass(frozen=True)
-class Moment:
-    """One step as the schedules see it.
+class ScheduleValues:
+    """The values of all schedules at one step.
 
     Args:
-        halvings: how often the photographs are halved.
+        halvings: how often the images are halved.
         sh_degree: highest degree of the spherical harmonics.
         counts: whether statistics for density control are gathered.
         moves_sh_rest: whether the step moves the coefficients above degree 0.
@@ -42,9 +42,9 @@ class Timeline:
     Args:
         config: of the run.
         extent: of the scene, capture units.
-        halvings: how often the photographs can be halved at most.
+        halvings: largest number of times that the images can be halved.
         background: "white", "black" or "random".
-        passed: share of the allowed time, in runs paced by time.
+        time_share: gives the fraction of the time limit that has passed, in runs paced by time.
     """
 
     def __init__(
@@ -53,31 +53,31 @@ class Timeline:
         extent: float,
         halvings: int,
         background: str,
-        passed: Callable[[], float],
+        time_share: Callable[[], float],
     ) -> None:
         self.config, self.extent, self.background = config, extent, background
-        self._halvings, self._passed = halvings, passed
+        self._halvings, self._time_share = halvings, time_share
 
     @property
     def ahead(self) -> int:
-        """How many steps can be told in advance."""
+        """Number of steps whose schedule values are known in advance."""
         return 1 if self.config.pace_by_time else max(1, ROWS // self.config.batch)
 
     def progress(self, step: int) -> float:
-        """Share of the run that is done before a step, in [0, 1]."""
+        """Fraction of the run that is done before a step, in [0, 1]."""
         share = step / self.config.steps
         if self.config.pace_by_time and self.config.target_minutes:
-            share = max(share, self._passed())
+            share = max(share, self._time_share())
         return min(share, 1.0)
 
-    def at(self, step: int) -> Moment:
-        """What the schedules say of step number ``step``."""
+    def at(self, step: int) -> ScheduleValues:
+        """The schedule values of step number ``step``."""
         config, now = self.config, self.progress(step)
         clock, coarse = now * config.steps, config.resolution
-        return Moment(
+        return ScheduleValues(
             min(schedules.halvings(now, coarse.halvings, coarse.until), self._halvings),
             schedules.sh_degree(clock, config.steps, config.sh_every, config.init.sh_degree),
-            config.strategy.wants_statistics(clock, config.steps),
+            config.strategy.needs_statistics(clock, config.steps),
             step % config.sh_rest_every == 0,
             self.rates(now),
         )
@@ -86,8 +86,8 @@ class Timeline:
         """Learning rate by parameter."""
         return self.config.rates.at(progress, self.extent)
 
-    def shade(self, step: int) -> tuple[float, float, float]:
-        """The background of a step; a random one is a function of seed and step."""
+    def background_at(self, step: int) -> tuple[float, float, float]:
+        """The background colour of a step, RGB in [0, 1]; a random one is a function of seed and step."""
         if self.background == "random":
             red, green, blue = np.random.default_rng([self.config.seed, 1, step]).random(3)
             return float(red), float(green), float(blue)
@@ -95,7 +95,7 @@ class Timeline:
 
 
 class StepTable:
-    """The rows that `gather_view` reads, sent to the device many steps at once."""
+    """The rows that `gather_view` reads, uploaded for many steps at once."""
 
     def __init__(self, device: torch.device, batch: int = 1) -> None:
         self.batch = batch
@@ -103,17 +103,17 @@ class StepTable:
         self._first = self._end = 0
 
     def forget(self) -> None:
-        """The next `reach` sends anew: the schedules or the order of steps have changed."""
+        """Lets the next `reach` upload again: the schedules or the order of steps have changed."""
         self._first = self._end = 0
 
     def reach(self, step: int, timeline: Timeline, place: Callable[[int], tuple[int, int, float]]) -> None:
-        """Makes the cursor point at ``step``, sending rows where it has left those that are there.
+        """Makes the cursor point at ``step``, uploading rows where it is not among those present.
 
         Args:
-            place: photograph, view and time of a look, of which each step has ``batch``.
+            place: slot of the image, index of the view and time of a camera sample, of which each step has ``batch``.
         """
         if self._first < step < self._end:
-            return  # the cursor came here by itself
+            return  # the device moved the cursor here
         rows = np.zeros((1 + timeline.ahead * self.batch, ROW), np.float32)
         for k in range(timeline.ahead):
             number = step + k
@@ -121,12 +121,12 @@ class StepTable:
             schedule = adam_schedule(list(rates.values()), number + 1, BETAS)
             for j in range(self.batch):
                 row = rows[1 + k * self.batch + j]
-                photo, view, row[TIME] = place(number * self.batch + j)
-                row.view(np.int32)[[PHOTO, VIEW, STEP]] = photo, view, number
+                slot, view, row[TIME] = place(number * self.batch + j)
+                row.view(np.int32)[[PHOTO, VIEW, STEP]] = slot, view, number
                 row[ADAM][: len(schedule)] = schedule
-                row[BACKGROUND] = timeline.shade(number)
-        sent = torch.from_numpy(rows.view(np.int32))
+                row[BACKGROUND] = timeline.background_at(number)
+        values = torch.from_numpy(rows.view(np.int32))
         if self.tensor.is_cuda:
-            sent = sent.pin_memory()
-        self.tensor[: sent.shape[0]].copy_(sent, non_blocking=True)
+            values = values.pin_memory()
+        self.tensor[: values.shape[0]].copy_(values, non_blocking=True)
         self._first, self._end = step, step + timeline.ahead

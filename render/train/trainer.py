@@ -1,7 +1,8 @@
-"""A training run: its loop, and all that keeps it safe and lets people watch."""
+"""A training run of primitives on posed images."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,40 +13,61 @@ from luxel.render.backends import rasterizer
 from luxel.render.camera import Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
+from luxel.render.native import keep_freed_memory
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.runs import checkpoint as checkpoints
+from luxel.render.runs.checkpoint import Checkpoint
+from luxel.render.runs.controls import RunControls
+from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
+from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.run_folder import RunFolder
-from luxel.render.train import limits
 from luxel.render.train.config import TrainConfig
+from luxel.render.train.dataset import halvings_possible
+from luxel.render.train.densifier import Densifier
 from luxel.render.train.held_out import measure
-from luxel.render.train.kinds import KINDS
-from luxel.render.train.learning import Learning
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.memory_budget import MemoryBudget
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import StepReport, TrainResult
 from luxel.render.train.resume import read_run
-from luxel.render.train.start import first_primitives
+from luxel.render.train.start import first_primitives, scene_extent
+from luxel.render.train.step_queue import StepQueue
+from luxel.render.train.timeline import Timeline
+
+ATTEMPTS = 8  # of a step for which memory runs out
 
 
-class Trainer(Learning):
+class Trainer(RunControls[StepReport, TrainResult]):
     """Trains primitives on posed images.
 
-    The result depends only on configuration, seed and data on the CPU; on a GPU sums of floats come in any
+    On the CPU the result depends only on configuration, seed and data; on a GPU floating-point sums are in varying
     order.
 
     Args:
-        config: what to do.
-        train_views, test_views: fitted, and held out for measuring (may be empty).
-        points: where the first primitives are put.
-        run_dir: folder of the run; must not hold one already (see `Trainer.resume`).
+        config: see `TrainConfig`.
+        train_views, test_views: views that are fitted, and views held out for evaluation (may be empty).
+        points: where the first primitives are placed.
+        run_dir: folder of the run; must not hold a run already (see `Trainer.resume`).
         device: where to train.
         export: writes a scene file, called with the scene and run_dir/scene.ply at the end.
-        about: more entries for config.json (where the capture is, the hold-out rule).
-        say: gets sentences for the person; None: standard output.
-        render: draws, called like luxel.render.rasterize; None: the configuration's backend.
+        about: additional entries for config.json (path of the capture, its hold-out rule).
+        say: receives messages for the user; None: standard output.
+        render: rasterizer, called like luxel.render.rasterize; None: that of the configuration's backend.
+
+    Attributes:
+        optimizer: the primitives with Adam's moments.
+        dataset: the training images.
+        timeline: the schedules.
+        queue: the steps submitted to the device.
+        densifier: densification and pruning.
+        memory: limits of images and primitives.
+        psnr: running mean of the PSNR of training views in dB; None before the first report.
+        loss: of the last reported step.
+        test_psnr: PSNR of the held-out views in dB; None before they are evaluated.
+        background: "white", "black" or "random".
 
     Raises:
-        LuxelError: nothing to train on, no memory for it, or a folder that cannot be used.
+        LuxelError: nothing to train on, too little memory, or a folder that cannot be used.
     """
 
     def __init__(
@@ -61,34 +83,39 @@ class Trainer(Learning):
         about: dict[str, Any] | None = None,
         say: Callable[[str], None] | None = None,
         render: Callable[..., Any] | None = None,
-        start: checkpoints.Checkpoint | None = None,
+        start: Checkpoint | None = None,
     ) -> None:
         config.check()
         if not train_views:
             raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
         if config.target_psnr is not None and not test_views:
             raise LuxelError("target_psnr needs held-out views, but there are none.", "Hold some views out.")
-        super().__init__(config, train_views, torch.device(device), say)
-        self._render = render or rasterizer(config.backend, self.device)
-        self.test_views = list(test_views)
-        self.folder = RunFolder(Path(run_dir), self.say)
-        self._export = export
+        self.loop = TrainingLoop(torch.device(device), say)
+        if self.device.type == "cpu":
+            keep_freed_memory()
+        self.config, self.background = config, config.background
+        self.train_views, self.test_views = list(train_views), list(test_views)
+        self.extent = scene_extent(self.train_views)
+        self.generator = torch.Generator(self.device).manual_seed(config.seed)
+        self.psnr: float | None = None
+        self.loss: float | None = None
         self.test_psnr: float | None = None
         self._tested_at = -1
+        self._loss_was_finite, self._diverging = True, False
+        self._halvings: int | None = 0  # of the images that the primitives are adapted to; None: not known
+        self._auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
+        self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
+        self._render, self._export = render or rasterizer(config.backend, self.device), export
+        self.folder = RunFolder(Path(run_dir), self.say)
         if start is None:
             self.folder.require_new()
-            self._begin(first_primitives(points, config, self.train_views, self.device))
+            self.start_from(first_primitives(points, config, self.train_views, self.device))
         else:
             self._restore(start)
-        self._saved_at = self.steps_done if start else -1
-        self._open(self._render)
-        if self.scene.moves and len({view.time for view in self.train_views}) == 1:
-            self.say(f"All photographs have the same time: the {self.scene.noun} will not learn to move.")
-        shade = 0.0 if self.background == "black" else 1.0
-        self._shade = torch.full((3,), shade, device=self.device)
+        self._open_views()
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
-        details = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}
-        self.folder.write_config(config, {**details, "background": self.background, **(about or {})})
+        own = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}
+        self.folder.write_config(config, {**own, "background": self.background, **(about or {})})
 
     @classmethod
     def resume(
@@ -104,10 +131,10 @@ class Trainer(Learning):
         say: Callable[[str], None] | None = None,
         render: Callable[..., Any] | None = None,
     ) -> Trainer:
-        """Goes on from the newest whole checkpoint of a run, exactly where it was.
+        """Resumes a run from its newest intact checkpoint.
 
-        With a larger ``steps`` a finished run is extended; its schedules are then those of the longer run,
-        so the learning rate of the means rises to what that run has at this step.
+        A finished run is extended by a larger ``steps``; the schedules are then those of the longer run, so the
+        learning rate of the means rises to its value in that run.
 
         Args:
             run_dir: folder of the run.
@@ -116,7 +143,7 @@ class Trainer(Learning):
                 "strategy.cap_max": 10**6}.
 
         Raises:
-            LuxelError: no run, no whole checkpoint, or other views than it was trained on.
+            LuxelError: no run, no intact checkpoint, or different training views.
         """
         past = read_run(Path(run_dir), train_views, overrides or {}, say or ProgressDisplay().say)
         return cls(
@@ -133,154 +160,265 @@ class Trainer(Learning):
             start=past.start,
         )
 
+    @property
+    def scene(self) -> Any:
+        """The present primitives, without gradients; hold ``lock`` while using them."""
+        return self.optimizer.scene
+
+    @property
+    def cap(self) -> int | None:
+        """Largest number of primitives; None: no limit."""
+        return self.memory.cap
+
+    @property
+    def steps(self) -> int:
+        """Length of the run."""
+        return self.config.steps
+
+    @property
+    def progress(self) -> float:
+        """Fraction of the run that is done, in [0, 1], as the schedules see it."""
+        return self.timeline.progress(self.steps_done)
+
+    @property
+    def checkpoint_policy(self) -> CheckpointPolicy:
+        """When checkpoints are written."""
+        saving = self.config.checkpoints
+        return CheckpointPolicy(saving.every, saving.minutes, saving.keep)
+
+    def start_from(self, scene: Parameters) -> None:
+        """Replaces the primitives, copied; moments and statistics start at 0."""
+        self._take(Optimizer(scene))
+
     def status(self) -> dict[str, Any]:
         """Numbers for a display; never waits for the device. May be called from any thread."""
-        left = (self.config.steps - self.steps_done) / self._speed if self._speed > 0 else None
-        if self.config.target_minutes is not None:
-            allowed = max(0.0, 60 * self.config.target_minutes - self.train_seconds)
-            left = allowed if left is None else min(left, allowed)
+        minutes = self.config.target_minutes
         return {
-            "step": self.steps_done,
-            "steps": self.config.steps,
+            **self.loop.counters(self.config.steps, None if minutes is None else 60 * minutes),
             "progress": self.progress,
-            "steps_per_s": self._speed,
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
-            "count": self.optimiser.count,
+            "count": self.optimizer.count,
             "noun": self.scene.noun,
             "sh_degree": self.timeline.at(self.steps_done).sh_degree,
-            "memory": limits.used_memory(self.device),
-            "elapsed": self.train_seconds,
-            "eta": 0.0 if self.done else left,
-            "paused": self.paused,
-            "done": self.done,
         }
 
-    def _advance(self) -> StepReport:
-        """A step; gives way where memory runs out.
+    def advance(self) -> StepReport:
+        """Submits a step, and changes the set of primitives where that is due; reduces memory if it runs out.
 
         Raises:
-            LuxelError: memory runs out whatever is given up, or training has diverged.
+            LuxelError: memory runs out in spite of all reductions, or training has diverged.
         """
-        for _ in range(8):
+        for _ in range(ATTEMPTS):
             try:
                 return self._one_step()
             except (RuntimeError, MemoryError) as error:
-                if not limits.is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
-            self._give_way()  # after the handler, which holds on to the frames of the failed step
+            self._reduce_memory()  # after the handler, which keeps the frames of the failed step alive
         raise LuxelError(
-            f"Memory of {self.device} ran out at step {self.steps_done} and giving way did not help.",
+            f"Memory of {self.device} ran out at step {self.steps_done} even after its use was reduced.",
             "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians).",
         )
 
+    def synchronize(self) -> bool:
+        """Waits for the device; whether steps must be repeated because their tile instances exceeded the capacity.
+
+        ``steps_done`` is then the number of steps that took effect.
+        """
+        with self.lock:
+            submitted, self.steps_done = self.steps_done, self.queue.synchronize()
+            return self.steps_done < submitted
+
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
-        """Measures the held-out views now, outside of the training time; see `held_out.measure`."""
-        self.settle()
-        found = measure(
+        """Evaluates the held-out views now, outside of the training time; see `held_out.measure`."""
+        self.synchronize()
+        evaluation = measure(
             self.scene,
             self.test_views,
-            self._shade,
+            torch.full((3,), 0.0 if self.background == "black" else 1.0, device=self.device),
             self.folder,
             antialiased=self.config.antialiased,
             lpips=lpips,
             save_renders=save_renders,
             render=self._render,
         )
-        if found is not None:
-            self.test_psnr, self._tested_at = found.mean.psnr, self.steps_done
-            scores = found.as_dict()["mean"]
+        if evaluation is not None:
+            self.test_psnr, self._tested_at = evaluation.mean.psnr, self.steps_done
+            scores = evaluation.as_dict()["mean"]
             self.folder.log({"step": self.steps_done, "seconds": self.train_seconds, "test": scores})
-        return found
+        return evaluation
 
-    def _checkpoint(self) -> tuple[checkpoints.Checkpoint, int]:
-        self.settle()
-        tensors = self.optimiser.tensors() | {"generator": self.generator.get_state()}
-        tensors["statistics"] = self.statistics.data
-        if self._kept is not None:
-            tensors |= self._kept.tensors(self.optimiser)
+    def evaluate_when_due(self) -> None:
+        """Evaluates the held-out views every ``eval_every`` steps."""
+        if self.loop.is_due(self.config.eval_every, self.config.steps):
+            self.loop.wait_for_device()
+            if not self.synchronize():
+                self.evaluate()
+
+    def checkpoint(self) -> Checkpoint:
+        """The complete state."""
+        self.synchronize()
+        tensors = self.optimizer.tensors() | {"generator": self.generator.get_state()}
+        tensors["statistics"] = self.densifier.statistics.data
+        if self._auxiliary is not None:
+            tensors |= self._auxiliary.tensors(self.optimizer)
         state = {
             "config": self.config.to_dict(),
-            "adam_steps": self.optimiser.steps,
+            "adam_steps": self.optimizer.steps,
             "train_seconds": self.train_seconds,
             "psnr": self.psnr,
             "test_psnr": self.test_psnr,
+            "halvings": self._halvings,
             "train_views": [view.name for view in self.train_views],
         }
-        return checkpoints.Checkpoint(self.steps_done, tensors, state), self.config.checkpoints.keep
+        return Checkpoint(self.steps_done, tensors, state)
 
-    def _falls_back(self) -> bool:
-        """At the end of a run: whether it was not the end after all."""
-        self._synchronise()
-        return self.settle() and not self._stop
-
-    def _how_to_go_back(self) -> str:
-        return f"Lower the learning rates, or go on from before: luxel train --resume {self.folder.path}"
-
-    def _log(self, step: int, values: dict[str, Any]) -> None:
-        """A line of metrics.jsonl."""
-        entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimiser.count}
-        self.folder.log(entry | values)
-
-    def _reason_to_end(self) -> str:
+    def finish_reason(self) -> str:
+        """Which limit of the configuration was reached; empty: none."""
         config = self.config
         minutes, psnr = config.target_minutes, config.target_psnr
         if psnr is not None and self.test_psnr is not None and self.test_psnr >= psnr:
             return "target_psnr"
         if minutes is not None and self.train_seconds >= 60 * minutes:
             return "target_minutes"
-        if config.end_at_max_gaussians and self.optimiser.count >= (config.max_gaussians or 0):
+        if config.end_at_max_gaussians and self.optimizer.count >= (config.max_gaussians or 0):
             return "max_gaussians"
         return "steps" if self.steps_done >= config.steps else ""
 
-    def _measure_and_save_when_due(self) -> None:
-        config, step = self.config, self.steps_done
-        if config.eval_every > 0 and step % config.eval_every == 0 and step < config.steps:
-            self._synchronise()
-            if not self.settle():
-                self.evaluate()
-        saving = config.checkpoints
-        if self._checkpoint_is_due(saving.every, saving.minutes, config.steps) and not self.settle():
-            self.save_checkpoint()
-
-    def _finish(self, reason: str) -> TrainResult:
-        self._synchronise()
-        path = self._final_checkpoint()
+    def finish(self, reason: str) -> TrainResult:
+        """Writes the last checkpoint and the scene; evaluates unless interrupted."""
+        self.loop.wait_for_device()
+        path = self.loop.final_checkpoint(self)
         export, scene = self._export, None
         if export is not None:
             scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path))
         evaluation = None
         if reason == "interrupted":
-            self._say_how_to_go_on(path)
+            self.loop.say_how_to_resume(self, path)
         else:
             evaluation = self.evaluate(lpips=self.config.lpips, save_renders=self.config.save_renders)
-        self.done = reason != "interrupted"
+        self.loop.done = reason != "interrupted"
         self.dataset.close()
         if evaluation is not None:
             self.say(
                 f"{self.steps_done} steps in {duration(self.train_seconds)}, "
-                f"{self.optimiser.count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB."
+                f"{self.optimizer.count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB."
             )
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
         return TrainResult(
-            reason, self.steps_done, self.train_seconds, self.optimiser.count, psnr, evaluation, path, scene
+            reason, self.steps_done, self.train_seconds, self.optimizer.count, psnr, evaluation, path, scene
         )
 
-    def _restore(self, start: checkpoints.Checkpoint) -> None:
-        tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
-        self.optimiser = Optimiser.from_tensors(
-            tensors, start.state["adam_steps"], KINDS[self.config.primitive].parameters
+    def _take(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.densifier = Densifier(self.config, optimizer, self.generator, self.train_views, self._log)
+
+    def _open_views(self) -> None:
+        """Prepares images, schedules and the queue of steps."""
+        config = self.config
+        self.dataset = self.memory.open_dataset(self.densifier)
+        if self.background == "auto":
+            self.background = "white" if self.dataset.has_alpha else "black"
+        coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
+        self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_share)
+        self.queue = StepQueue(
+            config, self.dataset, self.timeline, self._render, self._take_stats, self._auxiliary
         )
-        self._start_statistics()
-        self.statistics.data.copy_(tensors["statistics"])
-        if self._kept is not None:
-            self._kept.restore(tensors, self.optimiser)
+        self.queue.start(self.steps_done)
+        if self._halvings is None:
+            self._halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
+        if self.scene.moves and len({view.time for view in self.train_views}) == 1:
+            self.say(f"All images have the same time: the {self.scene.noun} will not learn to move.")
+
+    def _one_step(self) -> StepReport:
+        if self._adapt_to_resolution():
+            return StepReport(self.steps_done, self.optimizer.count)
+        step = self.steps_done
+        report = (step + 1) % self.config.report_every == 0
+        self.queue.submit(step, self.optimizer, self.densifier.rows, report)
+        self.steps_done = step + 1
+        stalled = self.queue.poll()
+        due = self.densifier.due(self.steps_done, self.timeline)
+        if (stalled or due or self._diverging) and self.synchronize():
+            return StepReport(self.steps_done, self.optimizer.count)
+        views = self.timeline, self.dataset
+        refinement = self.densifier.after_step(self.steps_done, *views, self.cap) if due else None
+        if self._diverging:
+            self._remove_non_finite()
+        return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
+
+    def _adapt_to_resolution(self) -> bool:
+        """Rescales what depends on the size of images where the next step has images of another size.
+
+        Returns:
+            Whether steps have to be repeated first.
+        """
+        halvings = self.timeline.at(self.steps_done).halvings
+        before, self._halvings = self._halvings or 0, halvings
+        rescale = PRIMITIVES[self.config.primitive].on_resolution_change
+        if halvings == before or rescale is None:
+            return False
+        if self.synchronize():
+            self._halvings = before
+            return True
+        rescale(self.scene, 2.0 ** (before - halvings))
+        return False
+
+    def _take_stats(self, step: int, loss: float, squared_error: float) -> None:
+        """Loss and error of a step have arrived from the device, some steps later."""
+        psnr = -10 * math.log10(max(squared_error, 1e-10)) if math.isfinite(squared_error) else math.nan
+        now = self.timeline.at(step)
+        self._log(step, {"loss": loss, "psnr": psnr, "sh_degree": now.sh_degree, "halvings": now.halvings})
+        self.loss = loss
+        if math.isfinite(loss) and math.isfinite(psnr):
+            self.psnr = psnr if self.psnr is None else 0.9 * self.psnr + 0.1 * psnr
+            self._loss_was_finite = True
+        else:
+            self._diverging = True
+
+    def _remove_non_finite(self) -> None:
+        self._diverging = False
+        if not self._loss_was_finite:
+            raise LuxelError(
+                f"Training diverged at step {self.steps_done}: the loss is {self.loss}.",
+                f"Lower the learning rates, or resume an earlier checkpoint: luxel train --resume {self.folder.path}",
+            )
+        self._loss_was_finite = False
+        self.say(
+            f"The loss is {self.loss} at step {self.steps_done}: non-finite {self.scene.noun} are removed."
+        )
+        self.densifier.remove_non_finite()
+
+    def _reduce_memory(self) -> None:
+        # The failed step may have been counted.
+        self.steps_done = min(self.steps_done, self.queue.synchronize())
+        self.queue.start(self.steps_done)
+        self.queue.forget()
+        self.memory.reduce(self.steps_done, self.dataset, self.densifier)
+
+    def _restore(self, start: Checkpoint) -> None:
+        tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
+        parameters = PRIMITIVES[self.config.primitive].parameters
+        self._take(Optimizer.from_tensors(tensors, start.state["adam_steps"], parameters))
+        self.densifier.statistics.data.copy_(tensors["statistics"])
+        if self._auxiliary is not None:
+            self._auxiliary.restore(tensors, self.optimizer)
         state = start.tensors["generator"]
         if state.numel() == self.generator.get_state().numel():
             self.generator.set_state(state)
         else:
-            self.say("The run goes on on another kind of device: its random numbers start anew.")
-        self.steps_done, self.train_seconds = start.step, float(start.state["train_seconds"])
-        self.psnr, self.test_psnr = start.state["psnr"], None
-        self.cap = self.config.max_gaussians
+            self.say("Resumed on a different device type; random state was reset.")
+        self.loop.resume_at(start.step, float(start.state["train_seconds"]))
+        self.psnr = start.state["psnr"]
+        self._halvings = start.state.get("halvings")
         self.folder.trim_log(start.step)
+
+    def _time_share(self) -> float:
+        """Fraction of the time limit that has passed."""
+        return self.train_seconds / (60 * (self.config.target_minutes or math.inf))
+
+    def _log(self, step: int, values: dict[str, Any]) -> None:
+        """Appends a line to metrics.jsonl."""
+        entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimizer.count}
+        self.folder.log(entry | values)

@@ -1,1 +1,1 @@
-"""Captures: one file per format, and what they share: images, lenses, masks, structure from motion."""
+"""Captures: one module per format, listed in `formats`; images, lenses, masks and structure from motion."""

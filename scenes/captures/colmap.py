@@ -1,6 +1,6 @@
 """COLMAP models, binary and text: cameras, images and points3D.
 
-Counts in the files are believed only as far as the bytes that follow can hold them.
+Counts in the files are checked against the number of bytes that follow.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from luxel.render.camera import Points
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
+from luxel.scenes.captures.contents import CaptureContents, SourceImage, inside_capture
 from luxel.scenes.captures.geometry import rotation_from_quaternion
 from luxel.scenes.captures.images import ImageHeader, for_each, read_header
-from luxel.scenes.captures.lens import COLMAP_MODELS, FISHEYE_ORDER, Lens
-from luxel.scenes.captures.photo import Listing, Photo, inside_capture
-from luxel.scenes.captures.transforms import fit_to_file
+from luxel.scenes.captures.lens import COLMAP_MODELS, FISHEYE_ORDER, Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import read_bytes
 
@@ -41,7 +41,7 @@ CUT_SHORT = "Copy or export the model again."
 
 @dataclass
 class ColmapModel:
-    """A sparse model: lenses by camera number, images as (name, camera number, world_to_cam), points."""
+    """A sparse model: lenses by camera id, images as (name, camera id, world_to_cam [4, 4]), points."""
 
     folder: Path
     lenses: dict[int, Lens]
@@ -50,10 +50,10 @@ class ColmapModel:
 
 
 def find_model(path: Path) -> Path | None:
-    """The folder of the largest model in a capture: sparse/0, sparse, colmap/sparse/0, or itself.
+    """The folder of the largest model in a capture: sparse/0, sparse, colmap/sparse/0, or the path itself.
 
     Raises:
-        CaptureError: there is a model of which a file is missing.
+        CaptureError: a file of the model is missing.
     """
     candidates = [path]
     for parent in (path / "sparse", path / "colmap" / "sparse", path / "colmap", path / "sparse_pc"):
@@ -61,25 +61,36 @@ def find_model(path: Path) -> Path | None:
             candidates += [parent, *sorted(entry for entry in parent.iterdir() if entry.is_dir())]
     models = [folder for folder in candidates if _is_model(folder)]
     for folder in candidates if not models else []:
-        there = [
+        present = [
             f"{n}{s}"
             for s in (".bin", ".txt")
             for n in ("cameras", "images")
             if (folder / f"{n}{s}").exists()
         ]
-        if there:
+        if present:
             raise CaptureError(
-                f"{folder}: the COLMAP model is not complete: there is {', '.join(there)}, but not both of "
-                "cameras and images.",
+                f"{folder}: the COLMAP model is incomplete: it has {', '.join(present)}, but not both cameras and "
+                "images.",
                 "Copy the missing file, or remove the folder to estimate poses from the photographs.",
             )
 
     def size(folder: Path) -> int:
         return max((folder / f"images{s}").stat().st_size for s in (".bin", ".txt") if _has(folder, s))
 
-    # Text is larger than binary, so sizes only compare between numbered models of one parent.
+    # Text is larger than binary: sizes are compared only between numbered models of one parent.
     siblings = [folder for folder in models if folder.parent == models[0].parent]
     return max(siblings, key=size) if siblings else None
+
+
+def colmap_mismatch(path: Path) -> str | None:
+    """None where there is a model, otherwise the reason.
+
+    Raises:
+        CaptureError: a file of the model is missing.
+    """
+    if path.is_file():
+        return "it is not a folder"
+    return None if find_model(path) else "there are no cameras and images, .bin or .txt, in it or in sparse/0"
 
 
 def _has(folder: Path, suffix: str) -> bool:
@@ -92,25 +103,27 @@ def _is_model(folder: Path) -> bool:
 
 def read_colmap(
     path: Path, *, images: Path | None = None, model: Path | None = None, oriented: bool | None = None
-) -> Listing:
-    """The photographs and points of a COLMAP model.
+) -> CaptureContents:
+    """The images and points of a COLMAP model.
 
     Args:
         path: the capture's folder, or the folder of the model in it.
-        images: the folder of the photographs; by default ``images`` near the model.
-        model: the model's folder; by default the largest that is found.
-        oriented: whether the model was made from photographs turned by their EXIF orientation; by default
-            they are where only that makes their size fit.
+        images: the folder of the images; None: ``images`` near the model.
+        model: the model's folder; None: the largest in the capture.
+        oriented: whether the model was made from images with their EXIF orientation applied; None: decided for each
+            image by its size.
 
     Raises:
-        CaptureError: a file is missing, cut short, or makes no sense.
+        CaptureError: a file is missing, cut short, or invalid.
     """
     folder = model or find_model(path)
     if folder is None:
-        raise CaptureError(f"{path}: there is no COLMAP model.", "Expected cameras and images, .bin or .txt.")
+        raise CaptureError(
+            f"{path}: there is no COLMAP model.", "Put cameras and images, .bin or .txt, into sparse/0."
+        )
     read = read_model(folder)
     root = images or _image_folder(path, folder, read)
-    photos: list[Photo] = []
+    sources: list[SourceImage] = []
     paths, seen = [], set()
     for name, _, _ in read.images:
         where = f"{folder}: image {name!r}"
@@ -128,19 +141,19 @@ def read_colmap(
     sizes: dict[int, Lens] = {}
     for index, (name, camera, world_to_cam) in enumerate(read.images):
         lens, header = read.lenses[camera], headers[index]
-        said = (lens.width, lens.height)
-        turned = header.size(False) != said and header.size(True) == said if oriented is None else oriented
+        size = (lens.width, lens.height)
+        turned = header.size(False) != size and header.size(True) == size if oriented is None else oriented
         lens = fit_to_file(lens, header.size(turned), f"{folder}: image {name!r}")
         first = sizes.setdefault(camera, lens)
         if first != lens:
             raise CaptureError(
                 f"{folder}: image {name!r} is {lens.width}x{lens.height} pixels, others of its camera are "
                 f"{first.width}x{first.height}.",
-                "Put photographs of one size there, as the model was made from.",
+                "Use the images that the model was made from, all of one size.",
             )
-        photos.append(Photo(name, paths[index], lens, world_to_cam, oriented=turned))
+        sources.append(SourceImage(name, paths[index], lens, world_to_cam, oriented=turned))
     points = read.points if len(read.points.xyz) else None
-    return Listing("COLMAP model", photos, points=points)
+    return CaptureContents(COLMAP.name, sources, points=points)
 
 
 def _image_folder(path: Path, folder: Path, read: ColmapModel) -> Path:
@@ -154,10 +167,10 @@ def _image_folder(path: Path, folder: Path, read: ColmapModel) -> Path:
 
 
 def read_model(folder: Path) -> ColmapModel:
-    """Reads a model folder, the binary files where there are both kinds.
+    """Reads the files of a model, binary ones where there are both.
 
     Raises:
-        CaptureError: a file is missing, cut short, or makes no sense.
+        CaptureError: a file is missing, cut short, or invalid.
     """
     binary = _has(folder, ".bin")
     suffix = ".bin" if binary else ".txt"
@@ -168,7 +181,7 @@ def read_model(folder: Path) -> ColmapModel:
     for name, camera, _ in images:
         if camera not in lenses:
             raise CaptureError(
-                f"{file}: image {name!r} names camera {camera}, which is not there.", CUT_SHORT
+                f"{file}: image {name!r} has camera {camera}, which is not in {cameras.name}.", CUT_SHORT
             )
     file = folder / f"points3D{suffix}"
     points = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
@@ -206,7 +219,7 @@ def _pose(values: Sequence[float], where: str) -> np.ndarray:
 
 
 class _Cursor:
-    """Reads packed little-endian values and names the file when it ends too early."""
+    """Reads packed little-endian values; errors name the file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.data, self.position = path, read_bytes(path), 0
@@ -227,7 +240,7 @@ class _Cursor:
         (number,) = self.take("<Q")
         room = len(self.data) - self.position
         if number * smallest > room:
-            raise self.short(f"{number} {what} are announced, but only {room} bytes follow")
+            raise self.short(f"the header counts {number} {what}, but only {room} bytes follow")
         return number
 
     def text(self) -> str:
@@ -293,7 +306,7 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 
 def _bad_line(path: Path, number: int, what: str) -> CaptureError:
-    return CaptureError(f"{path}: line {number} is no {what}.", CUT_SHORT)
+    return CaptureError(f"{path}: line {number} is not a valid {what}.", CUT_SHORT)
 
 
 def _cameras_text(path: Path) -> dict[int, Lens]:
@@ -343,3 +356,10 @@ def _points_text(path: Path) -> Points:
         except (ValueError, OverflowError):
             raise _bad_line(path, number, "point") from None
     return _finite(np.array(xyz, float).reshape(-1, 3), np.array(rgb, np.uint8).reshape(-1, 3))
+
+
+def _read(path: Path, options: ReadOptions) -> CaptureContents:
+    return read_colmap(path)
+
+
+COLMAP = CaptureFormat("COLMAP model", colmap_mismatch, _read)

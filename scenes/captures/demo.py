@@ -1,4 +1,4 @@
-"""The capture that comes with the package, so that the first run needs no download."""
+"""The demo capture that is part of the package."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ CREDIT = "Tudor tankard from the Mary Rose, photographs by Daniel Pett (vork/mar
 
 
 def demo_path() -> Path:
-    """The folder of the packaged capture: 69 photographs of a tankard with masks, poses and points."""
+    """Folder of the demo capture: 69 photographs of a tankard with masks, poses and points."""
     return Path(__file__).parents[1] / "data" / "tankard-tiny"

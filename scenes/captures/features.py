@@ -1,4 +1,4 @@
-"""Image features and matches through pycolmap, step by step so that progress shows; and where to cache."""
+"""Image features and matches by pycolmap, in chunks that report progress; cache folders."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ import numpy as np
 
 from luxel.scenes.errors import CaptureError
 
-Progress = Callable[[str, float], None]
 SEED = 0
-FEATURES = 6144  # per image at most
-FEATURE_IMAGE_SIZE = 1600  # longer side of the images that features are found in
-EXHAUSTIVE_UP_TO = 150  # images: beyond, the order of the names is taken for the order in time
-PAIRS_AT_ONCE = 64
-IMAGES_AT_ONCE = 8
+FEATURES = 6144  # maximum per image
+FEATURE_IMAGE_SIZE = 1600  # longer side of the images from which features are extracted, pixels
+EXHAUSTIVE_UP_TO = 150  # images; beyond, the order of names is taken as the order in time
+PAIRS_PER_CHUNK = 64
+IMAGES_PER_CHUNK = 8
 
 
 def import_pycolmap() -> Any:
@@ -35,14 +34,14 @@ def import_pycolmap() -> Any:
         return importlib.import_module("pycolmap")
     except ImportError as error:
         raise CaptureError(
-            f"pycolmap is needed to find camera poses or points, but cannot be imported ({error}).",
+            f"pycolmap, which estimates camera poses and points, cannot be imported ({error}).",
             "Install it with: pip install pycolmap",
         ) from None
 
 
 @contextmanager
 def quiet(pycolmap: Any) -> Iterator[None]:
-    """Silences COLMAP's log below errors while the block runs."""
+    """A context in which COLMAP logs errors only."""
     before = pycolmap.logging.minloglevel
     pycolmap.logging.minloglevel = 3
     try:
@@ -52,7 +51,7 @@ def quiet(pycolmap: Any) -> Iterator[None]:
 
 
 def content_key(parts: Iterable[object]) -> str:
-    """A short hash of what a cached result was made from."""
+    """A short hash of the inputs of a cached result."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else repr(part).encode()
@@ -61,9 +60,9 @@ def content_key(parts: Iterable[object]) -> str:
 
 
 def cache_folder(capture: Path, cache_dir: str | Path | None) -> Path:
-    """The first that can be written: ``cache_dir``, ``.luxel`` in the capture, ~/.cache/luxel, a new folder.
+    """The first writable of ``cache_dir``, ``.luxel`` in the capture, ~/.cache/luxel, and a temporary folder.
 
-    A capture whose permissions forbid writing is left alone even where the user may write everywhere.
+    Nothing is written into a capture whose permissions forbid writing, even by the superuser.
     """
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "luxel"
     options = [Path(cache_dir)] if cache_dir else []
@@ -79,7 +78,7 @@ def cache_folder(capture: Path, cache_dir: str | Path | None) -> Path:
 
 @contextmanager
 def scratch_folder(near: Path) -> Iterator[Path]:
-    """A folder for intermediate files beside the cached results, removed in the end."""
+    """A temporary folder beside the cached results, removed on exit."""
     folder = Path(tempfile.mkdtemp(prefix="working-", dir=near))
     try:
         yield folder
@@ -99,16 +98,16 @@ def extract(
     parameters: Sequence[float] = (),
     on_progress: Callable[[float], None],
 ) -> None:
-    """Writes SIFT features of the named images into the database, a few images at a time.
+    """Extracts SIFT features of images into COLMAP's database.
 
     Args:
         pycolmap: the module.
         database, images: COLMAP's database file and image folder.
-        names: images within the folder; those of one call share a camera if ``mode`` says so.
-        masks: folder of masks named like the image and .png; features in black are dropped.
-        mode: pycolmap.CameraMode.
+        names: files in the image folder.
+        masks: folder of masks named NAME.png; features in black pixels are dropped. None: no masks.
+        mode: pycolmap.CameraMode; with SINGLE, all images of a call share a camera.
         model, parameters: camera model and, where known, its parameters.
-        on_progress: told the share done, 0..1.
+        on_progress: called with the fraction done in [0, 1].
     """
     reader = pycolmap.ImageReaderOptions()
     reader.camera_model = model
@@ -119,10 +118,10 @@ def extract(
     options.max_image_size = FEATURE_IMAGE_SIZE
     options.sift.max_num_features = FEATURES
     single = mode == pycolmap.CameraMode.SINGLE
-    for start in range(0, len(names), IMAGES_AT_ONCE):
-        chunk = list(names[start : start + IMAGES_AT_ONCE])
+    for start in range(0, len(names), IMAGES_PER_CHUNK):
+        chunk = list(names[start : start + IMAGES_PER_CHUNK])
         if single and start:
-            # A later call would open a camera of its own: it joins that of the first image instead.
+            # Later chunks use the camera of the first image; a new one would be created otherwise.
             with pycolmap.Database.open(str(database)) as opened:
                 reader.existing_camera_id = opened.read_image_with_name(names[0]).camera_id
         pycolmap.extract_features(
@@ -137,10 +136,10 @@ def match(
     pairs: Sequence[tuple[str, str]],
     on_progress: Callable[[float], None],
 ) -> None:
-    """Matches and verifies the given pairs of images, some at a time."""
+    """Matches features of pairs of images and verifies them geometrically, in chunks."""
     listing = database.with_name("pairs.txt")
-    for start in range(0, len(pairs), PAIRS_AT_ONCE):
-        chunk = pairs[start : start + PAIRS_AT_ONCE]
+    for start in range(0, len(pairs), PAIRS_PER_CHUNK):
+        chunk = pairs[start : start + PAIRS_PER_CHUNK]
         listing.write_text("".join(f"{a} {b}\n" for a, b in chunk))
         options = pycolmap.ImportedPairingOptions()
         options.match_list_path = str(listing)
@@ -151,10 +150,10 @@ def match(
 
 
 def pairs_by_order(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of images of unknown pose.
+    """Pairs of images to match where poses are unknown.
 
-    All pairs of up to 150 images. Of more, each with the 10 that follow and those 16, 32, 64 ... further on,
-    and every tenth image with every other tenth, which closes loops.
+    All pairs of up to 150 images. Of more, each image with the next 10 and those at offsets 16, 32, 64 ..., and every
+    10th image with every other 10th, for loop closure.
     """
     count = len(names)
     if count <= EXHAUSTIVE_UP_TO:
@@ -166,12 +165,12 @@ def pairs_by_order(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def pairs_by_pose(names: Sequence[str], cam_to_world: np.ndarray, nearest: int = 16) -> list[tuple[str, str]]:
-    """Each image with those whose cameras stand and look most alike.
+    """Pairs of each image with those of the most similar position and viewing direction.
 
     Args:
-        names: V images.
+        names: images, V.
         cam_to_world: their OpenCV poses, [V, 4, 4].
-        nearest: how many for each.
+        nearest: number of pairs for each image.
     """
     position, direction = cam_to_world[:, :3, 3], cam_to_world[:, :3, 2]
     distance = np.linalg.norm(position[:, None] - position[None], axis=-1)

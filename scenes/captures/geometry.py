@@ -1,4 +1,4 @@
-"""Poses as files give them, and where a capture's scene lies."""
+"""Poses from files, and estimates of up direction and centre of a capture."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0, 1.0])
 
 
 def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
-    """A camera-to-world matrix as a file gives it, made exactly rigid, float64 [4, 4].
+    """A camera-to-world matrix from a file, projected to the nearest rigid transform, float64 [4, 4].
 
-    A uniform scale on the axes is dropped: the camera's position is the last column all the same.
+    A uniform scale of the axes is removed; the camera's position stays the last column.
+
+    Args:
+        matrix: nested lists of numbers, [3, 4] or [4, 4].
+        where: file and frame, the beginning of error messages.
 
     Raises:
-        CaptureError: absent, not 3x4 or 4x4, not finite, singular, mirrored or sheared.
+        CaptureError: the matrix is absent, not 3x4 or 4x4, not finite, singular, mirrored or sheared.
     """
     remedy = "Correct the matrix, or remove the frame from the file."
     if matrix is None:
@@ -29,7 +33,7 @@ def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
     if given.shape not in ((4, 4), (3, 4)):
         raise CaptureError(f"{where}: transform_matrix must be 4x4, got {list(given.shape)}.", remedy)
     if not (np.abs(given) < 1e15).all():  # phrased so that NaN fails; larger numbers overflow float32
-        raise CaptureError(f"{where}: transform_matrix holds NaN, infinity or absurd numbers.", remedy)
+        raise CaptureError(f"{where}: transform_matrix holds NaN, infinity or numbers beyond 1e15.", remedy)
     if given.shape[0] == 4 and not np.allclose(given[3], [0, 0, 0, 1], atol=1e-3):
         raise CaptureError(f"{where}: the last row of transform_matrix must be 0 0 0 1.", remedy)
     left, stretch, right = np.linalg.svd(given[:3, :3])
@@ -37,7 +41,7 @@ def rigid_from_matrix(matrix: object, where: str) -> np.ndarray:
         raise CaptureError(f"{where}: transform_matrix is singular.", remedy)
     if stretch[0] > 1.02 * stretch[2]:
         raise CaptureError(
-            f"{where}: transform_matrix is no rotation: its axes are stretched or sheared.", remedy
+            f"{where}: transform_matrix has no rotation: its axes are stretched or sheared.", remedy
         )
     rotation = left @ right
     if np.linalg.det(rotation) < 0:
@@ -58,7 +62,7 @@ def invert_rigid(matrix: np.ndarray) -> np.ndarray:
 
 
 def rotation_from_quaternion(wxyz: Sequence[float], where: str) -> np.ndarray:
-    """Rotation matrix [3, 3] of a quaternion of any length.
+    """Rotation matrix [3, 3] of a quaternion wxyz of any length.
 
     Raises:
         CaptureError: the quaternion is zero or not finite.
@@ -67,7 +71,9 @@ def rotation_from_quaternion(wxyz: Sequence[float], where: str) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         length = np.linalg.norm(q)
     if not (np.isfinite(length) and length > 1e-12):
-        raise CaptureError(f"{where}: the rotation {list(wxyz)} is no quaternion.", "Export the model again.")
+        raise CaptureError(
+            f"{where}: the rotation {list(wxyz)} is not a valid quaternion.", "Export the model again."
+        )
     w, x, y, z = q / length
     return np.array(
         [
@@ -79,17 +85,17 @@ def rotation_from_quaternion(wxyz: Sequence[float], where: str) -> np.ndarray:
 
 
 def estimate_up(cam_to_world: np.ndarray) -> np.ndarray | None:
-    """The world's up direction, from cameras that people hold level.
+    """The world's up direction, assuming cameras that are held level.
 
-    Level cameras have their x axes in the horizontal plane, so up is the direction most nearly
-    perpendicular to all of them. Where that is ambiguous (all look the same way), or far from what the
-    cameras themselves call up, their mean upward direction is taken.
+    The x axes of level cameras are horizontal: up is the direction most nearly perpendicular to all of them. Where
+    that is ambiguous (all cameras look in one direction), or far from the mean of the cameras' own up directions, that
+    mean is returned.
 
     Args:
         cam_to_world: OpenCV poses, [V, 4, 4].
 
     Returns:
-        Unit vector [3], or None when the cameras' upward directions cancel out.
+        Unit vector [3]; None: the cameras' up directions cancel out.
     """
     mean = -cam_to_world[:, :3, 1].mean(axis=0)
     length = np.linalg.norm(mean)
@@ -104,7 +110,7 @@ def estimate_up(cam_to_world: np.ndarray) -> np.ndarray | None:
 
 
 def estimate_centre(cam_to_world: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Where the cameras look: the point nearest to all optical axes, else the median of the points, [3].
+    """The point nearest to all optical axes; where that is undetermined, the median of the points, [3].
 
     Args:
         cam_to_world: OpenCV poses, [V, 4, 4].

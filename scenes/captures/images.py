@@ -1,4 +1,4 @@
-"""Photographs: decoded, turned upright, undistorted, made smaller, kept in memory or read when needed."""
+"""Images of captures: decoding, EXIF orientation, undistortion, resizing, and caching in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from luxel.scenes.errors import CaptureError
 
 ORIENTATION_TAG = 0x0112
 SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
-MEMORY_SHARE = 0.4  # of the memory that is free: decoded photographs may fill this much
+MEMORY_FRACTION = 0.4  # of free memory that decoded images may fill
 
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """What the first bytes of an image file say: stored size, EXIF orientation (1: upright), alpha."""
+    """The header of an image file: stored size in pixels, EXIF orientation (1: upright), and alpha."""
 
     width: int
     height: int
@@ -61,13 +61,13 @@ def read_header(path: Path) -> ImageHeader:
     _check_file(path)
     try:
         with Image.open(path) as image:
-            # Asking a PNG for EXIF data that did not come first would decode all of it.
+            # Reading EXIF data behind the pixels of a PNG would decode all of it.
             turned = image.format != "PNG" or "exif" in image.info
             orientation = int(image.getexif().get(ORIENTATION_TAG, 1) or 1) if turned else 1
             alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
             return ImageHeader(image.width, image.height, orientation, alpha)
-    except Exception as error:  # decoders raise whatever the bytes make them stumble over
-        raise _unreadable(path, "this is not an image that can be read", error) from None
+    except Exception as error:  # damaged files make decoders raise exceptions of any type
+        raise _unreadable(path, "this is not an image file of a known format", error) from None
 
 
 def decode(path: Path, *, oriented: bool = False) -> np.ndarray:
@@ -94,7 +94,7 @@ def decode(path: Path, *, oriented: bool = False) -> np.ndarray:
 
 
 def check_decodes(path: Path) -> None:
-    """Reads a whole image as cheaply as its format allows, to find out now whether it is cut short.
+    """Reads a whole image at the lowest resolution its format allows, to detect truncated files.
 
     Raises:
         CaptureError: the file is missing, empty, cut short, or no image.
@@ -109,7 +109,7 @@ def check_decodes(path: Path) -> None:
 
 
 def resize(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Pixels averaged down (or interpolated up) to height x width; [H, W] or [H, W, C] uint8."""
+    """Pixels resized to height x width by area averaging (or linear interpolation upwards), [H, W] or [H, W, C]."""
     if pixels.shape[1] == width and pixels.shape[0] == height:
         return pixels
     smaller = width <= pixels.shape[1] and height <= pixels.shape[0]
@@ -119,7 +119,7 @@ def resize(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
 def _with_coverage(
     rgb: np.ndarray, coverage: np.ndarray, move: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Resamples straight colours by their coverage, so that what is transparent does not bleed in."""
+    """Resamples straight colours weighted by their alpha, so that transparent pixels do not bleed in."""
     covered = np.concatenate([rgb * (coverage[..., None] / np.float32(255)), coverage[..., None]], -1)
     moved = move(covered.astype(np.float32))
     alpha = moved[..., 3]
@@ -128,17 +128,18 @@ def _with_coverage(
 
 
 @dataclass
-class PhotoReader:
-    """Gives the pixels of one view; the ``read`` of a View.
+class ImageReader:
+    """Reads the pixels of one view; the ``read`` of a View.
 
     Args:
         path: image file.
-        lens: of the photograph as stored (after orientation).
-        width, height: of the pixels wanted (those of the undistorted camera).
-        oriented: applies the EXIF orientation.
+        lens: of the stored image, after its EXIF orientation where that is applied.
+        width, height: size of the result (that of the undistorted camera), pixels.
+        oriented: whether the EXIF orientation is applied.
         mask: reads the mask as uint8 [lens.height, lens.width], 255 = keep; None: there is no mask.
-        use: what alpha and mask mean: "cutout" (coverage), "ignore" (no weight outside) or "none".
-        keep: keeps the pixels in memory after the first reading.
+        use: how alpha and mask are used: "cutout" (coverage), "ignore" (weight 0 outside) or "none".
+        keep: whether the pixels stay in memory after the first call.
+        kept: these pixels.
     """
 
     path: Path
@@ -152,7 +153,11 @@ class PhotoReader:
     kept: Pixels | None = None
 
     def __call__(self) -> Pixels:
-        """The undistorted pixels; raises CaptureError when the file cannot be read."""
+        """The undistorted pixels.
+
+        Raises:
+            CaptureError: the file cannot be read, or has changed its size.
+        """
         if self.kept is not None:
             return self.kept
         pixels = self._read()
@@ -165,7 +170,7 @@ class PhotoReader:
         if stored.shape[:2] != (self.lens.height, self.lens.width):
             raise CaptureError(
                 f"{self.path}: the image is {stored.shape[1]}x{stored.shape[0]} pixels, "
-                f"not {self.lens.width}x{self.lens.height} as when the capture was opened.",
+                f"but was {self.lens.width}x{self.lens.height} when the capture was opened.",
                 "Open the capture again.",
             )
         rgb = np.ascontiguousarray(stored[..., :3])
@@ -178,7 +183,7 @@ class PhotoReader:
             return Pixels(colour, alpha, self._weight(known))
         weight = self._weight(known)
         if keep is not None:
-            # A pixel counts fully or not at all: one that mixes kept and masked colours teaches neither.
+            # Weights are 0 or 1: resampled pixels that mix kept and masked colours are left out.
             kept = (self._move(np.where(keep >= 128, np.float32(1), np.float32(0))) > 0.99).astype(np.uint8)
             weight = kept * 255 if weight is None else np.minimum(weight, kept * 255)
         return Pixels(self._move(rgb), None, weight)
@@ -211,12 +216,12 @@ def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:
 
 
 def target_lens(lens: Lens, max_size: int | None, where: str) -> Lens:
-    """The pinhole lens of the pixels that a PhotoReader gives."""
+    """The pinhole lens of the pixels that an ImageReader returns."""
     return pinhole_of(lens, where).resized(*target_size(lens, max_size))
 
 
 def free_memory() -> int:
-    """Bytes that can be used without swapping, by /proc and the control group where there are such."""
+    """Bytes of memory available without swapping, from /proc and the control group where they exist."""
     free = []
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
@@ -232,21 +237,21 @@ def free_memory() -> int:
     return max(0, min(free, default=4 << 30))
 
 
-def fits_in_memory(readers: Sequence[PhotoReader]) -> bool:
-    """Whether all pixels together, as bytes, stay within the share of free memory meant for them."""
+def fits_in_memory(readers: Sequence[ImageReader]) -> bool:
+    """Whether the pixels of all images fit into `MEMORY_FRACTION` of the free memory."""
     planes = sum(r.width * r.height * (3 + (r.use != "none") + r.lens.distorted) for r in readers)
-    return planes < MEMORY_SHARE * free_memory()
+    return planes < MEMORY_FRACTION * free_memory()
 
 
 def for_each(
     work: Callable[[int], object], count: int, on_done: Callable[[float], None] | None = None
 ) -> None:
-    """Calls work(0) .. work(count - 1) on a pool of threads; the first error in order is raised.
+    """Calls work(0) .. work(count - 1) on a pool of threads; raises the first error in order.
 
     Args:
-        work: releases the GIL most of its time, as decoding does.
-        count: how many calls.
-        on_done: told the share that is done, 0..1, from the calling thread.
+        work: a function that mostly releases the GIL, such as decoding.
+        count: number of calls.
+        on_done: called with the fraction done in [0, 1], from the calling thread.
     """
     with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
         futures = [pool.submit(work, index) for index in range(count)]

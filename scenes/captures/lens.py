@@ -1,4 +1,4 @@
-"""Lenses of photographs and the way from their distorted pixels to those of a pinhole camera."""
+"""Intrinsics with lens distortion, and the undistortion to a pinhole camera."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FISHEYE_ORDER = ("k1", "k2", "k3", "k4")
 
 @dataclass(frozen=True)
 class Lens:
-    """Intrinsics of a photograph as it was taken; the centre of the image is cx = width / 2.
+    """Intrinsics of a stored image; its centre is at cx = width / 2.
 
     Args:
         width, height: pixels.
         fx, fy, cx, cy: focal lengths and principal point in pixels.
-        distortion: OpenCV's k1 k2 p1 p2 k3 k4 k5 k6, or k1 k2 k3 k4 of its fisheye model. Empty: a pinhole.
+        distortion: OpenCV's k1 k2 p1 p2 k3 k4 k5 k6, or k1 k2 k3 k4 of its fisheye model. Empty: pinhole.
         fisheye: whether the coefficients are those of OpenCV's fisheye model.
     """
 
@@ -58,7 +58,7 @@ class Lens:
         fisheye: bool = False,
         where: str,
     ) -> Lens:
-        """A lens from named coefficients, checked.
+        """A checked lens from named coefficients.
 
         Raises:
             CaptureError: the size or a focal length is not positive, or a number is not finite; the message
@@ -70,9 +70,7 @@ class Lens:
             values.pop()
         numbers = np.array([*focal, *centre, *values], float)
         if not (0 < width < 1 << 20 and 0 < height < 1 << 20):
-            raise CaptureError(
-                f"{where}: the image size {width}x{height} makes no sense.", "Correct the size."
-            )
+            raise CaptureError(f"{where}: invalid image size {width}x{height}.", "Correct the size.")
         # The bounds keep float32 finite; NaN fails them too.
         if not (np.abs(numbers) < 1e9).all() or not min(focal) > 1e-6:
             raise CaptureError(
@@ -83,23 +81,40 @@ class Lens:
 
     @property
     def distorted(self) -> bool:
-        """Whether pixels have to be moved to get a pinhole image."""
+        """Whether the image differs from that of a pinhole camera."""
         return self.fisheye or any(self.distortion)
 
     def resized(self, width: int, height: int) -> Lens:
-        """The lens of the same photograph resized to width x height pixels."""
+        """The lens of the image resized to width x height pixels."""
         x, y = width / self.width, height / self.height
         return replace(
             self, width=width, height=height, fx=self.fx * x, fy=self.fy * y, cx=self.cx * x, cy=self.cy * y
         )
 
     def matrix(self) -> np.ndarray:
-        """OpenCV's camera matrix, [3, 3]: there, the centre of the first pixel is at 0, not at 0.5."""
+        """OpenCV's camera matrix, [3, 3]: its first pixel has its centre at 0, not at 0.5."""
         return np.array([[self.fx, 0, self.cx - 0.5], [0, self.fy, self.cy - 0.5], [0, 0, 1]])
 
 
+def fit_to_file(lens: Lens, size: tuple[int, int], where: str) -> Lens:
+    """The lens of an image file of ``size`` (width, height), scaled where the file is a resized copy.
+
+    Raises:
+        CaptureError: the file has another aspect ratio: it was cropped, or is another image.
+    """
+    if size == (lens.width, lens.height):
+        return lens
+    if abs(size[0] * lens.height - size[1] * lens.width) > max(lens.width, lens.height, *size):
+        raise CaptureError(
+            f"{where}: the image file is {size[0]}x{size[1]} pixels, but its camera is for "
+            f"{lens.width}x{lens.height}.",
+            "Put the original photographs there, or correct the size and intrinsics.",
+        )
+    return lens.resized(*size)
+
+
 def undistort_points(lens: Lens, pixels: np.ndarray) -> np.ndarray:
-    """Distorted pixels (OpenCV coordinates: first centre at 0) to directions x/z, y/z; [P, 2] -> [P, 2]."""
+    """Distorted pixels (OpenCV coordinates, first centre at 0) to directions x/z, y/z; [P, 2] -> [P, 2]."""
     source = np.ascontiguousarray(pixels, np.float64).reshape(-1, 1, 2)
     coefficients = np.array(lens.distortion or (0.0,) * 4, np.float64)
     if lens.fisheye:
@@ -118,8 +133,8 @@ def distort_points(lens: Lens, directions: np.ndarray) -> np.ndarray:
         r = np.hypot(x, y)
         theta = np.arctan(r)
         t2 = theta * theta
-        bent = theta * (1 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4))))
-        ratio = np.where(r > 1e-12, bent / np.maximum(r, 1e-12), 1.0)
+        distorted = theta * (1 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4))))
+        ratio = np.where(r > 1e-12, distorted / np.maximum(r, 1e-12), 1.0)
         u, v = x * ratio, y * ratio
     else:
         k1, k2, p1, p2, k3, k4, k5, k6 = (*lens.distortion, *(0.0,) * 8)[:8]
@@ -131,11 +146,11 @@ def distort_points(lens: Lens, directions: np.ndarray) -> np.ndarray:
 
 
 def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
-    """The pinhole camera of the same image size that sees the largest upright rectangle free of gaps.
+    """The pinhole camera of the same image size whose view is the largest upright rectangle without undefined pixels.
 
     Raises:
-        CaptureError: the distortion cannot be undone within the image (as with a field of view of 180
-            degrees, or coefficients that fold the image over).
+        CaptureError: the distortion cannot be inverted within the image (a field of view of 180 degrees, or
+            coefficients that fold the image).
     """
     if not lens.distorted:
         return replace(lens, distortion=(), fisheye=False)
@@ -154,7 +169,7 @@ def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
     )
     if not (error < 1.0 and np.isfinite(directions).all() and inner[0] < inner[1] and inner[2] < inner[3]):
         raise CaptureError(
-            f"{where}: the lens distortion {list(lens.distortion)} cannot be undone up to the image border.",
+            f"{where}: the lens distortion {list(lens.distortion)} cannot be inverted up to the image border.",
             "Check the coefficients and their order (k1 k2 p1 p2), or undistort the photographs beforehand.",
         )
     fx, fy = max(w - 1, 1) / (inner[1] - inner[0]), max(h - 1, 1) / (inner[3] - inner[2])
@@ -163,16 +178,18 @@ def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
 
 @lru_cache(maxsize=4)
 def undistortion_maps(lens: Lens) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Where each pixel of ``pinhole_of(lens)`` lies in the photograph: two maps for cv2.remap, [H, W].
+    """Positions of the pixels of ``pinhole_of(lens)`` in the stored image.
 
-    The third array, uint8 [H, W], is 0 where the photograph holds no data; None if that is nowhere.
+    Returns:
+        x and y for cv2.remap, float32 [H, W]; and a mask, uint8 [H, W], 0 where the stored image has no data (None:
+        it has data everywhere).
     """
     target = pinhole_of(lens)
     column = (np.arange(lens.width) + 0.5 - target.cx) / target.fx
     row = (np.arange(lens.height) + 0.5 - target.cy) / target.fy
     directions = np.stack(np.meshgrid(column, row), axis=-1)
     source = distort_points(lens, directions)
-    # A hundredth of a pixel of slack: the rectangle was found on a grid, and by iteration.
+    # A tolerance of 0.01 pixels: the rectangle was computed on a grid, and by iteration.
     inside = (source >= -0.01).all(-1) & (source[..., 0] <= lens.width - 0.99)
     inside &= source[..., 1] <= lens.height - 0.99
     known = None if inside.all() else inside.astype(np.uint8)

@@ -1,7 +1,7 @@
-"""transforms.json as written by nerfstudio, instant-ngp and the Blender scenes of NeRF.
+"""transforms.json of nerfstudio, instant-ngp, and the Blender scenes of NeRF and D-NeRF.
 
 Poses are camera-to-world with OpenGL axes (x right, y up, z backward); intrinsics are in pixels with the
-image's centre at w / 2, for the whole file or for each frame.
+image's centre at w / 2, for the whole file or for each frame. A frame's ``time`` is its timestamp.
 """
 
 from __future__ import annotations
@@ -14,34 +14,39 @@ from typing import Any
 import numpy as np
 
 from luxel.render.camera import Points
+from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
+from luxel.scenes.captures.contents import IMAGE_SUFFIXES, CaptureContents, SourceImage, inside_capture
 from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 from luxel.scenes.captures.images import ImageHeader, for_each, read_header
-from luxel.scenes.captures.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens
-from luxel.scenes.captures.photo import IMAGE_SUFFIXES, Listing, Photo, inside_capture
+from luxel.scenes.captures.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
 
+FILES = ("transforms.json", "transforms_train.json")
 POINT_FILES = ("points3D.ply", "points3d.ply", "sparse_pc.ply", "point_cloud.ply", "pointcloud.ply")
 PINHOLE_MODELS = ("PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE")
 PLANAR_MODELS = ("OPENCV", "FULL_OPENCV", "SIMPLE_RADIAL", "RADIAL", *PINHOLE_MODELS)
 Document = dict[str, Any]
 
 
-def is_transforms(path: Path) -> bool:
-    """Whether a folder holds one of the file names of this format, or a file is JSON."""
+def transforms_mismatch(path: Path) -> str | None:
+    """None for a .json file and for a folder with a file of this format, otherwise the reason."""
     if path.is_file():
-        return path.suffix.lower() == ".json"
-    return any((path / name).is_file() for name in ("transforms.json", "transforms_train.json"))
+        return None if path.suffix.lower() == ".json" else "its suffix is not .json"
+    if any((path / name).is_file() for name in FILES):
+        return None
+    return f"there is no {' or '.join(FILES)}"
 
 
-def read_transforms(path: Path) -> Listing:
-    """The photographs that a transforms.json (or transforms_train.json and _test.json) lists.
+def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
+    """The images that a transforms.json (or transforms_train.json and _test.json) lists.
 
     Args:
         path: the capture's folder, or one JSON file in it.
+        options: not used.
 
     Raises:
-        CaptureError: the file cannot be read, or a frame in it makes no sense; the message names it.
+        CaptureError: the file cannot be read, or a frame in it is invalid; the message names it.
     """
     if path.is_file() and not path.stem.startswith("transforms_t"):
         files = [path]
@@ -51,23 +56,23 @@ def read_transforms(path: Path) -> Listing:
         split = [folder / f"transforms_{part}.json" for part in ("train", "test", "val")]
         files = [file for file in split if file.is_file()] if split[0].is_file() else [whole]
         if len(files) == 3:
-            files.pop()  # with a test split, the validation views are for neither
+            files.pop()  # with a test split, validation views are in neither split
     folder = files[0].parent
     documents = [_load(file) for file in files]
     frames = [(d, f, file) for d, file in zip(documents, files, strict=True) for f in _frames(d, file)]
-    photos = _photos(folder, frames)
-    listing = Listing("transforms.json", [photo for photo, _ in photos])
-    _check_times(listing, frames)
-    listing.points = _points(folder, documents[0], listing)
+    sources = _photos(folder, frames)
+    contents = CaptureContents("transforms.json", [source for source, _ in sources])
+    _check_times(contents, frames)
+    contents.points = _points(folder, documents[0], contents)
     if len(files) == 2:
-        listing.test_names = {photo.name for photo, file in photos if file == files[1]}
-        listing.rule = f"the data set's own test split ({files[1].name})"
+        contents.test_names = {source.name for source, file in sources if file == files[1]}
+        contents.rule = f"the data set's own test split ({files[1].name})"
     else:
-        _named_split(folder, documents[0], listing)
+        _named_split(folder, documents[0], contents)
     if all("camera_angle_x" in d and "fl_x" not in d for d in documents):
-        listing.kind = "Blender transforms"
-        listing.up = np.array([0.0, 0.0, 1.0])
-    return listing
+        contents.format = "Blender transforms"
+        contents.up = np.array([0.0, 0.0, 1.0])
+    return contents
 
 
 def _load(file: Path) -> Document:
@@ -81,14 +86,16 @@ def _load(file: Path) -> Document:
             f"{file}: this is not valid JSON ({error}).", "Export the file again; it may be cut short."
         ) from None
     if not isinstance(document, dict):
-        raise CaptureError(f"{file}: the file holds no JSON object.", "Export the file again.")
+        raise CaptureError(f"{file}: the file must hold a JSON object.", "Export the file again.")
     return document
 
 
 def _frames(document: Document, file: Path) -> list[Document]:
     frames = document.get("frames")
     if not isinstance(frames, list) or not frames or not all(isinstance(f, dict) for f in frames):
-        raise CaptureError(f"{file}: there is no list of frames.", "Export the file again.")
+        raise CaptureError(
+            f'{file}: "frames" must be a list of objects that is not empty.', "Export the file again."
+        )
     return frames
 
 
@@ -105,12 +112,12 @@ def _image_path(folder: Path, frame: Document, where: str) -> Path:
     )
 
 
-def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list[tuple[Photo, Path]]:
+def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list[tuple[SourceImage, Path]]:
     wheres = [f"{file}: frame {f.get('file_path')!r}" for _, f, file in frames]
     paths = [_image_path(folder, f, where) for (_, f, _), where in zip(frames, wheres, strict=True)]
     headers: dict[int, ImageHeader] = {}
     for_each(lambda i: headers.__setitem__(i, read_header(paths[i])), len(paths))
-    photos: list[tuple[Photo, Path]] = []
+    sources: list[tuple[SourceImage, Path]] = []
     seen: dict[Path, str] = {}
     for index, (document, frame, file) in enumerate(frames):
         where, path = wheres[index], paths[index]
@@ -129,9 +136,11 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
             )
         time = _time(frame, where)
         name = path.relative_to(folder).as_posix()
-        photos.append((Photo(name, path, lens, invert_rigid(pose), time or 0.0, mask_file, oriented), file))
-    _check_shared_intrinsics(frames, photos)
-    return photos
+        sources.append(
+            (SourceImage(name, path, lens, invert_rigid(pose), time or 0.0, mask_file, oriented), file)
+        )
+    _check_shared_intrinsics(frames, sources)
+    return sources
 
 
 def _number(frame: Document, document: Document, key: str, where: str) -> float | None:
@@ -143,29 +152,29 @@ def _number(frame: Document, document: Document, key: str, where: str) -> float 
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not math.isfinite(number):
-        raise CaptureError(f"{where}: {key} is no finite number: {value!r}.", f"Correct {key}.")
+        raise CaptureError(f"{where}: {key} must be a finite number, got {value!r}.", f"Correct {key}.")
     return number
 
 
 def _time(frame: Document, where: str) -> float | None:
-    """The frame's time; one that is finite only in more than 32 bits is refused as infinite."""
+    """The frame's timestamp; None: it has none. Values that overflow float32 are refused."""
     time = _number(frame, {}, "time", where)
     if time is not None and abs(time) > float(np.finfo(np.float32).max):
-        raise CaptureError(f"{where}: time is too large: {time!r}.", "Give seconds, or shares from 0 to 1.")
+        raise CaptureError(f"{where}: time is too large: {time!r}.", "Give seconds, or values in [0, 1].")
     return time
 
 
-def _check_times(listing: Listing, frames: list[tuple[Document, Document, Path]]) -> None:
-    """Warns where some frames have times and others none: theirs is then 0, which may be far off."""
+def _check_times(contents: CaptureContents, frames: list[tuple[Document, Document, Path]]) -> None:
+    """Warns where only some frames have a time: that of the others is 0."""
     without = [str(f.get("file_path")) for _, f, _ in frames if f.get("time") is None]
     if 0 < len(without) < len(frames):
-        listing.warnings.append(
+        contents.warnings.append(
             f"{len(without)} of {len(frames)} frames have no time and count as time 0 (the first is {without[0]})."
         )
 
 
 def _lens(document: Document, frame: Document, header: ImageHeader, where: str) -> tuple[Lens, bool]:
-    """The lens of a frame, in pixels of its stored image, and whether EXIF orientation is to be applied."""
+    """Intrinsics of a frame, in pixels of its stored image, and whether its EXIF orientation is applied."""
 
     def number(key: str) -> float | None:
         return _number(frame, document, key, where)
@@ -178,14 +187,14 @@ def _lens(document: Document, frame: Document, header: ImageHeader, where: str) 
             "Export with PINHOLE, OPENCV or OPENCV_FISHEYE, or undistort the photographs beforehand.",
         )
     w, h = number("w"), number("h")
-    said = (round(w), round(h)) if w and h else None
-    oriented = said is not None and header.size(False) != said and header.size(True) == said
-    width, height = said or header.size(False)
+    stated = (round(w), round(h)) if w and h else None
+    oriented = stated is not None and header.size(False) != stated and header.size(True) == stated
+    width, height = stated or header.size(False)
     fx, fy = number("fl_x"), number("fl_y")
     angles = number("camera_angle_x"), number("camera_angle_y")
     for angle in angles:
         if angle is not None and not 0 < angle < math.pi:
-            raise CaptureError(f"{where}: a camera_angle of {angle} is not between 0 and pi.", "Correct it.")
+            raise CaptureError(f"{where}: camera_angle must be between 0 and pi, got {angle}.", "Correct it.")
     if fx is None and angles[0] is not None:
         fx = 0.5 * width / math.tan(0.5 * angles[0])
     if fy is None and angles[1] is not None and number("fl_x") is None:
@@ -198,75 +207,63 @@ def _lens(document: Document, frame: Document, header: ImageHeader, where: str) 
     focal = (fx if fx is not None else fy or 0.0, fy if fy is not None else fx or 0.0)
     cx, cy = number("cx"), number("cy")
     centre = (0.5 * width if cx is None else cx, 0.5 * height if cy is None else cy)
-    bent = {} if model.upper() in PINHOLE_MODELS else {k: number(k) or 0.0 for k in PLANAR_ORDER}
+    coefficients = {} if model.upper() in PINHOLE_MODELS else {k: number(k) or 0.0 for k in PLANAR_ORDER}
     if fisheye:
-        bent = {k: number(k) or 0.0 for k in FISHEYE_ORDER}
+        coefficients = {k: number(k) or 0.0 for k in FISHEYE_ORDER}
     elif model.upper() != "FULL_OPENCV":
-        bent = {k: v for k, v in bent.items() if k in ("k1", "k2", "p1", "p2", "k3")}
-    lens = Lens.create(width, height, focal, centre, bent, fisheye=fisheye, where=where)
+        coefficients = {k: v for k, v in coefficients.items() if k in ("k1", "k2", "p1", "p2", "k3")}
+    lens = Lens.create(width, height, focal, centre, coefficients, fisheye=fisheye, where=where)
     return fit_to_file(lens, header.size(oriented), where), oriented
 
 
-def fit_to_file(lens: Lens, size: tuple[int, int], where: str) -> Lens:
-    """The lens for an image file of ``size``: as it is, or scaled if the file is a resized copy.
-
-    Raises:
-        CaptureError: the file has another aspect, so that it was cropped, or is not the right one.
-    """
-    if size == (lens.width, lens.height):
-        return lens
-    if abs(size[0] * lens.height - size[1] * lens.width) > max(lens.width, lens.height, *size):
-        raise CaptureError(
-            f"{where}: the image file is {size[0]}x{size[1]} pixels, but its camera is for "
-            f"{lens.width}x{lens.height}.",
-            "Put the original photographs there, or correct the size and intrinsics.",
-        )
-    return lens.resized(*size)
-
-
 def _check_shared_intrinsics(
-    frames: list[tuple[Document, Document, Path]], photos: list[tuple[Photo, Path]]
+    frames: list[tuple[Document, Document, Path]], sources: list[tuple[SourceImage, Path]]
 ) -> None:
-    """One set of intrinsics for all frames of a file means one image size."""
-    first: dict[Path, Photo] = {}
-    for (_document, frame, file), (photo, _) in zip(frames, photos, strict=True):
+    """Refuses images of different sizes where all frames of a file share one set of intrinsics."""
+    first: dict[Path, SourceImage] = {}
+    for (_document, frame, file), (source, _) in zip(frames, sources, strict=True):
         if any(key in frame for key in ("fl_x", "camera_angle_x", "w")):
             continue
-        other = first.setdefault(file, photo)
-        if (other.lens.width, other.lens.height) != (photo.lens.width, photo.lens.height):
+        other = first.setdefault(file, source)
+        if (other.lens.width, other.lens.height) != (source.lens.width, source.lens.height):
             raise CaptureError(
-                f"{file}: {photo.name} is {photo.lens.width}x{photo.lens.height} pixels, {other.name} "
+                f"{file}: {source.name} is {source.lens.width}x{source.lens.height} pixels, {other.name} "
                 f"{other.lens.width}x{other.lens.height}, but all frames share one set of intrinsics.",
                 "Give each frame its own fl_x, fl_y, cx, cy, w and h, or use images of one size.",
             )
 
 
-def _points(folder: Path, document: Document, listing: Listing) -> Points | None:
+def _points(folder: Path, document: Document, contents: CaptureContents) -> Points | None:
     given = document.get("ply_file_path")
     if given is not None:
         path = inside_capture(folder, given, "ply_file_path")
         if path.is_file():
             return load_points(path)
-        listing.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
-    found = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
-    return load_points(found) if found else None
+        contents.warnings.append(f"The point cloud {path} that transforms.json names is missing.")
+    path = next((folder / name for name in POINT_FILES if (folder / name).is_file()), None)
+    return load_points(path) if path else None
 
 
-def _named_split(folder: Path, document: Document, listing: Listing) -> None:
-    """nerfstudio's train_filenames, val_filenames and test_filenames, where they name known frames."""
+def _named_split(folder: Path, document: Document, contents: CaptureContents) -> None:
+    """Applies nerfstudio's train_filenames, val_filenames and test_filenames."""
 
     def names(key: str) -> set[str]:
         given = document.get(key)
         if not isinstance(given, list):
             return set()
-        wanted = {inside_capture(folder, name, key) for name in given}
-        return {photo.name for photo in listing.photos if {photo.path, photo.path.with_suffix("")} & wanted}
+        paths = {inside_capture(folder, name, key) for name in given}
+        return {
+            source.name for source in contents.images if {source.path, source.path.with_suffix("")} & paths
+        }
 
     train, val, test = (names(f"{part}_filenames") for part in ("train", "val", "test"))
     part, held = ("test", test) if test else ("val", val)
     if not held:
         return
-    listing.test_names = held - train
-    listing.rule = f"the data set's own test split ({part}_filenames)"
+    contents.test_names = held - train
+    contents.rule = f"the data set's own test split ({part}_filenames)"
     if train:
-        listing.unused_names = {photo.name for photo in listing.photos} - train - held
+        contents.unused_names = {source.name for source in contents.images} - train - held
+
+
+TRANSFORMS = CaptureFormat("transforms.json", transforms_mismatch, read_transforms)

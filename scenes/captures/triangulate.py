@@ -1,4 +1,4 @@
-"""Points for captures that have poses but none: triangulated, else scattered where the cameras look."""
+"""Initial points of captures with poses but without points: triangulated, or random points in the cameras' views."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ from PIL import Image
 
 from luxel.render.camera import Camera, Pixels, Points
 from luxel.scenes.captures import features
-from luxel.scenes.captures.features import Progress, import_pycolmap
+from luxel.scenes.captures.capture_format import Progress
+from luxel.scenes.captures.contents import CaptureContents
+from luxel.scenes.captures.features import import_pycolmap
 from luxel.scenes.captures.geometry import estimate_centre
-from luxel.scenes.captures.images import PhotoReader, for_each
-from luxel.scenes.captures.photo import Listing
+from luxel.scenes.captures.images import ImageReader, for_each
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
 
 VERSION = 1
-ENOUGH = 500  # triangulated points: with fewer, scattered ones are added
-SCATTERED = 50_000
+MIN_TRIANGULATED = 500  # with fewer points, random ones are added
+RANDOM_POINTS = 50_000
 CARVING_VIEWS = 32
-Posed = tuple[Camera, PhotoReader]
+PosedImage = tuple[Camera, ImageReader]
 
 
 def starting_points(
     root: Path,
-    listing: Listing,
-    posed: Sequence[Posed],
+    contents: CaptureContents,
+    posed: Sequence[PosedImage],
     *,
     cache_dir: str | Path | None = None,
     on_progress: Progress,
 ) -> Points:
-    """Points from known poses: triangulated with pycolmap and cached, or scattered with a warning.
+    """Points from known poses: triangulated by pycolmap and cached, or random with a warning.
 
     Args:
         root: the capture's folder.
-        listing: gets a warning where points had to be scattered.
-        posed: cameras and readers of the views that may be looked at (no held-out split of the data set).
+        contents: gets a warning where random points are used.
+        posed: cameras and readers of the images to use (not those of the data set's test split).
         cache_dir: see ``features.cache_folder``.
-        on_progress: told (what, share done in 0..1).
+        on_progress: called with (stage, fraction done in [0, 1]).
     """
     parts: list[object] = ["points", VERSION, features.FEATURES]
     for camera, reader in posed:
@@ -54,28 +55,28 @@ def starting_points(
                 raise CaptureError("No points could be triangulated from the given poses.")
             save_points(cached, points)
         points = load_points(cached)
-        if len(points.xyz) >= ENOUGH:
+        if len(points.xyz) >= MIN_TRIANGULATED:
             return points
         reason = f"Only {len(points.xyz)} points could be triangulated."
     except CaptureError as error:
         points, reason = None, error.problem
-    on_progress("scattering points", 0.0)
+    on_progress("sampling random points", 0.0)
     extra = scatter(posed)
-    listing.warnings.append(
-        f"{reason} Training starts from {len(extra.xyz)} points scattered where cameras look."
+    contents.warnings.append(
+        f"{reason} Training starts from {len(extra.xyz)} random points in the cameras' views."
     )
     if points is None:
         return extra
     return Points(np.concatenate([points.xyz, extra.xyz]), np.concatenate([points.rgb, extra.rgb]))
 
 
-def triangulate(cache: Path, posed: Sequence[Posed], on_progress: Progress) -> Points:
-    """Points that pycolmap triangulates from matched features while the poses stay as they are.
+def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress) -> Points:
+    """Points triangulated by pycolmap from matched features, with fixed poses.
 
     Args:
         cache: folder for intermediate files.
-        posed: cameras and readers; features outside of masks are dropped.
-        on_progress: told (what, share done in 0..1).
+        posed: cameras and readers; features outside the masks are dropped.
+        on_progress: called with (stage, fraction done in [0, 1]).
 
     Raises:
         CaptureError: pycolmap is missing or fails.
@@ -119,7 +120,9 @@ def triangulate(cache: Path, posed: Sequence[Posed], on_progress: Progress) -> P
             raise CaptureError(f"Triangulation from the given poses failed ({error}).") from None
 
 
-def _triangulate(pycolmap: Any, database: Path, images: Path, work: Path, posed: dict[str, Posed]) -> Points:
+def _triangulate(
+    pycolmap: Any, database: Path, images: Path, work: Path, posed: dict[str, PosedImage]
+) -> Points:
     model = pycolmap.Reconstruction()
     with pycolmap.Database.open(str(database)) as opened:
         for rig_camera in opened.read_all_cameras():
@@ -151,15 +154,15 @@ def _write_image(pixels: Pixels, name: str, images: Path, masks: Path) -> None:
         Image.fromarray(keep).save(masks / f"{name}.png", compress_level=1)
 
 
-def scatter(posed: Sequence[Posed], count: int = SCATTERED, seed: int = 0) -> Points:
-    """Points along random pixels' rays, coloured by the pixel, where several cameras see them.
+def scatter(posed: Sequence[PosedImage], count: int = RANDOM_POINTS, seed: int = 0) -> Points:
+    """Random points on rays of random pixels, with the pixel's colour, that several cameras see.
 
-    Cut-outs are carved: a point outside of the object in any view that has it in its image is dropped.
-    Otherwise depths are spread evenly in inverse depth, around the distance of the scene's centre.
+    Of cut-outs, points that project outside the object in any view are dropped. Of other captures, depths are uniform
+    in inverse depth, around the distance of the scene's centre.
 
     Args:
         posed: cameras and readers.
-        count: about how many points to give.
+        count: approximate number of points.
         seed: of the random numbers.
     """
     random = np.random.default_rng(seed)
@@ -195,26 +198,28 @@ def scatter(posed: Sequence[Posed], count: int = SCATTERED, seed: int = 0) -> Po
     if not xyz:
         return Points(centre[None].astype(np.float32), np.full((1, 3), 128, np.uint8))
     points, colours = np.concatenate(xyz), np.concatenate(rgb)
-    # Carving says nothing of what few cameras see, and most cameras see most of an object.
-    keep = _seen(points, looked, carve=cutout, least=(len(looked) + 1) // 2 if cutout else 2)
+    # Points that few cameras see are hardly tested by carving; most cameras see most of an object.
+    keep = _visible(points, looked, carve=cutout, least=(len(looked) + 1) // 2 if cutout else 2)
     if keep.sum() >= 100:
         points, colours = points[keep], colours[keep]
     pick = random.permutation(len(points))[:count]
     return Points(points[pick].astype(np.float32), np.ascontiguousarray(colours[pick]))
 
 
-def _within_masks(points: Points, posed: Sequence[Posed]) -> Points:
-    """Without the points that a cut-out's masks rule out; all points of a capture that is no cut-out."""
+def _within_masks(points: Points, posed: Sequence[PosedImage]) -> Points:
+    """Removes points outside the masks of a cut-out; other captures keep all points."""
     chosen = np.unique(np.linspace(0, len(posed) - 1, CARVING_VIEWS).astype(int))
     looked = [(posed[i][0], posed[i][1]()) for i in chosen]
     if not all(pixels.alpha is not None for _, pixels in looked):
         return points
-    keep = _seen(points.xyz.astype(np.float64), looked, carve=True, least=2)
+    keep = _visible(points.xyz.astype(np.float64), looked, carve=True, least=2)
     return Points(points.xyz[keep], points.rgb[keep])
 
 
-def _seen(points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool, least: int) -> np.ndarray:
-    """Which points lie in the images of ``least`` cameras and, carving, in every mask that has them."""
+def _visible(
+    points: np.ndarray, looked: list[tuple[Camera, Pixels]], *, carve: bool, least: int
+) -> np.ndarray:
+    """Which points project into at least ``least`` images and, with ``carve``, into the mask of each of these."""
     times, inside = np.zeros(len(points), int), np.ones(len(points), bool)
     for camera, pixels in looked:
         local = (

@@ -1,1 +1,1 @@
-"""Scene and mesh files: one file per format."""
+"""Scene and mesh files: one module per format, listed in `formats` and `mesh_files`."""

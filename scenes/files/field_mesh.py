@@ -1,4 +1,4 @@
-"""The surface of a distance field as a mesh in a file."""
+"""Surfaces of neural fields as meshes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.mesh.marching_cubes import field_surface
 from luxel.render.mesh.triangles import TriangleMesh
-from luxel.scenes.files.mesh import Mesh, save_mesh
+from luxel.scenes.files.mesh import GREY, Mesh
+from luxel.scenes.files.mesh_files import save_mesh
 
-LEVELS = {"radiance": 50.0, "volume": 10.0}  # density of the surface, by kind of field
+LEVELS = {"radiance": 50.0, "volume": 10.0}  # default density of the surface, by application
 COARSEST, FINEST = 8, 1024  # cells along the field's box
-GREY = 200
 
 
 def field_mesh(application: Application, resolution: int = 256, level: float | None = None) -> Mesh:
@@ -46,23 +46,25 @@ def field_mesh(application: Application, resolution: int = 256, level: float | N
             f"A mesh of {resolution} cells along an axis cannot be made.", f"Give {COARSEST} to {FINEST}."
         )
     if dense:
-        found = _dense_surface(application, resolution, LEVELS[application.kind] if level is None else level)
+        surface = _dense_surface(
+            application, resolution, LEVELS[application.kind] if level is None else level
+        )
     else:
-        found = application.surface(resolution)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
-    if not len(found.faces):
+        surface = application.surface(resolution)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+    if not len(surface.faces):
         raise LuxelError(
             "The field has no surface in its box.",
             "Lower the level, or train it longer." if dense else "Train it longer, or on another mesh.",
         )
-    xyz = found.vertices.cpu().float().numpy()
-    return Mesh(xyz, np.full((len(xyz), 3), GREY, np.uint8), found.faces.cpu().numpy())
+    xyz = surface.vertices.cpu().float().numpy()
+    return Mesh(xyz, np.full((len(xyz), 3), GREY, np.uint8), surface.faces.cpu().numpy())
 
 
 def _dense_surface(application: Any, resolution: int, level: float) -> TriangleMesh:
     """Where the density of a radiance field or of a volume is ``level``, in its world."""
-    found = field_surface(lambda x: level - application.densities(x), resolution, device=application.device)
-    box = found.vertices.new_tensor(application.region.box)
-    return TriangleMesh(box[:3] + found.vertices * (box[3:] - box[:3]), found.faces)
+    surface = field_surface(lambda x: level - application.densities(x), resolution, device=application.device)
+    box = surface.vertices.new_tensor(application.region.box)
+    return TriangleMesh(box[:3] + surface.vertices * (box[3:] - box[:3]), surface.faces)
 
 
 def save_field_mesh(

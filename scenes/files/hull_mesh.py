@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from luxel.render.primitives.convexes import Convexes
-from luxel.render.primitives.gaussians import SH_C0
+from luxel.render.primitives.convexes.hulls import MIN_OPACITY, to_mesh
+from luxel.render.primitives.convexes.parameters import Convexes
 from luxel.scenes.files.mesh import Mesh
-
-MIN_OPACITY = 0.1
-FLATTEST = 1e-6  # least volume of a hull whose points reach 1 along an axis from their mean
 
 
 class HullMesh(NamedTuple):
@@ -24,62 +19,11 @@ class HullMesh(NamedTuple):
 
 
 def convex_hulls(convexes: Convexes, min_opacity: float = MIN_OPACITY) -> HullMesh:
-    """The 3D convex hull of each convex, all side by side in one mesh; 100,000 convexes take some seconds.
-
-    The colour of a hull is that of degree 0. How soft edges are, how transparent a convex is and how its colour
-    changes with the direction is not in the mesh; inner faces where hulls overlap stay.
-
-    Args:
-        convexes: N of them.
-        min_opacity: convexes of less opacity are left out, as are those that their mask hides; [0, 1).
+    """The 3D convex hull of each convex in one mesh, see `luxel.render.primitives.convexes.hulls.to_mesh`.
 
     Raises:
         ValueError: ``min_opacity`` lies outside of [0, 1).
     """
-    from scipy.spatial import ConvexHull, QhullError
-
-    if not 0 <= min_opacity < 1:
-        raise ValueError(f"min_opacity must be in [0, 1), got {min_opacity}")
-    held = convexes.detach().to("cpu")
-    seen = ((held.opacities >= min_opacity) & (held.masks > 0)).numpy()
-    points = held.points.double().numpy()[seen]
-    # About their own middle and at unit size: Qhull judges what is flat by the largest coordinate.
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        local = points - points.mean(axis=1, keepdims=True)
-        local /= np.abs(local).max(axis=(1, 2), keepdims=True)
-    finite = np.isfinite(local).all(axis=(1, 2))
-    owners, triangles = [], []
-    for number in np.flatnonzero(finite):
-        try:
-            hull = ConvexHull(local[number])
-        except QhullError:  # flat, or with fewer than four different points
-            continue
-        if hull.volume > FLATTEST:
-            owners.append(number)
-            triangles.append(hull.simplices)
-    counts = np.array([len(t) for t in triangles], int)
-    owner = np.repeat(np.array(owners, int), counts)
-    corners = np.concatenate([np.zeros((0, 3), int), *triangles])
-    corners = outward(local, owner, corners)
-    rgb = np.clip(np.rint(255 * np.nan_to_num(0.5 + SH_C0 * held.sh_dc.double().numpy()[seen])), 0, 255)
-    each = points.shape[1]
-    used, faces = np.unique(owner[:, None] * each + corners, return_inverse=True)
-    mesh = Mesh(
-        points.reshape(-1, 3)[used].astype(np.float32),
-        rgb.astype(np.uint8)[used // each],
-        faces.reshape(-1, 3).astype(np.int32),
-    )
-    return HullMesh(mesh, len(owners), len(points) - len(owners), int((~seen).sum()))
-
-
-def outward(points: np.ndarray, owner: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """The corners of triangles, turned so that they run anticlockwise seen from outside.
-
-    Args:
-        points: of the hulls about points inside them, [N, K, 3].
-        owner: the hull of each triangle, [F].
-        corners: among the points of its hull, [F, 3].
-    """
-    a, b, c = (points[owner, corners[:, i]] for i in range(3))
-    inward = (np.cross(b - a, c - a) * a).sum(axis=-1) < 0
-    return np.where(inward[:, None], corners[:, [0, 2, 1]], corners)
+    made = to_mesh(convexes, min_opacity)
+    mesh = Mesh(made.xyz, made.rgb, made.faces)
+    return HullMesh(mesh, made.parts, made.left_out["flat"], made.left_out["faint or masked"])

@@ -1,27 +1,24 @@
-"""Triangle meshes with vertex colours, written as PLY and as OBJ."""
+"""Triangle meshes with vertex colours, and the interface of a mesh format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import write_atomically
-
-LINES = 1 << 16  # of an OBJ formatted at a time
+GREY = 200  # colour of vertices of files without colours
 
 
 @dataclass
 class Mesh:
-    """Coloured triangles; seen from outside their corners run anticlockwise.
+    """Coloured triangles, anticlockwise seen from outside.
 
     Args:
         xyz: vertices in world coordinates, float32 [V, 3].
         rgb: their colours, uint8 [V, 3].
-        faces: numbers of the vertices of each triangle, int32 [F, 3].
+        faces: vertex indices of each triangle, int32 [F, 3].
     """
 
     xyz: np.ndarray
@@ -29,55 +26,21 @@ class Mesh:
     faces: np.ndarray
 
 
-def save_mesh(path: str | Path, mesh: Mesh) -> None:
-    """Writes a mesh as .ply (binary) or .obj, by the suffix, through a temporary file.
+# Vertices float [V, 3], colours uint8 [V, 3] or None, and vertex indices of triangles int [F, 3].
+Polygons = tuple[np.ndarray, np.ndarray | None, np.ndarray]
 
-    Raises:
-        CaptureError: the suffix is another, or there is no permission or no room.
+
+@dataclass(frozen=True)
+class MeshFormat:
+    """A file format of triangle meshes; `luxel.scenes.files.mesh_files.MESH_FORMATS` lists all.
+
+    Args:
+        suffix: of its files, in lower case, with the dot.
+        read: called with the path (for error messages) and the bytes of a file; None: the format is only written.
+            Raises CaptureError for invalid files.
+        chunks: the bytes of a file, piece by piece; None: the format is only read.
     """
-    path = Path(path)
-    match path.suffix.lower():
-        case ".ply":
-            write_atomically(path, ply_chunks(mesh))
-        case ".obj":
-            write_atomically(path, obj_chunks(mesh))
-        case other:
-            raise CaptureError(
-                f"{path}: a mesh cannot be written as {other or 'a file without suffix'}.",
-                "Give the file the suffix .ply or .obj.",
-            )
 
-
-def ply_chunks(mesh: Mesh) -> Iterator[bytes]:
-    """Binary little endian: x y z as float, red green blue as uchar, and faces as lists of int ``vertex_indices``."""
-    header = [
-        "ply",
-        "format binary_little_endian 1.0",
-        f"element vertex {len(mesh.xyz)}",
-        *(f"property float {axis}" for axis in "xyz"),
-        *(f"property uchar {channel}" for channel in ("red", "green", "blue")),
-        f"element face {len(mesh.faces)}",
-        "property list uchar int vertex_indices",
-        "end_header",
-    ]
-    yield ("\n".join(header) + "\n").encode()
-    vertices = np.empty(len(mesh.xyz), [("xyz", "<f4", 3), ("rgb", "u1", 3)])
-    vertices["xyz"], vertices["rgb"] = mesh.xyz, mesh.rgb
-    yield vertices.tobytes()
-    faces = np.empty(len(mesh.faces), [("corners", "u1"), ("index", "<i4", 3)])
-    faces["corners"], faces["index"] = 3, mesh.faces
-    yield faces.tobytes()
-
-
-def obj_chunks(mesh: Mesh) -> Iterator[bytes]:
-    """Text: ``v x y z r g b`` with colours in [0, 1], then ``f a b c`` counted from 1."""
-    yield b"# x y z r g b, colours in [0, 1]\n"
-    table = np.concatenate([mesh.xyz.astype(np.float64), mesh.rgb / 255], axis=1)
-    yield from _lines("v %.9g %.9g %.9g %.4g %.4g %.4g\n", table)
-    yield from _lines("f %d %d %d\n", mesh.faces + 1)
-
-
-def _lines(form: str, table: np.ndarray) -> Iterator[bytes]:
-    for start in range(0, len(table), LINES):
-        part = table[start : start + LINES]
-        yield (form * len(part) % tuple(part.ravel().tolist())).encode()
+    suffix: str
+    read: Callable[[Path, bytes], Polygons] | None = None
+    chunks: Callable[[Mesh], Iterator[bytes]] | None = None

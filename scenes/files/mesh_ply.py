@@ -1,13 +1,15 @@
-"""The vertices and faces of PLY meshes, of any properties and in any order of elements."""
+"""PLY meshes: files with any properties and any order of elements are read, binary files are written."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.mesh import Mesh, MeshFormat, Polygons
 from luxel.scenes.files.ply import EXPORT_AGAIN, HEADER_LIMIT, TYPES
 
 FACE_LISTS = ("vertex_indices", "vertex_index")
@@ -15,7 +17,7 @@ FACE_LISTS = ("vertex_indices", "vertex_index")
 
 @dataclass
 class _Element:
-    """Of a header: (name, type) of properties, and for lists (name, type, type of the length)."""
+    """An element of the header; its properties as (name, type), lists as (name, type, type of the length)."""
 
     name: str
     count: int
@@ -26,7 +28,7 @@ class _Element:
         return all(len(p) == 2 for p in self.properties)
 
 
-def ply_polygons(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+def ply_polygons(path: Path, data: bytes) -> Polygons:
     """Vertices float64 [V, 3], colours uint8 [V, 3] or None, and triangles [F, 3] of a PLY file.
 
     Raises:
@@ -41,14 +43,14 @@ def ply_polygons(path: Path, data: bytes) -> tuple[np.ndarray, np.ndarray | None
     vertices: dict[str, np.ndarray] = {}
     faces = np.zeros((0, 3), np.int64)
     for element in elements:
-        wanted = FACE_LISTS if element.name == "face" else ()
-        columns, lists = body.read(element, wanted)
+        list_names = FACE_LISTS if element.name == "face" else ()
+        columns, lists = body.read(element, list_names)
         if element.name == "vertex":
             vertices = columns
         elif element.name == "face":
             faces = lists
     if not {"x", "y", "z"} <= set(vertices):
-        raise CaptureError(f"{path}: the vertices have no x, y and z.", EXPORT_AGAIN)
+        raise CaptureError(f"{path}: the vertices lack x, y or z.", EXPORT_AGAIN)
     xyz = np.stack([vertices[axis].astype(np.float64) for axis in "xyz"], -1)
     names = ("red", "green", "blue")
     rgb = None
@@ -77,7 +79,7 @@ def _header(path: Path, data: bytes) -> tuple[str, list[_Element], int]:
                 case ["property", type_name, name]:
                     elements[-1].properties.append((name, TYPES[type_name]))
         if any(e.count < 0 or len({p[0] for p in e.properties}) < len(e.properties) for e in elements):
-            raise ValueError("a negative count, or a name twice")
+            raise ValueError("a negative count, or a repeated name")
     except (ValueError, KeyError, IndexError) as error:
         raise CaptureError(f"{path}: the PLY header cannot be read ({error}).", EXPORT_AGAIN) from None
     if kind not in ("ascii", "binary_little_endian", "binary_big_endian"):
@@ -93,7 +95,7 @@ def _cut_short(path: Path, element: _Element) -> CaptureError:
 
 
 def _fans(lengths: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """Triangles [F, 3] of polygons: ``items`` has their corners one polygon after another."""
+    """Triangle fans [F, 3] of polygons; ``items`` are the concatenated vertex indices of all polygons."""
     starts = lengths.cumsum() - lengths
     of_each = np.maximum(lengths - 2, 0)
     polygon = np.repeat(np.arange(len(lengths)), of_each)
@@ -108,8 +110,10 @@ class _Words:
     def __init__(self, path: Path, data: bytes) -> None:
         self.path, self.words, self.at = path, data.split(), 0
 
-    def read(self, element: _Element, wanted: tuple[str, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Columns by name, and the triangles of a list."""
+    def read(
+        self, element: _Element, list_names: tuple[str, ...]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Columns by name, and the triangles of the first list of ``list_names``."""
         try:
             if element.plain:
                 width = len(element.properties)
@@ -124,12 +128,12 @@ class _Words:
                 for p in element.properties:
                     count = int(self.words[self.at]) if len(p) == 3 else 1
                     self.at += len(p) == 3
-                    found = self.words[self.at : self.at + count]
-                    if count < 0 or len(found) < count:
+                    corners = self.words[self.at : self.at + count]
+                    if count < 0 or len(corners) < count:
                         raise ValueError
-                    if p[0] in wanted:
+                    if p[0] in list_names:
                         lengths.append(count)
-                        items += found
+                        items += corners
                     self.at += count
             return {}, _fans(np.array(lengths, np.int64), np.array(items, dtype=np.int64))
         except (ValueError, IndexError, OverflowError):
@@ -142,20 +146,22 @@ class _Bytes:
     def __init__(self, path: Path, data: bytes, at: int, order: str) -> None:
         self.path, self.data, self.at, self.order = path, data, at, order
 
-    def read(self, element: _Element, wanted: tuple[str, ...]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Columns by name, and the triangles of a list."""
+    def read(
+        self, element: _Element, list_names: tuple[str, ...]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Columns by name, and the triangles of the first list of ``list_names``."""
         try:
             if element.plain:
                 rows = self._rows(element, {})
                 return {name: rows[name] for name in rows.dtype.names or ()}, np.zeros((0, 3), np.int64)
-            return {}, self._equal_lists(element, wanted)
+            return {}, self._equal_lists(element, list_names)
         except _Unequal:
-            return {}, self._unequal_lists(element, wanted)
+            return {}, self._unequal_lists(element, list_names)
         except (ValueError, IndexError):
             raise _cut_short(self.path, element) from None
 
     def _rows(self, element: _Element, lengths: dict[str, int]) -> np.ndarray:
-        """All rows at once, where lists have these lengths."""
+        """All rows at once, where every list has the given length."""
         layout = []
         for p in element.properties:
             if len(p) == 3:
@@ -169,8 +175,8 @@ class _Bytes:
         self.at += element.count * kind.itemsize
         return rows.astype(kind.newbyteorder("="))
 
-    def _equal_lists(self, element: _Element, wanted: tuple[str, ...]) -> np.ndarray:
-        """Where all polygons have as many corners as the first; a file of triangles is read in one go."""
+    def _equal_lists(self, element: _Element, list_names: tuple[str, ...]) -> np.ndarray:
+        """Triangles where all polygons have as many corners as the first: the fast path."""
         start, lengths, at = self.at, {}, self.at
         if not element.count:
             return np.zeros((0, 3), np.int64)
@@ -189,14 +195,14 @@ class _Bytes:
         if any((rows[f"length of {name}"] != length).any() for name, length in lengths.items()):
             self.at = start
             raise _Unequal
-        found = next((name for name in lengths if name in wanted), None)
-        if found is None:
+        name = next((name for name in lengths if name in list_names), None)
+        if name is None:
             return np.zeros((0, 3), np.int64)
-        items = rows[found].reshape(-1)
-        return _fans(np.full(element.count, lengths[found]), items)
+        items = rows[name].reshape(-1)
+        return _fans(np.full(element.count, lengths[name]), items)
 
-    def _unequal_lists(self, element: _Element, wanted: tuple[str, ...]) -> np.ndarray:
-        """One row after another."""
+    def _unequal_lists(self, element: _Element, list_names: tuple[str, ...]) -> np.ndarray:
+        """Triangles where polygons differ in their number of corners: row by row."""
         lengths, items = [], []
         try:
             for _ in range(element.count):
@@ -207,13 +213,13 @@ class _Bytes:
                         self.at += np.dtype(p[2]).itemsize
                     if count < 0:
                         raise ValueError
-                    found = (
+                    values = (
                         np.frombuffer(self.data, self.order + p[1], count, self.at) if count else np.zeros(0)
                     )
                     self.at += count * np.dtype(p[1]).itemsize
-                    if p[0] in wanted:
+                    if p[0] in list_names:
                         lengths.append(count)
-                        items.append(found.astype(np.int64))
+                        items.append(values.astype(np.int64))
         except (ValueError, IndexError):
             raise _cut_short(self.path, element) from None
         return _fans(np.array(lengths, np.int64), np.concatenate([np.zeros(0, np.int64), *items]))
@@ -221,3 +227,27 @@ class _Bytes:
 
 class _Unequal(Exception):
     """Polygons differ in their number of corners."""
+
+
+def ply_chunks(mesh: Mesh) -> Iterator[bytes]:
+    """The bytes of a binary little-endian file: x y z float, red green blue uchar, faces as lists of int indices."""
+    header = [
+        "ply",
+        "format binary_little_endian 1.0",
+        f"element vertex {len(mesh.xyz)}",
+        *(f"property float {axis}" for axis in "xyz"),
+        *(f"property uchar {channel}" for channel in ("red", "green", "blue")),
+        f"element face {len(mesh.faces)}",
+        "property list uchar int vertex_indices",
+        "end_header",
+    ]
+    yield ("\n".join(header) + "\n").encode()
+    vertices = np.empty(len(mesh.xyz), [("xyz", "<f4", 3), ("rgb", "u1", 3)])
+    vertices["xyz"], vertices["rgb"] = mesh.xyz, mesh.rgb
+    yield vertices.tobytes()
+    faces = np.empty(len(mesh.faces), [("corners", "u1"), ("index", "<i4", 3)])
+    faces["corners"], faces["index"] = 3, mesh.faces
+    yield faces.tobytes()
+
+
+PLY_MESH = MeshFormat(".ply", ply_polygons, ply_chunks)

@@ -1,4 +1,4 @@
-"""PLY files: coloured points, and Gaussians in the layout of the 3DGS authors (INRIA)."""
+"""PLY files: reading and writing of properties, and coloured points."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from luxel.render.camera import Points
-from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.errors import CaptureError
 
 TYPES = {
@@ -57,10 +55,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_header(path: Path, data: bytes) -> PlyHeader:
-    """The header; only the element ``vertex`` is of interest, and it must come first.
+    """The header of a file whose first element is ``vertex``; other elements are ignored.
 
     Raises:
-        CaptureError: this is not a PLY file that can be read.
+        CaptureError: this is not a valid PLY file.
     """
     lines = []
     position = 0
@@ -104,7 +102,7 @@ def read_vertices(path: Path) -> np.ndarray:
     """The vertices as a structured array with native byte order, [P].
 
     Raises:
-        CaptureError: the file is missing, cut short, or says counts that it cannot hold.
+        CaptureError: the file is missing or cut short.
     """
     data = read_bytes(path)
     header = read_header(path, data)
@@ -114,7 +112,7 @@ def read_vertices(path: Path) -> np.ndarray:
     smallest = 2 * len(header.properties) - 1 if header.format == "ascii" else layout.itemsize
     if header.count * smallest > room:
         raise CaptureError(
-            f"{path}: cut short: {header.count} vertices are announced, but only {room} bytes follow.",
+            f"{path}: cut short: {header.count} vertices in the header, but only {room} bytes follow.",
             "Copy or export the file again.",
         )
     if header.format != "ascii":
@@ -136,15 +134,15 @@ def read_vertices(path: Path) -> np.ndarray:
 
 
 def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: str) -> np.ndarray:
-    """Some properties of all vertices, float32 [P, number of names].
+    """Properties of all vertices, float32 [P, number of names].
 
     Raises:
-        CaptureError: one is missing; the message says that ``what`` need it.
+        CaptureError: one is missing; ``what`` is the plural noun of the message.
     """
     held = vertices.dtype.names or ()
     missing = [name for name in names if name not in held]
     if "packed_position" in held:
-        raise CaptureError(f"{path}: compressed PLY is not read.", EXPORT_AGAIN)
+        raise CaptureError(f"{path}: compressed PLY is not supported.", EXPORT_AGAIN)
     if missing:
         raise CaptureError(f"{path}: {what} need the properties {', '.join(missing)}.", EXPORT_AGAIN)
     with np.errstate(over="ignore"):
@@ -152,7 +150,7 @@ def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: s
 
 
 def load_points(path: str | Path) -> Points:
-    """A coloured point cloud; grey where the file has no colours. Points that are not finite are left out.
+    """Reads a coloured point cloud; grey where the file has no colours. Points that are not finite are left out.
 
     Raises:
         CaptureError: the file cannot be read or has no points.
@@ -177,47 +175,11 @@ def load_points(path: str | Path) -> Points:
     return Points(np.ascontiguousarray(xyz[finite]), np.ascontiguousarray(rgb[finite]))
 
 
-def load_gaussians(path: str | Path) -> Gaussians:
-    """Gaussians from the INRIA layout: f_dc_*, f_rest_* (channel by channel), opacity, scale_*, rot_*.
-
-    Raises:
-        CaptureError: the file cannot be read or holds no Gaussians.
-    """
-    path = Path(path)
-    vertices = read_vertices(path)
-    parts = {
-        "means": need_columns(path, vertices, ("x", "y", "z"), "Gaussians"),
-        "quats": need_columns(path, vertices, [f"rot_{i}" for i in range(4)], "Gaussians"),
-        "log_scales": need_columns(path, vertices, [f"scale_{i}" for i in range(3)], "Gaussians"),
-        "opacity_logits": need_columns(path, vertices, ["opacity"], "Gaussians")[:, 0],
-        **read_coefficients(path, vertices, "Gaussians"),
-    }
-    return Gaussians(**{name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in parts.items()})
-
-
-def read_coefficients(path: Path, vertices: np.ndarray, what: str) -> dict[str, np.ndarray]:
-    """Spherical harmonics from f_dc_* and f_rest_* (channel by channel): sh_dc [N, 3], sh_rest [N, K - 1, 3].
-
-    Raises:
-        CaptureError: properties are missing, or their number fits no degree.
-    """
-    dc = need_columns(path, vertices, [f"f_dc_{i}" for i in range(3)], what)
-    rest = sum(1 for name in vertices.dtype.names or () if name.startswith("f_rest_"))
-    if rest not in (0, 9, 24, 45):
-        raise CaptureError(
-            f"{path}: {rest} f_rest properties fit no SH degree (0, 9, 24 or 45).", EXPORT_AGAIN
-        )
-    flat = np.zeros((len(vertices), 0), np.float32)
-    if rest:
-        flat = need_columns(path, vertices, [f"f_rest_{i}" for i in range(rest)], what)
-    return {"sh_dc": dc, "sh_rest": flat.reshape(len(vertices), 3, rest // 3).transpose(0, 2, 1)}
-
-
 def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes beside ``path`` and renames, so that an interrupted write leaves the old file as it was.
+    """Writes a temporary file beside ``path`` and renames it: an interrupted write leaves the old file unchanged.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written, for want of permissions or space.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -231,7 +193,7 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     except OSError as error:
         raise CaptureError(
             f"{path}: the file cannot be written ({error.strerror or error}).",
-            "Check the permissions of the folder and the free space; what was there before is unchanged.",
+            "Check the permissions of the folder and the free space; an existing file is unchanged.",
         ) from None
     finally:
         with suppress(OSError):
@@ -242,7 +204,7 @@ def write_vertices(path: Path, table: np.ndarray) -> None:
     """Writes a structured array of float32 and uint8 columns, binary, through a temporary file.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written.
     """
     names = {"f4": "float", "u1": "uchar"}
     lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}"]
@@ -256,8 +218,8 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
     Args:
         path: the file.
         points: P points.
-        extra: more properties by name, [P] each: uint8 is written as uchar, anything else as float. `load_points`
-            passes over them, `read_vertices` gives them.
+        extra: further properties by name, [P] each: uint8 is written as uchar, anything else as float. `load_points`
+            ignores them, `read_vertices` reads them.
     """
     more = {name: np.asarray(values) for name, values in (extra or {}).items()}
     layout = [(n, "<f4") for n in ("x", "y", "z")] + [(n, "u1") for n in ("red", "green", "blue")]
@@ -272,35 +234,6 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
     write_vertices(Path(path), table)
 
 
-def save_gaussians(path: str | Path, gaussians: Gaussians) -> None:
-    """Writes the INRIA layout, binary, through a temporary file; normals are zero, as there.
-
-    Raises:
-        CaptureError: there is no permission or no room.
-    """
-    held = as_arrays(gaussians)
-    columns = {"x y z": held["means"], "nx ny nz": np.zeros_like(held["means"]), **coefficient_columns(held)}
-    columns["opacity"] = held["opacity_logits"][:, None]
-    columns["scale_0 scale_1 scale_2"] = held["log_scales"]
-    columns["rot_0 rot_1 rot_2 rot_3"] = held["quats"]
-    write_columns(Path(path), columns)
-
-
-def as_arrays(primitives: Parameters) -> dict[str, np.ndarray]:
-    """The parameters by name, float32."""
-    return {name: tensor.detach().cpu().float().numpy() for name, tensor in primitives.tensors().items()}
-
-
-def coefficient_columns(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What `read_coefficients` reads, for `write_columns`."""
-    count, rest, _ = held["sh_rest"].shape
-    columns = {"f_dc_0 f_dc_1 f_dc_2": held["sh_dc"]}
-    if rest:
-        names = " ".join(f"f_rest_{i}" for i in range(3 * rest))
-        columns[names] = held["sh_rest"].transpose(0, 2, 1).reshape(count, 3 * rest)
-    return columns
-
-
 def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
     """Writes float properties, binary, through a temporary file.
 
@@ -309,7 +242,7 @@ def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
         columns: [N, D] by D names with spaces between.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written.
     """
     names = " ".join(columns).split()
     flat = np.ascontiguousarray(np.concatenate(list(columns.values()), axis=1), "<f4")

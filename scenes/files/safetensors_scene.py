@@ -1,4 +1,4 @@
-"""Scenes as safetensors: the raw parameters of any primitive by their names, in their float type or in half of it."""
+"""safetensors files of scenes: raw parameters by name, in their own float type or in half precision."""
 
 from __future__ import annotations
 
@@ -11,50 +11,48 @@ from torch import Tensor
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, read_bytes, write_atomically
+from luxel.scenes.files.scene_format import SceneFormat
 
-# Stay float32 in files of half precision. Rounded to float16, means bring images of trained scenes down to 57..78 dB of
-# the exact ones, times and rotors those of a scene of 30 s to 58 dB, sharpness and smoothness of convexes theirs to 59
-# dB; all others together to no less than 78.
-EXACT = {"means", "points", "times", "rotors", "log_delta", "log_sigma"}
-LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
+SINGLE_OR_LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
 
 def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) -> None:
-    """Writes the parameters through a temporary file; the metadata say which primitive they are of.
+    """Writes the raw parameters through a temporary file; the metadata have the name of the primitive.
 
     Args:
         path: the file.
         scene: any primitive.
-        half: write float16, in about half the space: images agree to about 80 dB. Float32 stay places, times
-            and what turns or sharpens (`EXACT`), and tensors with values that float16 cannot hold (beyond 65504).
+        half: write float16, about half the size. Parameters that the primitive lists as ``exact``, and tensors with
+            values beyond 65504, stay float32. Images of both files agree to about 80 dB.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written.
     """
     from safetensors.numpy import save
 
     tensors = {name: tensor.detach().cpu() for name, tensor in scene.tensors().items()}
     if half:
+        exact = PRIMITIVES[scene.primitive].exact
         tensors = {
-            name: tensor.float() if name in EXACT else halved(tensor) for name, tensor in tensors.items()
+            name: tensor.float() if name in exact else halved(tensor) for name, tensor in tensors.items()
         }
     arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in tensors.items()}
     write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": scene.noun})])
 
 
 def halved(tensor: Tensor) -> Tensor:
-    """In float16; in float32 where a finite value would become infinite."""
+    """The tensor in float16, or in float32 where a finite value would overflow."""
     single, small = tensor.float(), tensor.half()
     return small if torch.equal(small.isfinite(), single.isfinite()) else single
 
 
 def load_safetensors(path: str | Path) -> Parameters:
-    """The primitives of a file whose tensors have exactly the names and shapes of one kind.
+    """The primitives of a file; the names of its tensors must be those of one primitive.
 
     Float16, bfloat16 and mixtures of these with float32 become float32; float64 stays.
 
     Raises:
-        CaptureError: the file cannot be read, or holds something else.
+        CaptureError: the file cannot be read, or its tensors are of no primitive.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -64,24 +62,30 @@ def load_safetensors(path: str | Path) -> Parameters:
     try:
         tensors = load(data)
     except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise CaptureError(f"{path}: this is no safetensors file ({error}).", EXPORT_AGAIN) from None
-    kind = next((kind for kind in PRIMITIVES.values() if set(kind.names) == set(tensors)), None)
-    if kind is None:
-        wanted = "; ".join(f"{kind.noun} have {', '.join(kind.names)}" for kind in PRIMITIVES.values())
+        raise CaptureError(f"{path}: this is not a valid safetensors file ({error}).", EXPORT_AGAIN) from None
+    known = [spec.parameters for spec in PRIMITIVES.values()]
+    parameters = next((cls for cls in known if set(cls.names) == set(tensors)), None)
+    if parameters is None:
+        expected = "; ".join(f"{cls.noun} have {', '.join(cls.names)}" for cls in known)
         raise CaptureError(
-            f"{path}: the tensors {', '.join(sorted(tensors)) or '(none)'} are of no primitive ({wanted}).",
+            f"{path}: the tensors {', '.join(sorted(tensors)) or '(none)'} are of no primitive ({expected}).",
             EXPORT_AGAIN,
         )
     types = {tensor.dtype for tensor in tensors.values()}
-    if types <= LESS:
+    if types <= SINGLE_OR_LESS:
         tensors = {name: tensor.float() for name, tensor in tensors.items()}
     elif types != {torch.float64}:
-        found = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
+        names = ", ".join(sorted(str(t).removeprefix("torch.") for t in types))
         raise CaptureError(
-            f"{path}: tensors must be float32, float16 or bfloat16, or all float64, not {found}.",
+            f"{path}: tensors must be float32, float16 or bfloat16, or all float64, not {names}.",
             EXPORT_AGAIN,
         )
     try:
-        return kind(**tensors)
+        return parameters(**tensors)
     except (ValueError, IndexError) as error:
         raise CaptureError(f"{path}: {error}.", EXPORT_AGAIN) from None
+
+
+SAFETENSORS = SceneFormat(
+    ".safetensors", "any primitives, raw parameters", load_safetensors, save_safetensors, options=("half",)
+)

@@ -1,4 +1,4 @@
-""".splat files (antimatter15): 32 bytes a Gaussian, colours without view dependence."""
+""".splat files (antimatter15): 32 bytes per Gaussian, colours without view dependence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import torch
 
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import as_arrays, read_bytes, write_atomically
+from luxel.scenes.files.ply import read_bytes, write_atomically
+from luxel.scenes.files.primitive_ply import as_arrays
+from luxel.scenes.files.scene_format import SceneFormat
 
 LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
 
@@ -21,17 +23,17 @@ def load_splat(path: str | Path) -> Gaussians:
     quaternion wxyz as bytes around 128.
 
     Raises:
-        CaptureError: the file cannot be read, or its size is no multiple of 32 bytes.
+        CaptureError: the file cannot be read, or its size is not a multiple of 32 bytes.
     """
     path = Path(path)
     data = read_bytes(path)
     if len(data) % LAYOUT.itemsize:
         raise CaptureError(
-            f"{path}: cut short or no .splat file: {len(data)} bytes are no multiple of {LAYOUT.itemsize}.",
+            f"{path}: cut short, or not a .splat file: {len(data)} bytes are not a multiple of {LAYOUT.itemsize}.",
             "Copy or export the file again.",
         )
     table = np.frombuffer(data, LAYOUT)
-    # A byte cannot say fully clear or fully opaque to a logit: half a step from either end stands for it.
+    # Bytes 0 and 255 are read as half a step from 0 and 1, so that logits stay finite.
     opacity = np.clip(table["rgba"][:, 3].astype(np.float64) / 255, 0.5 / 255, 1 - 0.5 / 255)
     with np.errstate(invalid="ignore", divide="ignore"):
         log_scales = np.log(np.maximum(table["scale"], np.float32(1e-12)))
@@ -46,26 +48,31 @@ def load_splat(path: str | Path) -> Gaussians:
 
 
 def save_splat(path: str | Path, gaussians: Gaussians) -> None:
-    """Writes a .splat file, the largest and most opaque Gaussians first as viewers that stream it expect.
+    """Writes a .splat file, the largest and most opaque Gaussians first, as viewers that stream it expect.
 
-    The format holds no view dependence and rounds colours, opacities and rotations to bytes.
+    Spherical harmonics above degree 0 are left out; colours, opacities and rotations are rounded to bytes.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written.
     """
-    held = as_arrays(gaussians)
-    opacity = 1 / (1 + np.exp(-held["opacity_logits"].astype(np.float64)))
+    arrays = as_arrays(gaussians)
+    opacity = 1 / (1 + np.exp(-arrays["opacity_logits"].astype(np.float64)))
     with np.errstate(over="ignore", invalid="ignore"):
-        scales = np.exp(held["log_scales"])
+        scales = np.exp(arrays["log_scales"])
         order = np.argsort(-opacity * scales.astype(np.float64).prod(axis=1), kind="stable")
-    length = np.maximum(np.linalg.norm(held["quats"], axis=1, keepdims=True), np.float32(1e-12))
+    length = np.maximum(np.linalg.norm(arrays["quats"], axis=1, keepdims=True), np.float32(1e-12))
     table = np.empty(gaussians.count, LAYOUT)
-    table["mean"], table["scale"] = held["means"], scales
-    table["rgba"][:, :3] = _bytes(255 * (0.5 + SH_C0 * held["sh_dc"]))
+    table["mean"], table["scale"] = arrays["means"], scales
+    table["rgba"][:, :3] = _bytes(255 * (0.5 + SH_C0 * arrays["sh_dc"]))
     table["rgba"][:, 3] = _bytes(255 * opacity)
-    table["quat"] = _bytes(128 + 128 * held["quats"] / length)
+    table["quat"] = _bytes(128 + 128 * arrays["quats"] / length)
     write_atomically(Path(path), [table[order].tobytes()])
 
 
 def _bytes(values: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(np.nan_to_num(values)), 0, 255).astype(np.uint8)
+
+
+SPLAT = SceneFormat(
+    ".splat", "Gaussians without view dependence", load_splat, save_splat, primitives=(Gaussians,)
+)

@@ -1,1 +1,1 @@
-"""Synthetic scenes and captures whose ground truth is known."""
+"""Synthetic scenes and captures with known ground truth."""

@@ -1,21 +1,21 @@
-"""A cloud that needs no data: density and colour everywhere in the unit cube."""
+"""A synthetic cloud: density and colour in the unit cube."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-LATTICE = 32  # random numbers along each axis, repeated
+LATTICE = 32  # random values along each axis, periodic
 OCTAVES = 5
-LUMPS = 4.0  # of the coarsest octave along the cube
-DENSEST = 40.0  # per unit of length
+LUMPS = 4.0  # periods of the coarsest octave along the cube
+DENSEST = 40.0  # maximum density, per unit of length
 
 
 class Cloud(nn.Module):
-    """A made-up cumulus: fractal noise (Perlin 1985, with random values on a lattice) carves a flattened ball.
+    """A cumulus: a flattened ball modulated by fractal value noise (Perlin 1985).
 
     Args:
-        seed: another one is another cloud.
+        seed: of the noise.
     """
 
     lattice: Tensor
@@ -39,7 +39,7 @@ class Cloud(nn.Module):
         return torch.cat([density[:, None], albedo.clamp(0, 1)], 1)
 
     def _fractal(self, positions: Tensor) -> Tensor:
-        """Two kinds of noise in [0, 1], each the sum of octaves that halve in size and strength, [S, 2]."""
+        """Two fractal noises in [0, 1]; each octave has half the wavelength and amplitude of the one before, [S, 2]."""
         total = positions.new_zeros(len(positions), 2)
         weights = [0.5**octave for octave in range(OCTAVES)]
         for octave, weight in enumerate(weights):
@@ -47,7 +47,7 @@ class Cloud(nn.Module):
         return total
 
     def _noise(self, positions: Tensor) -> Tensor:
-        """Random values on whole numbers, smooth between them, [S, 2]."""
+        """Value noise: random values at integer positions, smoothly interpolated, [S, 2]."""
         low = positions.floor()
         part = _smooth(positions - low)
         cells = torch.stack([low.long() % LATTICE, (low.long() + 1) % LATTICE], -1)  # [S, 3, 2]
@@ -66,5 +66,5 @@ def _smooth(t: Tensor) -> Tensor:
 
 
 def _colour(like: Tensor, *rgb: float) -> Tensor:
-    """A colour of constants, made on the device so that it can be captured, [3]."""
+    """A constant colour, created on the device without a copy (for CUDA graphs), [3]."""
     return torch.stack([like.new_full((), value) for value in rgb])

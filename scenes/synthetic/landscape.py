@@ -1,4 +1,4 @@
-"""A photograph that needs no camera."""
+"""A synthetic photograph."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 
 def landscape(width: int = 1024, height: int = 1024, seed: int = 0) -> np.ndarray:
-    """A landscape with fine texture that repeats nowhere: sky with clouds, mountains, a meadow, a lake that mirrors.
+    """A landscape with fine, aperiodic texture: sky with clouds, mountains, a reflecting lake, a meadow.
 
     Args:
         width, height: pixels.
-        seed: another one is another place.
+        seed: of the noise.
 
     Returns:
         sRGB, uint8 [height, width, 3].
@@ -20,33 +20,33 @@ def landscape(width: int = 1024, height: int = 1024, seed: int = 0) -> np.ndarra
     horizon = 0.62
     mirrored = np.where(y > horizon + 0.1, 2 * (horizon + 0.1) - y, y)
     ripple = 0.012 * (_fractal(random, x * 6, y * 60, 5) - 0.5) * (y > horizon + 0.1)
-    place, up = x + ripple, mirrored + 4 * ripple
-    clouds = np.clip(3.2 * _fractal(random, place * 3, up * 7, 9) - 1.5, 0, 1)[..., None]
+    across, up = x + ripple, mirrored + 4 * ripple
+    clouds = np.clip(3.2 * _fractal(random, across * 3, up * 7, 9) - 1.5, 0, 1)[..., None]
     blue = np.array([0.25, 0.45, 0.78]) + (np.array([0.85, 0.88, 0.9]) - [0.25, 0.45, 0.78]) * up[..., None]
-    picture = blue * (1 - clouds) + np.array([0.96, 0.94, 0.92]) * clouds
+    image = blue * (1 - clouds) + np.array([0.96, 0.94, 0.92]) * clouds
     for layer, (base, rough, colour) in enumerate(
         [(0.42, 0.34, (0.42, 0.47, 0.58)), (0.52, 0.26, (0.30, 0.34, 0.38)), (0.6, 0.14, (0.17, 0.26, 0.12))]
     ):
-        ridge = base - rough * (_fractal(random, place * (2 + 2 * layer), 0 * up + layer, 8) - 0.4)
-        rock = _fractal(random, place * 12 * (1 + layer), up * 16 * (1 + layer), 9, 0.72)
+        ridge = base - rough * (_fractal(random, across * (2 + 2 * layer), 0 * up + layer, 8) - 0.4)
+        rock = _fractal(random, across * 12 * (1 + layer), up * 16 * (1 + layer), 9, 0.72)
         snow = np.clip(6 * (ridge + 0.05 + 0.1 * rock - up), 0, 1)[..., None] * (layer == 0)
         ground = np.array(colour) * (0.45 + 1.1 * rock[..., None]) * (1 - snow) + 0.93 * snow
         inside = np.clip((up - ridge) * height / 1.5, 0, 1)[..., None]
-        picture = picture * (1 - inside) + ground * inside
+        image = image * (1 - inside) + ground * inside
     water = np.clip((y - horizon - 0.1) * height / 1.5, 0, 1)[..., None]
-    picture *= 1 - water * (0.25 + 0.2 * y[..., None])
+    image *= 1 - water * (0.25 + 0.2 * y[..., None])
     grass = _fractal(random, x * 90, y * 30, 7, 0.75)[..., None]
     bank = 0.86 + 0.08 * (_fractal(random, x * 5, 0 * y, 8) - 0.5)
     near = np.clip((y - bank) * height / 2, 0, 1)[..., None]
-    picture = picture * (1 - near) + np.array([0.34, 0.42, 0.14]) * (0.25 + 1.3 * grass) * near
-    picture += random.normal(0, 0.004, picture.shape)  # of a sensor
-    return (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
+    image = image * (1 - near) + np.array([0.34, 0.42, 0.14]) * (0.25 + 1.3 * grass) * near
+    image += random.normal(0, 0.004, image.shape)  # sensor noise
+    return (image.clip(0, 1) * 255 + 0.5).astype(np.uint8)
 
 
 def _fractal(
     random: np.random.Generator, x: np.ndarray, y: np.ndarray, octaves: int, gain: float = 0.5
 ) -> np.ndarray:
-    """The sum of octaves of value noise (Perlin 1985) that halve in size, each ``gain`` times as strong, in [0, 1]."""
+    """Fractal value noise (Perlin 1985) in [0, 1]; octaves halve the wavelength and scale the amplitude by ``gain``."""
     total, scale = np.zeros_like(x), 0.0
     for octave in range(octaves):
         table, shift = random.random((256, 256)), 256 * random.random(2)

@@ -1,7 +1,7 @@
-"""Motions of solids: affine maps of object space to the world, exact at every time in [0, 1].
+"""Motions of solids: affine maps from object space to the world as functions of time in [0, 1].
 
-A motion is called with a time and returns [4, 4]. Most are rigid; `Bounce`, `Breathe` and `Visit` also stretch. A map
-whose determinant is zero means that the solid is not there.
+A motion is called with a time and returns [4, 4]. Most are rigid; `Bounce`, `Breathe` and `Visit` also scale. Where the
+determinant is 0 the solid is absent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def affine(place: Sequence[float] | np.ndarray, linear: np.ndarray | None = None
 
 @dataclass(frozen=True)
 class Still:
-    """At one place, turned by ``angle`` radians about ``axis``."""
+    """Static at ``place``, rotated by ``angle`` radians about ``axis``."""
 
     place: Vector
     axis: Vector = UP
@@ -47,7 +47,7 @@ class Still:
 
 @dataclass(frozen=True)
 class Spin:
-    """Turns about ``axis`` through its own centre, ``turns`` times from time 0 to 1; lies tilted by ``tilt`` in it."""
+    """Rotates about ``axis`` through its centre, ``turns`` times from time 0 to 1, after a tilt of ``tilt`` radians."""
 
     place: Vector
     axis: Vector
@@ -62,7 +62,7 @@ class Spin:
 
 @dataclass(frozen=True)
 class Orbit:
-    """Runs on a level circle, ``turns`` rounds, and turns ``spins`` times about ``axis`` meanwhile."""
+    """Moves ``turns`` times around a horizontal circle, and rotates ``spins`` times about ``axis``."""
 
     centre: Vector
     radius: float
@@ -79,15 +79,15 @@ class Orbit:
 
 @dataclass(frozen=True)
 class Bounce:
-    """A ball on a floor: parabolas of ``height``, flattened by up to ``squash`` near the floor at equal volume.
+    """A bouncing ball: parabolas of ``height``; near the floor it is flattened by up to ``squash`` at equal volume.
 
     Args:
         floor: the point of the floor below the ball.
         radius: of the ball.
-        height: that its underside reaches.
+        height: maximum height of its lowest point above the floor.
         bounces: parabolas from time 0 to 1.
-        squash: share of its height lost on the floor, 0 to 1 (excluded).
-        spins: turns about the vertical.
+        squash: fraction of its height lost on the floor, in [0, 1).
+        spins: rotations about the vertical.
         phase: parabolas before time 0.
     """
 
@@ -110,7 +110,7 @@ class Bounce:
 
 @dataclass(frozen=True)
 class Swing:
-    """Hangs ``length`` below ``pivot`` and swings about the level ``axis`` by up to ``amplitude`` radians."""
+    """A pendulum ``length`` below ``pivot`` that swings about the horizontal ``axis`` by ``amplitude`` radians."""
 
     pivot: Vector
     length: float
@@ -127,13 +127,13 @@ class Swing:
 
 @dataclass(frozen=True)
 class Breathe:
-    """Stays, and stretches along its three axes by 1 + amounts sin(...), each a third of a cycle after the other.
+    """Static, scaled along its axes by 1 + amounts sin(...), with phases a third of a cycle apart.
 
     Args:
         place: centre.
         amounts: along x, y, z, below 1.
         cycles: from time 0 to 1.
-        turns: about the vertical, from time 0 to 1.
+        turns: rotations about the vertical, from time 0 to 1.
         phase: radians.
     """
 
@@ -151,7 +151,7 @@ class Breathe:
 
 @dataclass(frozen=True)
 class Slowed:
-    """Another motion at ``pace`` times its speed, from the same beginning."""
+    """Another motion at ``pace`` times its speed, with the same start."""
 
     motion: Motion
     pace: float
@@ -162,7 +162,7 @@ class Slowed:
 
 @dataclass(frozen=True)
 class Visit:
-    """Is there from ``start`` to ``end`` only: grows out of a point during ``ramp``, turns, and shrinks back."""
+    """Present from ``start`` to ``end`` only: grows from a point during ``ramp``, rotates, and shrinks back."""
 
     place: Vector
     start: float

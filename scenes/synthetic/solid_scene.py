@@ -1,7 +1,7 @@
-"""Scenes of moving, textured solids and their renderer: pictures whose every answer is known.
+"""Scenes of moving, textured solids, and a ray caster with ground truth of depth, normals, ids and velocities.
 
-Colour is averaged over samples x samples rays of a pixel. Depth, normals, ids and velocities are those of the one ray
-through the pixel's centre, so that they mix no two surfaces. There are no shadows and no reflections.
+Colour is the mean of samples x samples rays per pixel. Depth, normals, ids and velocities are those of the ray through
+the pixel's centre, so that they do not mix surfaces. There are no shadows and no reflections.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ WAVES = 64
 TO_LIGHT = np.array([0.45, -0.35, 0.82]) / np.linalg.norm([0.45, -0.35, 0.82])
 AMBIENT, SKY, LAMP = 0.42, 0.13, 0.5  # sum above 1 with the highlight: clamped
 SHININESS = 24.0
-SMALLEST = 1e-6  # volume, as a share of that of the solid's own space, below which a solid is not there
-MOMENT = 1e-5  # half the time over which velocities are differences
+MIN_VOLUME = 1e-6  # relative to object space; smaller solids are absent
+TIME_STEP = 1e-5  # of the central differences of velocities
 
 
 @dataclass(frozen=True)
 class Texture:
-    """Three colours mixed by sums of waves of random directions and lengths: it never repeats.
+    """Three colours mixed by sums of sine waves of random directions and lengths; it does not repeat.
 
     Args:
         seed: of the waves and the colours.
@@ -81,10 +81,10 @@ class Texture:
 
 @dataclass(frozen=True)
 class Solid:
-    """One object: a shape with a texture that a motion carries.
+    """One object: a shape with a texture and a motion.
 
     Args:
-        name: for people.
+        name: for display.
         shape, texture: in object space.
         motion: object space to world at a time, [4, 4].
         gloss: height of the highlight, 0..1.
@@ -97,28 +97,28 @@ class Solid:
     gloss: float = 0.12
 
     def pose(self, time: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """Linear part [3, 3] and place [3] of the motion at a time; None when the solid is not there."""
+        """Linear part [3, 3] and translation [3] of the motion at a time; None: the solid is absent."""
         matrix = self.motion(time)
-        if not abs(np.linalg.det(matrix[:3, :3])) > SMALLEST:
+        if not abs(np.linalg.det(matrix[:3, :3])) > MIN_VOLUME:
             return None
         return matrix[:3, :3], matrix[:3, 3]
 
-    def reach(self, linear: np.ndarray) -> float:
-        """Radius in the world of a sphere around the place that holds the solid."""
+    def bounding_radius(self, linear: np.ndarray) -> float:
+        """Radius of a bounding sphere around the solid's origin, world units."""
         return self.shape.bound * float(np.linalg.norm(linear, 2))
 
 
 @dataclass
-class Picture:
-    """What a camera sees.
+class RenderedView:
+    """A rendered view with ground truth.
 
     Args:
-        rgb: straight colours (not multiplied by alpha), float32 [H, W, 3] in [0, 1]; 0 where alpha is.
-        alpha: share of the pixel's rays that meet a solid, float32 [H, W].
-        depth: z along the camera's axis at the pixel's centre, float32 [H, W], world units; 0: nothing there.
-        normals: outward unit normals in world axes, float32 [H, W, 3]; 0: nothing there.
-        ids: index of the solid + 1, uint8 [H, W]; 0: nothing there.
-        velocity: of the surface point, float32 [H, W, 3], world units per unit of time; 0: nothing there.
+        rgb: straight colours (not multiplied by alpha), float32 [H, W, 3] in [0, 1]; 0 where alpha is 0.
+        alpha: fraction of the pixel's rays that hit a solid, float32 [H, W].
+        depth: z along the camera's axis at the pixel's centre, float32 [H, W], world units; 0: no surface.
+        normals: outward unit normals in world axes, float32 [H, W, 3]; 0: no surface.
+        ids: index of the solid + 1, uint8 [H, W]; 0: no surface.
+        velocity: of the surface point, float32 [H, W, 3], world units per unit of time; 0: no surface.
     """
 
     rgb: np.ndarray
@@ -130,86 +130,87 @@ class Picture:
 
 
 @dataclass
-class Scene:
-    """Solids, at most 255, under one light from a fixed direction."""
+class SolidScene:
+    """Up to 255 solids under one directional light."""
 
     solids: list[Solid] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if len(self.solids) > 255:
-            raise ValueError(f"ids have room for 255 solids, got {len(self.solids)}")
+            raise ValueError(f"a scene has at most 255 solids, got {len(self.solids)}")
 
-    def render(self, camera: Camera, time: float = 0.0, *, samples: int = 2) -> Picture:
-        """The scene at a time.
+    def render(self, camera: Camera, time: float = 0.0, *, samples: int = 2) -> RenderedView:
+        """Renders the scene at a time.
 
         Args:
-            camera: a single camera; solids are seen between its near and far.
-            time: within [0, 1].
-            samples: rays across a pixel for the colour; samples^2 in all.
+            camera: a single camera; surfaces beyond its near and far planes are not seen.
+            time: in [0, 1].
+            samples: square root of the number of colour rays per pixel.
 
         Raises:
-            ValueError: a batch of cameras, a time outside of [0, 1], or samples below 1.
+            ValueError: a batch of cameras, a time outside [0, 1], or samples below 1.
         """
         if camera.batched or samples < 1:
             raise ValueError("render needs a single camera and samples >= 1")
         _check_time(time)
-        eye = _Eye.of(camera, samples)
-        _, ids, colour = self._shoot(eye, time, shade=True)
+        rays = _CameraRays.of(camera, samples)
+        _, ids, colour = self._cast(rays, time, shade=True)
         h, w = camera.height, camera.width
         count = (ids > 0).reshape(h, samples, w, samples).sum(axis=(1, 3), dtype=np.float32)
         total = colour.reshape(h, samples, w, samples, 3).sum(axis=(1, 3))
         rgb = total / np.maximum(count, 1)[..., None]
-        eye = _Eye.of(camera, 1)
-        depth, ids, normals = self._shoot(eye, time, shade=False)
+        rays = _CameraRays.of(camera, 1)
+        depth, ids, normals = self._cast(rays, time, shade=False)
         seen = ids > 0
         depth = np.where(seen, depth, 0)
         velocity = np.zeros((h, w, 3), np.float32)
-        points = eye.points(np.flatnonzero(seen), depth[seen]).T
+        points = rays.points(np.flatnonzero(seen), depth[seen]).T
         velocity[seen] = self.velocities(points, ids[seen], time)
-        return Picture(rgb, count / samples**2, depth.astype(np.float32), normals, ids, velocity)
+        return RenderedView(rgb, count / samples**2, depth.astype(np.float32), normals, ids, velocity)
 
-    def _shoot(self, eye: _Eye, time: float, *, shade: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Depth (inf: nothing), ids, and colours or else normals (float32 [., ., 3]) of every ray of an eye."""
-        depth = np.full(eye.shape, np.inf)
-        ids = np.zeros(eye.shape, np.uint8)
-        out = np.zeros((*eye.shape, 3), np.float32)
+    def _cast(
+        self, rays: _CameraRays, time: float, *, shade: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Depth (inf: no hit), ids, and colours (normals without ``shade``; float32 [., ., 3]) of a camera's rays."""
+        depth = np.full(rays.shape, np.inf)
+        ids = np.zeros(rays.shape, np.uint8)
+        out = np.zeros((*rays.shape, 3), np.float32)
         poses = [solid.pose(time) for solid in self.solids]
         for index, (solid, pose) in enumerate(zip(self.solids, poses, strict=True)):
-            if pose is None or not (window := eye.window(pose[1], solid.reach(pose[0]))):
+            if pose is None or not (window := rays.window(pose[1], solid.bounding_radius(pose[0]))):
                 continue
             inverse = np.linalg.inv(pose[0])
-            origin = (inverse @ (eye.place - pose[1]))[:, None]
-            t = solid.shape.hit(origin, eye.directions(window, inverse), eye.near)
+            origin = (inverse @ (rays.position - pose[1]))[:, None]
+            t = solid.shape.hit(origin, rays.directions(window, inverse), rays.near)
             t = t.reshape(depth[window].shape)
-            nearer = (t < depth[window]) & (t <= eye.far)
+            nearer = (t < depth[window]) & (t <= rays.far)
             depth[window][nearer] = t[nearer]
             ids[window][nearer] = index + 1
         for index, (solid, pose) in enumerate(zip(self.solids, poses, strict=True)):
-            rays = np.flatnonzero(ids == index + 1)
-            if pose is None or not len(rays):
+            hits = np.flatnonzero(ids == index + 1)
+            if pose is None or not len(hits):
                 continue
             inverse = np.linalg.inv(pose[0])
-            point = eye.points(rays, depth.reshape(-1)[rays]) - pose[1][:, None]
+            point = rays.points(hits, depth.reshape(-1)[hits]) - pose[1][:, None]
             point = inverse @ point
             normal = _unit(inverse.T @ solid.shape.normal(point))
             if not shade:
-                out.reshape(-1, 3)[rays] = normal.T
+                out.reshape(-1, 3)[hits] = normal.T
                 continue
-            to_eye = -_unit(eye.rays(rays))
-            out.reshape(-1, 3)[rays] = _light(solid.texture(point), normal, to_eye, solid.gloss)
+            to_camera = -_unit(rays.directions_of(hits))
+            out.reshape(-1, 3)[hits] = _light(solid.texture(point), normal, to_camera, solid.gloss)
         return depth, ids, out
 
-    def carry(self, points: np.ndarray, ids: np.ndarray, time: float, to: float) -> np.ndarray:
-        """Where surface points go between two times.
+    def transport(self, points: np.ndarray, ids: np.ndarray, time: float, to: float) -> np.ndarray:
+        """Moves surface points with their solids from one time to another.
 
         Args:
             points: at ``time``, world coordinates, [P, 3].
             ids: of their solids, [P].
-            time, to: the two times.
+            time, to: times in [0, 1].
 
         Returns:
-            The same points of the solids at ``to``, [P, 3]; NaN where the id is 0 or the solid is not there at
-            ``time``.
+            Their positions at ``to``, [P, 3]; NaN where the id is 0 or the solid is absent at ``time``.
         """
         out = np.full(points.shape, np.nan)
         for index in np.unique(ids[ids > 0]):
@@ -225,26 +226,28 @@ class Scene:
     def velocities(self, points: np.ndarray, ids: np.ndarray, time: float) -> np.ndarray:
         """Velocities of surface points [P, 3] at a time, world units per unit of time, [P, 3].
 
-        Central differences, within [0, 1]; of no meaning at the moment when a ball meets the floor.
+        Computed by central differences within [0, 1]; undefined at the instant a ball hits the floor.
         """
-        begin, end = max(0.0, time - MOMENT), min(1.0, time + MOMENT)
-        return (self.carry(points, ids, time, end) - self.carry(points, ids, time, begin)) / (end - begin)
+        begin, end = max(0.0, time - TIME_STEP), min(1.0, time + TIME_STEP)
+        return (self.transport(points, ids, time, end) - self.transport(points, ids, time, begin)) / (
+            end - begin
+        )
 
-    def sample(self, count: int, time: float = 0.0, *, seed: int = 0) -> tuple[Points, np.ndarray]:
-        """Points on the surfaces as seen from without, where random lines first meet the scene.
+    def sample_points(self, count: int, time: float = 0.0, *, seed: int = 0) -> tuple[Points, np.ndarray]:
+        """Random points on visible surfaces: first hits of random lines.
 
-        On convex solids that hide nothing of each other they are spread evenly by area.
+        On convex solids that do not occlude each other, points are uniform by area.
 
         Args:
-            count: P; there are none if the scene is empty at that time.
-            time: within [0, 1].
+            count: P; the result is empty where the scene is empty at that time.
+            time: in [0, 1].
             seed: of the random lines.
 
         Returns:
             Points with their albedo, and the ids of their solids, uint8 [P].
 
         Raises:
-            ValueError: the time lies outside of [0, 1].
+            ValueError: the time is outside [0, 1].
         """
         _check_time(time)
         random = np.random.default_rng([seed, 3])
@@ -254,7 +257,7 @@ class Scene:
             places = np.stack([pose[1] for _, _, pose in there])
             centre = places.mean(axis=0)
             spans = np.linalg.norm(places - centre, axis=1)
-            radius = max(a + s.reach(pose[0]) for a, (_, s, pose) in zip(spans, there, strict=True))
+            radius = max(a + s.bounding_radius(pose[0]) for a, (_, s, pose) in zip(spans, there, strict=True))
         while there and sum(len(part[1]) for part in parts) < count:
             lines = max(1000, 4 * count)
             toward = _unit(random.standard_normal((3, lines)))
@@ -280,40 +283,40 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class _Eye:
-    """The rays of a camera in float64: their d has z = 1 in camera axes, so that t is the depth.
+class _CameraRays:
+    """The rays of a camera in float64; directions have z = 1 in camera axes, so that t is the depth.
 
     Args:
         rotation: world_to_cam's, [3, 3].
-        place: of the camera, [3].
-        x, y: of the columns and rows of rays at depth 1 in camera axes, [W'] and [H'].
+        position: of the camera, [3].
+        x, y: camera coordinates at depth 1 of the columns and rows of rays, [W'] and [H'].
         near, far: as in Camera.
     """
 
     rotation: np.ndarray
-    place: np.ndarray
+    position: np.ndarray
     x: np.ndarray
     y: np.ndarray
     near: float
     far: float
 
     @staticmethod
-    def of(camera: Camera, samples: int) -> _Eye:
+    def of(camera: Camera, samples: int) -> _CameraRays:
         fx, fy, cx, cy = camera.intrinsics.double().tolist()
         matrix = camera.world_to_cam.double().numpy()
         rotation = matrix[:3, :3]
         x = ((np.arange(camera.width * samples) + 0.5) / samples - cx) / fx
         y = ((np.arange(camera.height * samples) + 0.5) / samples - cy) / fy
         place = -np.linalg.solve(rotation, matrix[:3, 3])
-        return _Eye(rotation, place, x, y, camera.near, camera.far)
+        return _CameraRays(rotation, place, x, y, camera.near, camera.far)
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.y), len(self.x)
 
     def window(self, centre: np.ndarray, radius: float) -> tuple[slice, slice] | None:
-        """Rows and columns of all rays that may meet a sphere; None: there are none."""
-        x, y, z = self.rotation @ (centre - self.place)
+        """Rows and columns of all rays that may hit a sphere; None: no ray does."""
+        x, y, z = self.rotation @ (centre - self.position)
         if z + radius < self.near:
             return None
         slices = []
@@ -331,35 +334,35 @@ class _Eye:
         return slices[0], slices[1]
 
     def directions(self, window: tuple[slice, slice], linear: np.ndarray) -> np.ndarray:
-        """The rays' d in the world, mapped by ``linear``, of a window row by row, [3, R]."""
+        """World directions of the rays of a window, mapped by ``linear``, row by row, [3, R]."""
         to_world = linear @ self.rotation.T
         x, y = self.x[window[1]], self.y[window[0]]
         planes = [(a[1] * y + a[2])[:, None] + (a[0] * x)[None] for a in to_world]
         return np.stack(planes).reshape(3, -1)
 
-    def rays(self, indices: np.ndarray) -> np.ndarray:
-        """The d in the world of rays by number, [3, R]."""
+    def directions_of(self, indices: np.ndarray) -> np.ndarray:
+        """World directions of rays by index, [3, R]."""
         row, column = np.divmod(indices, len(self.x))
         return self.rotation.T @ np.stack([self.x[column], self.y[row], np.ones(len(indices))])
 
     def points(self, indices: np.ndarray, depth: np.ndarray) -> np.ndarray:
-        """World points on rays by number at their depths, [3, R]."""
-        return self.place[:, None] + depth * self.rays(indices)
+        """World points at given depths on rays by index, [3, R]."""
+        return self.position[:, None] + depth * self.directions_of(indices)
 
 
 def _check_time(time: float) -> None:
     if not 0 <= time <= 1:
-        raise ValueError(f"times are within [0, 1], got {time}")
+        raise ValueError(f"time must be in [0, 1], got {time}")
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.sqrt((vectors * vectors).sum(axis=0))
 
 
-def _light(albedo: np.ndarray, normal: np.ndarray, to_eye: np.ndarray, gloss: float) -> np.ndarray:
-    """Lambert with a light sky above, and Blinn's highlight; albedo [R, 3], normal and to_eye [3, R]; [R, 3]."""
+def _light(albedo: np.ndarray, normal: np.ndarray, to_camera: np.ndarray, gloss: float) -> np.ndarray:
+    """Lambertian shading with a sky term and Blinn's highlight; albedo [R, 3], normal and to_camera [3, R]; [R, 3]."""
     facing = np.maximum(TO_LIGHT @ normal, 0)
-    halfway = _unit(to_eye + TO_LIGHT[:, None])
+    halfway = _unit(to_camera + TO_LIGHT[:, None])
     shine = gloss * np.maximum((halfway * normal).sum(axis=0), 0) ** SHININESS * (facing > 0)
     level = AMBIENT + SKY * normal[2] + LAMP * facing
     return np.clip(albedo * level[:, None] + shine[:, None], 0, 1)

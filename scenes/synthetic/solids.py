@@ -1,8 +1,7 @@
-"""Solids that meet rays exactly: in closed form, or by iterations that cannot miss.
+"""Solids with exact ray intersections, in closed form or by iterations that converge to the first hit.
 
-Every shape lies around the origin of its own space. Vectors hold their components first, [3, R], so that sums over
-them run along memory. A ray is o + t d with d of any length: t means the same in every space that an affine map
-reaches.
+Every shape is centred at the origin of its object space. Vectors are [3, R], components first, so that sums over
+components are contiguous. A ray is o + t d with d of any length: t is invariant under affine maps.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-NEWTON_STEPS = 60  # a ray that all but grazes comes nearer by half in each
-MET = 1e-12  # distance to the surface at which a ray has met it, object units
-HALVINGS = 45
+NEWTON_STEPS = 60  # a grazing ray halves its distance in each
+HIT_DISTANCE = 1e-12  # from the surface, at which a ray has hit it, object units
+BISECTIONS = 45
 
 
 class Shape(Protocol):
@@ -23,16 +22,16 @@ class Shape(Protocol):
 
     @property
     def bound(self) -> float:
-        """Radius of a sphere around the origin that holds the surface."""
+        """Radius of a bounding sphere around the origin."""
         ...
 
     def hit(self, origin: np.ndarray, direction: np.ndarray, near: float) -> np.ndarray:
-        """The least t > near at which each ray meets the surface, inf where none does, [R].
+        """The least t > near at which each ray hits the surface, inf without a hit, [R].
 
         Args:
             origin: [3, R], or [3, 1] for rays from one point.
-            direction: of any length but zero, [3, R].
-            near: t.
+            direction: of any length above 0, [3, R].
+            near: lower bound of t.
         """
         ...
 
@@ -42,7 +41,7 @@ class Shape(Protocol):
 
 
 def _first(near: float, *candidates: np.ndarray) -> np.ndarray:
-    """The least candidate beyond near; inf where there is none (NaN is none)."""
+    """The least candidate above near; inf where there is none (NaN is ignored)."""
     out = np.full_like(candidates[0], np.inf)
     for t in candidates:
         np.minimum(out, np.where(t > near, t, np.inf), out=out)
@@ -54,17 +53,17 @@ def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _roots(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both roots of a t^2 + 2 b t + c without cancellation; NaN where there are none."""
+    """Both roots of a t^2 + 2 b t + c without cancellation; NaN where they are not real."""
     with np.errstate(invalid="ignore", divide="ignore"):
         q = -(b + np.copysign(np.sqrt(b * b - a * c), b))
         return q / a, c / q
 
 
 def _within(bound: float, origin: np.ndarray, direction: np.ndarray, near: float) -> tuple[np.ndarray, ...]:
-    """The rays that pass a sphere of radius ``bound`` beyond near, at unit speed.
+    """The rays that intersect the sphere of radius ``bound`` beyond near, with unit directions.
 
     Returns:
-        Their numbers [Q], origins and unit directions [3, Q], and where they enter and leave the sphere [Q].
+        Their indices [Q], origins and unit directions [3, Q], and distances of entry and exit [Q].
     """
     length = np.sqrt(_dot(direction, direction))
     d = direction / length
@@ -73,12 +72,12 @@ def _within(bound: float, origin: np.ndarray, direction: np.ndarray, near: float
     with np.errstate(invalid="ignore"):
         half = np.sqrt(b * b - _dot(o, o) + (bound * (1 + 1e-6)) ** 2)
     begin, end = np.maximum(-b - half, near * length), half - b
-    left = np.flatnonzero(begin < end)  # NaN, a ray past the sphere, fails too
+    left = np.flatnonzero(begin < end)  # false for NaN: rays that miss the sphere
     return left, o[:, left], d[:, left], begin[left], end[left]
 
 
 def _cubic_roots(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Real roots of s^3 + p s + q in ascending order, [3, R]; a single root stands three times."""
+    """Real roots of s^3 + p s + q in ascending order, [3, R]; a single root is repeated three times."""
     inner = (q / 2) ** 2 + (p / 3) ** 3
     with np.errstate(invalid="ignore", divide="ignore"):
         w = np.cbrt(-q / 2 - np.copysign(np.sqrt(inner), q))
@@ -115,7 +114,7 @@ def sphere(radius: float) -> Ellipsoid:
 
 @dataclass(frozen=True)
 class Box:
-    """A box with sharp edges; ``half`` are half its edges."""
+    """A box with sharp edges; ``half`` are its half edge lengths."""
 
     half: tuple[float, float, float]
 
@@ -172,10 +171,10 @@ class Cylinder:
 
 @dataclass(frozen=True)
 class Torus:
-    """A ring around z: ``ring`` is the radius of its middle line, ``tube`` that of the tube, below it.
+    """A torus around z with major radius ``ring`` and minor radius ``tube`` < ``ring``.
 
-    On a ray measured from its point nearest to the centre the torus is a quartic without a cubic term. Between the
-    roots of its derivative it is monotone, so that halving finds its first change of sign.
+    Along a ray, with t measured from the point nearest to the centre, it is a quartic without a cubic term. Between the
+    roots of its derivative it is monotone, so that bisection converges to its first sign change.
     """
 
     ring: float
@@ -203,7 +202,7 @@ class Torus:
         high = np.take_along_axis(knots[:, met], first + 1, axis=0)[0]
         outside = np.take_along_axis(value[:, met], first, axis=0)[0] > 0
         p2, p1, p0 = p2[met], p1[met], p0[met]
-        for _ in range(HALVINGS):
+        for _ in range(BISECTIONS):
             s = 0.5 * (low + high)
             before = ((((s * s + p2) * s + p1) * s + p0) > 0) == outside
             low, high = np.where(before, s, low), np.where(before, high, s)
@@ -218,16 +217,16 @@ class Torus:
 
 
 class Convex(ABC):
-    """What convex shapes with a known signed distance share: Newton's method along the ray.
+    """Base of convex shapes with a known signed distance, intersected by Newton's method along the ray.
 
-    Along a ray the distance is a convex function. From outside a step of Newton therefore never passes the surface,
-    and a ray that no longer comes nearer has missed. Rays that start inside are followed back from their far end.
+    Along a ray the distance is a convex function. From outside, a Newton step therefore never passes the surface, and a
+    ray whose distance stops decreasing has missed. Rays that start inside are traced back from their far end.
     """
 
     @property
     @abstractmethod
     def bound(self) -> float:
-        """As of every `Shape`."""
+        """Radius of a bounding sphere around the origin."""
 
     @abstractmethod
     def distance(self, point: np.ndarray) -> np.ndarray:
@@ -241,17 +240,17 @@ class Convex(ABC):
         left, o, d, begin, end = _within(self.bound, origin, direction, near)
         out = np.full(direction.shape[1], np.inf)
         inside = self.distance(o + begin * d) <= 0
-        s, way = np.where(inside, end, begin), np.where(inside, -1.0, 1.0)
+        s, sign = np.where(inside, end, begin), np.where(inside, -1.0, 1.0)
         for _ in range(NEWTON_STEPS):
             point = o + s * d
             distance = self.distance(point)
-            met = distance < MET
+            met = distance < HIT_DISTANCE
             out[left[met]] = s[met]
             gradient = self.normal(point)
-            slope = way * _dot(gradient, d) / np.sqrt(_dot(gradient, gradient))
+            slope = sign * _dot(gradient, d) / np.sqrt(_dot(gradient, gradient))
             keep = ~met & (slope < 0)
-            s = s - way * distance / np.where(keep, slope, 1)
-            left, o, d, s, way = left[keep], o[:, keep], d[:, keep], s[keep], way[keep]
+            s = s - sign * distance / np.where(keep, slope, 1)
+            left, o, d, s, sign = left[keep], o[:, keep], d[:, keep], s[keep], sign[keep]
             if not len(left):
                 break
         return out / np.sqrt(_dot(direction, direction))
@@ -259,7 +258,7 @@ class Convex(ABC):
 
 @dataclass(frozen=True)
 class Capsule(Convex):
-    """All within ``radius`` of the segment |z| <= half: a cylinder with round ends."""
+    """All points within ``radius`` of the segment |z| <= half: a cylinder with round ends."""
 
     radius: float
     half: float
@@ -281,7 +280,7 @@ class Capsule(Convex):
 
 @dataclass(frozen=True)
 class RoundedBox(Convex):
-    """All within ``radius`` of a box; ``half`` are half its edges with the rounding."""
+    """All points within ``radius`` of a box; ``half`` are the half edge lengths including the rounding."""
 
     half: tuple[float, float, float]
     radius: float

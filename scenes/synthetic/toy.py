@@ -1,4 +1,4 @@
-"""Small made-up scenes: no files needed, the answer known."""
+"""A small synthetic scene of Gaussians, and a capture of it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Render = Callable[[Gaussians, Camera], np.ndarray]
 
 
 def torus_knot(count: int = 600, *, p: int = 2, q: int = 3, sh_degree: int = 1, seed: int = 0) -> Gaussians:
-    """Gaussians along a (p, q) torus knot, coloured by their place along it, within about 1.6 of the origin.
+    """Gaussians along a (p, q) torus knot, coloured by their position along it, within about 1.6 of the origin.
 
     Args:
         count: N.
-        p, q: how often the knot winds around the axis and through the hole; coprime.
-        sh_degree: 0..3; the coefficients above degree 0 are small random numbers.
+        p, q: windings around the axis and through the hole; coprime.
+        sh_degree: 0 to 3; coefficients above degree 0 are small random numbers.
         seed: of the random numbers.
     """
     random = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ def torus_knot(count: int = 600, *, p: int = 2, q: int = 3, sh_degree: int = 1, 
 def ring_cameras(
     count: int = 16, *, radius: float = 4.0, elevation: float = 0.4, width: int = 64, height: int = 48
 ) -> list[Camera]:
-    """Cameras around the origin, each a little higher or lower than the next so that they see depth."""
+    """Cameras on a ring around the origin, alternately a little higher and lower."""
     turns = [
         orbit((0, 0, 0), radius, elevation=elevation + s, frames=count, width=width, height=height)
         for s in (-0.2, 0.2)
@@ -59,7 +59,7 @@ def ring_cameras(
 
 
 def as_bytes(image: np.ndarray) -> np.ndarray:
-    """Colours in [0, 1] (or bytes already) as uint8."""
+    """Colours in [0, 1] as uint8, rounded; arrays of uint8 are returned as they are."""
     given = np.asarray(image)
     if given.dtype == np.uint8:
         return given
@@ -75,15 +75,15 @@ def write_toy_capture(
     noise: float = 0.02,
     seed: int = 0,
 ) -> Path:
-    """Writes a capture of a made-up scene: images/, transforms.json and points3D.ply.
+    """Writes a capture of a synthetic scene: images/, transforms.json and points3D.ply.
 
     Args:
-        folder: made if it is not there.
-        render: gives the image of Gaussians from a camera, [H, W, 3] or with alpha [H, W, 4] (straight), as
-            bytes or in [0, 1].
-        gaussians: the scene; by default a torus knot.
-        cameras: single cameras; by default a ring of 16.
-        noise: standard deviation by which the written points are off the true centres, world units.
+        folder: created if it does not exist.
+        render: called with Gaussians and a camera; returns the image [H, W, 3], or with straight alpha [H, W, 4], as
+            uint8 or in [0, 1].
+        gaussians: the scene; None: a torus knot.
+        cameras: single cameras; None: a ring of 16.
+        noise: standard deviation of the written points around the true centres, world units.
         seed: of the random numbers.
 
     Returns:

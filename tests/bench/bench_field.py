@@ -37,9 +37,10 @@ from luxel.render.fields.mlp import Mlp
 from luxel.render.native import best_device
 from luxel.render.ops.field.encode_grid import encode_grid
 from luxel.render.ops.field.field import field
+from luxel.render.ops.field.grid_layout import Hashed
 from luxel.render.ops.field.mlp import mlp
 from luxel.render.ops.field.order_positions import order_positions
-from luxel.render.reference.field.encode_grid import Hashed, encode_grid_reference
+from luxel.render.reference.field.encode_grid import encode_grid_reference
 from luxel.render.reference.field.mlp import mlp_reference
 from luxel.viewer.bench.fields.peers import torch_encoding
 from luxel.viewer.bench.machine import machine_facts

@@ -9,7 +9,7 @@ What it measures
 How to run
     python tests/bench/bench_sdf.py [--device cpu] [--mesh FILE] [--steps N] [--batch N] [--rate R] [--decay-from N]
         [--size WIDTH HEIGHT] [--out FOLDER]
-    Without --mesh: `luxel.scenes.synthetic.sculptures.ridged_knot`. Prints, and writes sdf.json, a picture
+    Without --mesh: `luxel.scenes.synthetic.knot_mesh.ridged_knot`. Prints, and writes sdf.json, a picture
     and the surface as a mesh into --out.
 """
 
@@ -31,13 +31,13 @@ from PIL import Image
 
 from luxel.render.camera import Camera
 from luxel.render.fields.config import defaults
-from luxel.render.fields.learner import Learner
+from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.fields.sdf import SdfField
 from luxel.render.native import best_device
 from luxel.render.ops.field.sphere_trace import Rays
 from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.mesh_files import read_mesh
-from luxel.scenes.synthetic.sculptures import ridged_knot
+from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 
@@ -140,7 +140,7 @@ def main() -> int:
     report["queries"] = queries(field, device)
     for name, row in report["queries"].items():
         print(f"  exact distances, {name}: {row['median']:.3f} ms")
-    learner, seconds = Learner(field), 0.0
+    learner, seconds = FieldOptimizer(field), 0.0
     looks = sorted({steps} | {steps * k // 16 for k in (1, 2, 4, 8, 12)})
     done = 0
     for until in looks:

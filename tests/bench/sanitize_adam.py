@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.raster.projection import TYPES
+from luxel.render.ops.raster.projection import TYPES, projection_of
 from luxel.render.ops.train.adam import adam_schedule
-from luxel.render.ops.train.project_adam import STEPS, project_adam_
+from luxel.render.ops.train.project_adam import project_adam_
 from luxel.render.primitives.parameters import Parameters
 
 VIEW = {"near": 0.01, "far": 100.0, "dilation": 0.3, "with_depth": True, "sh_degree": 3}
@@ -22,7 +22,7 @@ def adam_step(
     primitives: Parameters, camera: Camera, more: bool, options: dict[str, Any], device: torch.device
 ) -> dict[str, Tensor]:
     """One step from random gradients of the splats; ``more``: with gradients from elsewhere for some parameters."""
-    camera, projection = camera.to(device), STEPS[primitives.primitive].projection
+    camera, projection = camera.to(device), projection_of(primitives.primitive)
     count = camera.world_to_cam.shape[0]
     parameters = [t.detach().clone().to(device) for t in primitives.tensors().values()]
     parts = [parameters, *([torch.full_like(p, value) for p in parameters] for value in (1e-3, 1e-4))]

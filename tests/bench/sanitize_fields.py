@@ -73,7 +73,7 @@ def whole_field(
     count: int,
     half: bool,
     sort: bool,
-    wanted: tuple[bool, bool],
+    needs_grad: tuple[bool, bool],
     rays: bool,
     device: torch.device,
 ) -> dict[str, Tensor]:
@@ -96,10 +96,10 @@ def whole_field(
     table = torch.randn(grid.entries, grid.features, generator=generator).half().float().to(device)
     weights = torch.cat([matrix.flatten() for matrix in drawn]).half().float().to(device)
     g_out = torch.randn(count, outputs, generator=generator).half().float().to(device)
-    for tensor, want in zip((table, weights), wanted, strict=True):
+    for tensor, want in zip((table, weights), needs_grad, strict=True):
         tensor.requires_grad_(want)
     out = asked(which, x.to(device), table, weights, half, sort=sort)
-    leaves = [t for t, want in zip((table, weights), wanted, strict=True) if want]
+    leaves = [t for t, want in zip((table, weights), needs_grad, strict=True) if want]
     gradients = torch.autograd.grad(out, leaves, g_out) if leaves else ()
     named = {"out": out} | {f"gradient {i}": gradient for i, gradient in enumerate(gradients)}
     return {name: t.detach().cpu() for name, t in named.items()}
@@ -146,9 +146,9 @@ def whole_cases() -> dict[str, Callable[..., Any]]:
             out[f"half field {which}, of float tables"] = partial(
                 whole_field, which, 533, False, True, both, False
             )
-    for wanted in ((False, False), (True, False), (False, True)):
-        name = f"half field, gradient by table {wanted[0]}, by weights {wanted[1]}"
-        out[name] = partial(whole_field, 0, 300, False, False, wanted, False)
+    for needs_grad in ((False, False), (True, False), (False, True)):
+        name = f"half field, gradient by table {needs_grad[0]}, by weights {needs_grad[1]}"
+        out[name] = partial(whole_field, 0, 300, False, False, needs_grad, False)
     for sort in (False, True):
         out[f"half field, many rows{', sorted' * sort}"] = partial(
             whole_field, 0, 120_000, True, sort, both, True

@@ -29,7 +29,7 @@ NETWORKS = [
 
 
 def both_ways(
-    network: tuple[Any, ...], count: int, precise: bool, wanted: tuple[bool, bool], device: torch.device
+    network: tuple[Any, ...], count: int, precise: bool, needs_grad: tuple[bool, bool], device: torch.device
 ) -> dict[str, Tensor]:
     """The output, and the gradients by x and the weights that are wanted, from a random one of the output."""
     generator = torch.Generator().manual_seed(count)
@@ -41,7 +41,7 @@ def both_ways(
     weights = torch.cat([(normal(*shape) * math.sqrt(2 / sum(shape))).flatten() for shape in shapes])
     given = [t.half().float().to(device) for t in (normal(count, network[0]), weights)]
     g_out = normal(count, network[3]).half().float().to(device)
-    for tensor, want in zip(given, wanted, strict=True):
+    for tensor, want in zip(given, needs_grad, strict=True):
         tensor.requires_grad_(want)
     out = mlp(given[0], given[1], *network, precise=precise)
     leaves = [tensor for tensor in given if tensor.requires_grad]
@@ -57,11 +57,11 @@ def mlp_cases() -> dict[str, Callable[..., Any]]:
     for network, count in itertools.product(NETWORKS, (0, 1, 129, 1000)):
         out[f"mlp {network}, {count} rows"] = partial(both_ways, network, count, True, (True, True))
         out[f"half mlp {network}, {count} rows"] = partial(both_ways, network, count, False, (True, True))
-    for wanted in ((False, False), (True, False), (False, True)):
+    for needs_grad in ((False, False), (True, False), (False, True)):
         for precise in (False, True):
             kind = "mlp" if precise else "half mlp"
-            out[f"{kind}, gradient by x {wanted[0]}, by weights {wanted[1]}"] = partial(
-                both_ways, NETWORKS[0], 300, precise, wanted
+            out[f"{kind}, gradient by x {needs_grad[0]}, by weights {needs_grad[1]}"] = partial(
+                both_ways, NETWORKS[0], 300, precise, needs_grad
             )
     out["half mlp, many runs of rows"] = partial(both_ways, NETWORKS[0], 40_000, False, (True, True))
     return out

@@ -28,12 +28,12 @@ from luxel.render.camera import View
 from luxel.render.primitives import Gaussians, Gaussians4d, Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.replay import release_memory
-from luxel.render.train import Trainer, learning
+from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.raster.conversions import as_convexes
+from luxel.viewer.bench.raster.conversions import as_primitive
 
 WINDOW, WINDOWS = 40, 9  # steps that are timed together, and how often
 
@@ -86,7 +86,7 @@ def main() -> None:
             runner = trainer(*what)
             while runner.steps_done < options.after:
                 runner.step()
-            runner.settle()
+            runner.synchronize()
             return runner.scene.map(torch.clone)
 
         scenes: dict[str, Parameters]
@@ -102,7 +102,7 @@ def main() -> None:
             scenes = {
                 "gaussians": gaussians,
                 "gaussians4d": Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
-                "convexes": asking_for(wanted, as_convexes(gaussians), views, device),
+                "convexes": asking_for(wanted, as_primitive(gaussians, "convexes"), views, device),
             }
         base = 0.0
         for primitive, scene in scenes.items():
@@ -116,8 +116,7 @@ def measured(runner: Trainer, scene: Parameters, base: float, views: list[View],
     runner.config.strategy = FixedCount(prune_opacity=0)
     runner.config.sh_every = runner.config.reorder_every = 0
     asked = instances(scene, views, runner.device)
-    runner.optimiser = learning.Optimiser(scene)
-    runner._start_statistics()
+    runner.start_from(scene)
     for _ in range(100):
         runner.step()
     took = [1e3 * timed(runner, WINDOW) / WINDOW for _ in range(WINDOWS)]

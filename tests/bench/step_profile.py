@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.render.train import Trainer, learning
+from luxel.render.primitives.gaussians.presets import PRESETS
+from luxel.render.train import Trainer
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
-from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
 
@@ -56,12 +56,12 @@ def profiled(trainer: Trainer, until: int) -> tuple[list[tuple[str, float, float
     from torch.profiler import ProfilerActivity, profile
 
     steps = until - trainer.steps_done
-    trainer.settle()
+    trainer.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         started = time.perf_counter()
         while trainer.steps_done < until:
             trainer.step()
-        trainer.settle()
+        trainer.synchronize()
         seconds = time.perf_counter() - started
     rows = [
         (event.key, event.self_device_time_total / steps, event.count / steps)
@@ -73,11 +73,11 @@ def profiled(trainer: Trainer, until: int) -> tuple[list[tuple[str, float, float
 
 def timed(trainer: Trainer, steps: int) -> float:
     """Seconds that the next steps take."""
-    trainer.settle()
+    trainer.synchronize()
     started, until = time.perf_counter(), trainer.steps_done + steps
     while trainer.steps_done < until:
         trainer.step()
-    trainer.settle()
+    trainer.synchronize()
     return time.perf_counter() - started
 
 
@@ -149,14 +149,13 @@ def main() -> None:
         trainer = Trainer(config, capture.train, capture.test, capture.points, f"{folder}/run", device)
         if options.gaussians:
             many = random_gaussians(capture.points.xyz, options.gaussians, device)
-            trainer.optimiser = learning.Optimiser(many)
-            trainer._start_statistics()
+            trainer.start_from(many)
         started = time.perf_counter()
         while trainer.steps_done < options.after:
             trainer.step()
-        trainer.settle()
+        trainer.synchronize()
         print(
-            f"{options.after} steps in {time.perf_counter() - started:.2f} s, {trainer.stepper.captures} captures"
+            f"{options.after} steps in {time.perf_counter() - started:.2f} s, {trainer.queue.captures} captures"
         )
         report(trainer)
 
@@ -166,14 +165,14 @@ def report(trainer: Trainer) -> None:
     start = -(-trainer.steps_done // 100) * 100 + 5  # just after a refinement
     while trainer.steps_done < start:
         trainer.step()
-    trainer.settle()
+    trainer.synchronize()
     started = time.perf_counter()
     while trainer.steps_done < start + 80:
         trainer.step()
-    trainer.settle()
+    trainer.synchronize()
     peak = torch.cuda.max_memory_allocated() / 1e9
     print(
-        f"{(time.perf_counter() - started) / 80 * 1e3:.3f} ms a step, {trainer.optimiser.count:,} Gaussians, "
+        f"{(time.perf_counter() - started) / 80 * 1e3:.3f} ms a step, {trainer.optimizer.count:,} Gaussians, "
         f"peak of allocated memory {peak:.2f} GB, reserved {torch.cuda.max_memory_reserved() / 1e9:.2f} GB"
     )
     while trainer.steps_done < start + 100:
@@ -194,10 +193,10 @@ def report(trainer: Trainer) -> None:
     )
     spent: dict[str, list[float]] = {}
     for owner, name in (
-        (trainer.stepper, "settle"),
+        (trainer.queue, "synchronize"),
         (trainer.config.strategy, "after_step"),
-        (trainer, "_start_statistics"),
-        (trainer.stepper._replay, "_capture"),
+        (trainer.densifier, "reset"),
+        (trainer.queue._replay, "_capture"),
     ):
         watch(owner, name, spent)
     for _ in range(1000):

@@ -147,18 +147,20 @@ def assert_agrees(
         assert near[keep].abs().max() <= forward * scale if keep.any() else True
     if features is not None:
         image.append(witness.features)
-    wanted = torch.cat([*image, witness.alpha[..., None]], -1)
-    wanted = wanted.reshape(*pixels, wanted.shape[-1])
+    expected = torch.cat([*image, witness.alpha[..., None]], -1)
+    expected = expected.reshape(*pixels, expected.shape[-1])
     found = torch.cat([native.image, native.alpha[..., None]], -1)
-    assert found.shape == wanted.shape and found.dtype == convexes.points.dtype
-    scale = max(1.0, wanted.abs().max().item())
-    difference = (found.detach().cpu().to(D) - wanted)[keep].abs().max().item() if keep.any() else 0.0
+    assert found.shape == expected.shape and found.dtype == convexes.points.dtype
+    scale = max(1.0, expected.abs().max().item())
+    difference = (found.detach().cpu().to(D) - expected)[keep].abs().max().item() if keep.any() else 0.0
     assert difference <= forward * scale, f"image: {difference:.3g} off in {scale:.3g}"
 
-    weight = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(7), dtype=D) * keep[..., None]
+    weight = (
+        torch.randn(expected.shape, generator=torch.Generator().manual_seed(7), dtype=D) * keep[..., None]
+    )
     (found * weight.to(found)).sum().backward()
-    if wanted.requires_grad:
-        (wanted * weight).sum().backward()
+    if expected.requires_grad:
+        (expected * weight).sum().backward()
     for name, leaf in witness_in.items():
         gradient = native_in[name].grad
         true = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad

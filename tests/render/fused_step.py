@@ -11,12 +11,12 @@ from gaussians4d_scenes import random_gaussians4d
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.raster.projection import TYPES, Projection
+from luxel.render.ops.raster.projection import TYPES, Projection, projection_of
 from luxel.render.ops.train.adam import adam_schedule, fused_adam_
-from luxel.render.ops.train.project_adam import STEPS, project_adam_
+from luxel.render.ops.train.project_adam import project_adam_
 from luxel.render.primitives import PRIMITIVES
 
-NAMES = list(STEPS)
+NAMES = list(PRIMITIVES)
 RATES = (1e-3, 5e-3, 2e-3, 2e-2, 1e-2, 5e-4, 4e-3, 3e-3)  # of the first parameters
 SIZE = {"width": 50, "height": 37}
 VIEW = {**SIZE, "sh_degree": 3, "near": 0.0625, "far": 64.0, "dilation": 0.3125}
@@ -48,12 +48,12 @@ class State:
 
     @property
     def projection(self) -> Projection:
-        return STEPS[self.primitive].projection
+        return projection_of(self.primitive)
 
     @property
     def rest(self) -> int:
         """The place of sh_rest."""
-        return PRIMITIVES[self.primitive].names.index("sh_rest")
+        return PRIMITIVES[self.primitive].parameters.names.index("sh_rest")
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -127,7 +127,7 @@ def projected(state: State, cameras: list[Tensor], seed: int = 1, **options: Any
 def extras_of(state: State, seed: int, *but: str) -> list[Tensor | None]:
     """Gradients that come from elsewhere, for all parameters but some."""
     generator = torch.Generator().manual_seed(seed)
-    named = zip(PRIMITIVES[state.primitive].names, state.parameters, strict=True)
+    named = zip(PRIMITIVES[state.primitive].parameters.names, state.parameters, strict=True)
     return [
         None if name in but else 0.1 * torch.randn(t.shape, generator=generator).to(t) for name, t in named
     ]
@@ -177,9 +177,9 @@ def apart(
     return g_world_to_cam
 
 
-def assert_moved_alike(found: State, wanted: State, start: State) -> None:
+def assert_moved_alike(found: State, expected: State, start: State) -> None:
     """To rounding; on a GPU to 1e-4 of the distance moved, since two kernels may round a small gradient apart."""
-    for a, b, before in zip(found.tensors(), wanted.tensors(), start.tensors(), strict=True):
+    for a, b, before in zip(found.tensors(), expected.tensors(), start.tensors(), strict=True):
         if not b.numel():
             continue
         of_move, of_size = 1e-6, 1e-7

@@ -57,12 +57,12 @@ def project4d(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The native stage for a camera or a batch, with a time for all or for each."""
     batch = camera if camera.batched else Camera.stack([camera])
-    moments = torch.as_tensor(time, dtype=gaussians.means.dtype, device=gaussians.device)
+    timestamps = torch.as_tensor(time, dtype=gaussians.means.dtype, device=gaussians.device)
     return project_gaussians4d(
         tuple(gaussians.tensors().values()),
         batch.world_to_cam,
         batch.intrinsics,
-        moments.expand(batch.world_to_cam.shape[0]),
+        timestamps.expand(batch.world_to_cam.shape[0]),
         width=camera.width,
         height=camera.height,
         sh_degree=gaussians.sh_degree if sh_degree is None else sh_degree,
@@ -175,9 +175,9 @@ def assert_agrees4d(
     for loss in losses:
         loss.backward()
     for name, leaf in theirs.items():
-        wanted, gradient = leaf.grad, ours[name].grad
-        assert wanted is not None and gradient is not None, name
-        difference, norm = (gradient.cpu().to(D) - wanted).norm().item(), wanted.norm().item()
+        expected, gradient = leaf.grad, ours[name].grad
+        assert expected is not None and gradient is not None, name
+        difference, norm = (gradient.cpu().to(D) - expected).norm().item(), expected.norm().item()
         found[f"g_{name}"] = difference / max(norm, 1e-300)
         assert difference <= backward * norm + 1e-30, (
             f"gradient of {name}: {difference:.3g} off in {norm:.3g}"

@@ -23,7 +23,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A copy of the native folder that a test may damage; nothing loaded is remembered before or after."""
     copy = tmp_path / "native"
     copy.mkdir()
-    for name in ("abi.h", *CPU_LIBRARIES):
+    shutil.copytree(native.native_folder() / "abi", copy / "abi")
+    for name in CPU_LIBRARIES:
         if (native.native_folder() / name).is_file():
             shutil.copy(native.native_folder() / name, copy / name)
     caches = (native.native_folder, native.layouts, native.cpu_library)
@@ -52,8 +53,9 @@ def test_layouts_are_those_of_the_compiler(name):
     assert library.luxel_abi_sizeof(b"no_such_struct") == -1
 
 
-def test_every_struct_of_the_header_is_parsed():
-    text = (native.native_folder() / "abi.h").read_text()
+def test_every_struct_of_the_headers_is_parsed():
+    assert {file.name for file in (native.native_folder() / "abi").iterdir()} == set(native.HEADERS)
+    text = "".join((native.native_folder() / "abi" / name).read_text() for name in native.HEADERS)
     structs, functions, _ = native.layouts()
     assert text.count("typedef struct") == len(structs)
     assert text.count("_args* args);") == len(functions)
@@ -77,17 +79,34 @@ def test_library_that_is_none(folder):
         native.cpu_library()
 
 
-def test_library_of_another_version(folder):
-    with (folder / "abi.h").open("a") as header:
+@pytest.mark.parametrize("name", native.HEADERS)
+def test_library_of_another_version(folder, name):
+    with (folder / "abi" / name).open("a") as header:
         header.write("\n/* one line more */\n")
     with pytest.raises(NativeError, match=r"libluxel_cpu\.so was built for another version of luxel"):
         native.cpu_library()
 
 
 def test_folder_without_header(folder):
-    (folder / "abi.h").unlink()
-    with pytest.raises(NativeError, match=r"holds no abi\.h"):
+    (folder / "abi" / "train.h").unlink()
+    with pytest.raises(NativeError, match=r"holds no abi/train\.h"):
         native.cpu_library()
+
+
+def test_unknown_field_is_refused():
+    """A misspelt field would otherwise become an attribute of the ctypes struct that no kernel reads."""
+    library, cpu = native.cpu_library(), torch.device("cpu")
+    message = r"bin_splats_workspace: its argument struct has no field capasity \(did you mean capacity"
+    with pytest.raises(TypeError, match=message):
+        library.call("bin_splats_workspace", cpu, torch.float32, visible_capacity=1, capasity=1)
+    with pytest.raises(TypeError, match=r"no field zzz$"):
+        library.call("bin_splats_workspace", cpu, torch.float32, zzz=1)
+    assert library.call("bin_splats_workspace", cpu, torch.float32, visible_capacity=1, capacity=1) > 0
+
+
+def test_unknown_stage_is_refused():
+    with pytest.raises(NativeError, match="has no stage bin_splat:"):
+        native.cpu_library().call("bin_splat", torch.device("cpu"), torch.float32)
 
 
 def test_device_without_kernels():

@@ -27,7 +27,6 @@ from luxel.viewer.bench.train import report as train_report
 from luxel.viewer.bench.train.contenders import Contender, configured, contender
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.options import DeviceName, pick_device
-from luxel.viewer.commands.train import PresetName
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin
 
@@ -145,7 +144,7 @@ class TrainBench:
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
     primitive: PrimitiveName = "gaussians"
     """What the scene is made of."""
-    preset: PresetName | None = None
+    preset: str | None = None
     """Named configuration to start from, as of `luxel train`."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
     """Fields of the training configuration, as config.json names them: rates.means=1e-4 strategy.kind=mcmc."""

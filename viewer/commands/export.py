@@ -12,17 +12,17 @@ import tyro
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.primitives import Convexes, Gaussians, Gaussians4d, Parameters
-from luxel.scenes import Capture, convex_hulls, save_mesh, save_moments, save_safetensors, save_scene
+from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.scenes import Capture, save_mesh, save_scene, save_time_slices
 from luxel.scenes.files.field_mesh import save_field_mesh
-from luxel.scenes.files.hull_mesh import MIN_OPACITY
-from luxel.scenes.files.scene_files import WRITTEN
+from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
+from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.mesh_files import writable_mesh_suffixes
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import load_drawable, load_origin, times_of
 
 FINE = 256  # cells along the box of a neural field
-MESHES = (".ply", ".obj")
 MOMENT = re.compile(r"frame-\d{5,}\.ply")
 
 
@@ -85,18 +85,12 @@ class Export:
         self._check_primitive(scene)
         self._check_place()
         if self.frames is not None:
-            assert isinstance(scene, Gaussians4d)
             return self._write_moments(scene, self.frames)
         if self.mesh:
-            assert isinstance(scene, Convexes)
             return self._write_mesh(scene)
         if self.time is not None:
-            assert isinstance(scene, Gaussians4d)
             scene = scene.at(self.time)
-        if self.half:
-            save_safetensors(self.out, scene, half=True)
-        else:
-            save_scene(self.out, scene)
+        save_scene(self.out, scene, half=self.half)
         print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
         return 0
 
@@ -112,18 +106,21 @@ class Export:
         print(f"{len(found.faces):,} triangles: {self.out} ({_size(self.out)})")
         return 0
 
-    def _write_mesh(self, scene: Convexes) -> int:
-        found = convex_hulls(scene, MIN_OPACITY if self.min_opacity is None else self.min_opacity)
-        save_mesh(self.out, found.mesh)
-        left_out = f"{found.faint:,} faint or masked and {found.degenerate:,} flat convexes are not in it"
+    def _write_mesh(self, scene: Parameters) -> int:
+        to_mesh = PRIMITIVES[scene.primitive].to_mesh
+        assert to_mesh is not None
+        made = to_mesh(scene, self.min_opacity)
+        save_mesh(self.out, Mesh(made.xyz, made.rgb, made.faces))
+        left_out = " and ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
         print(
-            f"{found.hulls:,} hulls of {len(found.mesh.faces):,} triangles: {self.out} ({_size(self.out)}); {left_out}"
+            f"{made.parts:,} {scene.noun} as {len(made.faces):,} triangles: {self.out} ({_size(self.out)}); "
+            f"{left_out} {scene.noun} are not in it"
         )
         return 0
 
-    def _write_moments(self, scene: Gaussians4d, frames: int) -> int:
+    def _write_moments(self, scene: Parameters, frames: int) -> int:
         start, end = self.times or self._range(scene)
-        written = save_moments(self.out, scene, np.linspace(start, end, frames).tolist())
+        written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist())
         kept = {path.name for path in written}
         for old in self.out.iterdir():  # of an export with more moments
             if MOMENT.fullmatch(old.name) and old.name not in kept:
@@ -131,7 +128,7 @@ class Export:
         print(f"{len(written)} moments from {start:g} to {end:g}: {self.out}")
         return 0
 
-    def _range(self, scene: Gaussians4d) -> tuple[float, float]:
+    def _range(self, scene: Parameters) -> tuple[float, float]:
         """From the first time of the run's capture to the last, or of the scene itself."""
         found = times_of(scene, self._capture if (self.scene / "config.json").is_file() else None)
         assert found is not None
@@ -143,12 +140,12 @@ class Export:
 
     def _check_options(self) -> None:
         """Refuses what makes no sense whatever the scene holds."""
-        suffix = self.out.suffix.lower()
+        suffix, scenes, meshes = self.out.suffix.lower(), writable_suffixes(), writable_mesh_suffixes()
         moments = (self.time, *(self.times or ()))
         wrong = [
             (
                 self.mesh and (self.frames is not None or self.time is not None),
-                "--mesh is of convexes and neural fields, --frames and --time of scenes that move.",
+                f"--mesh is of {_with_meshes()} and neural fields, --frames and --time of scenes that move.",
             ),
             (self.frames is not None and self.time is not None, "--frames writes many moments, --time one."),
             (self.times is not None and self.frames is None, "--times needs --frames N."),
@@ -164,25 +161,26 @@ class Export:
                 "--min-opacity goes from 0 to 1, without 1.",
             ),
             (
-                self.half and (suffix != ".safetensors" or self.mesh or self.frames is not None),
-                "--half is for .safetensors files.",
+                self.half
+                and (suffix not in writable_suffixes("half") or self.mesh or self.frames is not None),
+                f"--half is for {' and '.join(writable_suffixes('half'))} files.",
             ),
             (
-                self.frames is not None and suffix in (*WRITTEN, *MESHES),
+                self.frames is not None and suffix in (*scenes, *meshes),
                 f"--frames writes a folder, and {self.out} names a file.",
             ),
             (
-                self.mesh and suffix not in MESHES,
-                f"{self.out}: a mesh is written as {' or '.join(MESHES)}.",
+                self.mesh and suffix not in meshes,
+                f"{self.out}: a mesh is written as {' or '.join(meshes)}.",
             ),
             (
-                suffix == ".obj" and not self.mesh,
-                f"{self.out}: .obj holds a mesh; --mesh makes one of convexes or of a neural field.",
+                suffix in meshes and suffix not in scenes and not self.mesh,
+                f"{self.out}: {suffix} holds a mesh; --mesh makes one of {_with_meshes()} or of a neural field.",
             ),
             (
-                self.frames is None and not self.mesh and suffix not in WRITTEN,
+                self.frames is None and not self.mesh and suffix not in scenes,
                 f"{self.out}: {self.out.suffix or 'a name without suffix'} is no format that is written "
-                f"({', '.join(WRITTEN)}; .obj with --mesh; a folder with --frames).",
+                f"({', '.join(scenes)}; .obj with --mesh; a folder with --frames).",
             ),
         ]
         for is_wrong, message in wrong:
@@ -193,20 +191,24 @@ class Export:
 
     def _check_primitive(self, scene: Parameters) -> None:
         """Refuses what makes no sense for the scene's primitive."""
-        if self.mesh and not isinstance(scene, Convexes):
+        if self.mesh and PRIMITIVES[scene.primitive].to_mesh is None:
             raise LuxelError(
-                f"{self.scene}: --mesh is of convexes, and this scene is of {scene.noun}.", "Leave it out."
+                f"{self.scene}: --mesh is of {_with_meshes()}, and this scene is of {scene.noun}.",
+                "Leave it out.",
             )
         if (self.frames is not None or self.time is not None) and not scene.moves:
             raise LuxelError(
                 f"{self.scene}: --frames and --time are for scenes that move; this one, of {scene.noun}, does not.",
                 "Leave them out.",
             )
-        if self.out.suffix.lower() == ".splat" and self.time is None and not isinstance(scene, Gaussians):
+        known = find_format(self.out)
+        whole = self.time is None and self.frames is None and not self.mesh
+        if whole and known is not None and not known.stores(scene):
             remedy = "Write one moment of it with --time T, or" if scene.moves else "Write"
+            nouns = " and ".join(primitive.noun for primitive in known.primitives or ())
             raise LuxelError(
-                f"{self.out}: .splat holds Gaussians, and this scene is of {scene.noun}.",
-                f"{remedy} .ply or .safetensors.",
+                f"{self.out}: {known.suffix} holds {nouns}, and this scene is made of {scene.noun}.",
+                f"{remedy} {' or '.join(other.suffix for other in formats_for(scene))}.",
             )
 
     def _check_place(self) -> None:
@@ -219,6 +221,11 @@ class Export:
             raise LuxelError(
                 f"{self.out}: there is something already.", "Give another --out, or replace it with --force."
             )
+
+
+def _with_meshes() -> str:
+    """The primitives that can be turned into a mesh, in a sentence."""
+    return " and ".join(spec.noun for spec in PRIMITIVES.values() if spec.to_mesh is not None)
 
 
 def _size(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.native import best_device, cuda_problem, library_for
-from luxel.render.primitives import Gaussians, Parameters
+from luxel.render.primitives import PRIMITIVES, Parameters
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
@@ -24,11 +24,11 @@ class Serve:
     host: str = "127.0.0.1"
     """Address to listen on. Anything but a loopback address can be reached by others and needs `--token`."""
     port: int = 8080
-    """Port; where it is in use the next free one is taken and printed."""
+    """Port; if it is in use the next free one is taken and printed."""
     token: str | None = None
-    """Secret of at least 12 characters that a browser must bring; it becomes part of the printed address."""
+    """Secret of at least 12 characters that browsers must send; it is part of the printed address."""
     share_of_time: float = 0.3
-    """Upper bound of the share of time (above 0, at most 1) that looking may keep training waiting."""
+    """Fraction of time that rendering for viewers may take from training, above 0 and at most 1."""
 
 
 def pick_device(name: DeviceName) -> torch.device:
@@ -50,17 +50,18 @@ def require_drawable(backend: Backend, scene: Parameters) -> None:
     """Refuses a scene that a backend has no kernels for.
 
     Raises:
-        LuxelError: gsplat is to draw anything but Gaussians.
+        LuxelError: the primitive is not drawn by that backend.
     """
-    if backend != "luxel" and not isinstance(scene, Gaussians):
+    if backend not in PRIMITIVES[scene.primitive].backends:
+        drawn = " and ".join(spec.noun for spec in PRIMITIVES.values() if backend in spec.backends)
         raise LuxelError(
-            f"--backend {backend}: it draws Gaussians only, and this scene is of {scene.noun}.",
+            f"--backend {backend}: it draws {drawn} only, and this scene is of {scene.noun}.",
             "Leave --backend out: luxel's own kernels draw it.",
         )
 
 
 def given(arguments: Sequence[str], option: str) -> str | None:
-    """The value of an option, found before the options are parsed because it brings their defaults."""
+    """The value of an option, read before the options are parsed because their defaults depend on it."""
     for place, word in enumerate(arguments):
         if word == option and place + 1 < len(arguments):
             return arguments[place + 1]

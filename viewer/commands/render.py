@@ -20,6 +20,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.image import ImageField
 from luxel.render.primitives import Parameters
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
 from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
@@ -258,7 +259,7 @@ class Render:
     ) -> Iterator[np.ndarray]:
         """uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
         of_primitives = isinstance(scene, Parameters)
-        antialiased = of_primitives and self._is_run() and RunFolder.read_config(self.scene)[0].antialiased
+        antialiased = of_primitives and self._is_run() and read_config(self.scene)[0].antialiased
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera, moment in zip(cameras, moments, strict=True):
             options = drawing_options(scene, antialiased=antialiased, time=moment)

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
-from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train import TrainConfig
-from luxel.render.train.densify.adaptive import AdaptiveStrategy
-from luxel.render.train.densify.fixed import FixedCount
-from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.densify.shaping import ShapingStrategy
-from luxel.render.train.densify.spacetime import SpacetimeStrategy
-from luxel.render.train.presets import PRESETS, preset
-from luxel.render.train.rates import ConvexRates, LearningRates, Rates4d
-from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
+from luxel.render.train.resume import read_config
+from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
 from luxel.viewer.training import fit
 
-PresetName = Literal["default", "fast", "best", "light", "outdoor", "indoor", "dnerf", "clip", "video"]
-RATES = {"gaussians": "rates", "gaussians4d": "rates4d", "convexes": "convex_rates"}  # options, by primitive
-
 
 @dataclass
 class TrainOptions(TrainConfig):
-    """TrainConfig without what comes in several kinds, each of which has options of its own."""
+    """`TrainConfig` without the strategy, whose options stand under its name."""
 
-    strategy: Annotated[Any, tyro.conf.Suppress] = field(default_factory=McmcStrategy)
-    rates: Annotated[Any, tyro.conf.Suppress] = field(default_factory=LearningRates)
+    strategy: Annotated[Any, tyro.conf.Suppress] = None
 
 
 @dataclass
 class Train:
-    """Trains a scene from a capture and says how good it became.
+    """Trains a scene from a capture and measures its quality.
 
-    CAPTURE is a folder of photographs (their poses are then found by structure from motion and kept), a COLMAP
-    model with images/ and sparse/0, or a transforms.json of nerfstudio, instant-ngp or Blender. Some views are held
-    out of training and measured at the end: the data set's own test views, else every 8th.
+    CAPTURE is a folder of images (whose poses are computed by structure from motion and kept), a COLMAP model with
+    images/ and sparse/0, or a transforms.json of nerfstudio, instant-ngp or Blender. Some views are held out of
+    training and measured at the end: the data set's own test views, else every 8th.
 
-    The run folder then holds config.json, metrics.jsonl, checkpoints/, renders/ (held-out photograph and render side
-    by side), scene.ply (readable by other viewers) and eval/index.html. Ctrl-C saves a checkpoint; the run goes on
-    from it with --resume, exactly as if it had not stopped. A finished run is extended by --resume with more --steps.
+    The run folder holds config.json, metrics.jsonl, checkpoints/, renders/ (held-out image and render side by side),
+    scene.ply (readable by other viewers) and eval/index.html. Ctrl-C saves a checkpoint; --resume continues from it
+    exactly as if the run had not stopped. --resume with more --steps extends a finished run.
+
+    Options depend on --primitive, --strategy and --preset: add these to --help to see those of another choice.
 
     With --field image, sdf, volume or radiance a neural field is trained instead, on an image, a mesh, a volume or a
     capture: `luxel train --field image --help` explains its options.
@@ -58,6 +48,7 @@ class Train:
         luxel train capture/ --run runs/first --steps 7000 --max-size 1200
         luxel train capture/ --preset fast
         luxel train capture/ --mcmc.cap-max 300000
+        luxel train capture/ --strategy adaptive --help
         luxel train moving/ --primitive gaussians4d
         luxel train capture/ --primitive convexes --preset light
         luxel train --resume runs/first --steps 30000
@@ -65,75 +56,41 @@ class Train:
     """
 
     capture: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")] = None
-    """What to train on. Left out with --resume, unless the capture has moved."""
+    """The capture. Leave it out with --resume, unless it has moved."""
     run: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the new run; default: runs/NAME of the capture, numbered."""
+    """Folder of the new run; default: runs/NAME, numbered, after the capture."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Go on with the run in this folder; its options are kept unless given anew."""
+    """Continue the run in this folder; its options are kept unless given again."""
     view: bool = False
     """Serve the scene in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
-    """Where to train; auto: the GPU where luxel can use it."""
+    """Device to train on; auto: the GPU where luxel can use it."""
     holdout_every: int = 8
-    """Hold out every so many-th view, beginning with the first, where the data set names no test views; 0: none."""
+    """Hold out every Nth view, from the first on, where the data set names no test views; 0: none."""
     max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
-    """Shrink photographs to at most this many pixels on their longer side."""
+    """Shrink images to at most this many pixels on their longer side."""
     masks: MaskUse = "auto"
-    """Masks and alpha: cutout: train the object and nothing else; ignore: masked pixels do not count;
-    none: as if there were none; auto: cutout where masks outline an object."""
-    preset: PresetName = "default"
-    """What all options below start from. Gaussians: fast: a tenth of the time for most of the quality; default: does
-    not overfit; best: twice the Gaussians and more steps. Convexes: default; light, outdoor and indoor: as published.
-    4D Gaussians: dnerf (the same as default): an object from one moving camera; clip: a hand-held film, most of which
-    stands still; video: several cameras that run on."""
-    strategy: Literal["mcmc", "adaptive", "fixed", "shaping", "spacetime"] = "mcmc"
-    """Who adds and removes primitives: 3DGS-MCMC or the adaptive density control of 3DGS for Gaussians, shaping for
-    convexes, spacetime for 4D Gaussians, or nobody (fixed). Default: the first that the primitive has."""
+    """Use of masks and alpha: cutout: train the object only; ignore: masked pixels do not count; none: masks are not
+    used; auto: cutout where masks outline an object."""
+    preset: str = "default"
+    """Values that all options below start from."""
+    strategy: str = "mcmc"
+    """Densification strategy: how primitives are added, split, moved and removed."""
     config: Annotated[TrainOptions, tyro.conf.arg(name="")] = field(default_factory=TrainOptions)
-    mcmc: McmcStrategy = field(default_factory=McmcStrategy)
-    adaptive: AdaptiveStrategy = field(default_factory=AdaptiveStrategy)
-    fixed: FixedCount = field(default_factory=FixedCount)
-    shaping: ShapingStrategy = field(default_factory=ShapingStrategy)
-    spacetime: SpacetimeStrategy = field(default_factory=SpacetimeStrategy)
-    rates: LearningRates = field(default_factory=LearningRates)
-    rates4d: Rates4d = field(default_factory=Rates4d)
-    convex_rates: ConvexRates = field(default_factory=ConvexRates)
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
     @staticmethod
     def variant(arguments: Sequence[str]) -> type:
-        """The command that the arguments are for: neural fields have options of their own."""
+        """The command that the arguments are for: options depend on the primitive, its strategy and the preset."""
+        from luxel.viewer.commands.train_choices import command
         from luxel.viewer.commands.train_field import TrainField
 
-        return TrainField if TrainField.is_meant(arguments) else Train
-
-    @staticmethod
-    def defaults(arguments: Sequence[str]) -> Train:
-        """The values that options have where they are not given: those of a run that is resumed, or a preset's."""
-        command = Train()
-        if (folder := given(arguments, "--resume")) is not None:
-            config, _ = RunFolder.read_config(run_folder(Path(folder)))
-        else:
-            primitive, name = given(arguments, "--primitive"), given(arguments, "--preset")
-            if primitive not in PRESETS and primitive is not None:
-                return command  # tyro says what is wrong
-            if name is not None and name not in typing.get_args(PresetName):
-                return command
-            config = preset(name or "default", primitive or "gaussians")
-        command.config = TrainOptions(**{f.name: getattr(config, f.name) for f in fields(TrainConfig)})
-        command.strategy = config.strategy_name  # pyright: ignore[reportAttributeAccessIssue]
-        setattr(command, config.strategy_name, config.strategy)
-        setattr(command, RATES[config.primitive], config.rates)
-        return command
+        return TrainField if TrainField.is_meant(arguments) else command(Train, TrainOptions, arguments)
 
     def training(self) -> TrainConfig:
         """The configuration that the options make."""
         values = {f.name: getattr(self.config, f.name) for f in fields(TrainConfig)}
-        chosen = {
-            "strategy": getattr(self, self.strategy),
-            "rates": getattr(self, RATES[self.config.primitive]),
-        }
-        return TrainConfig(**{**values, **chosen})
+        return TrainConfig(**{**values, "strategy": getattr(self, self.strategy)})
 
     def execute(self) -> int:
         """Opens the capture, trains, measures; returns the exit status."""
@@ -185,7 +142,7 @@ class Train:
         return origin
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:
-        """What the options change in the configuration of a run that goes on, by name."""
-        before = RunFolder.read_config(folder)[0].to_dict()
+        """Values in which the options differ from the configuration of a resumed run, by name."""
+        before = read_config(folder)[0].to_dict()
         after = config.to_dict()
         return {name: after[name] for name in after if after[name] != before.get(name)}

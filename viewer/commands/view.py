@@ -12,7 +12,7 @@ import tyro
 from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.runs.run_folder import RunFolder
+from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device, require_drawable
 from luxel.viewer.progress import opening
@@ -80,7 +80,7 @@ class ViewScene:
         """Whether the scene comes from a run that was trained so."""
         if not (self.scene / "config.json").is_file() or is_field_run(self.scene):
             return False
-        return RunFolder.read_config(self.scene)[0].antialiased
+        return read_config(self.scene)[0].antialiased
 
     def _is_of_no_capture(self) -> bool:
         """Whether the scene is a field of something else than a capture."""

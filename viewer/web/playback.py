@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from luxel.render.camera import View
-from luxel.render.primitives import Gaussians4d
+from luxel.render.primitives import Parameters
 from luxel.viewer.web.drawable import Drawable
 
 NORMALISED_SECONDS = 4.0  # for which a capture plays whose times are shares of it, not seconds
@@ -30,8 +30,8 @@ def time_range(scene: Drawable, views: Sequence[View] = ()) -> tuple[float, floa
     if not scene.moves:
         return None
     times = torch.tensor([view.time for view in views], dtype=torch.float64)
-    if not _spread(times) and isinstance(scene, Gaussians4d):
-        own = scene.times.detach().flatten()
+    if not _spread(times) and isinstance(scene, Parameters):
+        own = scene.tensors()["times"].detach().flatten()
         own = own[:: max(1, own.numel() // 100_000)].cpu().double()
         own = own[own.isfinite()]
         if own.numel():

@@ -1,9 +1,10 @@
 // One point of the stage mesh_distance; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
+#include "abi/mesh.h"
 #include "math/mesh.h"
 #include "kernels/error.h"
-#include "kernels/raster/stage.h"
+#include "kernels/arguments.h"
 
 namespace luxel {
 
@@ -22,12 +23,12 @@ template <typename T> LUXEL_HD void measure_point(const luxel_mesh_distance_args
   T distance = nan;
   if (slot >= 0) {
     const Triangle<T> t = load_triangle(tree, slot);
-    const OnTriangle<T> found = nearest_on_triangle(p, t.a, t.b, t.c);
-    const Vec3<T> away = p - found.point;
-    nearest = found.point;
+    const OnTriangle<T> closest = nearest_on_triangle(p, t.a, t.b, t.c);
+    const Vec3<T> away = p - closest.point;
+    nearest = closest.point;
     distance = root(dot(away, away));
     bool inside = false;
-    if (args.sign == LUXEL_PSEUDONORMAL) inside = inside_by_pseudonormal(tree, slot, found.feature, away);
+    if (args.sign == LUXEL_PSEUDONORMAL) inside = inside_by_pseudonormal(tree, slot, closest.feature, away);
     if (args.sign == LUXEL_PARITY) inside = inside_by_parity(tree, p);
     if (inside) distance = -distance;
   }

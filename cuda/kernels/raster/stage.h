@@ -1,18 +1,11 @@
-// What the stages of the rasterizer share: arguments of their float type, the tiles of an image, and a stage's camera.
+// What the stages of the rasterizer share: the tiles of an image, a stage's camera, and the gradient by its pose.
 #pragma once
 
-#include "abi.h"
+#include "abi/raster.h"
 #include "math/camera.h"
+#include "kernels/arguments.h"
 
 namespace luxel {
-
-template <typename T> LUXEL_HD const T* in(const void* p) { return static_cast<const T*>(p); }
-template <typename T> LUXEL_HD T* out(void* p) { return static_cast<T*>(p); }
-
-// Rows that are wanted. Args: with count and live.
-template <typename Args> LUXEL_HD int64_t live_rows(const Args& args) {
-  return args.live ? clamp<int64_t>(args.live[0], 0, args.count) : args.count;
-}
 
 LUXEL_HD int tiles_along(int pixels) { return (pixels + LUXEL_TILE - 1) / LUXEL_TILE; }
 

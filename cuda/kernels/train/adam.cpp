@@ -1,5 +1,5 @@
 // CPU twin of adam: one pass over every parameter group.
-#include "abi.h"
+#include "abi/train.h"
 #include "math/adam.h"
 #include "kernels/error.h"
 

@@ -1,5 +1,5 @@
 // adam on the GPU: one launch for all parameter groups, four numbers a thread.
-#include "abi.h"
+#include "abi/train.h"
 #include "math/adam.h"
 #include "device/launch.cuh"
 

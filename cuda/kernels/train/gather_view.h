@@ -1,7 +1,7 @@
 // One pixel of a view of the stage gather_view; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "abi.h"
+#include "abi/train.h"
 #include "math/hd.h"
 
 namespace luxel {

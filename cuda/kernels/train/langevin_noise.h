@@ -1,7 +1,7 @@
 // One Gaussian of the stage langevin_noise; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "abi.h"
+#include "abi/train.h"
 #include "math/philox.h"
 #include "math/quat.h"
 

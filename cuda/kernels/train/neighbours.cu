@@ -1,9 +1,7 @@
 // neighbours on the GPU: points in the order of a curve that keeps near ones together (Morton 1966), a tree of boxes over
-// runs of 32, 1024, ... of them, and a warp that searches it for 32 points of a run at once. The host learns nothing of
+// runs of 32, 1024, ... of them, and a warp that searches it for 32 points of a run at once. Nothing is read back of
 // the points, so that all of it can be captured.
-#include "kernels/train/neighbours.h"
-
-#include "device/launch.cuh"
+#include "kernels/train/neighbours_search.cuh"
 #include "kernels/workspace.h"
 
 #include <cub/block/block_radix_sort.cuh>
@@ -12,32 +10,12 @@
 namespace luxel {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kRun = 32;        // points of a leaf, children of a node: a lane for each
-constexpr int kMostLevels = 7;  // of nodes, leaves included: as many as 2^31 points need
 constexpr int kSampleThreads = 256, kSampleItems = 4, kSamples = kSampleThreads * kSampleItems;
 constexpr float kTail = 0.02f;  // share of the samples, at either end, that the curve's cube need not hold
 
-using Key = uint64_t;
-constexpr Key kNone = ~Key(0);
-
-// Bits of an axis in the key of a point; one more, above them all, tells points that do not count.
+// Bits of an axis in the key of a point; one more, above them all, marks points that do not count.
 __host__ __device__ __forceinline__ int bits_of_axis(int dimensions) { return dimensions == 4 ? 11 : 15; }
 __host__ __device__ __forceinline__ int bits_of_key(int dimensions) { return dimensions * bits_of_axis(dimensions) + 1; }
-
-struct Places {
-  Key *keys, *sorted_keys;
-  int32_t *indices, *order;  // of points: as given, along the curve
-  Place<float>* places;      // along the curve
-  Box<float>* boxes;         // of all levels
-  int32_t starts[kMostLevels + 1];  // of each level among the boxes
-  int levels;
-  float2* ranges;  // of each axis
-  int32_t* valid;  // [1] points that count
-  void* sort;
-  size_t sort_bytes;
-  int64_t bytes;
-};
 
 cudaError_t lay_out(const luxel_neighbours_args& args, Places& p) {
   Layout layout;
@@ -68,30 +46,30 @@ __device__ __forceinline__ float coordinate(Place<float> p, int axis) {
   return axis == 0 ? p.x : (axis == 1 ? p.y : (axis == 2 ? p.z : p.t));
 }
 
-// Where most points are along an axis, a block for each, from some of them: a few far away must not make the curve blind
-// for all others.
+// The range of most points along an axis, from a sample; a block for each axis. A few points far away must not take all cells of
+// the curve.
 __global__ void __launch_bounds__(kSampleThreads) sample_ranges_kernel(const luxel_neighbours_args args, float2* ranges, int32_t* valid) {
   using Sort = cub::BlockRadixSort<float, kSampleThreads, kSampleItems>;
   __shared__ typename Sort::TempStorage storage;
   __shared__ float sorted[kSamples];
   const int axis = blockIdx.x;
   float values[kSampleItems];
-  int found = 0;
+  int counted = 0;
 #pragma unroll
   for (int i = 0; i < kSampleItems; ++i) {
     const int64_t sample = threadIdx.x * kSampleItems + i, n = sample * args.count / kSamples;
     const Place<float> place = load_place<float>(args, n);
     const bool good = counts(args, n, place);
     values[i] = good ? coordinate(place, axis) : INFINITY;
-    found += __syncthreads_count(good);
+    counted += __syncthreads_count(good);
   }
   Sort(storage).Sort(values);
 #pragma unroll
   for (int i = 0; i < kSampleItems; ++i) sorted[threadIdx.x * kSampleItems + i] = values[i];
   __syncthreads();
   if (threadIdx.x != 0) return;
-  const int low = static_cast<int>(kTail * found), high = max(found - 1 - low, 0);
-  ranges[axis] = found > 0 ? make_float2(sorted[low], sorted[high]) : make_float2(0.0f, 0.0f);
+  const int low = static_cast<int>(kTail * counted), high = max(counted - 1 - low, 0);
+  ranges[axis] = counted > 0 ? make_float2(sorted[low], sorted[high]) : make_float2(0.0f, 0.0f);
   if (axis == 0) *valid = 0;
 }
 
@@ -158,118 +136,6 @@ __global__ void __launch_bounds__(kThreads) nodes_kernel(const Box<float>* child
   if ((i & ~31) >= count) return;
   const Box<float> box = warp_box(i < count ? children[i] : Box<float>::none());
   if ((threadIdx.x & 31) == 0) boxes[i / kRun] = box;
-}
-
-// The K nearest so far of a lane's point, in order: the bits of the squared distance, and the index below them.
-template <int K> struct Nearest {
-  Key keys[K];
-
-  __device__ __forceinline__ void offer(Key key) {
-    if (key >= keys[K - 1]) return;
-#pragma unroll
-    for (int j = 0; j < K; ++j) {
-      const bool before = key < keys[j];
-      const Key later = before ? keys[j] : key;
-      keys[j] = before ? key : keys[j];
-      key = later;
-    }
-  }
-  __device__ __forceinline__ bool reaches(float square_distance) const {
-    return __float_as_uint(square_distance) <= static_cast<uint32_t>(keys[K - 1] >> 32);
-  }
-};
-
-// What a warp searches for: the points of one leaf.
-template <int K> struct Search {
-  const Places& p;
-  Box<float> box;  // around all its points
-  Place<float> place;
-  int32_t own;
-  bool asks;   // this lane has a point
-  int32_t end;  // of the points that count
-  Nearest<K> nearest;
-
-  __device__ __forceinline__ bool wanted(const Box<float>& other) const {
-    const Box<float> point = {place, place};
-    return __any_sync(~0u, asks && !other.empty() && nearest.reaches(square_distance(point, other)));
-  }
-
-  __device__ __forceinline__ void visit_leaf(int leaf) {
-    const int first = leaf * kRun, last = min(first + kRun, end);
-    for (int i = first; i < last; ++i) {
-      const int32_t index = p.order[i];
-      const float distance = square_distance(place, p.places[i]);
-      if (index != own) nearest.offer(static_cast<Key>(__float_as_uint(distance)) << 32 | static_cast<uint32_t>(index));
-    }
-  }
-
-  // Which children of a node any point of the warp can reach, judged by the box around them all.
-  __device__ __forceinline__ uint32_t near_children(int level, int node) const {
-    const int child = node * kRun + (threadIdx.x & 31);
-    uint32_t farthest = asks ? static_cast<uint32_t>(nearest.keys[K - 1] >> 32) : 0u;
-    for (int offset = 16; offset > 0; offset >>= 1) farthest = max(farthest, __shfl_xor_sync(~0u, farthest, offset));
-    bool near = false;
-    if (child < p.starts[level + 1] - p.starts[level]) {
-      const Box<float> other = p.boxes[p.starts[level] + child];
-      near = !other.empty() && __float_as_uint(square_distance(box, other)) <= farthest;
-    }
-    return __ballot_sync(~0u, near);
-  }
-
-  // All below a node of the level above `top` but one child, which has been searched. Lane l keeps which children are left
-  // to visit at level l.
-  __device__ __forceinline__ void visit_children(int top, int node, int searched) {
-    const int lane = threadIdx.x & 31;
-    uint32_t left = near_children(top, node) & ~(1u << (searched % kRun));
-    int level = top;
-    while (true) {
-      const uint32_t mask = __shfl_sync(~0u, left, level);
-      if (mask == 0) {
-        if (level == top) return;
-        ++level;
-        node /= kRun;
-        continue;
-      }
-      if (lane == level) left = mask & (mask - 1);
-      const int child = node * kRun + __ffs(mask) - 1;
-      if (!wanted(p.boxes[p.starts[level] + child])) continue;
-      if (level == 0) {
-        visit_leaf(child);
-        continue;
-      }
-      --level;
-      node = child;
-      const uint32_t children = near_children(level, node);
-      if (lane == level) left = children;
-    }
-  }
-};
-
-template <int K>
-__global__ void __launch_bounds__(kThreads) search_kernel(const luxel_neighbours_args args, const __grid_constant__ Places p) {
-  const int i = blockIdx.x * kThreads + threadIdx.x;
-  if ((i & ~31) >= args.count) return;
-  const int32_t valid = *p.valid;
-  const bool asks = i < valid;
-  Search<K> search = {p, {}, {}, -1, asks, valid, {}};
-#pragma unroll
-  for (int j = 0; j < K; ++j) search.nearest.keys[j] = kNone;
-  if (i < args.count) search.own = p.order[i];
-  if (asks) search.place = p.places[i];
-  if (__any_sync(~0u, asks)) {
-    int node = i / kRun;
-    search.box = p.boxes[node];
-    search.visit_leaf(node);
-    for (int level = 0; level + 1 < p.levels; ++level) {
-      search.visit_children(level, node / kRun, node);
-      node /= kRun;
-    }
-  }
-  if (i >= args.count) return;
-  int32_t* row = args.neighbours + static_cast<int64_t>(search.own) * args.k;
-#pragma unroll
-  for (int j = 0; j < K; ++j)
-    if (j < args.k) row[j] = asks && search.nearest.keys[j] != kNone ? static_cast<int32_t>(search.nearest.keys[j]) : search.own;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What both searches of the stage neighbours share: places in four dimensions, boxes around them, and distances.
 #pragma once
 
-#include "abi.h"
+#include "abi/train.h"
 #include "math/hd.h"
 
 namespace luxel {

@@ -1,5 +1,5 @@
-// relocate on the GPU: weigh the rows, sum the weights, draw, then give sources and copies what they get. Nothing waits
-// for the host, which would take a hundred small operations otherwise.
+// relocate on the GPU: weigh the rows, sum the weights, draw, then write sources and copies. Nothing waits for
+// the host.
 #include "kernels/train/relocate.h"
 
 #include "device/launch.cuh"

@@ -1,7 +1,7 @@
 // Rows of the stage relocate, one at a time; the loops around them are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "abi.h"
+#include "abi/train.h"
 #include "math/philox.h"
 #include "math/relocation.h"
 

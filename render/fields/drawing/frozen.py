@@ -67,7 +67,7 @@ class FrozenField:
         tensors = [t for t in (self._table, self._weights, self._half) if t is not None]
         return tuple((t.data_ptr(), tuple(t.shape), t.dtype) for t in tensors)
 
-    def heeds_live(self) -> bool:
+    def supports_live_count(self) -> bool:
         """Whether rows that are not wanted cost next to nothing, as of sizes that the stage field covers."""
         grid, network = self._encoding.grid, self._network
         sizes = network.network._replace(precise=network.precise)
@@ -122,9 +122,9 @@ def renewed(field: Any, before: Frozen | None) -> Frozen:
     return field.frozen()
 
 
-def heeds_live(frozen: Frozen) -> bool:
+def supports_live_count(frozen: Frozen) -> bool:
     """Whether it is a `FrozenField` that does."""
-    return isinstance(frozen, FrozenField) and frozen.heeds_live()
+    return isinstance(frozen, FrozenField) and frozen.supports_live_count()
 
 
 def key_of(frozen: Frozen) -> Hashable:

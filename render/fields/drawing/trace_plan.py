@@ -24,7 +24,7 @@ class _Room:
 
     def __init__(self, rays: int, steps: int, grid: Tensor) -> None:
         device, dtype = grid.device, grid.dtype
-        self.way = torch.empty(rays, dtype=dtype, device=device)
+        self.ray_t = torch.empty(rays, dtype=dtype, device=device)
         self.x, self.hit_x = (torch.zeros(rays, 3, dtype=dtype, device=device) for _ in range(2))
         self.lists = [torch.empty(rays, dtype=torch.int32, device=device) for _ in range(2)]
         self.hits = torch.empty(rays, dtype=torch.int32, device=device)
@@ -32,10 +32,10 @@ class _Room:
         self.grid = torch.empty_like(grid)
         self.rays = Rays(
             rays,
-            cam_to_unit=self.way.new_zeros(3, 4),
-            intrinsics=self.way.new_zeros(4),
+            cam_to_unit=self.ray_t.new_zeros(3, 4),
+            intrinsics=self.ray_t.new_zeros(4),
             size=torch.zeros(2, dtype=torch.int32, device=device),
-            pixel=self.way.new_zeros(1),
+            pixel=self.ray_t.new_zeros(1),
         )
 
 
@@ -124,7 +124,7 @@ class TracePlan:
         counts, rays = room.counts, room.rays
         counts.zero_()
         alive, other = room.lists
-        begin_trace_(rays, room.grid, room.way, alive, counts[:1], room.x)
+        begin_trace_(rays, room.grid, room.ray_t, alive, counts[:1], room.x)
         for step in range(self.steps):
             live = counts[step : step + 1]
             found = distance(room.x, live).view(rays.count)
@@ -132,7 +132,7 @@ class TracePlan:
             step_trace_(
                 rays,
                 room.grid,
-                room.way,
+                room.ray_t,
                 other,
                 counts[step + 1 : step + 2],
                 room.x,

@@ -186,12 +186,12 @@ class WavePlan:
         count = len(rays.rgb)
         rays.listed[:1].copy_(rays.listed[WAVES:])
         rays.listed[1:].zero_()
-        samples.asked.zero_()
+        samples.requested.zero_()
         view = room.world_to_cam, room.intrinsics, 0, 0, region, room.occupancy
         for wave in range(WAVES):
             limits = {"most": LONGEST, "per_ray": PER_RAY, "fewest": FEWEST}
             march_wave_(wave, rays, samples, *view, listed=count, part=room.part, **limits)
-            asked = samples.asked[wave : wave + 1]
+            asked = samples.requested[wave : wave + 1]
             density, colour = evaluate(samples.positions, samples.directions, asked)
             composite_wave_(
                 wave,

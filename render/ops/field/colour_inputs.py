@@ -22,19 +22,19 @@ def colour_inputs(features: Tensor, directions: Tensor, live: Tensor | None = No
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: the density network's first output is the
     density before its activation, and all of its outputs go on to the colour network. The harmonics are those of
-    `luxel.render.reference.raster.sh.sh_basis` up to degree 3.
+    `luxel.render.ops.field.spherical_harmonics.sh_basis` up to degree 3.
 
     Args:
         features: [S, F] with F a multiple of 4, float32 or (CPU only) float64.
         directions: unit vectors, [S, 3]; they have no gradient.
-        live: how many rows are wanted, int32 [1] on the device of the features, so that the host need not know; what
-            comes of the rows behind them is anything. There are no gradients then.
+        live: how many leading rows to compute, int32 [1] on the device, so that the host need not know; the
+            other rows of the result are undefined. There are no gradients then.
 
     Returns:
         [S, F + 16], and the density before its activation, [S].
 
     Raises:
-        ValueError: shapes, types or devices do not fit, or gradients are asked for beside ``live``.
+        ValueError: shapes, types or devices do not fit, or gradients are needed beside ``live``.
     """
     if live is not None:
         if torch.is_grad_enabled() and features.requires_grad:
@@ -55,8 +55,8 @@ def _forward(features: Tensor, directions: Tensor, live: Tensor | None = None) -
             f"got {list(features.shape)} {features.dtype}"
         )
     shape = features.shape[0], 3
-    wanted = {"directions": (directions, features.dtype, shape), "live": (live, torch.int32, (1,))}
-    require("colour_inputs", features.device, wanted)
+    expected = {"directions": (directions, features.dtype, shape), "live": (live, torch.int32, (1,))}
+    require("colour_inputs", features.device, expected)
     inputs, density = outputs = _fake_forward(features)
     library_for(features.device).call(
         "colour_inputs_fwd",

@@ -1,4 +1,4 @@
-"""The colour network of a radiance field with what it takes, for pictures: a part of the stage mlp."""
+"""The colour network of a radiance field with its inputs, for rendering: a part of the stage mlp."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def colour_network(
         features: [S, F] with F a multiple of 4, float32 or (CPU only) float64.
         directions: unit vectors, [S, 3].
         weights, width, hidden_layers, outputs, activation, output_activation, precise: as of `mlp`, of F + 16 inputs.
-        live: how many rows are wanted, int32 [1] on the device; what comes of those behind them is anything.
+        live: how many leading rows to compute, int32 [1] on the device; the other rows of the result are undefined.
 
     Returns:
         [S, O], and the first feature, [S].
@@ -67,13 +67,13 @@ def _run(
     rows, dtype, device = features.shape[0], features.dtype, features.device
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"colour_network: features must be float32 or float64, got {dtype}")
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "features": (features, dtype, (rows, network.inputs - HARMONICS)),
         "directions": (directions, dtype, (rows, 3)),
         "weights": (weights, dtype, (network.parameter_count(),)),
         "live": (live, torch.int32, (1,)),
     }
-    require("colour_network", device, wanted)
+    require("colour_network", device, expected)
     out, first = _fake(live, features, directions, weights, *sizes)
     arguments: dict[str, Any] = network._asdict() | {"precise": 0, "count": rows}
     library = library_for(device)

@@ -59,7 +59,7 @@ def composite(
         counters: of `march_rays`, int64 [5]; samples beyond the first number belong to no ray.
         background: behind each ray, [R, 3]; it has no gradient.
         scale: of lengths: 1 / (the unit in which density is counted).
-        min_transmittance: samples behind less count for nothing.
+        min_transmittance: samples with a smaller transmittance in front have no weight.
 
     Raises:
         ValueError: shapes, types or devices do not fit.
@@ -85,7 +85,7 @@ def _check(
             f"composite: density must be [S], float32 or float64, got {list(density.shape)} {density.dtype}"
         )
     samples, rays, dtype = density.shape[0], ranges.shape[0], density.dtype
-    wanted = {
+    expected = {
         "density": (density, dtype, (samples,)),
         "colour": (colour, dtype, (samples, 3)),
         "dt": (dt, dtype, (samples,)),
@@ -94,8 +94,8 @@ def _check(
         "counters": (counters, torch.int64, (COUNTERS,)),
         "background": (background, dtype, (rays, 3)),
     }
-    require("composite", density.device, wanted)
-    arguments: dict[str, Any] = {name: tensor.contiguous() for name, (tensor, *_) in wanted.items()}
+    require("composite", density.device, expected)
+    arguments: dict[str, Any] = {name: tensor.contiguous() for name, (tensor, *_) in expected.items()}
     sizes = {"count": rays, "samples": samples}
     return arguments | sizes | {"scale": scale, "min_transmittance": min_transmittance}
 
@@ -121,7 +121,7 @@ def _backward(
     *inputs, rgb, transmittance, depth = rest
     arguments = _check(density, *inputs)
     rays, dtype = rgb.shape[0], density.dtype
-    wanted = {
+    expected = {
         "rgb": (rgb, dtype, (rays, 3)),
         "transmittance": (transmittance, dtype, (rays,)),
         "depth": (depth, dtype, (rays,)),
@@ -129,9 +129,9 @@ def _backward(
         "g_transmittance": (g_transmittance, dtype, (rays,)),
         "g_depth": (g_depth, dtype, (rays,)),
     }
-    require("composite_bwd", density.device, wanted)
+    require("composite_bwd", density.device, expected)
     arguments |= {
-        name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in wanted.items()
+        name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in expected.items()
     }
     g_density, g_colour = grads = _fake_backward(g_rgb, None, None, density, *rest)
     library_for(density.device).call(
@@ -165,7 +165,7 @@ def _differentiate(
         return None, None, *none
     *inputs, rgb, transmittance, depth = ctx.saved_tensors
     g_rgb = torch.zeros_like(rgb) if g_rgb is None else g_rgb
-    found = torch.ops.luxel.composite_bwd(
+    all_grads = torch.ops.luxel.composite_bwd(
         g_rgb,
         g_transmittance,
         g_depth,
@@ -176,7 +176,7 @@ def _differentiate(
         transmittance,
         depth,
     )
-    grads = [grad if needed else None for grad, needed in zip(found, ctx.needs_input_grad, strict=False)]
+    grads = [grad if needed else None for grad, needed in zip(all_grads, ctx.needs_input_grad, strict=False)]
     return *grads, *none
 
 

@@ -51,20 +51,20 @@ def _run(
     pool = photos.shape[0] if candidates is None else candidates.shape[0]
     if pool == 0:
         raise ValueError("draw_pixels: there is no pixel to draw")
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "numbers": (numbers, torch.int64, (numbers.shape[0],)),
         "photos": (photos, torch.uint8, tuple(photos.shape)),
         "candidates": (candidates, torch.int64, (pool,)),
         "background": (background, torch.float32, (3,)),
         "live": (live, torch.int32, (1,)),
     }
-    require("draw_pixels", numbers.device, wanted)
+    require("draw_pixels", numbers.device, expected)
     pixels, targets, backgrounds = outputs = _fake(numbers)
     library_for(numbers.device).call(
         "draw_pixels",
         numbers.device,
         torch.float32,
-        **{name: tensor for name, (tensor, *_) in wanted.items()},
+        **{name: tensor for name, (tensor, *_) in expected.items()},
         pool=pool,
         count=numbers.shape[0],
         channels=photos.shape[1],

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.field.grid_layout import Hashed, level_points
 from luxel.render.ops.registry import aligned, define, register_implementation, require
-from luxel.render.reference.field.encode_grid import Hashed, level_points
 
 MOST_LEVELS = 32
 FEATURES = (1, 2, 4, 8)  # per level
-# What levels of more points than entries do, as the kernels know it: wrap around, or hash points or blocks.
+# How points of a level share entries where it has more points than entries: wrap around, hash points, hash blocks.
 HASHED: dict[Hashed, int] = {False: 0, True: 1, "blocks": 2}
-WAYS = tuple(HASHED)
+HASHED_NAMES = tuple(HASHED)
 
 _GRID = "Tensor x, Tensor table, Tensor? half_table, int[] offsets, float[] scales, int hashed"
 define(f"encode_grid({_GRID}) -> Tensor")
@@ -58,7 +58,7 @@ def encode_grid(
         hashed: whether levels of more points than entries are hashed; otherwise they wrap around. Their number of
             entries must be a power of two. "blocks": hashed, and in all levels blocks of 8 neighbouring points are
             neighbours in the table, so that a cell's corners lie in fewer sectors of memory: of levels that begin at
-            multiples of 8, and best of 2 features. See `luxel.render.reference.field.encode_grid.grid_index`.
+            multiples of 8, and best of 2 features. See `luxel.render.ops.field.grid_layout.grid_index`.
         half_table: read in place of the table, which has the gradient in float32 all the same;
             float16 [E, F], CUDA only.
 
@@ -66,7 +66,7 @@ def encode_grid(
         Features, coarsest level first, [N, L * F].
 
     Raises:
-        ValueError: shapes, types or devices do not fit, or levels are not as said.
+        ValueError: shapes, types or devices do not fit, or levels do not fit.
     """
     return torch.ops.luxel.encode_grid(x, table, half_table, list(offsets), list(scales), hashed_code(hashed))
 
@@ -75,7 +75,7 @@ def hashed_code(hashed: Hashed) -> int:
     """``hashed`` as the operations take it.
 
     Raises:
-        ValueError: there is no such way.
+        ValueError: ``hashed`` is none of False, True and "blocks".
     """
     if hashed not in HASHED:
         raise ValueError(f"encode_grid: hashed must be one of {tuple(HASHED)}, got {hashed!r}")
@@ -86,7 +86,7 @@ def hashed_code(hashed: Hashed) -> int:
 def _levels(
     offsets: tuple[int, ...], scales: tuple[float, ...], dimensions: int, hashed: int
 ) -> tuple[Tensor, Tensor]:
-    """Offsets and rounded scales in host memory, once they are found good: kept, as every step asks for them."""
+    """Checked offsets and rounded scales in host memory; cached, because every step needs them."""
     count = len(scales)
     if not 1 <= count <= MOST_LEVELS or len(offsets) != count + 1 or offsets[0] != 0:
         raise ValueError(
@@ -97,7 +97,7 @@ def _levels(
         size = offsets[level + 1] - offsets[level]
         if not 0 < scale < 2**22 or not 0 < size <= 2**31:
             raise ValueError(f"encode_grid: level {level} has scale {scale} and {size} entries")
-        points = level_points(math.ceil(scale) + 1, dimensions, WAYS[hashed])
+        points = level_points(math.ceil(scale) + 1, dimensions, HASHED_NAMES[hashed])
         if points > size and size & (size - 1):
             raise ValueError(
                 f"encode_grid: level {level} has {size} entries for {points} points; fewer must be a power of two"
@@ -184,20 +184,20 @@ def _fake_forward(
     return x.new_empty(x.shape[0], len(scales) * table.shape[1])
 
 
-def _wanted(tensor: Tensor, wanted: bool) -> Tensor:
-    return tensor.new_empty(tensor.shape if wanted else (0,))
+def _empty_if_unused(tensor: Tensor, used: bool) -> Tensor:
+    return tensor.new_empty(tensor.shape if used else (0,))
 
 
 def _fake_backward(g_out: Tensor, x: Tensor, table: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     by_x, by_table = rest[-2:]
-    return _wanted(x, by_x), _wanted(table, by_table)
+    return _empty_if_unused(x, by_x), _empty_if_unused(table, by_table)
 
 
 def _fake_second_backward(
     gg_x: Tensor, g_out: Tensor, x: Tensor, table: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     by_g_out, by_x, by_table = rest[-3:]
-    return _wanted(g_out, by_g_out), _wanted(x, by_x), _wanted(table, by_table)
+    return _empty_if_unused(g_out, by_g_out), _empty_if_unused(x, by_x), _empty_if_unused(table, by_table)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -226,8 +226,10 @@ def _differentiate_backward(
     needs = ctx.needs_input_grad[:3]
     grads: list[Tensor | None] = [None, None, None]
     if gg_x is not None and ctx.by_x:
-        found = torch.ops.luxel.encode_grid_bwd_bwd(gg_x, g_out, x, table, half_table, *ctx.grid, *needs)
-        grads = [grad if needed else None for grad, needed in zip(found, needs, strict=True)]
+        grads_or_empty = torch.ops.luxel.encode_grid_bwd_bwd(
+            gg_x, g_out, x, table, half_table, *ctx.grid, *needs
+        )
+        grads = [grad if needed else None for grad, needed in zip(grads_or_empty, needs, strict=True)]
     if (
         gg_table is not None and ctx.by_table
     ):  # <gg_table, g_table> is <g_out, the encoding with gg_table for a table>

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from luxel.render.native import library_for
 from luxel.render.ops.field.encode_grid import check_grid, encode_grid, hashed_code
+from luxel.render.ops.field.grid_layout import Hashed
 from luxel.render.ops.field.mlp import ACTIVATIONS, Activation, Network, computed_anew, mlp
 from luxel.render.ops.field.order_positions import order_positions
 from luxel.render.ops.registry import define, register_implementation, require
-from luxel.render.reference.field.encode_grid import Hashed
 
 # Rows from which ordering positions that lie anywhere costs less than it saves, on a GPU.
 LEAST_SORTED_TRAINING, LEAST_SORTED = 2**17, 2**19
@@ -66,10 +66,10 @@ def field(
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 3, and Müller 2021, "Tiny CUDA neural networks".
     On a GPU features and hidden layers are half and stay in the kernel; a training step keeps the features alone and
-    computes the hidden layers anew. What `mlp` says of half holds here: a caller whose gradients are small multiplies
+    computes the hidden layers anew. The notes of `mlp` on half hold here: a caller whose gradients are small multiplies
     the loss before the backward pass and divides the gradients after it.
 
-    Differentiable once, by the table, the weights and x. Where x asks for a gradient, and for sizes that are not
+    Differentiable once, by the table, the weights and x. Where x requires a gradient, and for sizes that are not
     `covered`, the two stages run one after the other, with the same results but for rounding.
 
     Args:
@@ -92,14 +92,14 @@ def field(
             share entries of the table; the results are the same but for rounding. None: on a GPU, of so many that it
             pays where they lie in no order. False is best for positions that are neighbours in space already, as
             samples along rays are. Where the two stages run one after the other, nothing is sorted.
-        live: how many rows are wanted, int32 [1] on the device of x, so that the host need not know; what comes of the
-            rows behind them is anything. Nothing is sorted then, and there are no gradients.
+        live: how many leading rows to compute, int32 [1] on the device, so that the host need not know; the
+            other rows of the result are undefined. Nothing is sorted then, and there are no gradients.
 
     Returns:
         [N, O], as x; of NaN positions, what features of 0 give.
 
     Raises:
-        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are asked for beside
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed beside
             ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):
@@ -112,14 +112,14 @@ def field(
     inputs = len(scales) * table.shape[1]
     codes = ACTIVATIONS[activation], ACTIVATIONS[output_activation]
     network = Network(inputs, width, hidden_layers, outputs, *codes, precise)
-    learns = torch.is_grad_enabled()
-    if live is not None and learns and any(t.requires_grad for t in (x, table, weights)):
+    grad_enabled = torch.is_grad_enabled()
+    if live is not None and grad_enabled and any(t.requires_grad for t in (x, table, weights)):
         raise ValueError("field: there are no gradients of live rows")
-    if (learns and x.requires_grad) or not covered(x.device, x.shape[1], table.shape[1], network):
+    if (grad_enabled and x.requires_grad) or not covered(x.device, x.shape[1], table.shape[1], network):
         features = encode_grid(x, table, offsets, scales, hashed, half_table)
         options = {"precise": precise, "live": live}
         return mlp(features, weights, *network[:4], activation, output_activation, **options)
-    keep = learns and (table.requires_grad or weights.requires_grad)
+    keep = grad_enabled and (table.requires_grad or weights.requires_grad)
     levels = list(offsets), list(scales), hashed_code(hashed)
     given = table, half_table, weights, *levels, width, hidden_layers, outputs, *codes
     if live is not None:
@@ -158,11 +158,11 @@ def _check(
         raise ValueError(
             f"field: no kernel on {x.device} for {x.shape[1]} dimensions, {table.shape[1]} features, {network}"
         )
-    wanted = {
+    expected = {
         "weights": (weights, x.dtype, (network.parameter_count(),)),
         "order": (order, torch.int32, (x.shape[0],)),
     }
-    require("field", x.device, wanted)
+    require("field", x.device, expected)
     named = network._asdict()
     del named["inputs"], named["precise"]
     placed = None if order is None else order.contiguous()
@@ -170,7 +170,7 @@ def _check(
 
 
 def _run(stage: str, x: Tensor, arguments: dict[str, Any]) -> None:
-    """Calls the stage with the workspace that it asks for."""
+    """Calls the stage with a workspace of the size that it needs."""
     library = library_for(x.device)
     needed = library.call(f"{stage}_workspace", x.device, x.dtype, **arguments)
     workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
@@ -202,14 +202,14 @@ def _backward(
     *field_arguments, by_table, by_weights = rest
     arguments = _check(x, order, table, *field_arguments)
     shape = (x.shape[0], arguments["outputs"])
-    wanted = _kept(x, table, field_arguments[3], field_arguments[5:])
+    expected = _kept(x, table, field_arguments[3], field_arguments[5:])
     require(
         "field_bwd",
         x.device,
         {
             "g_out": (g_out, x.dtype, shape),
             "out": (out, x.dtype, shape),
-            "kept": (kept, wanted.dtype, tuple(wanted.shape)),
+            "kept": (kept, expected.dtype, tuple(expected.shape)),
         },
     )
     g_table, g_weights = grads = _fake_backward(g_out, out, kept, x, order, table, *rest)

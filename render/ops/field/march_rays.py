@@ -110,7 +110,7 @@ class Samples(NamedTuple):
     dt: Tensor  # [S]
     ranges: Tensor  # first sample and number of them, int32 [R, 2]
     counters: (
-        Tensor  # samples, samples asked for, rays that count, rays without room, one not used; int64 [5]
+        Tensor  # samples, samples requested, rays that count, rays without room, one not used; int64 [5]
     )
 
 
@@ -141,7 +141,7 @@ def march_rays(
         target: above 0, ``live`` becomes how many rays would have had so many samples, by at most a factor of 2.
 
     Returns:
-        Samples; those of a ray stand together, rays in their order on the CPU and in any on a GPU. Rows beyond the last
+        Samples; those of a ray are adjacent, rays in their order on the CPU and in any on a GPU. Rows beyond the last
         sample are 0.
 
     Raises:
@@ -168,7 +168,7 @@ def march_pixels(
     """`march_rays` of the rays through the centres of pixels.
 
     Args:
-        pixels: numbers of pixels, counted over the pictures of all views one after another, row by row, int64 [R]; a
+        pixels: numbers of pixels, counted over the images of all views one after another, row by row, int64 [R]; a
             negative one is no ray.
         views: number of the first pixel and width of each, int64 [V, 2].
         world_to_cam, intrinsics: of the views, [V, 4, 4], [V, 4], float32 or (CPU only) float64.
@@ -194,7 +194,7 @@ def _check(tensors: Sequence[Tensor | None], region: Region, capacity: int) -> t
     if origins is None and views_count == 0:
         raise ValueError("march_rays: pixels need views")
     arguments = region.arguments("march_rays")
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "origins": (origins, given.dtype, (count, 3)),
         "directions": (directions, given.dtype, (count, 3)),
         "pixels": (pixels, torch.int64, (count,)),
@@ -209,8 +209,8 @@ def _check(tensors: Sequence[Tensor | None], region: Region, capacity: int) -> t
         "seed": (seed, torch.int64, (1,)),
         "live": (live, torch.int32, (1,)),
     }
-    require("march_rays", given.device, wanted)
-    arguments |= {name: None if t is None else t.contiguous() for name, (t, *_) in wanted.items()}
+    require("march_rays", given.device, expected)
+    arguments |= {name: None if t is None else t.contiguous() for name, (t, *_) in expected.items()}
     return given, arguments | {"count": count, "view_count": views_count, "capacity": capacity}
 
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
+from luxel.render.ops.field.mlp_torch import mlp_torch
 from luxel.render.ops.registry import define, register_implementation, require
-from luxel.render.reference.field.mlp import mlp_reference
 
 Activation = Literal["none", "relu", "softplus", "sigmoid"]
-ACTIVATIONS: dict[str, int] = {"none": 0, "relu": 1, "softplus": 2, "sigmoid": 3}  # as in abi.h
+ACTIVATIONS: dict[str, int] = {"none": 0, "relu": 1, "softplus": 2, "sigmoid": 3}  # as in cuda/abi/field.h
 WIDTHS = (16, 32, 64, 128)
 WIDEST, DEEPEST = 128, 8  # of the input and the output; hidden layers
 
@@ -98,8 +98,8 @@ def mlp(
     CUDA neural networks". See `luxel.render.reference.field.mlp.mlp_reference`. Gradients are the same from
     run to run to the bit.
 
-    On a GPU, unless ``precise``, values are rounded to half on their way and summed in float. Values beyond 65504
-    become infinite, and gradients below 6e-8 vanish: loss scaling is the caller's job, who multiplies the loss
+    On a GPU, unless ``precise``, values are rounded to half between layers and summed in float. Values beyond 65504
+    become infinite, and gradients below 6e-8 vanish: loss scaling is up to the caller, which multiplies the loss
     before the backward pass and divides the gradients after it.
 
     Args:
@@ -112,8 +112,8 @@ def mlp(
         activation: of hidden layers: "none", "relu", "softplus" or "sigmoid".
         output_activation: of the result, likewise.
         precise: on a GPU, float throughout instead of half on tensor cores; slower.
-        live: how many rows are wanted, int32 [1] on the device of x, so that the host need not know; what comes of the
-            rows behind them is anything. There are no gradients then.
+        live: how many leading rows to compute, int32 [1] on the device, so that the host need not know; the
+            other rows of the result are undefined. There are no gradients then.
 
     Returns:
         [N, O], type of x. Its gradients can be differentiated once more, by g_out, x and the weights: plain torch then
@@ -121,7 +121,7 @@ def mlp(
         all activations in memory. The first derivatives stay those of the kernels.
 
     Raises:
-        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are asked for beside
+        ValueError: sizes are out of range, shapes, types or devices do not fit them, or gradients are needed beside
             ``live``.
     """
     for name, chosen in (("activation", activation), ("output_activation", output_activation)):
@@ -144,17 +144,17 @@ def _check(network: Network, x: Tensor, weights: Tensor) -> dict[str, Any]:
         raise ValueError(
             f"mlp: x must be [N, {network.inputs}], float32 or float64, got {list(x.shape)} {x.dtype}"
         )
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "x": (x, x.dtype, (x.shape[0], network.inputs)),
         "weights": (weights, x.dtype, (network.parameter_count(),)),
     }
-    require("mlp", x.device, wanted)
+    require("mlp", x.device, expected)
     arguments = network._asdict() | {"precise": int(network.precise)}
     return arguments | {"x": x.contiguous(), "weights": weights.contiguous(), "count": x.shape[0]}
 
 
 def _run(stage: str, x: Tensor, arguments: dict[str, Any]) -> None:
-    """Calls the stage with the workspace that it asks for."""
+    """Calls the stage with a workspace of the size that it needs."""
     library = library_for(x.device)
     sizes = {name: value for name, value in arguments.items() if isinstance(value, int)}
     needed = library.call(f"{stage}_workspace", x.device, x.dtype, **sizes)
@@ -188,12 +188,12 @@ def _backward(
     arguments = _check(network, x, weights)
     shape = (x.shape[0], network.outputs)
     kept = _kept_shape(x, network)
-    wanted = {
+    expected = {
         "g_out": (g_out, x.dtype, shape),
         "out": (out, x.dtype, shape),
         "hidden": (hidden, _kept_type(x, network.precise), kept),
     }
-    require("mlp_bwd", x.device, wanted)
+    require("mlp_bwd", x.device, expected)
     g_x, g_weights = grads = _fake_backward(g_out, x, weights, out, hidden, *rest)
     arguments |= {"out": out.contiguous(), "hidden": hidden.contiguous(), "g_out": g_out.contiguous()}
     arguments |= {"g_x": g_x if rest[-2] else None, "g_weights": g_weights if rest[-1] else None}
@@ -260,17 +260,17 @@ def _differentiate_backward(
     sizes, activations = ctx.network[:4], [names[code] for code in ctx.network[4:6]]
     needs = ctx.needs_input_grad[:3]
     grads: list[Tensor | None] = [None, None, None]
-    wanted = [gg_x if ctx.by_x else None, gg_weights if ctx.by_weights else None]
-    if any(needs) and any(gg is not None for gg in wanted):
+    given = [gg_x if ctx.by_x else None, gg_weights if ctx.by_weights else None]
+    if any(needs) and any(gg is not None for gg in given):
         with torch.enable_grad():
             leaves = [tensor.detach().requires_grad_() for tensor in ctx.saved_tensors]
-            out = mlp_reference(*leaves[1:], *sizes, *activations)
+            out = mlp_torch(*leaves[1:], *sizes, *activations)
             first = torch.autograd.grad(out, leaves[1:], leaves[0], create_graph=True)
-            value = sum((g * gg).sum() for g, gg in zip(first, wanted, strict=True) if gg is not None)
+            value = sum((g * gg).sum() for g, gg in zip(first, given, strict=True) if gg is not None)
             chosen = [leaf for leaf, needed in zip(leaves, needs, strict=True) if needed]
             assert isinstance(value, Tensor)
-            found = iter(torch.autograd.grad(value, chosen, allow_unused=True))
-        grads = [next(found) if needed else None for needed in needs]
+            seconds = iter(torch.autograd.grad(value, chosen, allow_unused=True))
+        grads = [next(seconds) if needed else None for needed in needs]
     return *grads, *(None,) * 11
 
 

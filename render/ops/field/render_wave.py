@@ -1,4 +1,4 @@
-"""Stage: a picture of a field in waves, what comes before and behind the field (kernels of the same name)."""
+"""Stage: an image of a field in waves, all but the evaluation of the field (kernels of the same name)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
-STATE = 8  # numbers of a ray between waves, see abi.h
+STATE = 8  # numbers of a ray between waves, see cuda/abi/field.h
 _CAMERA = (
     "Tensor? part, Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, "
     "float near, float far"
@@ -36,13 +36,13 @@ define(
 
 
 class WaveRays(NamedTuple):
-    """Rays of a part of a picture, between waves.
+    """Rays of a part of an image, between waves.
 
     Attributes:
         state: what each ray carries, [N, 8].
         lists: rays that go on, of this wave and the next in turns, int32 [2, N].
-        listed: how many go on, of the start and behind each wave, int32 [waves + 1].
-        rgb, transmittance, depth: the picture, [N, 3], [N], [N]; of rays that are finished.
+        listed: how many are unfinished at the start and after each wave, int32 [waves + 1].
+        rgb, transmittance, depth: the image, [N, 3], [N], [N]; of rays that are finished.
     """
 
     state: Tensor
@@ -74,12 +74,12 @@ class WaveSamples(NamedTuple):
     """Room for the samples of a wave; positions that are not written stay as they were.
 
     Attributes:
-        asked: how many there are, of each wave, int32 [waves].
+        requested: how many there are, of each wave, int32 [waves].
         positions, directions, t: [S, 3], [S, 3] or None, [S].
         ranges: first sample and number of them of each place in the list, int32 [N, 2].
     """
 
-    asked: Tensor
+    requested: Tensor
     positions: Tensor
     directions: Tensor | None
     t: Tensor
@@ -114,7 +114,7 @@ def begin_waves_(
     Args:
         rays: is written.
         world_to_cam, intrinsics: of the camera, [4, 4], [4].
-        width: of its picture in pixels.
+        width: of its image in pixels.
         first_pixel: number of the first ray's pixel, row by row.
         region, occupancy: as in `luxel.render.ops.field.march_rays.march_rays`.
         background: [3].
@@ -175,7 +175,7 @@ def march_wave_(
         rays.state,
         rays.lists[wave % 2],
         rays.listed[wave : wave + 1],
-        samples.asked[wave : wave + 1],
+        samples.requested[wave : wave + 1],
         samples.positions,
         samples.directions,
         samples.t,
@@ -250,8 +250,8 @@ def _check(
 ) -> None:
     if state.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{stage}: state must be float32 or float64, got {state.dtype}")
-    wanted = {"state": (state, state.dtype, (state.shape[0], STATE))} | rest
-    require(stage, state.device, wanted)
+    expected = {"state": (state, state.dtype, (state.shape[0], STATE))} | rest
+    require(stage, state.device, expected)
 
 
 def _camera_fields(
@@ -269,7 +269,7 @@ def _camera_fields(
 ) -> dict[str, Any]:
     """Of the argument struct, checked."""
     region = Region(tuple(box), step, near, far, resolution)
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "part": (part, torch.int32, (3,)),
         "world_to_cam": (world_to_cam, like.dtype, (4, 4)),
         "intrinsics": (intrinsics, like.dtype, (4,)),
@@ -279,12 +279,14 @@ def _camera_fields(
             (region.occupancy_bytes(),),
         ),
     }
-    require(stage, like.device, wanted)
-    tensors = {name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in wanted.items()}
+    require(stage, like.device, expected)
+    tensors = {
+        name: None if tensor is None else tensor.contiguous() for name, (tensor, *_) in expected.items()
+    }
     return region.arguments(stage) | tensors
 
 
-def _picture(
+def _image_tensors(
     state: Tensor, rgb: Tensor, transmittance: Tensor, depth: Tensor, background: Tensor
 ) -> dict[str, Any]:
     n, dtype = state.shape[0], state.dtype
@@ -296,9 +298,9 @@ def _picture(
     }
 
 
-def _call(stage: str, state: Tensor, wanted: dict[str, Any], **others: Any) -> None:
-    _check(stage, state, wanted)
-    tensors = {name: tensor for name, (tensor, *_) in wanted.items()}
+def _call(stage: str, state: Tensor, expected: dict[str, Any], **others: Any) -> None:
+    _check(stage, state, expected)
+    tensors = {name: tensor for name, (tensor, *_) in expected.items()}
     library_for(state.device).call(stage, state.device, state.dtype, state=state, **tensors, **others)
 
 
@@ -313,12 +315,12 @@ def _begin(
 ) -> None:
     *camera, background, width, first_pixel = rest
     n = state.shape[0]
-    wanted = _picture(state, rgb, transmittance, depth, background) | {
+    expected = _image_tensors(state, rgb, transmittance, depth, background) | {
         "next_list": (next_list, torch.int32, (n,)),
         "next_listed": (next_listed, torch.int32, (1,)),
     }
     fields = _camera_fields("begin_waves", state, *camera)
-    _call("begin_waves", state, wanted, **fields, width=width, first_pixel=first_pixel, count=n)
+    _call("begin_waves", state, expected, **fields, width=width, first_pixel=first_pixel, count=n)
 
 
 def _march(
@@ -334,7 +336,7 @@ def _march(
 ) -> None:
     *camera, width, first_pixel, rays, most, per_ray, fewest = rest
     n, capacity, dtype = state.shape[0], positions.shape[0], state.dtype
-    wanted = {
+    expected = {
         "list": (list, torch.int32, (n,)),
         "listed": (listed, torch.int32, (1,)),
         "samples": (samples, torch.int32, (1,)),
@@ -347,7 +349,7 @@ def _march(
     fields = _camera_fields("march_wave", state, *camera)
     sizes = {"width": width, "first_pixel": first_pixel, "count": rays, "capacity": capacity, "most": most}
     sizes |= {"per_ray": per_ray, "fewest": fewest}
-    _call("march_wave", state, wanted, **fields, **sizes)
+    _call("march_wave", state, expected, **fields, **sizes)
 
 
 def _counts(stage: str, rays: int, n: int, capacity: int, most: int) -> None:
@@ -376,7 +378,7 @@ def _composite(
     min_transmittance: float,
 ) -> None:
     n, capacity, dtype = state.shape[0], t.shape[0], state.dtype
-    wanted = _picture(state, rgb, transmittance, depth, background) | {
+    expected = _image_tensors(state, rgb, transmittance, depth, background) | {
         "list": (list, torch.int32, (n,)),
         "listed": (listed, torch.int32, (1,)),
         "next_list": (next_list, torch.int32, (n,)),
@@ -386,13 +388,13 @@ def _composite(
         "part": (part, torch.int32, (3,)),
     }
     if colour is None:
-        wanted["values"] = (aligned(density), dtype, (capacity, 4))
+        expected["values"] = (aligned(density), dtype, (capacity, 4))
     else:
-        wanted["density"] = (density.contiguous(), dtype, (capacity,))
-        wanted["colour"] = (colour.contiguous(), dtype, (capacity, 3))
+        expected["density"] = (density.contiguous(), dtype, (capacity,))
+        expected["colour"] = (colour.contiguous(), dtype, (capacity, 3))
     _counts("composite_wave", rays, n, capacity, 1)
     others = {"count": rays, "step": step, "scale": scale, "min_transmittance": min_transmittance}
-    _call("composite_wave", state, wanted, **others)
+    _call("composite_wave", state, expected, **others)
 
 
 register_implementation("begin_waves_", _begin, lambda *_: None)

@@ -19,9 +19,9 @@ _RAYS = (
     "int count, Tensor grid"
 )
 _LISTS = "Tensor(b!) next, Tensor(c!) next_count, Tensor(d!) x"
-define(f"sphere_trace_begin({_RAYS}, Tensor(a!) way, {_LISTS}) -> ()")
+define(f"sphere_trace_begin({_RAYS}, Tensor(a!) ray_t, {_LISTS}) -> ()")
 define(
-    f"sphere_trace_step({_RAYS}, Tensor(a!) way, {_LISTS}, Tensor alive, Tensor alive_count, Tensor distance, "
+    f"sphere_trace_step({_RAYS}, Tensor(a!) ray_t, {_LISTS}, Tensor alive, Tensor alive_count, Tensor distance, "
     "Tensor(e!) hits, Tensor(f!) hit_count, Tensor(g!) hit_x, float tolerance, float widening) -> ()"
 )
 
@@ -80,7 +80,7 @@ def sphere_trace(
 ) -> Hits:
     """Rays to where a distance becomes 0 (Hart 1996, "Sphere Tracing").
 
-    A coarse grid takes rays near the surface, so that most of them are never evaluated. The host learns how many are
+    A coarse grid takes rays near the surface, so that most of them are never evaluated. The host reads how many are
     left at the start and after every few steps.
 
     Args:
@@ -88,39 +88,39 @@ def sphere_trace(
         grid: least distance to the surface, at the centres of the cells x, y, z of the unit box, [R, R, R].
         distance: gives the distance at positions, [n, 3] to [n] or [n, 1]; negative inside.
         tolerance: a smaller distance is a hit, in sides of the box.
-        widening: of the tolerance with the way that a ray has gone: half the angle of a pixel, say.
+        widening: of the tolerance with the distance that a ray has gone: half the angle of a pixel, for example.
         growth: of both with each step: rays that graze the surface, which take the most steps, end sooner.
-        steps: most evaluations of a ray; those that are still on their way then count as gone.
+        steps: most evaluations of a ray; those that are not finished then count as gone.
         look: steps between two looks at how many rays are left.
 
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
     m, device, dtype = rays.count, grid.device, grid.dtype
-    way = torch.empty(m, dtype=dtype, device=device)
+    ray_t = torch.empty(m, dtype=dtype, device=device)
     x, hit_x = (torch.empty(m, 3, dtype=dtype, device=device) for _ in range(2))
     alive, other, hits = (torch.empty(m, dtype=torch.int32, device=device) for _ in range(3))
     counts = torch.zeros(steps + 1, dtype=torch.int32, device=device)
     hit_count = torch.zeros(1, dtype=torch.int32, device=device)
-    begin_trace_(rays, grid, way, alive, counts[:1], x)
+    begin_trace_(rays, grid, ray_t, alive, counts[:1], x)
     left, evaluations = int(counts[0]), 0
     for step in range(steps):
         if step and step % look == 0:
             left = int(counts[step])
         if left == 0:
             break
-        found = distance(x[:left]).reshape(left)
+        distances = distance(x[:left]).reshape(left)
         evaluations += left
         step_trace_(
             rays,
             grid,
-            way,
+            ray_t,
             other,
             counts[step + 1 : step + 2],
             x,
             alive,
             counts[step : step + 1],
-            found,
+            distances,
             hits,
             hit_count,
             hit_x,
@@ -132,26 +132,26 @@ def sphere_trace(
     return Hits(hits[:total], hit_x[:total], evaluations)
 
 
-def begin_trace_(rays: Rays, grid: Tensor, way: Tensor, alive: Tensor, count: Tensor, x: Tensor) -> None:
-    """Starts rays, and lists those that come near the surface, in any order; nothing waits for the device.
+def begin_trace_(rays: Rays, grid: Tensor, ray_t: Tensor, alive: Tensor, count: Tensor, x: Tensor) -> None:
+    """Starts rays, and lists those that get near the surface, in any order; nothing waits for the device.
 
     Args:
         rays: M of them at most.
         grid: as of `sphere_trace`.
-        way: is written: how far each ray has come, [M].
+        ray_t: written: the distance along each ray so far, [M].
         alive, count: are written: numbers of the rays that are alive, int32 [M], and how many, int32 [1], 0 before.
         x: is written: their places, [M, 3].
 
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    torch.ops.luxel.sphere_trace_begin(*rays.arguments(), grid, way, alive, count, x)
+    torch.ops.luxel.sphere_trace_begin(*rays.arguments(), grid, ray_t, alive, count, x)
 
 
 def step_trace_(
     rays: Rays,
     grid: Tensor,
-    way: Tensor,
+    ray_t: Tensor,
     alive: Tensor,
     count: Tensor,
     x: Tensor,
@@ -167,9 +167,9 @@ def step_trace_(
     """A step of the rays whose distance is known; nothing waits for the device.
 
     Args:
-        rays, grid, way, alive, count, x: as of `begin_trace_`.
+        rays, grid, ray_t, alive, count, x: as of `begin_trace_`.
         before, count_before: the rays that are alive before the step, as the step before has listed them.
-        distance: of those, [up to M]; no more rays are looked at.
+        distance: of those, [up to M]; no more rays are advanced.
         hits, hit_count, hit_x: numbers of the rays that have hit, int32 [M], how many, int32 [1], and their places,
             [M, 3]; added to.
         tolerance, widening: as of `sphere_trace`; the latter is times ``rays.pixel``.
@@ -177,11 +177,11 @@ def step_trace_(
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    given = *rays.arguments(), grid, way, alive, count, x, before, count_before, distance
+    given = *rays.arguments(), grid, ray_t, alive, count, x, before, count_before, distance
     torch.ops.luxel.sphere_trace_step(*given, hits, hit_count, hit_x, tolerance, widening)
 
 
-def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Tensor]) -> dict[str, Any]:
+def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, Tensor]) -> dict[str, Any]:
     """The fields of the argument struct that both share."""
     stage, dtype, device, m = "sphere_trace", grid.dtype, grid.device, rays.count
     if dtype not in (torch.float32, torch.float64):
@@ -196,19 +196,19 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
     wide = rays.width >= 1 or rays.size is not None
     if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or not wide):
         raise ValueError(f"{stage}: neither rays nor a camera")
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "rays": (rays.rays, dtype, (m, 6)),
         "cam_to_unit": (rays.cam_to_unit, dtype, (3, 4)),
         "intrinsics": (rays.intrinsics, dtype, (4,)),
         "size": (rays.size, torch.int32, (2,)),
         "pixel": (rays.pixel, dtype, (1,)),
         "grid": (grid, dtype, (side, side, side)),
-        "way": (way, dtype, (m,)),
+        "ray_t": (ray_t, dtype, (m,)),
         "x": (x, dtype, (m, 3)),
     }
     for name, tensor in lists.items():
-        wanted[name] = tensor, torch.int32, (1,) if name.endswith("count") else (m,)
-    require(stage, device, wanted)
+        expected[name] = tensor, torch.int32, (1,) if name.endswith("count") else (m,)
+    require(stage, device, expected)
 
     def held(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.contiguous()
@@ -217,7 +217,7 @@ def _check(rays: Rays, grid: Tensor, way: Tensor, x: Tensor, lists: dict[str, Te
         name: held(getattr(rays, name)) for name in ("rays", "cam_to_unit", "intrinsics", "size", "pixel")
     }
     sizes = {"width": rays.width, "count": m, "resolution": side}
-    return {**given, **sizes, "grid": grid.contiguous(), "way": way, "x": x, **lists}
+    return {**given, **sizes, "grid": grid.contiguous(), "ray_t": ray_t, "x": x, **lists}
 
 
 def _rays(given: tuple[Any, ...]) -> Rays:
@@ -226,19 +226,19 @@ def _rays(given: tuple[Any, ...]) -> Rays:
 
 
 def _begin(*given: Any) -> None:
-    *rays, grid, way, following, next_count, x = given
-    arguments = _check(_rays(tuple(rays)), grid, way, x, {"next": following, "next_count": next_count})
-    if len(way):
+    *rays, grid, ray_t, following, next_count, x = given
+    arguments = _check(_rays(tuple(rays)), grid, ray_t, x, {"next": following, "next_count": next_count})
+    if len(ray_t):
         library_for(grid.device).call("sphere_trace_begin", grid.device, grid.dtype, **arguments)
 
 
 def _step(*given: Any) -> None:
     *start, alive, alive_count, distance, hits, hit_count, hit_x, tolerance, widening = given
-    *rays, grid, way, following, next_count, x = start
+    *rays, grid, ray_t, following, next_count, x = start
     lists = {"next": following, "next_count": next_count, "alive": alive, "alive_count": alive_count}
     lists |= {"hits": hits, "hit_count": hit_count}
-    arguments = _check(_rays(tuple(rays)), grid, way, x, lists)
-    m, limit = len(way), distance.shape[0] if distance.dim() == 1 else -1
+    arguments = _check(_rays(tuple(rays)), grid, ray_t, x, lists)
+    m, limit = len(ray_t), distance.shape[0] if distance.dim() == 1 else -1
     if not 0 <= limit <= m:
         raise ValueError(f"sphere_trace: distance must be [up to {m}], got {list(distance.shape)}")
     dtype = grid.dtype

@@ -43,10 +43,10 @@ def visible_samples(
         density: at these, before its activation, as `composite` takes it, [M]; the numbers may lie apart.
         capacity: S, room for visible samples. Rays for which there is none left have none.
         scale: of lengths, as in `composite`.
-        min_transmittance: samples behind less are not seen.
+        min_transmittance: samples with a smaller transmittance in front are not visible.
         least_alpha: samples whose 1 - exp(-scale exp(density) dt) is less are left out; what is behind them is seen
             through them all the same. 0: none.
-        live: how many rays count in the next step, int32 [1]; None: that is not asked.
+        live: how many rays count in the next step, int32 [1]; None: not computed.
         target: above 0, ``live`` becomes how many rays would have had so many visible samples, moved by at most a
             factor of 2.
         raw_target: above 0, and with a target: nor more rays than would have had so many raw samples.
@@ -69,7 +69,7 @@ def _run(*inputs: Any) -> tuple[Tensor, ...]:
     if not 0 < capacity < 2**31 - 1:
         raise ValueError(f"visible_samples: capacity {capacity}")
     samples, rays, dtype = t.shape[0], ranges.shape[0], t.dtype
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "raw_positions": (positions, dtype, (samples, 3)),
         "raw_directions": (directions, dtype, (samples, 3)),
         "raw_t": (t, dtype, (samples,)),
@@ -81,9 +81,9 @@ def _run(*inputs: Any) -> tuple[Tensor, ...]:
         "density": (density, dtype, (samples,)),
         "live": (live, torch.int32, (1,)),
     }
-    require("visible_samples", t.device, wanted | apart)
+    require("visible_samples", t.device, expected | apart)
     arguments: dict[str, Any] = {
-        name: None if x is None else x.contiguous() for name, (x, *_) in wanted.items()
+        name: None if x is None else x.contiguous() for name, (x, *_) in expected.items()
     }
     outputs = _fake(*inputs)
     names = ("positions", "sample_directions", "t", "dt", "ranges", "counters")

@@ -12,7 +12,7 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
 Sign = Literal["none", "pseudonormal", "parity"]
-SIGNS: dict[str, int] = {"none": 0, "pseudonormal": 1, "parity": 2}  # as in abi.h
+SIGNS: dict[str, int] = {"none": 0, "pseudonormal": 1, "parity": 2}  # as in cuda/abi/mesh.h
 DEEPEST = 27  # tree
 
 define(
@@ -24,7 +24,7 @@ define(
 def mesh_distance(points: Tensor, tree: MeshTree, sign: Sign = "pseudonormal") -> Tensor:
     """The exact distance of points to a triangle mesh, negative inside; nothing waits for the device.
 
-    The nearest triangle is found by branch and bound in a tree of boxes. See
+    The nearest triangle is searched by branch and bound in a tree of boxes. See
     `luxel.render.reference.mesh.mesh_distance.mesh_distance_reference`.
 
     Args:
@@ -73,13 +73,13 @@ def _run(
         raise ValueError(
             f"{stage}: {boxes.shape[0]} boxes and {triangles.shape[0]} triangles are no tree; see MeshTree"
         )
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "points": (points, dtype, (points.shape[0], 3)),
         "boxes": (boxes, dtype, ((1 << depth) - 1, 2, 6)),
         "triangles": (triangles, dtype, (slots, 3, 3)),
         "pseudonormals": (pseudonormals, dtype, (slots, 7, 3)),
     }
-    require(stage, points.device, wanted)
+    require(stage, points.device, expected)
     distance, nearest = outputs = _fake(points, boxes, triangles, pseudonormals, sign, with_nearest)
     library_for(points.device).call(
         stage,

@@ -8,9 +8,12 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation
 
-TILE = 16  # pixels along a tile's side, see abi.h
-PRIMITIVES = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of their numbers in abi.h
-PIECES = {"gaussians": 256, "convexes": 128}  # instances of a piece of a tile's list on the GPU, see abi.h
+TILE = 16  # pixels along a tile's side, see cuda/abi/raster.h
+ROW_WIDTHS = {"gaussians": 8, "convexes": 28}  # numbers of a splat, in the order of cuda/abi/raster.h
+PIECE_LENGTHS = {
+    "gaussians": 256,
+    "convexes": 128,
+}  # instances of a piece of a tile's list on the GPU, see cuda/abi/raster.h
 
 define(
     "bin_splats(Tensor splats, Tensor tile_counts, Tensor totals, int width, int height, "
@@ -25,7 +28,7 @@ def tile_grid(width: int, height: int) -> tuple[int, int]:
 
 def _plan(splats: Tensor, tiles: int, capacity: int, primitive: str) -> Tensor:
     return splats.new_empty(
-        4 * tiles + 2 * (capacity // PIECES[primitive]) + 1 if splats.is_cuda else 0, dtype=torch.int32
+        4 * tiles + 2 * (capacity // PIECE_LENGTHS[primitive]) + 1 if splats.is_cuda else 0, dtype=torch.int32
     )
 
 
@@ -40,11 +43,11 @@ def _run(
     primitive: str = "gaussians",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     c, n = tile_counts.shape
-    if primitive not in PRIMITIVES:
-        raise ValueError(f"bin_splats: {primitive} is not one of {', '.join(PRIMITIVES)}")
-    if splats.shape != (c, n, PRIMITIVES[primitive]):
+    if primitive not in ROW_WIDTHS:
+        raise ValueError(f"bin_splats: {primitive} is not one of {', '.join(ROW_WIDTHS)}")
+    if splats.shape != (c, n, ROW_WIDTHS[primitive]):
         raise ValueError(
-            f"bin_splats: splats of {primitive} must be {[c, n, PRIMITIVES[primitive]]}, got {list(splats.shape)}"
+            f"bin_splats: splats of {primitive} must be {[c, n, ROW_WIDTHS[primitive]]}, got {list(splats.shape)}"
         )
     columns, rows = tile_grid(width, height)
     device = splats.device
@@ -62,7 +65,7 @@ def _run(
     sizes = {
         "count": n,
         "cameras": c,
-        "primitive": list(PRIMITIVES).index(primitive),
+        "primitive": list(ROW_WIDTHS).index(primitive),
         "width": width,
         "height": height,
         "visible_capacity": visible_capacity,
@@ -140,4 +143,4 @@ def bin_splats(
     )
 
 
-__all__ = ["PIECES", "PRIMITIVES", "TILE", "bin_splats", "tile_grid"]
+__all__ = ["PIECE_LENGTHS", "ROW_WIDTHS", "TILE", "bin_splats", "tile_grid"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster.bin_splats import PIECES, PRIMITIVES, TILE
+from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS, ROW_WIDTHS, TILE
 from luxel.render.ops.registry import define, register_implementation
 
 CHANNELS = (3, 4, 6, 7, 8, 16)  # widths that the kernels are compiled for
@@ -38,7 +38,7 @@ def _arguments(
     absolute: bool,
     deterministic: bool,
 ) -> dict[str, Any]:
-    (c, n, d), row = values.shape, PRIMITIVES[primitive]
+    (c, n, d), row = values.shape, ROW_WIDTHS[primitive]
     if d not in CHANNELS:
         raise ValueError(f"blend_{primitive}: values must have one of {CHANNELS} channels, got {d}")
     if splats.shape != (c, n, row):
@@ -120,12 +120,12 @@ def _fake(
 def _states(primitive: str, instances: Tensor, ranges: Tensor, channels: int) -> int:
     """Numbers that the backward pass on a GPU needs from the forward pass."""
     capacity = instances.shape[0]
-    pieces = capacity // PIECES[primitive] * (channels + 1) * TILE * TILE
+    pieces = capacity // PIECE_LENGTHS[primitive] * (channels + 1) * TILE * TILE
     return pieces + _touched(primitive, capacity, ranges.shape[0])
 
 
 def _touched(primitive: str, capacity: int, tiles: int) -> int:
-    """The last of them: which splats of a list counted where. Words of parts that nobody looked at stay 0."""
+    """The last of these: words of which splats of a list counted in which block. Words that no warp writes stay 0."""
     return (capacity // 32 + tiles + 1) * _BLOCKS if primitive == "convexes" else 0
 
 
@@ -134,7 +134,7 @@ def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
     image, transmittance, last, states, g_image, g_transmittance, *rest = args[_FORWARD:]
     # Defaults are left out by the dispatcher.
     of_background = background is not None and (not rest or bool(rest[0]))
-    unfinished = len(rest) > 1 and bool(rest[1])
+    raw_moments = len(rest) > 1 and bool(rest[1])
     arguments = _arguments(primitive, *args[:_SHARED])
     device, dtype = splats.device, splats.dtype
     library = library_for(device)
@@ -150,7 +150,7 @@ def _backward(primitive: str, *args: Any) -> tuple[Tensor, Tensor, Tensor]:
         device,
         dtype,
         **arguments,
-        unfinished=int(unfinished),
+        raw_moments=int(raw_moments),
         final_image=image,
         transmittance=transmittance,
         last=last,
@@ -201,7 +201,7 @@ def _define(primitive: str) -> None:
     define(f"blend_{primitive}({_INPUTS}, {_OPTIONS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
     define(
         f"blend_{primitive}_bwd({_INPUTS}, {_OPTIONS}, Tensor image, Tensor transmittance, Tensor last, "
-        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool unfinished=False)"
+        "Tensor states, Tensor g_image, Tensor? g_transmittance, bool of_background=True, bool raw_moments=False)"
         " -> (Tensor, Tensor, Tensor)"
     )
     forward, fake, backward, autograd = (
@@ -211,7 +211,7 @@ def _define(primitive: str) -> None:
     register_implementation(f"blend_{primitive}_bwd", backward, _backward_fake)
 
 
-for _primitive in PRIMITIVES:
+for _primitive in ROW_WIDTHS:
     _define(_primitive)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from luxel.render.ops.raster.bin_splats import PRIMITIVES
+from luxel.render.ops.raster.bin_splats import ROW_WIDTHS
 from luxel.render.ops.raster.projection import POLYGON_OPTIONS, Projection
 
 FEWEST, MOST = 3, 8  # points of a convex
@@ -27,10 +27,10 @@ PROJECTION = Projection(
         "sh_rest": (None, 3),
         "mask_logits": (),
     },
-    PRIMITIVES["convexes"],
+    ROW_WIDTHS["convexes"],
     POLYGON_OPTIONS,
     more=_points_each,
-    penalties=("unfinished", "mask_penalty"),
+    penalties=("raw_moments", "mask_penalty"),
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 
@@ -51,7 +51,7 @@ def project_convexes(
     """Projects N convexes into C cameras (Held et al. 2025, "3D Convex Splatting", section 3).
 
     Each convex becomes the convex hull of its projected points. What is dropped, and where no gradient passes, is
-    said in `luxel.render.reference.raster.project_convexes.project_convexes_reference`.
+    described in `luxel.render.reference.raster.project_convexes.project_convexes_reference`.
 
     Args:
         parameters: the raw tensors of `luxel.render.primitives.convexes.Convexes`, in its order.
@@ -65,9 +65,9 @@ def project_convexes(
 
     Returns:
         splats [C, N, 28] (x, y of the centroid, opacity after the mask, depth of the centroid, delta z, sigma z, number
-        of edges, reach, box, then up to 8 corners relative to the centroid, see abi.h; rows of culled convexes
-        undefined), values [C, N, D] (rgb, depth), tile_counts [C, N] int32 (0: culled), totals [2] int64 (visible
-        splats, tile instances).
+        of edges, reach, box, then up to 8 corners relative to the centroid, see cuda/abi/raster.h; rows of culled
+        convexes undefined), values [C, N, D] (rgb, depth), tile_counts [C, N] int32 (0: culled), totals [2] int64
+        (visible splats, tile instances).
         Of the splats opacity, delta z, sigma z and corners carry gradients, and the values do; depth's goes through
         values.
 
@@ -75,8 +75,8 @@ def project_convexes(
         ValueError: shapes, types or devices do not fit, or near is not positive.
     """
     if parameters[0].dim() == 3 and not FEWEST <= parameters[0].shape[1] <= MOST:
-        wanted = f"[N, {FEWEST}..{MOST}, 3]"
-        raise ValueError(f"project_convexes: points must be {wanted}, got {list(parameters[0].shape)}")
+        expected = f"[N, {FEWEST}..{MOST}, 3]"
+        raise ValueError(f"project_convexes: points must be {expected}, got {list(parameters[0].shape)}")
     return PROJECTION(
         (*parameters, world_to_cam, intrinsics),
         statistics,

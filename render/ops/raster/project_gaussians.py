@@ -6,7 +6,7 @@ from torch import Tensor
 
 from luxel.render.ops.raster.projection import GAUSSIAN_OPTIONS, Projection
 
-SPLAT = 8  # floats of one screen splat, see abi.h
+SPLAT = 8  # floats of one screen splat, see cuda/abi/raster.h
 PROJECTION = Projection(
     "project_gaussians",
     {

@@ -21,8 +21,8 @@ PROJECTION = Projection(
     },
     SPLAT,
     GAUSSIAN_OPTIONS,
-    cameras={"world_to_cam": (4, 4), "intrinsics": (4,), "moments": ()},
-    moving=("world_to_cam", "moments"),
+    cameras={"world_to_cam": (4, 4), "intrinsics": (4,), "timestamps": ()},
+    moving=("world_to_cam", "timestamps"),
 )
 PARAMETERS = tuple(PROJECTION.parameters)
 
@@ -31,7 +31,7 @@ def project_gaussians4d(
     parameters: tuple[Tensor, ...],
     world_to_cam: Tensor,
     intrinsics: Tensor,
-    moments: Tensor,
+    timestamps: Tensor,
     *,
     width: int,
     height: int,
@@ -49,7 +49,7 @@ def project_gaussians4d(
     Args:
         parameters: the raw tensors of `luxel.render.primitives.gaussians4d.Gaussians4d`, in its order.
         world_to_cam: [C, 4, 4]. intrinsics: [C, 4], pixels.
-        moments: time of each camera, in what the Gaussians' times count in, [C]; differentiable.
+        timestamps: time of each camera, in what the Gaussians' times count in, [C]; differentiable.
         width, height, sh_degree, near, far, dilation, antialiased, with_depth, with_normals: as in
             `luxel.render.ops.raster.project_gaussians.project_gaussians`. Normals have no gradient.
         statistics: [N, 4], filled by the backward: sums over the views of the norm of d loss / d mean2d (half image
@@ -62,7 +62,7 @@ def project_gaussians4d(
         ValueError: shapes, types or devices do not fit.
     """
     return PROJECTION(
-        (*parameters, world_to_cam, intrinsics, moments),
+        (*parameters, world_to_cam, intrinsics, timestamps),
         statistics,
         width=width,
         height=height,

@@ -25,12 +25,25 @@ TYPES = {
     "with_normals": "bool",
 }
 GAUSSIAN_OPTIONS = tuple(TYPES)
-SWITCHES = ("unfinished",)  # of the backward, beside its penalties
+SWITCHES = ("raw_moments",)  # of the backward, beside its penalties
 OFF = {"bool": False, "float": 0.0}  # what penalties and switches are where they are left out
 POLYGON_OPTIONS = tuple(name for name in TYPES if name not in ("dilation", "antialiased", "with_normals"))
-_FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of abi.h has another name
+_FIELDS = {"near": "near_plane", "far": "far_plane"}  # where a field of cuda/abi/raster.h has another name
 
 Shapes = Mapping[str, tuple[int | None, ...]]  # of a row; None: any size
+
+_DEFINED: dict[str, Projection] = {}  # by primitive
+
+
+def projection_of(primitive: str) -> Projection:
+    """The stage ``project_<primitive>``, which is defined as soon as its module is imported.
+
+    Raises:
+        ValueError: none of that name has been defined.
+    """
+    if primitive not in _DEFINED:
+        raise ValueError(f"{primitive} has no projection; defined are {', '.join(sorted(_DEFINED))}")
+    return _DEFINED[primitive]
 
 
 def type_of(name: str) -> str:
@@ -45,17 +58,17 @@ class Projection:
     The operation takes the parameters, the cameras, statistics (optional, [N, 4], only handed on to the backward,
     which fills them) and the options; it gives splats [C, N, row], values [C, N, D], tile_counts [C, N], totals [2].
     Its backward, STAGE_bwd, takes the same, then tile_counts, the gradients of splats and values, and for each of
-    ``moving`` whether its gradient is wanted; it gives those of the parameters and of ``moving``.
+    ``moving`` whether its gradient is needed; it returns those of the parameters and of ``moving``.
 
     Args:
         stage: name of the operation and of the kernels.
-        parameters: by name, the shape of a row of each; the first says N, type and device.
-        row: numbers of a splat, see abi.h.
+        parameters: by name, the shape of a row of each; the first gives N, type and device.
+        row: numbers of a splat, see cuda/abi/raster.h.
         options: names out of `TYPES`, in order.
         cameras: by name, the shape of each camera's part.
         moving: which of the cameras' tensors have gradients.
         more: fields that follow from the parameters.
-        penalties: weights of terms that the backward adds to the loss itself, and its switches, see abi.h.
+        penalties: weights of terms that the backward adds to the loss itself, and its switches, see cuda/abi/raster.h.
     """
 
     stage: str
@@ -70,17 +83,18 @@ class Projection:
     def __post_init__(self) -> None:
         tensors = ", ".join(f"Tensor {name}" for name in self.names)
         options = ", ".join(f"{TYPES[name]} {name}" for name in self.options)
-        wanted = ", ".join(f"bool of_{name}" for name in self.moving)
+        needs_grad = ", ".join(f"bool of_{name}" for name in self.moving)
         penalties = (f"{type_of(name)} {name}={OFF[type_of(name)]}" for name in self.penalties)
         more = ", ".join(["Tensor? skip=None", *penalties])
         outputs = ", ".join(["Tensor"] * (len(self.parameters) + len(self.moving)))
         define(f"{self.stage}({tensors}, Tensor? statistics, {options}) -> (Tensor, Tensor, Tensor, Tensor)")
         define(
             f"{self.stage}_bwd({tensors}, Tensor(a!)? statistics, {options}, Tensor tile_counts, Tensor g_splats, "
-            f"Tensor g_values, {wanted}, *, {more}) -> ({outputs})"
+            f"Tensor g_values, {needs_grad}, *, {more}) -> ({outputs})"
         )
         register_implementation(self.stage, self._forward, self._fake, self._autograd, self._setup_context)
         register_implementation(f"{self.stage}_bwd", self._backward, self._backward_fake)
+        _DEFINED[self.stage.removeprefix("project_")] = self
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,15 +118,19 @@ class Projection:
         first = tensors[0]
         if first.dtype not in (torch.float32, torch.float64):
             raise ValueError(f"{self.stage} needs float32 or float64, got {first.dtype}")
-        wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {}
+        expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {}
         for shapes, lead in ((self.parameters, first), (self.cameras, named["world_to_cam"])):
             for name, shape in shapes.items():
                 full = (lead.shape[0], *shape)
-                found = named[name].shape
-                sizes = found if len(found) == len(full) else full
+                actual = named[name].shape
+                sizes = actual if len(actual) == len(full) else full
                 free = tuple(f if w is None else w for w, f in zip(full, sizes, strict=True))
-                wanted[name] = named[name], first.dtype, tuple(-1 if size is None else size for size in free)
-        require(self.stage, first.device, wanted)
+                expected[name] = (
+                    named[name],
+                    first.dtype,
+                    tuple(-1 if size is None else size for size in free),
+                )
+        require(self.stage, first.device, expected)
 
     def channels(self, options: tuple[Any, ...]) -> int:
         """D."""
@@ -168,14 +186,14 @@ class Projection:
         )
 
     def _backward(self, *args: Any, **more: Any) -> tuple[Tensor, ...]:
-        tensors, statistics, options, (tile_counts, g_splats, g_values, *wanted) = self.split(args)
+        tensors, statistics, options, (tile_counts, g_splats, g_values, *needs_grad) = self.split(args)
         grads = self._backward_fake(*args)
         of_parameters, of_cameras = grads[: len(self.parameters)], grads[len(self.parameters) :]
         for grad in of_cameras:
             grad.zero_()
         first = tensors[0]
         if first.shape[0]:
-            pairs = zip(self.moving, of_cameras, wanted, strict=True)
+            pairs = zip(self.moving, of_cameras, needs_grad, strict=True)
             library_for(first.device).call(
                 f"{self.stage}_bwd",
                 first.device,
@@ -185,7 +203,7 @@ class Projection:
                 g_splats=g_splats.contiguous(),
                 g_values=g_values.contiguous(),
                 **{f"g_{name}": grad for name, grad in zip(self.parameters, of_parameters, strict=True)},
-                **{f"g_{name}": grad if asked else None for name, grad, asked in pairs},
+                **{f"g_{name}": grad if needed else None for name, grad, needed in pairs},
                 statistics=statistics,
                 **more,
             )
@@ -199,7 +217,7 @@ class Projection:
     def _setup_context(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         tensors, statistics, ctx.options, _ = self.split(inputs)
         ctx.save_for_backward(*tensors, statistics, output[2])
-        ctx.wanted = tuple(tensors[self.names.index(name)].requires_grad for name in self.moving)
+        ctx.needs_grad = tuple(tensors[self.names.index(name)].requires_grad for name in self.moving)
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
 
@@ -213,9 +231,9 @@ class Projection:
         if g_values is None:
             g_values = first.new_zeros(*shape, self.channels(ctx.options))
         grads = getattr(torch.ops.luxel, f"{self.stage}_bwd")(
-            *tensors, statistics, *ctx.options, tile_counts, g_splats, g_values, *ctx.wanted
+            *tensors, statistics, *ctx.options, tile_counts, g_splats, g_values, *ctx.needs_grad
         )
         of_cameras = dict(zip(self.moving, grads[len(self.parameters) :], strict=True))
-        asked = dict(zip(self.moving, ctx.wanted, strict=True))
-        cameras = (of_cameras[name] if asked.get(name) else None for name in self.cameras)
+        needed = dict(zip(self.moving, ctx.needs_grad, strict=True))
+        cameras = (of_cameras[name] if needed.get(name) else None for name in self.cameras)
         return *grads[: len(self.parameters)], *cameras, *(None,) * (1 + len(self.options))

@@ -97,7 +97,7 @@ def scheduled_adam_(
 
     Args:
         params, grads, exp_avgs, exp_avg_sqs, betas, eps, visible: as in `fused_adam_`; at least one group.
-        places: where each group's learning rate stands in the schedule.
+        places: index of each group's learning rate in the schedule.
         schedule: [R + 2], see `adam_schedule`, of the type and on the device of the parameters.
         skip: int32 [1]; where it is not 0 nothing is changed.
 
@@ -211,11 +211,11 @@ def _check_schedule(*args: Any) -> None:
     groups, (places, schedule, _, _, _, visible, skip) = args[:4], args[4:]
     _check(groups, places, 1, visible)
     first = groups[0][0]
-    wanted = {
+    expected = {
         "schedule": (schedule, first.dtype, (schedule.numel(),)),
         "skip": (skip, torch.int32, (1,)),
     }
-    require("scheduled_adam_", first.device, wanted)
+    require("scheduled_adam_", first.device, expected)
     if places and not (min(places) >= 0 and max(places) < schedule.numel() - 2):
         raise ValueError(
             f"scheduled_adam_: a schedule of {schedule.numel()} numbers has no rates {list(places)}"

@@ -10,8 +10,8 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
-ROW = 24  # 32-bit numbers of a table row, see abi.h
-# Where they stand in it; of ADAM as many as `adam_schedule` gives.
+ROW = 24  # 32-bit numbers of a table row, see cuda/abi/train.h
+# Their indices in a row; of ADAM as many as `adam_schedule` gives.
 PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
 
 define(
@@ -30,14 +30,14 @@ def gather_view(
     table: Tensor,
     views: int | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor, Tensor, Tensor]:
-    """The photograph and camera that the present row of a table names; nothing waits for the device.
+    """The photograph and camera of the current row of a table; nothing waits for the device.
 
     Args:
         photos: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
         poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels.
         table: int32 [1 + R, 24]; the first number is the cursor, row 1 + cursor is read: photograph, view, ten floats
             (as their bits), the background (three floats), the step, the time of the view (a float), seven more.
-        views: B, where this many rows from that one on are wanted; all outputs then have a leading B.
+        views: B, the number of rows from that one on; all outputs then have a leading B.
 
     Returns:
         rgb [H, W, 3] in [0, 1], composited onto the background where there is alpha; alpha [H, W] or None;
@@ -46,8 +46,8 @@ def gather_view(
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    found = torch.ops.luxel.gather_view(photos, alphas, weights, poses, intrinsics, table, views or 1)
-    rgb, alpha, weight, world_to_cam, camera, row = found if views else (t[0] for t in found)
+    stacked = torch.ops.luxel.gather_view(photos, alphas, weights, poses, intrinsics, table, views or 1)
+    rgb, alpha, weight, world_to_cam, camera, row = stacked if views else (t[0] for t in stacked)
     return (
         rgb,
         None if alphas is None else alpha,
@@ -65,7 +65,7 @@ def count_step_(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor,
         overflow: int32 [1] of `bin_splats`. totals: int64 [2] of `project_gaussians` or the like.
         table: as in `gather_view`.
         status: int32 [4]: steps that count, whether a step overflowed since this was last cleared, most tile
-            instances that a view asked for, on average over those of its step, and one that is not used.
+            tile instances of a view, on average over those of its step, and one that is not used.
         views: B, rows of the table that the step has used.
     """
     torch.ops.luxel.count_step_(overflow, totals, table, status, views)
@@ -81,7 +81,7 @@ def _check(
     views: int,
 ) -> None:
     p, h, w = photos.shape[:3]
-    wanted = {
+    expected = {
         "photos": (photos, torch.uint8, (p, h, w, 3)),
         "alphas": (alphas, torch.uint8, (p, h, w)),
         "weights": (weights, torch.uint8, (p, h, w)),
@@ -89,7 +89,7 @@ def _check(
         "intrinsics": (intrinsics, torch.float32, (poses.shape[0], 4)),
         "table": (table, torch.int32, (table.shape[0], ROW)),
     }
-    require("gather_view", photos.device, wanted)
+    require("gather_view", photos.device, expected)
     if table.shape[0] < 2:
         raise ValueError("gather_view: the table has no rows")
     if views < 1:

@@ -60,7 +60,7 @@ def _run(
     seed: int,
 ) -> None:
     n = means.shape[0]
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "means": (means, torch.float32, (n, 3)),
         "quats": (quats, torch.float32, (n, 4)),
         "log_scales": (log_scales, torch.float32, (n, 3)),
@@ -69,12 +69,12 @@ def _run(
         "step": (step, torch.int32, (1,)),
         "skip": (skip, torch.int32, (1,)),
     }
-    require("langevin_noise", means.device, wanted)
+    require("langevin_noise", means.device, expected)
     library_for(means.device).call(
         "langevin_noise",
         means.device,
         torch.float32,
-        **{name: tensor for name, (tensor, *_) in wanted.items()},
+        **{name: tensor for name, (tensor, *_) in expected.items()},
         seed=seed,
         count=n,
         strength=strength,

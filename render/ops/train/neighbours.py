@@ -8,7 +8,7 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
-MOST = 16  # neighbours that can be asked for
+MOST = 16  # the largest k
 
 define("neighbours(Tensor points, Tensor? mask, int k) -> Tensor")
 
@@ -16,12 +16,12 @@ define("neighbours(Tensor points, Tensor? mask, int k) -> Tensor")
 def neighbours(points: Tensor, k: int, mask: Tensor | None = None) -> Tensor:
     """The k nearest others of each of N points, exactly; nothing waits for the device.
 
-    Distances are Euclidean in the coordinates as they are: scale an axis, time say, beforehand.
+    Distances are Euclidean in the coordinates as they are: scale an axis such as time beforehand.
 
     Args:
         points: [N, 3] or [N, 4], float32 or (CPU only) float64.
         k: 1 to 16.
-        mask: bool [N], points that count; None: all that are finite. The others are nobody's neighbours.
+        mask: bool [N], points that count; None: all that are finite. The others are no point's neighbours.
 
     Returns:
         int32 [N, k], nearest first, of equally near ones the lower index; a point is not its own neighbour. Where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.native import library_for
-from luxel.render.ops.raster import project_convexes, project_gaussians, project_gaussians4d
-from luxel.render.ops.raster.projection import OFF, Projection, type_of
+from luxel.render.ops.raster.projection import OFF, Projection, projection_of, type_of
 from luxel.render.ops.registry import define, register_implementation, require
 
 
@@ -52,10 +52,10 @@ def project_adam_(
         primitive: "gaussians", "gaussians4d" or "convexes".
         parameters: its P raw tensors in its order, as the forward pass saw them; contiguous.
         exp_avgs, exp_avg_sqs: their moments, the same shapes, contiguous; 0 before the first step.
-        cameras: world_to_cam [C, 4, 4], intrinsics [C, 4] and, of 4D Gaussians, moments [C], as given to the forward.
+        cameras: world_to_cam [C, 4, 4], intrinsics [C, 4] and, of 4D Gaussians, timestamps [C], as in the forward.
         tile_counts: [C, N] int32, as that returned it.
         g_splats, g_values: gradients of its first two outputs, [C, N, R] and [C, N, D]. Rows of culled primitives are
-            not looked at.
+            not read.
         schedule: [P + 2], see `luxel.render.ops.train.adam.adam_schedule`: rates in the order of the
             parameters; of their type and on their device.
         extras: of each parameter what is added to its gradient, of its shape, or None; None: nothing.
@@ -74,13 +74,13 @@ def project_adam_(
             where left out. opacity_penalty, scale_penalty (Gaussians) add opacity_penalty * (sum of opacities) +
             scale_penalty * (sum of all scales) to the loss (3DGS-MCMC, Kheradmand et al. 2024); for means, divide the
             weights by N and 3 N. mask_penalty (convexes) adds mask_penalty * (sum of masks before their threshold).
-            unfinished (convexes, on a GPU): g_splats are what blend_convexes_bwd gives with the same switch.
+            raw_moments (convexes, on a GPU): g_splats are what blend_convexes_bwd gives with the same switch.
 
     Raises:
         ValueError: shapes, types or devices do not fit, or something to be changed is not contiguous.
         TypeError: an option that the primitive does not have, or one that is missing.
     """
-    step = STEPS[primitive]
+    step = adam_step(primitive)
     with torch.no_grad():
         getattr(torch.ops.luxel, step.name)(
             list(parameters),
@@ -162,7 +162,7 @@ class AdamStep:
         projection.check((*parameters, *cameras))
         first, c = parameters[0], cameras[0].shape[0]
         n, real = first.shape[0], first.dtype
-        wanted = {
+        expected = {
             f"{kind}[{i}]": (tensor, real, tuple(like.shape))
             for kind, tensors in lists.items()
             for i, (tensor, like) in enumerate(zip(tensors, parameters, strict=True))
@@ -176,7 +176,7 @@ class AdamStep:
             "penalty_factor": (penalty_factor, real, (1,)),
             "g_world_to_cam": (g_world_to_cam, real, (c, 4, 4)),
         }
-        require(stage, first.device, wanted)
+        require(stage, first.device, expected)
         changed = dict(zip(projection.parameters, parameters, strict=True))
         changed |= {
             f"{kind}[{i}]": t for kind in ("exp_avgs", "exp_avg_sqs") for i, t in enumerate(lists[kind])
@@ -229,7 +229,11 @@ class AdamStep:
         )
 
 
-STEPS = {
-    module.PROJECTION.stage.removeprefix("project_"): AdamStep(module.PROJECTION)
-    for module in (project_gaussians, project_gaussians4d, project_convexes)
-}
+@functools.cache
+def adam_step(primitive: str) -> AdamStep:
+    """The step of a primitive; its operation is defined at the first call.
+
+    Raises:
+        ValueError: no projection of that name has been defined.
+    """
+    return AdamStep(projection_of(primitive))

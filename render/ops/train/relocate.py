@@ -67,12 +67,12 @@ def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
     device, stride = rows[0].device, named["sh_rest"].shape[1]
     present = rows[0].shape[0]
     widths = dict(zip(PARAMETERS, ((3,), (4,), (3,), (), (3,), (stride, 3)), strict=True))
-    wanted = {
+    expected = {
         prefix + name: (named[prefix + name], torch.float32, (present, *widths[name]))
         for prefix in _KINDS
         for name in PARAMETERS
     }
-    require("relocate", device, {**wanted, "weights": (weights, torch.float32, (count,))})  # pyright: ignore[reportArgumentType]
+    require("relocate", device, {**expected, "weights": (weights, torch.float32, (count,))})  # pyright: ignore[reportArgumentType]
     if not (count >= 0 and added >= 0 and count + added <= present):
         raise ValueError(f"relocate: {count} + {added} rows do not lie in {present}")
     if any(not tensor.is_contiguous() for tensor in rows):

@@ -59,15 +59,15 @@ def _check(
             f"velocity_consistency: neighbours must be [N, 1 to {MOST}], got {list(neighbours.shape)}"
         )
     k = neighbours.shape[1]
-    wanted: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "rotors": (rotors, dtype, (n, 8)),
         "log_scales": (log_scales, dtype, (n, 3)),
         "log_scale_t": (log_scale_t, dtype, (n,)),
         "neighbours": (neighbours, torch.int32, (n, k)),
         "visible": (visible, torch.bool, (n,)),
     }
-    require("velocity_consistency", device, wanted)
-    tensors = {name: tensor.contiguous() for name, (tensor, *_) in wanted.items() if tensor is not None}
+    require("velocity_consistency", device, expected)
+    tensors = {name: tensor.contiguous() for name, (tensor, *_) in expected.items() if tensor is not None}
     return {**tensors, "count": n, "k": k}
 
 

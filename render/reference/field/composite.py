@@ -24,7 +24,7 @@ def composite_reference(
         ranges: first sample and number of them of each ray, integers [R, 2].
         background: [R, 3].
         scale: of lengths.
-        min_transmittance: samples behind less count for nothing.
+        min_transmittance: samples with a smaller transmittance in front have no weight.
 
     Returns:
         rgb [R, 3], transmittance [R], depth [R]; and how near any transmittance of a ray comes to the least, as a ratio

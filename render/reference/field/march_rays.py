@@ -14,7 +14,7 @@ def pixel_rays_reference(
     """Origins and unit directions of the rays through the centres of pixels, [R, 3] each.
 
     Args:
-        pixels: numbers of pixels over the pictures of all views, integers [R], none negative.
+        pixels: numbers of pixels over the images of all views, integers [R], none negative.
         views: number of the first pixel and width of each, integers [V, 2].
         world_to_cam, intrinsics: of the views, [V, 4, 4], [V, 4].
     """

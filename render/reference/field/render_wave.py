@@ -1,4 +1,4 @@
-"""A picture of a volume in plain torch: each small step of the way an operation over all rays that are alive."""
+"""An image of a volume in plain torch: each small step an operation over all rays that are alive."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def render_waves_reference(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What a camera sees, one place along every ray at a time: what stages of their own would otherwise be.
 
-    Pixel coordinates, rays, the box; then, until no ray is left, the cell that each is in, the way to the next one
+    Pixel coordinates, rays, the box; then, until no ray is left, the cell that each is in, the distance to the next one
     where it is empty, the inputs of the field where it is not, composition, and compaction of the rays that go on.
 
     Args:
         evaluate: positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before exp and
             sigmoid.
         world_to_cam, intrinsics: of the camera, [4, 4], [4].
-        width, height: of the picture.
+        width, height: of the image.
         box: low x, y, z, high x, y, z.
         step: between places along a ray.
         occupied: bool [G, G, G], indexed [z, y, x].
         background: [3].
         near: distance along a ray before which it has no samples.
         scale: 1 / the unit of length in which density is counted.
-        min_transmittance: a ray ends behind less.
+        min_transmittance: a ray ends where its transmittance falls below.
 
     Returns:
         rgb [H W, 3], transmittance [H W], depth [H W].

@@ -48,19 +48,19 @@ def sphere_trace_reference(
     Args:
         rays: origins and unit directions in the unit box, [M, 6].
         distance: gives the distance at positions, [M, 3] to [M].
-        tolerance: a distance below this, plus ``widening`` times the way gone, is a hit.
+        tolerance: a distance below this, plus ``widening`` times ray_t, is a hit.
         steps: of each ray.
 
     Returns:
-        whether each ray hit, bool [M], and the way to where it ended, [M].
+        whether each ray hit, bool [M], and the distance along the ray to where it ended, [M].
     """
-    way, leave = clip_to_box_reference(rays)
-    alive = way <= leave
+    ray_t, leave = clip_to_box_reference(rays)
+    alive = ray_t <= leave
     hit = torch.zeros_like(alive)
     for _ in range(steps):
-        found = distance(rays[:, :3] + way[:, None] * rays[:, 3:])
-        near = alive & (found < tolerance + widening * way)
+        distances = distance(rays[:, :3] + ray_t[:, None] * rays[:, 3:])
+        near = alive & (distances < tolerance + widening * ray_t)
         hit |= near
-        way = torch.where(alive, way + found, way)
-        alive = alive & ~near & (way < leave)
-    return hit, way
+        ray_t = torch.where(alive, ray_t + distances, ray_t)
+        alive = alive & ~near & (ray_t < leave)
+    return hit, ray_t

@@ -21,7 +21,7 @@ def nearest_of_triangles(points: Tensor, corners: Tensor) -> Tensor:
     p = points[:, None]
     a, b, c = (corners[None, :, k] for k in range(3))
     best = torch.full((len(points), len(corners)), torch.inf, dtype=points.dtype, device=points.device)
-    found = torch.zeros(len(points), len(corners), 3, dtype=points.dtype, device=points.device)
+    nearest = torch.zeros(len(points), len(corners), 3, dtype=points.dtype, device=points.device)
     candidates = []
     for start, end in ((a, b), (b, c), (c, a)):
         side = end - start
@@ -41,8 +41,8 @@ def nearest_of_triangles(points: Tensor, corners: Tensor) -> Tensor:
         distance = torch.where(allowed, (p - point).square().sum(-1), torch.inf)
         nearer = distance < best
         best = torch.where(nearer, distance, best)
-        found = torch.where(nearer[..., None], point, found)
-    return found
+        nearest = torch.where(nearer[..., None], point, nearest)
+    return nearest
 
 
 def solid_angles(points: Tensor, corners: Tensor) -> Tensor:
@@ -75,8 +75,8 @@ def mesh_distance_reference(
     nearest = nearest_of_triangles(points, corners)
     distance = (points[:, None] - nearest).norm(dim=-1)
     best = distance.argmin(1, keepdim=True)
-    found = distance.gather(1, best)[:, 0]
+    signed = distance.gather(1, best)[:, 0]
     if signed:
         inside = solid_angles(points, corners).sum(1) > 2 * torch.pi
-        found = torch.where(inside, -found, found)
-    return found, nearest.gather(1, best[..., None].expand(-1, -1, 3))[:, 0]
+        signed = torch.where(inside, -signed, signed)
+    return signed, nearest.gather(1, best[..., None].expand(-1, -1, 3))[:, 0]

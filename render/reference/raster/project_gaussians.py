@@ -28,12 +28,12 @@ class Splats(NamedTuple):
 
 
 class Ellipsoids(NamedTuple):
-    """N Gaussians in world space, whatever parameters they come from."""
+    """N Gaussians in world space, from any parameters."""
 
     means: Tensor  # [N, 3]
     covariance: Tensor  # [N, 3, 3]
     opacity: Tensor  # [N] before compensation
-    normal: Tensor  # [N, 3] the shortest axis, pointing either way
+    normal: Tensor  # [N, 3] the shortest axis, of either sign
     sh_dc: Tensor  # [N, 3]
     sh_rest: Tensor  # [N, K - 1, 3]
 

@@ -29,7 +29,7 @@ def rasterize_convexes_reference(
 ) -> ReferenceFrame:
     """Renders convexes; arguments and results are those of `rasterize_reference`, less the normals.
 
-    Depth is that of the centroids. What has no gradient is said in `project_convexes_reference`.
+    Depth is that of the centroids. For what has no gradient see `project_convexes_reference`.
     """
 
     def draw(camera: Camera, behind: Tensor | None, _: int) -> ReferenceFrame:

@@ -36,18 +36,18 @@ def rasterize_gaussians4d_reference(
     Raises:
         ValueError: ``time`` does not fit the camera.
     """
-    moments = torch.as_tensor(time, dtype=gaussians.means.dtype, device=gaussians.device)
+    timestamps = torch.as_tensor(time, dtype=gaussians.means.dtype, device=gaussians.device)
     cameras = camera.world_to_cam.shape[0] if camera.batched else 1
-    if moments.shape not in ((), (cameras,)[: camera.batched]):
-        wanted = f"[] or [{cameras}]" if camera.batched else "[]"
-        raise ValueError(f"time must be {wanted}, got {list(moments.shape)}")
-    moments = moments.expand(cameras)
+    if timestamps.shape not in ((), (cameras,)[: camera.batched]):
+        expected = f"[] or [{cameras}]" if camera.batched else "[]"
+        raise ValueError(f"time must be {expected}, got {list(timestamps.shape)}")
+    timestamps = timestamps.expand(cameras)
 
     def draw(camera: Camera, behind: Tensor | None, number: int) -> ReferenceFrame:
         splats = project_gaussians4d_reference(
             gaussians,
             camera,
-            moments[number],
+            timestamps[number],
             sh_degree=sh_degree,
             antialiased=antialiased,
             dilation=dilation,

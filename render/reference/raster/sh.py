@@ -50,7 +50,7 @@ def sh_color(directions: Tensor, sh_dc: Tensor, sh_rest: Tensor, degree: int) ->
         directions: unit vectors from the camera to the primitive, [N, 3].
         sh_dc: coefficients of degree 0, [N, 3].
         sh_rest: coefficients of degrees 1 and up, [N, K - 1, 3].
-        degree: 0..3; coefficients above it are not looked at.
+        degree: 0..3; coefficients above it are not read.
 
     Returns:
         RGB, [N, 3].

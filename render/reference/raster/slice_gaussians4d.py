@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
+from luxel.render.ops.raster.slice_gaussians4d import Slice
+
 MAX_EXPONENT = 16.0  # farther from their time than this Gaussians are left out
-
-
-class Slice(NamedTuple):
-    """N 4D Gaussians at one time: 3D Gaussians that move."""
-
-    means: Tensor  # [N, 3] world coordinates
-    covariance: Tensor  # [N, 3, 3] capture units squared
-    velocity: Tensor  # [N, 3] capture units per unit of time
-    opacity: Tensor  # [N] in (0, 1)
-    visible: Tensor  # [N] bool, near enough in time; false where that is not a number
 
 
 def slice_gaussians4d_reference(

@@ -22,11 +22,11 @@ def velocity_consistency_reference(
         visible: bool, seen by a camera of the batch, [N].
     """
     index = neighbours.long()
-    asked = visible.clone()
-    asked[index[visible].flatten()] = True
-    rows = asked.nonzero()[:, 0]  # nothing passes through the others, not even what is not a number
-    found = velocities(rotors[rows], log_scales[rows], log_scale_t[rows])
-    v = found.new_zeros(rotors.shape[0], 3).index_copy(0, rows, found)
+    used = visible.clone()
+    used[index[visible].flatten()] = True
+    rows = used.nonzero()[:, 0]  # nothing passes through the others, not even what is not a number
+    velocity = velocities(rotors[rows], log_scales[rows], log_scale_t[rows])
+    v = velocity.new_zeros(rotors.shape[0], 3).index_copy(0, rows, velocity)
     around = v[index.flatten()].view(*index.shape, 3).mean(1)
     return mean_where((v - around).abs().sum(-1), visible)
 

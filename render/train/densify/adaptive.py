@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.train.densify.situation import Refinement, Situation, finite, logit, rotations
+from luxel.render.primitives.gaussians import quat_to_matrix
+from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 
@@ -19,18 +20,16 @@ from luxel.render.train.schedules import Window
 class AdaptiveStrategy(Strategy):
     """Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering", section 5.
 
-    Where the centres of Gaussians are pulled hard on the screen, small ones are cloned and large ones split
-    in two; transparent and, once opacities have been reset, huge ones are removed. With ``absolute`` the
-    pull is summed by absolute value (AbsGS, Ye et al. 2024). The numbers are for runs of 30,000 steps; in
-    shorter ones growth starts after 5 % at the latest, acts every 2 % (not below 20 steps), and ends after
-    60 % of the run.
+    Where screen gradients of the centres are large, small Gaussians are cloned and large ones split in two;
+    transparent and, once opacities have been reset, huge ones are removed. Steps are those of runs of 30,000; in
+    shorter runs growth starts after 5 % at the latest, acts every 2 % (not below 20 steps), and ends after 60 %.
     """
 
     grow_grad2d: float | None = None
-    """Mean screen gradient (in half images) above which a Gaussian grows; None: 2e-4, or 8e-4 with
+    """Mean screen gradient (in half images) above which a Gaussian is cloned or split; None: 2e-4, or 8e-4 with
     `absolute`."""
     absolute: bool = False
-    """Sum the absolute gradients of pixels (AbsGS), which finds large blurred Gaussians."""
+    """Sum absolute gradients of pixels (AbsGS, Ye et al. 2024), which finds large blurred Gaussians."""
     grow_scale3d: float = 0.01
     """Gaussians larger than this share of the scene extent are split, smaller ones cloned."""
     prune_opacity: float = 0.005
@@ -38,14 +37,12 @@ class AdaptiveStrategy(Strategy):
     prune_scale3d: float = 0.1
     """After the first reset, Gaussians larger than this share of the scene extent are removed."""
     revised_opacity: bool = False
-    """Split parts get the opacity that composes to the old one (Rota Bulo et al. 2024) instead of keeping
-    it."""
+    """Give split parts the opacity that composes to the old one (Rota Bulo et al. 2024); off: they keep it."""
     hold_back: float = 0.0
-    """Share of those pulled hard enough that does not grow all the same: those with the least of the photographs'
-    remaining squared error, summed over several views (as FastGS 2025 asks for both). Tried with one seed and
-    one cap: 0.3 gained 0.14 dB, 0.6 lost 0.15, which proves nothing; off."""
+    """Experimental. Share of the Gaussians above the threshold that stays as it is: those with the least squared
+    error over several views (FastGS 2025); 0: off."""
     error_views: int = 8
-    """Training views that are looked at for it at each refinement, drawn anew each time."""
+    """Experimental. Training views that `hold_back` draws at each refinement."""
     refine_start: int = 500
     """Step after which growth starts."""
     refine_stop: int = 15_000
@@ -53,12 +50,14 @@ class AdaptiveStrategy(Strategy):
     refine_every: int = 100
     """Steps between refinements."""
     reset_every: int = 3000
-    """Steps between resets of the opacities to twice `prune_opacity`; 0: never. None in the last 1000
-    steps."""
+    """Steps between resets of the opacities to twice `prune_opacity`; 0: never. The last is 1,000 steps before
+    `refine_stop` at the latest."""
     opacity_regulariser: float = 0.0
-    """Weight of the mean opacity in the loss (3DGS-MCMC, eq. 11): what is not needed fades and is pruned."""
+    """Weight of the mean opacity in the loss (3DGS-MCMC, eq. 11)."""
     scale_regulariser: float = 0.0
-    """Weight of the mean scale in the loss, likewise."""
+    """Weight of the mean scale in the loss (3DGS-MCMC, eq. 11)."""
+
+    about: ClassVar[str] = "cloning, splitting and resets of 3DGS"
 
     @property
     def threshold(self) -> float:
@@ -68,7 +67,7 @@ class AdaptiveStrategy(Strategy):
         return 8e-4 if self.absolute else 2e-4
 
     def check(self) -> None:
-        """Raises LuxelError for options that make no sense."""
+        """Raises LuxelError for invalid options."""
         if not (
             self.refine_every >= 1
             and self.refine_start >= 0
@@ -86,7 +85,7 @@ class AdaptiveStrategy(Strategy):
         """When growth happens in a run of ``steps`` steps."""
         return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share=0.6)
 
-    def wants_statistics(self, clock: float, steps: int) -> bool:
+    def needs_statistics(self, clock: float, steps: int) -> bool:
         """Until growth ends."""
         return clock < self.window(steps).stop
 
@@ -103,25 +102,28 @@ class AdaptiveStrategy(Strategy):
         stop = self.window(steps).stop
         return self.reset_every > 0 and step % self.reset_every == 0 and clock < stop and clock + 1000 <= stop
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Grows, prunes and resets when it is time; the caller then starts new statistics."""
         done = None
         if self.window(now.steps).acts(now.step, now.clock):
-            done, keep = self.grow(optimiser, now)
-            lives = self.worth_keeping(optimiser.scene, now.extent, 0 < self.reset_every < now.clock)
+            done, keep = self.grow(optimizer, now)
+            lives = self.worth_keeping(optimizer.scene, now.extent, 0 < self.reset_every < now.clock)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
-                optimiser.select(keep & lives)
+                optimizer.select(keep & lives)
         if self._resets(now.step, now.clock, now.steps):
-            self.reset_opacities(optimiser)
+            self.reset_opacities(optimizer)
             done = done or Refinement()
             done.reset = True
         return done
 
-    def grow(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
-        """Clones small and splits large Gaussians that are pulled hard; at most up to the cap, hardest
-        pulled first. Also gives which of them all are to stay: not those that were split, bool [N]."""
-        gaussians = optimiser.scene
+    def grow(self, optimizer: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
+        """Clones small and splits large Gaussians above the threshold; at most up to the cap, largest gradients first.
+
+        Returns:
+            What was done, and which of all stay: not those that were split, bool [N].
+        """
+        gaussians = optimizer.scene
         pull = self.pull(now)
         high = pull > 1
         if self.hold_back > 0 and now.scores is not None:
@@ -138,21 +140,21 @@ class AdaptiveStrategy(Strategy):
         if self.revised_opacity:
             parts.opacity_logits = logit(1 - (1 - parts.opacities).sqrt())
         new = gaussians.cat(gaussians.select(clone), parts)
-        optimiser.append(new)
+        optimizer.append(new)
         stays = torch.cat([stays, stays.new_ones(new.count)])
         return Refinement(cloned=clone.numel(), split=split.numel()), stays
 
     def pull(self, now: Situation) -> Tensor:
-        """How hard each is pulled, as a multiple of what lets it grow, [N]."""
+        """Mean screen gradient as a multiple of the threshold, [N]."""
         sums = now.statistics.abs_grad_norm if self.absolute else now.statistics.grad_norm
         return sums / now.statistics.visible.clamp_min(1) / self.threshold
 
     def is_large(self, gaussians: Any, now: Situation) -> Tensor:
-        """Which are split where they grow; the others are cloned, bool [N]."""
+        """Which are split rather than cloned, bool [N]."""
         return gaussians.log_scales.amax(-1).exp() > self.grow_scale3d * now.extent
 
     def _hold(self, high: Tensor, errors: Tensor) -> Tensor:
-        """Which of ``high``, bool [N], are left without the share that has the least of the errors, [N]."""
+        """``high``, bool [N], without the share that has the least of the errors, [N]."""
         chosen = high.nonzero()[:, 0]
         order = errors[chosen].nan_to_num(0.0, 0.0, 0.0).argsort(stable=True)
         held = chosen[order[: int(self.hold_back * chosen.numel())]]
@@ -165,7 +167,7 @@ class AdaptiveStrategy(Strategy):
             torch.randn(gaussians.count, 3, generator=generator, device=device, dtype=dtype)
             * gaussians.scales
         )
-        gaussians.means = gaussians.means + (rotations(gaussians.quats) @ noise[:, :, None])[:, :, 0]
+        gaussians.means = gaussians.means + (quat_to_matrix(gaussians.quats) @ noise[:, :, None])[:, :, 0]
         gaussians.log_scales = gaussians.log_scales - torch.tensor(1.6, dtype=dtype).log().item()
         return gaussians
 
@@ -176,8 +178,8 @@ class AdaptiveStrategy(Strategy):
             keep &= gaussians.log_scales.amax(-1).exp() <= self.prune_scale3d * extent
         return keep
 
-    def reset_opacities(self, optimiser: Optimiser) -> None:
+    def reset_opacities(self, optimizer: Optimizer) -> None:
         """Lowers all opacities to twice the pruning limit, so that only what is needed comes back."""
         limit = logit(torch.tensor(2 * self.prune_opacity)).item()
-        optimiser.scene.opacity_logits.clamp_(max=limit)
-        optimiser.zero_parameter("opacity_logits")
+        optimizer.scene.opacity_logits.clamp_(max=limit)
+        optimizer.zero_parameter("opacity_logits")

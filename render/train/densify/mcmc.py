@@ -12,7 +12,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.train.densify.situation import Refinement, Situation
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 FEWEST = 20_000  # that a cap from the number of pixels allows
@@ -24,15 +24,14 @@ class McmcStrategy(Strategy):
 
     Transparent Gaussians move onto opaque ones (eq. 9, the image stays the same), the count grows by 5 % a
     refinement up to a cap, and noise shaped by each covariance lets transparent ones explore (SGLD, eq. 8).
-    The numbers are for runs of 30,000 steps; shorter ones start after 5 %, act every 2 % (not below 20 steps)
-    and end after the same share of the run, 5/6 at most.
+    Steps are those of runs of 30,000; shorter runs start after 5 %, act every 2 % (not below 20 steps) and end after
+    the same share of the run, 5/6 at most.
     """
 
     cap_max: int | None = None
-    """Most Gaussians; None: one for each `pixels_each` pixels of the training photographs. `max_gaussians` lowers
-    it further."""
+    """Most Gaussians; None: one for each `pixels_each` pixels of the training images. `max_gaussians` lowers it."""
     pixels_each: int = 256
-    """Pixels of the photographs, all together, for each Gaussian; 0.25 M Gaussians for 100 photographs of 0.64 MP."""
+    """Pixels of all training images together for each Gaussian, without `cap_max`."""
     growth: float = 0.05
     """Share by which the count grows at each refinement."""
     noise: float = 5e5
@@ -44,16 +43,12 @@ class McmcStrategy(Strategy):
     scale_regulariser: float = 0.01
     """Weight of the mean scale in the loss."""
     error_share: float = 0.0
-    """Share of the draws that follow the photographs' remaining error (the sum of error times blending weight over
-    the pixels of some views) instead of opacity: multi-view scores as in Taming 3DGS (Mallick et al. 2024). Pays where
-    there are few Gaussians and steps, not at full size, so it is off. Preset fast, held out: plush at 248x186, at most
-    12,000 Gaussians, 1,200 steps, mean of three seeds, 26.16 dB without, 26.54 with 0.5, 26.72 with 1; at 990x742,
-    241,000 Gaussians, 3,000 steps, 28.55 to 28.86 without (three runs), 28.75 with 0.5, 28.03 with 1; chair, 12,000
-    steps, 35.97 without, 35.89 with 1."""
+    """Experimental. Share of the draws in proportion to the error of the images (error times blending weight, summed
+    over the pixels of some views, as in Taming 3DGS, Mallick et al. 2024) instead of opacity; 0: off."""
     error_views: int = 2
-    """Training views that are looked at for it at each refinement, drawn anew each time; 8 gain 0.08 dB over 1."""
+    """Experimental. Training views that `error_share` draws at each refinement."""
     error_power: Literal[1, 2] = 2
-    """The error of a pixel: 1: absolute, 2: squared."""
+    """Experimental. The error of a pixel for `error_share`: 1: absolute, 2: squared."""
     refine_start: int = 500
     """Step after which relocation and growth start."""
     refine_stop: int = 25_000
@@ -61,10 +56,11 @@ class McmcStrategy(Strategy):
     refine_every: int = 100
     """Steps between refinements."""
 
+    about: ClassVar[str] = "relocation, growth and noise of 3DGS-MCMC"
     first_opacity: ClassVar[float] = 0.5
 
     def check(self) -> None:
-        """Raises LuxelError for options that make no sense."""
+        """Raises LuxelError for invalid options."""
         if not (
             self.refine_every >= 1
             and self.pixels_each >= 1
@@ -90,54 +86,50 @@ class McmcStrategy(Strategy):
         """Weights of mean opacity and mean scale in the loss (eq. 11)."""
         return self.opacity_regulariser, self.scale_regulariser
 
-    def due(self, step: int, clock: float, steps: int) -> bool:
-        """Whether `after_step` has something to do after ``step`` steps."""
-        return self.window(steps).acts(step, clock)
-
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Relocates and grows when it is time."""
         if not self.due(now.step, now.clock, now.steps):
             return None
         errors = None
         if self.error_share > 0 and now.scores is not None:
             errors = now.scores(self.error_views)[:, self.error_power].nan_to_num(0.0, 0.0, 0.0)
-        moved, errors = self.relocate(optimiser, now.seed, now.step, errors)
+        moved, errors = self.relocate(optimizer, now.seed, now.step, errors)
         cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
         cap = cap if now.cap is None else min(cap, now.cap)
-        added = self.grow(optimiser, cap, now.seed, now.step, errors)
-        return Refinement(relocated=int(moved), added=added)  # the device is only waited for now
+        added = self.grow(optimizer, cap, now.seed, now.step, errors)
+        return Refinement(relocated=int(moved), added=added)  # the only wait for the device
 
     def relocate(
-        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None = None
+        self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] too.
+        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] as well.
 
         Returns:
             How many moved, int32 [1], on the device; the errors, which copies share.
         """
-        source, copies, moved = self._relocate(optimiser, seed, step, errors)
+        source, copies, moved = self._relocate(optimizer, seed, step, errors)
         if errors is not None:
             errors = (errors / (copies + 1)).index_select(0, source)
         return moved, errors
 
-    def grow(self, optimiser: Optimiser, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
+    def grow(self, optimizer: Optimizer, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
         """Adds copies of Gaussians drawn by opacity, or by ``errors`` [N] too, 5 % of the count; returns how many."""
-        count = optimiser.count
+        count = optimizer.count
         number = max(0, min(cap, int((1 + self.growth) * count)) - count)
         if number == 0:
             return 0
-        self._relocate(optimiser, seed, step, errors, number)
+        self._relocate(optimizer, seed, step, errors, number)
         return number
 
     def _relocate(
-        self, optimiser: Optimiser, seed: int, step: int, errors: Tensor | None, added: int = 0
+        self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None, added: int = 0
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Calls the stage, for the transparent or for so many new rows."""
-        count = optimiser.count
-        weights = None if errors is None else self._weights(optimiser.scene.opacities, errors)
+        """Relocates transparent Gaussians, or fills ``added`` new rows."""
+        count = optimizer.count
+        weights = None if errors is None else self._weights(optimizer.scene.opacities, errors)
         if added:
-            optimiser.extend(added)
-        params, first, second = (tuple(state.values()) for state in optimiser.rows())
+            optimizer.extend(added)
+        params, first, second = (tuple(state.values()) for state in optimizer.rows())
         draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
         return relocate_(params, first, second, count, added=added, **draw)
 

@@ -1,4 +1,4 @@
-"""What each primitive is responsible for in several photographs at once: sums of its blending weights over pixels.
+"""Experimental: sums of each primitive's blending weights over the pixels of several training views.
 
 An image is sum_i w_i colour_i, so the gradient of sum_pixels W image by the colours is sum_pixels W w_i: the backward
 pass of blending, given maps W in place of a gradient, sums three of them in one go.
@@ -23,11 +23,11 @@ AT_ONCE = 1 << 20  # Gaussians times views of a pass: about 300 bytes each with 
 Maps = Callable[[Tensor, Target], Tensor]  # renders [C, H, W, 3] and their C targets -> [C, H, W, 3]
 
 
-def sampled(count: int, wanted: int, seed: int, step: int) -> list[int]:
+def sampled(count: int, number: int, seed: int, step: int) -> list[int]:
     """Indices of views drawn without replacement, all where there are no more; a function of seed and step."""
-    if wanted >= count:
+    if number >= count:
         return list(range(count))
-    return sorted(np.random.default_rng([seed, 2, step]).choice(count, wanted, replace=False).tolist())
+    return sorted(np.random.default_rng([seed, 2, step]).choice(count, number, replace=False).tolist())
 
 
 def error_maps(rgb: Tensor, target: Target) -> Tensor:
@@ -58,7 +58,7 @@ def blending_scores(
 
     Args:
         scene: N primitives, float32.
-        targets: views, photographs over ``background``, on the same device.
+        targets: views, images over ``background``, on the same device.
         maps: three numbers per pixel.
         background: [3].
         sh_degree, antialiased, deterministic: see `rasterize`.
@@ -117,7 +117,7 @@ def _alike(a: Target, b: Target) -> bool:
 
 
 def _stack(targets: Sequence[Target]) -> Target:
-    """Targets of one size as one; without alpha, which the photographs are already composited by."""
+    """Targets of one size as one; without alpha, which the images are already composited by."""
     cameras = [target.camera for target in targets]
     camera = replace(
         cameras[0],

@@ -1,9 +1,10 @@
-"""Adaptive convex shaping: convexes whose edges want to be softer are replaced by smaller ones at their corners."""
+"""Adaptive convex shaping: convexes whose loss falls with softer edges are replaced by smaller ones."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
 
@@ -21,44 +22,46 @@ class ShapingStrategy(Strategy):
     """Held et al. 2025, "3D Convex Splatting", section 3.3 and supplement.
 
     Where the loss falls with a smaller sharpness sigma, averaged over the views that saw a convex, it is replaced by
-    one at each of its K points, of its shape. Faint, masked and, later, huge ones are removed. The numbers are for
-    runs of 30,000 steps; shorter ones start after 5 %, act every 2 % (not below 20 steps), and end after the same
-    share of the run.
+    one at each of its K points, of its shape. Faint, masked and, later, huge ones are removed. Steps are those of
+    runs of 30,000; shorter runs start after 5 %, act every 2 % (not below 20 steps), and end after the same share of
+    the run.
     """
 
     grow_sigma: float = 2.5e-5
     """Mean gradient of the loss by sigma at which a convex is split."""
     far_factor: float = 1.0
-    """Multiplies `grow_sigma` where the scene's extent is above 300 (8.5 for outdoor and indoor scenes)."""
+    """Factor on `grow_sigma` where the scene's extent is above 300 capture units."""
     child_scale: float = 0.63
     """Size of the parts, relative to what is split."""
     child_opacity: float = 0.5
-    """Opacity of the parts, likewise."""
+    """Opacity of the parts, relative to what is split."""
     child_log_sigma: float = 0.88
-    """Logarithm of the sharpness of the parts, likewise; being negative, it grows."""
+    """Logarithm of the sharpness of the parts, relative to what is split; below 1 they are sharper."""
     prune_opacity: float = 0.03
     """Convexes less opaque than this are removed."""
     prune_mask: float = 0.01
     """Convexes whose mask (after the sigmoid) is not above this are removed."""
     prune_scale: float = 0.3
-    """After a tenth of the run, convexes larger than this share of the scene extent are removed while others split."""
+    """Convexes larger than this share of the scene extent are removed, from a tenth of the run to `refine_stop`."""
     refine_start: int = 500
     """Step after which convexes are split."""
     refine_stop: int = 9000
-    """Step at which that ends."""
+    """Step at which splitting ends."""
     refine_every: int = 200
     """Steps between refinements."""
     prune_every: int = 1000
-    """Steps between removals after that."""
+    """Steps between removals after `refine_stop`."""
     clip_every: int = 3000
-    """Steps between cuts of all opacities to `clip_opacity`, so that only what is needed comes back; 0: never."""
+    """Steps between clips of all opacities to `clip_opacity`; 0: never. Shorter runs keep the interval."""
     clip_stop: int = 6000
-    """Step of the last cut, at most."""
+    """Last step at which opacities are clipped; in shorter runs earlier, as `refine_stop` is."""
     clip_opacity: float = 0.2
-    """Highest opacity after a cut."""
+    """Highest opacity after a clip."""
+
+    about: ClassVar[str] = "adaptive convex shaping"
 
     def check(self) -> None:
-        """Raises LuxelError for options that make no sense."""
+        """Raises LuxelError for invalid options."""
         if not (
             min(self.refine_every, self.prune_every) >= 1
             and min(self.refine_start, self.clip_every) >= 0
@@ -80,7 +83,7 @@ class ShapingStrategy(Strategy):
             self.refine_start, self.refine_stop, self.refine_every, steps, self.refine_stop / 30_000
         )
 
-    def wants_statistics(self, clock: float, steps: int) -> bool:
+    def needs_statistics(self, clock: float, steps: int) -> bool:
         """Until splitting ends."""
         return clock < self.window(steps).stop
 
@@ -93,43 +96,44 @@ class ShapingStrategy(Strategy):
         )
 
     def _clips(self, step: int, steps: int) -> bool:
-        """Cuts keep their interval in short runs, which then have fewer; none in the last third of the splitting."""
-        stop = min(self.clip_stop, 2 * self.window(steps).stop // 3)
+        """The last clip comes at the same share of the splitting in runs of any length, never after it."""
+        stop = self.window(steps).stop
+        stop = min(stop, self.clip_stop * stop // max(1, self.refine_stop))
         return self.clip_every > 0 and step % self.clip_every == 0 and step <= stop
 
     def _tidies(self, step: int, clock: float, steps: int) -> bool:
         return clock >= self.window(steps).stop and step % self.prune_every == 0
 
-    def after_step(self, optimiser: Optimiser, now: Situation) -> Refinement | None:
-        """Splits, removes and cuts opacities when it is time; the caller then starts new statistics."""
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+        """Splits, removes and clips opacities when it is time; the caller then starts new statistics."""
         done = None
         if splits := self.window(now.steps).acts(now.step, now.clock):
-            done, keep = self.split(optimiser, now)
+            done, keep = self.split(optimizer, now)
         elif self._tidies(now.step, now.clock, now.steps):
             done, keep = (
                 Refinement(),
-                torch.ones(optimiser.count, dtype=torch.bool, device=optimiser.scene.device),
+                torch.ones(optimizer.count, dtype=torch.bool, device=optimizer.scene.device),
             )
         if done is not None:
             huge_too = splits and now.clock > 0.1 * now.steps
-            lives = self.worth_keeping(optimiser.scene, now.extent, huge_too)
+            lives = self.worth_keeping(optimizer.scene, now.extent, huge_too)
             done.pruned = int((keep & ~lives).sum())
             if done.pruned or done.split:
-                optimiser.select(keep & lives)
+                optimizer.select(keep & lives)
         if self._clips(now.step, now.steps):
             done = done or Refinement()
             done.reset = True
             limit = float(logit(torch.tensor(self.clip_opacity)))
-            optimiser.scene.opacity_logits.clamp_(max=limit)
-            optimiser.zero_parameter("opacity_logits")
+            optimizer.scene.opacity_logits.clamp_(max=limit)
+            optimizer.zero_parameter("opacity_logits")
         return done
 
-    def split(self, optimiser: Optimiser, now: Situation) -> tuple[Refinement, Tensor]:
+    def split(self, optimizer: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
         """Replaces convexes by parts; at most up to the cap, those with the highest score first.
 
         Also gives which of them all are to stay: not those that were split, bool [N].
         """
-        convexes: Convexes = optimiser.scene
+        convexes: Convexes = optimizer.scene
         score = now.statistics.data[:, 0] / now.statistics.visible.clamp_min(1)
         limit = self.grow_sigma * (self.far_factor if now.extent > 300 else 1.0)
         high = (score >= limit) & (now.statistics.visible > 0)
@@ -140,7 +144,7 @@ class ShapingStrategy(Strategy):
                 high = torch.zeros_like(high).index_fill_(0, best, True)
         chosen = high.nonzero()[:, 0]
         parts = self.parts(convexes.select(chosen))
-        optimiser.append(parts)
+        optimizer.append(parts)
         stays = torch.cat([~high, high.new_ones(parts.count)])
         return Refinement(split=chosen.numel()), stays
 

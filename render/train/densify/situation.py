@@ -1,4 +1,4 @@
-"""What a strategy of density control is told, and what it answers."""
+"""The input of a densification strategy, and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Situation:
-    """The moment at which a strategy acts.
+    """The state of a run in which a strategy acts.
 
     Args:
         step: completed steps.
@@ -25,12 +25,12 @@ class Situation:
             mean).
         cap: most Gaussians allowed; None: any number.
         generator: random numbers on the device.
-        pixels: of all training photographs together.
+        pixels: of all training images together.
         statistics: DensifyStatistics of the steps since the last refinement, or None.
         scores: given a number of training views, draws that many and returns `blending_scores` of the present
             Gaussians over them, [N, 3]; costs as much as that many renders forward and backward.
         seed: of the run, for draws that are functions of it and of the step.
-        duration: time between the first and the last photograph, 1 where that is 0.
+        duration: time between the first and the last training image, 1 where that is 0.
     """
 
     step: int
@@ -60,17 +60,6 @@ class Refinement:
     def as_dict(self) -> dict[str, int | bool]:
         """The entries that are not 0, for metrics.jsonl."""
         return {name: value for name, value in vars(self).items() if value}
-
-
-def rotations(quats: Tensor) -> Tensor:
-    """Rotation matrices of unnormalised quaternions wxyz, [N, 4] -> [N, 3, 3]."""
-    w, x, y, z = torch.nn.functional.normalize(quats, dim=-1).unbind(-1)
-    rows = [
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    ]
-    return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
 def finite(scene: Parameters) -> Tensor:

@@ -1,16 +1,16 @@
-"""Density control of 4D Gaussians: they are cloned and split in space and in time."""
+"""Densification of 4D Gaussians: they are cloned and split in space and in time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
-from luxel.render.reference.raster.slice_gaussians4d import rotor_to_matrix
+from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.situation import Situation
 
@@ -19,19 +19,21 @@ from luxel.render.train.densify.situation import Situation
 class SpacetimeStrategy(AdaptiveStrategy):
     """Duan et al. 2024, "4D-Rotor Gaussian Splatting", on top of the adaptive density control of 3DGS.
 
-    A Gaussian grows where its centre is pulled hard on the screen or in time; it is split where it is large in
-    either, with centres drawn from itself, else cloned.
+    A Gaussian is cloned or split where the gradient of its centre is large on the screen or in time: split where it is
+    large in space or in time, with centres drawn from itself, else cloned.
     """
 
     grow_grad2d: float | None = 5e-5
-    """Mean screen gradient (in half images) above which a Gaussian grows."""
+    """Mean screen gradient (in half images) above which a Gaussian is cloned or split."""
     grow_grad_t: float = 5e-5
-    """Mean absolute gradient of the loss by the centre in time above which a Gaussian grows."""
+    """Mean absolute gradient of the loss by the centre in time above which a Gaussian is cloned or split."""
     grow_scale_t: float = 1.0
-    """Gaussians that last longer than this share of the capture's time (one standard deviation) are split."""
+    """Gaussians whose standard deviation in time is above this share of the capture's duration are split."""
+
+    about: ClassVar[str] = "cloning and splitting in space and time"
 
     def check(self) -> None:
-        """Raises LuxelError for options that make no sense."""
+        """Raises LuxelError for invalid options."""
         super().check()
         if self.absolute or not (self.grow_grad_t > 0 and self.grow_scale_t > 0):
             raise LuxelError(
@@ -41,13 +43,13 @@ class SpacetimeStrategy(AdaptiveStrategy):
             )
 
     def pull(self, now: Situation) -> Tensor:
-        """On the screen or in time, whichever is the harder."""
+        """The larger of the gradients on the screen and in time, as multiples of their thresholds, [N]."""
         seen = now.statistics.visible.clamp_min(1)
         on_screen, in_time = now.statistics.data[:, 0] / seen, now.statistics.data[:, 1] / seen
         return torch.maximum(on_screen / self.threshold, in_time / self.grow_grad_t)
 
     def is_large(self, gaussians: Any, now: Situation) -> Tensor:
-        """In space or in time."""
+        """Which are split rather than cloned: those large in space or in time, bool [N]."""
         lasts = gaussians.log_scale_t.exp() > self.grow_scale_t * now.duration
         return super().is_large(gaussians, now) | lasts
 

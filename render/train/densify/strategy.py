@@ -1,26 +1,61 @@
-"""What every strategy of density control says of itself; one overrides what differs."""
+"""The interface of a densification strategy."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from luxel.render.train.schedules import Window
+
+if TYPE_CHECKING:
+    from luxel.render.train.densify.situation import Refinement, Situation
+    from luxel.render.train.optimizer import Optimizer
 
 
-class Strategy:
-    """Base of the dataclasses of the strategies.
+class Strategy(ABC):
+    """Base of the dataclasses of strategies: it decides when primitives are added, split, moved and removed, and how.
+
+    ``clock`` is everywhere the step that the schedules are at; it differs from ``step`` in runs paced by time.
 
     Attributes:
-        first_opacity: opacity that training starts best from.
-        noise: strength of random moves of Gaussians, times the learning rate of the centres.
+        about: what it does, a clause for help texts.
+        first_opacity: opacity of the first primitives where the options give none.
+        noise: strength of random moves of Gaussians, times the learning rate of the centres; 0: none.
+        absolute: whether statistics hold per-pixel absolute gradients too (AbsGS, Ye et al. 2024).
     """
 
+    about: ClassVar[str] = ""
     first_opacity: ClassVar[float] = 0.1
     noise = 0.0
+    absolute = False
 
     @property
     def penalties(self) -> tuple[float, float]:
         """Weights of mean opacity and mean scale in the loss."""
         return 0.0, 0.0
 
-    def wants_statistics(self, clock: float, steps: int) -> bool:
-        """Whether a step gathers `DensifyStatistics`: never."""
+    def check(self) -> None:
+        """Raises LuxelError for invalid options."""
+        return
+
+    @abstractmethod
+    def window(self, steps: int) -> Window:
+        """The steps at which the set of primitives changes, in a run of ``steps`` steps."""
+        ...
+
+    def needs_statistics(self, clock: float, steps: int) -> bool:
+        """Whether a step gathers `DensifyStatistics`; never by default."""
         return False
+
+    def due(self, step: int, clock: float, steps: int) -> bool:
+        """Whether `after_step` has something to do after ``step`` steps; by default within the window."""
+        return self.window(steps).acts(step, clock)
+
+    @abstractmethod
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+        """Changes the set of primitives where it is due; the caller then starts new statistics.
+
+        Returns:
+            What was done; None: nothing.
+        """
+        ...

@@ -254,13 +254,13 @@ def test_an_image_is_trained_by_it_as_by_luxel(tmp_path: Path, stand_in_tinycuda
     results = []
     for name in ("peer", "luxel"):
         run = trainer(tmp_path / name, weight_decay=1e-3, ema=0.0)
-        decays = [run.learner._names[i] for i in run.learner._decays]
+        decays = [run.optimizer._names[i] for i in run.optimizer._decays]
         assert decays == ["field.network.weights"]
         if name == "luxel":
             evaluate_by_luxel(run.application)
-        run.learner._replay.run = None  # type: ignore[assignment, method-assign]  # nothing is captured
+        run.optimizer._replay.run = None  # type: ignore[assignment, method-assign]  # nothing is captured
         called = stand_in_tinycudann.calls
-        losses = [float(run.learner.step(step)) for step in range(50)]
+        losses = [float(run.optimizer.step(step)) for step in range(50)]
         assert stand_in_tinycudann.calls - called == (50 if name == "peer" else 0)
         results.append((losses, run.application.state_dict()))
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-3)

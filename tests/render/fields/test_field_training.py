@@ -24,7 +24,7 @@ from luxel.render.fields.applications import APPLICATIONS, application_type, mak
 from luxel.render.fields.config import FieldConfig, HashingName, defaults
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field, save_field
-from luxel.render.fields.learner import Learner
+from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.runs.checkpoint import load_newest
 
@@ -50,7 +50,7 @@ def trainer(folder: Path, device: Any = "cpu", **changes: Any) -> FieldTrainer:
 
 def same_state(a: FieldTrainer, b: FieldTrainer) -> bool:
     """Whether two runs hold bit for bit the same."""
-    left, right = a.learner.tensors(), b.learner.tensors()
+    left, right = a.optimizer.tensors(), b.optimizer.tensors()
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
@@ -88,7 +88,7 @@ class Line(Application):
 def test_a_step_is_adam_with_decay_of_weights_and_an_unbiased_mean() -> None:
     config = FieldConfig(rate=0.05, weight_decay=0.3, ema=0.9, decay_from=3, decay_every=2, decay_factor=0.5)
     line, plain = Line(config), Line(config)
-    learner = Learner(line)
+    learner = FieldOptimizer(line)
     generator = torch.Generator().manual_seed(config.seed)
     groups = [
         {"params": [plain.weight], "weight_decay": config.weight_decay},
@@ -122,7 +122,7 @@ def test_sparse_steps_leave_entries_without_a_gradient() -> None:
             return batch * batch.new_tensor([1.0, 0.0]) if self.off else batch
 
     lines = [HalfLine(FieldConfig(rate=0.05, ema=0.0, sparse=sparse)) for sparse in (False, True)]
-    dense, sparse = (Learner(line) for line in lines)
+    dense, sparse = (FieldOptimizer(line) for line in lines)
     for step in range(3):
         for learner in (dense, sparse):
             learner.step(step)
@@ -144,7 +144,7 @@ def test_sparse_steps_leave_entries_without_a_gradient() -> None:
 
 def test_a_step_whose_gradients_are_not_finite_changes_nothing() -> None:
     line = Line(FieldConfig())
-    learner = Learner(line)
+    learner = FieldOptimizer(line)
     learner.step(0)
     before = {name: t.clone() for name, t in learner.tensors().items() if name != "generator"}
     line.poison = math.nan
@@ -219,7 +219,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert process.wait(60) == 0
     said = "".join(line for line in lines if not line.startswith("step "))
     step = load_newest(tmp_path / "run" / "checkpoints", print).step
-    assert step >= 5 and f"Stopped at step {step}. Go on with: luxel train --resume" in said
+    assert step >= 5 and f"Stopped at step {step}. Resume with: luxel train --resume" in said
     assert is_field(tmp_path / "run" / FIELD_FILE)
     assert FieldTrainer.resume(tmp_path / "run", picture(), say=lambda _: None).steps_done == step
 
@@ -237,7 +237,7 @@ def test_people_see_the_mean_while_it_trains(tmp_path: Path) -> None:
     run = trainer(tmp_path / "run", ema=0.99)
     for _ in range(5):
         run.step()
-    state = run.learner.tensors()
+    state = run.optimizer.tensors()
     assert run.scene is run.application
     assert torch.equal(state["field.field.network.weights"], run.scene.state_dict()["field.network.weights"])
     assert not torch.equal(state["field.field.network.weights"], state["moved.field.network.weights"])
@@ -246,7 +246,7 @@ def test_people_see_the_mean_while_it_trains(tmp_path: Path) -> None:
 def test_divergence_is_said(tmp_path: Path) -> None:
     run = trainer(tmp_path / "run")
     with torch.no_grad():
-        run.learner._moved[1].fill_(math.nan)
+        run.optimizer._moved[1].fill_(math.nan)
     with pytest.raises(LuxelError, match="diverged at step 10"):
         run.run(progress=False)
 
@@ -317,7 +317,7 @@ def test_another_field_does_not_go_on(tmp_path: Path) -> None:
     trainer(tmp_path / "run", steps=3).run(progress=False)
     with pytest.raises(LuxelError, match="is of another field"):
         FieldTrainer.resume(tmp_path / "run", picture(), overrides={"width": 32}, say=lambda _: None)
-    with pytest.raises(LuxelError, match="holds a run already"):
+    with pytest.raises(LuxelError, match="already holds a run"):
         trainer(tmp_path / "run")
 
 
@@ -327,8 +327,8 @@ def test_captured_steps_do_what_steps_do(tmp_path: Path, gpu: torch.device, monk
     for captured in (False, True):
         run = trainer(tmp_path / str(captured), gpu, batch=4096, width=64, precise=True)
         monkeypatch.setattr(type(run.application), "capturable", captured)
-        losses[captured] = [float(run.learner.step(step)) for step in range(300)]
-        assert run.learner.captures == captured
+        losses[captured] = [float(run.optimizer.step(step)) for step in range(300)]
+        assert run.optimizer.captures == captured
     assert losses[True] == pytest.approx(losses[False], rel=0.02, abs=1e-5)
     assert losses[True][-1] < 0.05 * losses[True][0]
 

@@ -14,8 +14,8 @@ from torch import Tensor
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.learner import Learner
 from luxel.render.fields.occupancy import Occupancy
+from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.ops.field.composite import composite
@@ -169,7 +169,7 @@ def test_steps_are_of_samples_that_can_be_seen(device):
 def test_captured_steps_learn_and_adapt(gpu):
     field = SmallRadianceField(CONFIG).to(gpu)
     field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), gpu)
-    learner = Learner(field)
+    learner = FieldOptimizer(field)
     for step in range(300):
         learner.step(step)
     assert learner.captures == 1 and field.live > 100

@@ -216,7 +216,7 @@ def test_a_run_with_a_pool_resumes_exactly(tmp_path: Path, monkeypatch: pytest.M
                 path.unlink()
         again = FieldTrainer.resume(tmp_path, mesh, say=lambda _: None)
         assert again.steps_done == cut and again.run(progress=False).scores == result.scores
-        left, right = whole.learner.tensors(), again.learner.tensors()
+        left, right = whole.optimizer.tensors(), again.optimizer.tensors()
         assert "samples.pool" in left and left.keys() == right.keys()
         assert all(torch.equal(left[name], right[name]) for name in left)
     monkeypatch.setitem(POOL, "cpu", 5)

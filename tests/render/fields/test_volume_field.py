@@ -213,4 +213,4 @@ def test_a_captured_step_of_the_cloud(tmp_path: Path, gpu: torch.device) -> None
     config = replace(defaults("volume"), batch=1 << 14, steps=200, log2_entries=15)
     run = FieldTrainer.new(config, Cloud(), tmp_path, gpu, say=lambda _: None)
     result = run.run(progress=False)
-    assert run.learner.captures == 1 and result.scores["psnr"] > 28
+    assert run.optimizer.captures == 1 and result.scores["psnr"] > 28

@@ -198,12 +198,12 @@ def test_batches_tiles_chunks_and_features(toy_camera, monkeypatch):
 
 def test_float32_is_near_float64(toy_camera):
     convexes, camera = random_convexes(60, seed=7, sh_degree=3), toy_camera(64, 64, off_centre=True, dtype=D)
-    wanted = rasterize_convexes_reference(convexes, camera)
-    found = rasterize_convexes_reference(convexes.to(torch.float32), camera.to(torch.float32))
-    assert wanted.splats[0].margin.min() > 1e-4 and found.rgb.dtype == torch.float32
-    keep = wanted.margin > 1e-3
+    expected = rasterize_convexes_reference(convexes, camera)
+    actual = rasterize_convexes_reference(convexes.to(torch.float32), camera.to(torch.float32))
+    assert expected.splats[0].margin.min() > 1e-4 and actual.rgb.dtype == torch.float32
+    keep = expected.margin > 1e-3
     assert keep.double().mean() > 0.9
-    torch.testing.assert_close(found.rgb.double()[keep], wanted.rgb[keep], atol=1e-4, rtol=0)
+    torch.testing.assert_close(actual.rgb.double()[keep], expected.rgb[keep], atol=1e-4, rtol=0)
 
 
 def test_no_convexes_at_all(toy_camera):

@@ -73,13 +73,13 @@ def test_gradients_are_the_published_ones(toy_camera, seed, k):
     convexes = random_convexes(1, seed, k=k, sh_degree=0, size=0.7)
     camera = toy_camera(24, 20, off_centre=True, dtype=D)
     g_alpha = torch.randn(20, 24, generator=torch.Generator().manual_seed(seed), dtype=D)
-    wanted = published_gradients(convexes, camera, g_alpha.numpy())
+    expected = published_gradients(convexes, camera, g_alpha.numpy())
     frame = rasterize_convexes_reference(convexes.requires_grad_(), camera)
     assert frame.alpha.max() < 0.99 and (frame.count > 0).double().mean() > 0.2
     (frame.alpha * g_alpha).sum().backward()
-    for name, value in wanted.items():
-        found = getattr(convexes, name).grad[0].numpy()
-        np.testing.assert_allclose(found, value, rtol=1e-10, atol=1e-12, err_msg=name)
+    for name, value in expected.items():
+        actual = getattr(convexes, name).grad[0].numpy()
+        np.testing.assert_allclose(actual, value, rtol=1e-10, atol=1e-12, err_msg=name)
     outside = int(frame.splats[0].edges[0])
     assert (convexes.points.grad[0].abs().amax(-1) > 0).sum() == outside  # the others lie within
 

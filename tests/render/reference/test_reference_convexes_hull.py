@@ -22,10 +22,10 @@ def test_hulls_of_random_points_are_those_of_qhull():
     points = torch.randn(300, 8, 2, generator=torch.Generator().manual_seed(0), dtype=D)
     order, edges = hull2d(points)
     for i in range(300):
-        wanted = ConvexHull(points[i].numpy()).vertices.tolist()
-        found = order[i, : edges[i]].tolist()
-        start = wanted.index(found[0])
-        assert found == wanted[start:] + wanted[:start]
+        expected = ConvexHull(points[i].numpy()).vertices.tolist()
+        actual = order[i, : edges[i]].tolist()
+        start = expected.index(actual[0])
+        assert actual == expected[start:] + expected[:start]
 
 
 SQUARE = [(0.0, 0.0), (2.0, 0.0), (2.0, 2.0), (0.0, 2.0)]

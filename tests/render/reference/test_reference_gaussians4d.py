@@ -57,12 +57,12 @@ def test_a_proper_rotor_acts_as_the_sandwich_of_its_multivector():
     given = torch.tensor([[rotor.get(b, 0.0) for b in blades]], dtype=D)
     assert (given != 0).sum() >= 6
     reverse = {b: v * (-1 if bin(b).count("1") in (2, 3) else 1) for b, v in rotor.items()}
-    wanted = torch.zeros(4, 4, dtype=D)
+    expected = torch.zeros(4, 4, dtype=D)
     for column in range(4):
         image = geometric_product(geometric_product(rotor, {1 << column: 1.0}), reverse)
         for row in range(4):
-            wanted[row, column] = image.get(1 << row, 0.0)
-    torch.testing.assert_close(rotor_to_matrix(3 * given)[0], wanted, atol=1e-14, rtol=0)
+            expected[row, column] = image.get(1 << row, 0.0)
+    torch.testing.assert_close(rotor_to_matrix(3 * given)[0], expected, atol=1e-14, rtol=0)
 
 
 def test_rotors_without_time_are_quaternions():
@@ -71,8 +71,8 @@ def test_rotors_without_time_are_quaternions():
     zero = torch.zeros_like(w)
     rotation = rotor_to_matrix(torch.stack([w, -z, y, -x, zero, zero, zero, zero], -1))
     torch.testing.assert_close(rotation[:, :3, :3], quat_to_matrix(quats), atol=1e-14, rtol=0)
-    wanted = torch.tensor([0, 0, 0, 1], dtype=D).expand(50, 4)
-    torch.testing.assert_close(rotation[:, 3], wanted, atol=1e-14, rtol=0)
+    expected = torch.tensor([0, 0, 0, 1], dtype=D).expand(50, 4)
+    torch.testing.assert_close(rotation[:, 3], expected, atol=1e-14, rtol=0)
 
 
 def test_the_slice_is_the_conditional_of_a_4d_normal():
@@ -122,14 +122,14 @@ def test_what_stands_still_is_the_static_renderer(random_gaussians, toy_camera, 
         "antialiased": antialiased,
     }
     still.requires_grad_(), moving.requires_grad_()
-    wanted = rasterize_reference(still, camera, **options)
-    found = rasterize_gaussians4d_reference(moving, camera, 0.9, **options)
-    assert wanted.count.max() > 3
-    torch.testing.assert_close(found.count, wanted.count)
+    expected = rasterize_reference(still, camera, **options)
+    actual = rasterize_gaussians4d_reference(moving, camera, 0.9, **options)
+    assert expected.count.max() > 3
+    torch.testing.assert_close(actual.count, expected.count)
     for name in ("rgb", "alpha", "depth", "median_depth", "normals"):
-        torch.testing.assert_close(getattr(found, name), getattr(wanted, name), atol=1e-10, rtol=0)
-    wanted.rgb.square().sum().backward()
-    found.rgb.square().sum().backward()
+        torch.testing.assert_close(getattr(actual, name), getattr(expected, name), atol=1e-10, rtol=0)
+    expected.rgb.square().sum().backward()
+    actual.rgb.square().sum().backward()
     for name in ("means", "log_scales", "opacity_logits", "sh_dc", "sh_rest"):
         torch.testing.assert_close(
             getattr(moving, name).grad, getattr(still, name).grad, atol=1e-9, rtol=1e-9
@@ -194,11 +194,11 @@ def test_a_batch_has_a_time_for_each_camera(toy_camera):
 
 def test_float32_is_near_float64(toy_camera):
     gaussians, camera = random_gaussians4d(60, sh_degree=3), toy_camera(64, 64, off_centre=True, dtype=D)
-    wanted = rasterize_gaussians4d_reference(gaussians, camera, 0.4)
-    found = rasterize_gaussians4d_reference(gaussians.to(torch.float32), camera.to(torch.float32), 0.4)
-    keep = wanted.margin > 1e-3
-    assert keep.double().mean() > 0.9 and found.rgb.dtype == torch.float32
-    torch.testing.assert_close(found.rgb.double()[keep], wanted.rgb[keep], atol=1e-4, rtol=0)
+    expected = rasterize_gaussians4d_reference(gaussians, camera, 0.4)
+    actual = rasterize_gaussians4d_reference(gaussians.to(torch.float32), camera.to(torch.float32), 0.4)
+    keep = expected.margin > 1e-3
+    assert keep.double().mean() > 0.9 and actual.rgb.dtype == torch.float32
+    torch.testing.assert_close(actual.rgb.double()[keep], expected.rgb[keep], atol=1e-4, rtol=0)
 
 
 def test_a_choice_of_tiles_and_features(toy_camera):
@@ -238,10 +238,10 @@ def test_ordinary_gaussians_of_a_moment_draw_the_same(toy_camera):
         moment = gaussians.at(time)
         assert isinstance(moment, Gaussians) and moment.count < 50
         torch.testing.assert_close(moment.quats.norm(dim=-1), torch.ones(moment.count, dtype=D))
-        wanted = rasterize_gaussians4d_reference(gaussians, camera, time, depth=True)
-        found = rasterize_reference(moment, camera, depth=True)
-        torch.testing.assert_close(found.rgb, wanted.rgb, atol=1e-9, rtol=0)
-        torch.testing.assert_close(found.depth, wanted.depth, atol=1e-8, rtol=0)
+        expected = rasterize_gaussians4d_reference(gaussians, camera, time, depth=True)
+        actual = rasterize_reference(moment, camera, depth=True)
+        torch.testing.assert_close(actual.rgb, expected.rgb, atol=1e-9, rtol=0)
+        torch.testing.assert_close(actual.depth, expected.depth, atol=1e-8, rtol=0)
 
 
 def test_quaternions_of_matrices():

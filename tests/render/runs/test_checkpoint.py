@@ -125,7 +125,7 @@ def test_training_goes_on_when_the_disk_is_full(toy: Any, tmp_path: Path, monkey
 
     result = trainer.run(fill, progress=False)
     assert result.step == 30 and result.checkpoint is None
-    assert sum("No space left" in line and "Training goes on" in line for line in toy.said) == 2
+    assert sum("No space left" in line and "Training continues" in line for line in toy.said) == 2
     monkeypatch.undo()
     assert toy.resume(tmp_path / "run").steps_done == 10
 

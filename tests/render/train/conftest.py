@@ -13,9 +13,10 @@ import torch
 
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.primitives.gaussians import SH_C0
+from luxel.render.primitives.training import Init
 from luxel.render.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
-from luxel.render.train.config import Checkpoints, Init
+from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
@@ -87,7 +88,7 @@ def same_state() -> Callable[[Trainer, Trainer], bool]:
     """Whether two trainers hold bit for bit the same parameters, moments and random state."""
 
     def compare(a: Trainer, b: Trainer) -> bool:
-        left, right = a.optimiser.tensors(), b.optimiser.tensors()
+        left, right = a.optimizer.tensors(), b.optimizer.tensors()
         equal = all(torch.equal(left[name], right[name]) for name in left)
         return equal and torch.equal(a.generator.get_state(), b.generator.get_state())
 

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from luxel.render.camera import Pixels, Points, View
+from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.rasterize import rasterize
 from luxel.render.train import TrainConfig, Trainer
-from luxel.render.train.config import Checkpoints, Init
+from luxel.render.train.config import Checkpoints
 from luxel.render.train.presets import preset
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
@@ -48,7 +49,7 @@ class Moving:
     def config(self, primitive: str, **changes: Any) -> TrainConfig:
         config = preset("default", primitive)
         config.steps, config.lpips, config.save_renders, config.report_every = 60, False, 0, 10
-        config.init = Init(sh_degree=1, opacity=0.5)
+        config.init = PRIMITIVES[primitive].init(sh_degree=1, opacity=0.5)
         config.checkpoints = Checkpoints(every=0, minutes=0)
         for name, value in changes.items():
             setattr(config, name, value)

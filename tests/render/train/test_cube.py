@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from luxel.render.camera import Camera, Pixels, Points, View
+from luxel.render.primitives.convexes import ConvexInit, ConvexRates
+from luxel.render.primitives.gaussians import GaussianRates
 from luxel.render.train import Trainer
-from luxel.render.train.config import Checkpoints, Init
+from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
-from luxel.render.train.rates import ConvexRates
 
 COLOURS = torch.tensor([[0.9, 0.2, 0.1], [0.1, 0.6, 0.2], [0.2, 0.3, 0.9]])  # of the faces across x, y and z
 
@@ -65,12 +67,13 @@ def test_eight_convexes_beat_eight_gaussians_on_a_cube(tmp_path: Path) -> None:
         config = preset("default", name)
         config.steps, config.sh_every, config.background = 1500, 0, "white"
         config.strategy = FixedCount(prune_opacity=0.0)
-        config.init = Init(sh_degree=0, opacity=0.5, points_each=8, scale_factor=0.7)
+        config.init = replace(config.init, sh_degree=0, opacity=0.5, scale_factor=0.7)
         config.checkpoints, config.report_every = Checkpoints(every=0, minutes=0), 500
         config.lpips, config.save_renders = False, 0
-        if isinstance(config.rates, ConvexRates):  # pixels are few, steps too
+        if name == "convexes":  # pixels are few, steps too
+            config.init = ConvexInit(sh_degree=0, opacity=0.5, scale_factor=0.7, points_each=8)
             config.rates = ConvexRates(points=4e-3, opacity_logits=5e-2, log_sigma=1e-2, log_delta=1e-2)
-        else:
+        elif isinstance(config.rates, GaussianRates):
             config.rates.means *= 5
         trainer = Trainer(config, shots[4:], shots[:4], points, tmp_path / name, "cpu", say=lambda _: None)
         result = trainer.run(progress=False)

@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.gaussians import Gaussians, quat_to_matrix
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.reference.train.relocate import shared_appearance
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.densify.situation import Situation, rotations
+from luxel.render.train.densify.situation import Situation
 from luxel.render.train.objective import penalties
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 
 
-def row_of(scales: list[float], opacities: list[float]) -> Optimiser:
+def row_of(scales: list[float], opacities: list[float]) -> Optimizer:
     """Isotropic Gaussians at x = 0, 1, 2 ..., with moments that tell who is who (1, 2, 3 ...)."""
     n = len(scales)
     gaussians = Gaussians(
@@ -31,14 +31,14 @@ def row_of(scales: list[float], opacities: list[float]) -> Optimiser:
         sh_dc=torch.zeros(n, 3),
         sh_rest=torch.zeros(n, 0, 3),
     )
-    optimiser = Optimiser(gaussians)
+    optimiser = Optimizer(gaussians)
     for moments in (optimiser.exp_avg, optimiser.exp_avg_sq):
         for tensor in moments.values():
             tensor += torch.arange(1.0, n + 1).reshape(-1, *[1] * (tensor.dim() - 1))
     return optimiser
 
 
-def moment(optimiser: Optimiser, name: str = "opacity_logits") -> list[float]:
+def moment(optimiser: Optimizer, name: str = "opacity_logits") -> list[float]:
     assert torch.equal(optimiser.exp_avg[name], optimiser.exp_avg_sq[name])
     return optimiser.exp_avg[name].tolist()
 
@@ -86,7 +86,7 @@ def test_default_keeps_to_its_times() -> None:
         optimiser = row_of([0.005], [0.5])
         assert strategy.after_step(optimiser, moment_at(step, [1.0])) is None, step
     assert strategy.after_step(row_of([0.005], [0.5]), moment_at(14_900, [1.0])) is not None
-    assert strategy.wants_statistics(14_999, 30_000) and not strategy.wants_statistics(15_000, 30_000)
+    assert strategy.needs_statistics(14_999, 30_000) and not strategy.needs_statistics(15_000, 30_000)
 
 
 def test_default_takes_the_hardest_pulled_up_to_the_cap() -> None:
@@ -153,10 +153,10 @@ def test_split_parts_follow_the_rotation() -> None:
 
 
 def test_rotations_are_rotations() -> None:
-    found = rotations(torch.randn(50, 4, dtype=torch.float64))
+    found = quat_to_matrix(torch.randn(50, 4, dtype=torch.float64))
     torch.testing.assert_close(found @ found.mT, torch.eye(3, dtype=torch.float64).expand(50, 3, 3))
     torch.testing.assert_close(torch.linalg.det(found), torch.ones(50, dtype=torch.float64))
-    quarter = rotations(torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]))[0]
+    quarter = quat_to_matrix(torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]))[0]
     torch.testing.assert_close(quarter @ torch.tensor([1.0, 0, 0]), torch.tensor([0.0, 1, 0]))
 
 
@@ -232,7 +232,7 @@ def test_optimiser_surgery() -> None:
 def test_state_survives_its_tensors() -> None:
     optimiser = row_of([0.1] * 3, [0.5] * 3)
     tensors = {k: t.clone() for k, t in optimiser.tensors().items()}
-    again = Optimiser.from_tensors(tensors, 9, Gaussians)
+    again = Optimizer.from_tensors(tensors, 9, Gaussians)
     assert again.steps == 9 and moment(again) == [1, 2, 3]
     assert all(torch.equal(t, again.tensors()[k]) for k, t in optimiser.tensors().items())
 

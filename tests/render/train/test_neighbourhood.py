@@ -11,12 +11,11 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.ops.train.neighbours import neighbours
-from luxel.render.primitives.gaussians4d import Gaussians4d
-from luxel.render.train import optimiser as optimisers
-from luxel.render.train.config import Loss
-from luxel.render.train.kinds import KINDS
-from luxel.render.train.neighbourhood import Neighbourhood
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.gaussians4d import Gaussians4d, Gaussians4dLoss
+from luxel.render.primitives.gaussians4d.neighbourhood import Neighbourhood
+from luxel.render.train import optimizer as optimizers
+from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.presets import preset
 
 
@@ -29,7 +28,7 @@ def cloud(n: int, seed: int = 0) -> Gaussians4d:
     )
 
 
-def nearest(scene: Gaussians4d, settings: Loss) -> torch.Tensor:
+def nearest(scene: Gaussians4d, settings: Gaussians4dLoss) -> torch.Tensor:
     places = torch.cat([scene.means, settings.neighbour_time * scene.times[:, None]], -1)
     return neighbours(places, settings.neighbours)
 
@@ -39,7 +38,7 @@ def running() -> torch.Tensor:
 
 
 def test_they_are_searched_for_every_so_often_and_after_changes():
-    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimiser(cloud(50))
+    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), Optimizer(cloud(50))
 
     def due(steps: range) -> list[int]:
         return [step for step in steps if kept.plan(step, state)]
@@ -54,15 +53,15 @@ def test_they_are_searched_for_every_so_often_and_after_changes():
 
 
 def test_a_step_that_is_asked_for_again_searches_again():
-    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimiser(cloud(50))
+    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), Optimizer(cloud(50))
     assert [kept.plan(step, state) for step in (7, 7, 8, 8)] == [True, True, False, False]
 
 
 def test_who_they_are(monkeypatch: Any):
     """All that are there; spare rows are nobody's neighbours."""
-    settings = Loss(neighbours=4, neighbour_time=2.0)
-    monkeypatch.setattr(optimisers, "_rows_for", lambda count, device: count + 14)
-    kept, state = Neighbourhood(settings), Optimiser(cloud(50))
+    settings = Gaussians4dLoss(neighbours=4, neighbour_time=2.0)
+    monkeypatch.setattr(optimizers, "_rows_for", lambda count, device: count + 14)
+    kept, state = Neighbourhood(settings), Optimizer(cloud(50))
     assert kept.plan(0, state)
     rows = state.rows()[0]
     for name, tensor in rows.items():
@@ -73,8 +72,8 @@ def test_who_they_are(monkeypatch: Any):
 
 
 def test_a_stalled_step_leaves_them():
-    settings = Loss()
-    kept, state = Neighbourhood(settings), Optimiser(cloud(50))
+    settings = Gaussians4dLoss()
+    kept, state = Neighbourhood(settings), Optimizer(cloud(50))
     kept.plan(0, state)
     kept.renew(state.scene, running())
     before = kept.tensors(state)["neighbours"].clone()
@@ -89,16 +88,16 @@ def test_a_stalled_step_leaves_them():
 
 
 def test_what_a_checkpoint_holds():
-    kept, state = Neighbourhood(Loss(neighbours_every=10)), Optimiser(cloud(50))
+    kept, state = Neighbourhood(Gaussians4dLoss(neighbours_every=10)), Optimizer(cloud(50))
     assert kept.tensors(state) == {}
     kept.plan(3, state)
     kept.renew(state.scene, running())
     held = {name: tensor.clone() for name, tensor in kept.tensors(state).items()}
-    again = Neighbourhood(Loss(neighbours_every=10))
+    again = Neighbourhood(Gaussians4dLoss(neighbours_every=10))
     again.restore(held, state)
     assert not again.plan(4, state) and again.plan(10, state)
     assert torch.equal(again.tensors(state)["neighbours"], held["neighbours"])
-    for settings, tensors in ((Loss(neighbours=3), held), (Loss(), {})):
+    for settings, tensors in ((Gaussians4dLoss(neighbours=3), held), (Gaussians4dLoss(), {})):
         other = Neighbourhood(settings)
         other.restore(tensors, state)
         assert other.plan(4, state), "what does not fit is searched for anew"
@@ -107,12 +106,12 @@ def test_what_a_checkpoint_holds():
 
 
 def test_others_keep_nothing():
-    assert KINDS["gaussians"].keeps(preset("default", "gaussians")) is None
-    assert KINDS["convexes"].keeps(preset("default", "convexes")) is None
+    assert PRIMITIVES["gaussians"].auxiliary(preset("default", "gaussians").loss) is None
+    assert PRIMITIVES["convexes"].auxiliary(preset("default", "convexes").loss) is None
     config = preset("default", "gaussians4d")
-    assert KINDS["gaussians4d"].keeps(config) is not None
+    assert PRIMITIVES["gaussians4d"].auxiliary(config.loss) is not None
     config.loss = replace(config.loss, consistency_weight=0.0)
-    assert KINDS["gaussians4d"].keeps(config) is None
+    assert PRIMITIVES["gaussians4d"].auxiliary(config.loss) is None
 
 
 def test_never_is_not_often_enough():

@@ -117,7 +117,7 @@ def test_draws_by_error(toy: Any) -> None:
 
 def test_copies_share_the_error(toy: Any, tmp_path: Path) -> None:
     trainer = toy.trainer(tmp_path / "run")
-    optimiser = trainer.optimiser
+    optimiser = trainer.optimizer
     optimiser.scene.opacity_logits[1:4] = -9
     errors = torch.zeros(optimiser.count)
     errors[0] = 4.0

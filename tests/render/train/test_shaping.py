@@ -12,7 +12,8 @@ from luxel.render.primitives.convexes import Convexes, fibonacci_sphere
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.situation import Situation
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
+from luxel.render.train.presets import preset
 
 
 def convexes(opacities: list[float], size: float = 0.1, k: int = 5) -> Convexes:
@@ -45,7 +46,7 @@ def situation(step: int, scores: list[float], seen: list[float], **changes: Any)
 
 
 def test_those_pulled_to_be_softer_become_one_at_each_point() -> None:
-    optimiser, strategy = Optimiser(convexes([0.4] * 4)), ShapingStrategy()
+    optimiser, strategy = Optimizer(convexes([0.4] * 4)), ShapingStrategy()
     before = optimiser.scene.map(torch.clone)
     # Means: 3e-5, 2e-5, -3e-5, and one that no view saw.
     now = situation(600, [6e-5, 2e-5, -6e-5, 0.0], [2, 1, 2, 0])
@@ -66,7 +67,7 @@ def test_those_pulled_to_be_softer_become_one_at_each_point() -> None:
 
 
 def test_the_cap_lets_the_highest_scores_split() -> None:
-    optimiser = Optimiser(convexes([0.4] * 4))
+    optimiser = Optimizer(convexes([0.4] * 4))
     done = ShapingStrategy().after_step(optimiser, situation(600, [1, 3, 2, 4], [1] * 4, cap=13))
     assert done is not None and done.split == 2 and optimiser.count == 12
     kept = optimiser.scene.centroids[:2, 0]
@@ -75,7 +76,7 @@ def test_the_cap_lets_the_highest_scores_split() -> None:
 
 def test_scenes_that_are_far_need_more() -> None:
     for extent, split in ((299.0, 1), (301.0, 0)):
-        optimiser = Optimiser(convexes([0.4]))
+        optimiser = Optimizer(convexes([0.4]))
         done = ShapingStrategy(far_factor=8.5).after_step(
             optimiser, situation(600, [1e-4], [1], extent=extent)
         )
@@ -92,23 +93,41 @@ def test_faint_masked_broken_and_huge_ones_go(step: int, left: list[int]) -> Non
     scene.mask_logits[2] = -5.0
     scene.points[3, 0, 0] = torch.nan
     scene.points[4] = scene.centroids[4] + 40 * (scene.points[4] - scene.centroids[4])
-    optimiser, expected = Optimiser(scene), scene.select(torch.tensor(left)).points
+    optimiser, expected = Optimizer(scene), scene.select(torch.tensor(left)).points
     ShapingStrategy(clip_every=0).after_step(optimiser, situation(step, [0.0] * 5, [1] * 5))
     torch.testing.assert_close(optimiser.scene.points, expected, equal_nan=True)
 
 
-def test_opacities_are_cut_twice() -> None:
-    strategy, cut = ShapingStrategy(prune_opacity=0.0, prune_scale=100.0), []
-    for step in range(1000, 30_001, 1000):
-        optimiser = Optimiser(convexes([0.1, 0.9]))
+@pytest.mark.parametrize(
+    ("name", "steps", "clips"),
+    [
+        ("light", 30_000, [3000, 6000]),
+        ("outdoor", 45_000, [3000, 6000]),
+        ("light", 15_000, [3000]),
+        ("indoor", 30_000, [3000, 6000, 9000]),
+        ("indoor", 45_000, [3000, 6000, 9000]),
+        ("indoor", 21_000, [3000, 6000]),
+    ],
+)
+def test_opacities_are_clipped_as_published(name: str, steps: int, clips: list[int]) -> None:
+    strategy, clipped = preset(name, "convexes").strategy, []
+    assert isinstance(strategy, ShapingStrategy)
+    strategy.prune_opacity, strategy.prune_scale = 0.0, 100.0
+    for step in range(1000, steps + 1, 1000):
+        optimiser = Optimizer(convexes([0.1, 0.9]))
         optimiser.exp_avg["opacity_logits"].fill_(1)
-        if strategy.due(step, step, 30_000):
-            strategy.after_step(optimiser, situation(step, [0.0] * 2, [1] * 2))
+        if strategy.due(step, step, steps):
+            strategy.after_step(optimiser, situation(step, [0.0] * 2, [1] * 2, steps=steps))
         if float(optimiser.scene.opacities.max()) < 0.5:
             torch.testing.assert_close(optimiser.scene.opacities, torch.tensor([0.1, 0.2]))
             assert not optimiser.exp_avg["opacity_logits"].any()
-            cut.append(step)
-    assert cut == [3000, 6000]
+            clipped.append(step)
+    assert clipped == clips
+
+
+def test_opacities_are_never_clipped_after_the_splitting() -> None:
+    strategy = ShapingStrategy(refine_stop=4000, clip_stop=9000, prune_every=10**6)
+    assert [step for step in range(3000, 30_001, 3000) if strategy.due(step, step, 30_000)] == [3000]
 
 
 def test_options_without_sense_are_refused() -> None:

@@ -15,7 +15,7 @@ from luxel.render.rasterize import DensifyStatistics
 from luxel.render.reference.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
-from luxel.render.train.optimiser import Optimiser
+from luxel.render.train.optimizer import Optimizer
 
 
 def row(scales: list[float], lasts: list[float]) -> Gaussians4d:
@@ -49,7 +49,7 @@ def situation(data: list[list[float]], **changes: Any) -> Situation:
 
 def test_growth_looks_at_space_and_time() -> None:
     # Small and brief; small and lasting; large and brief; nothing pulls the last.
-    optimiser = Optimiser(row([0.01, 0.01, 0.5, 0.01], [0.1, 3.0, 0.1, 0.1]))
+    optimiser = Optimizer(row([0.01, 0.01, 0.5, 0.01], [0.1, 3.0, 0.1, 0.1]))
     before = optimiser.scene.map(torch.clone)
     pulled = [[2e-4, 0, 2, 0], [0, 2e-4, 2, 0], [2e-4, 2e-4, 2, 0], [6e-5, 6e-5, 2, 0]]
     done = SpacetimeStrategy().after_step(optimiser, situation(pulled))
@@ -79,7 +79,7 @@ def test_parts_scatter_as_their_source() -> None:
 
 
 def test_the_cap_and_what_is_removed() -> None:
-    optimiser = Optimiser(row([0.01] * 3, [0.1] * 3))
+    optimiser = Optimizer(row([0.01] * 3, [0.1] * 3))
     optimiser.scene.opacity_logits[2] = -10
     done = SpacetimeStrategy().after_step(
         optimiser, situation([[1.0, 0, 1, 0], [0, 2.0, 1, 0], [0, 0, 1, 0]], cap=4)

@@ -16,7 +16,7 @@ from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
-from luxel.render.train.stepper import general_step
+from luxel.render.train.step_queue import general_step
 
 NAMES = list(PRIMITIVES)
 STRATEGIES: dict[str, Any] = {
@@ -30,14 +30,14 @@ STRATEGIES: dict[str, Any] = {
 
 def general(trainer: Any) -> Any:
     """The trainer, whose steps go through autograd from now on."""
-    trainer.stepper._fused = False
+    trainer.queue._fused = False
     return trainer
 
 
 def in_the_middle(trainer: Any) -> None:
     """As after some steps: nothing is round any more, and Adam does not take a step of the sign of rounding."""
     generator = torch.Generator().manual_seed(5)
-    for name, tensor in trainer.optimiser.tensors().items():
+    for name, tensor in trainer.optimizer.tensors().items():
         if name.startswith("gaussians"):
             tensor += 0.02 * torch.randn(tensor.shape, generator=generator).to(tensor)
         elif name.startswith("exp_avg_sq"):
@@ -46,20 +46,20 @@ def in_the_middle(trainer: Any) -> None:
 
 def assert_same_step(fused: Any, plain: Any) -> None:
     """After one step of each from the same numbers: moments, statistics and parameters to rounding."""
-    before = {name: tensor.clone() for name, tensor in fused.optimiser.tensors().items()}
-    for name, tensor in plain.optimiser.tensors().items():
+    before = {name: tensor.clone() for name, tensor in fused.optimizer.tensors().items()}
+    for name, tensor in plain.optimizer.tensors().items():
         tensor.copy_(before[name])
-    plain.statistics.data.copy_(fused.statistics.data)
+    plain.densifier.statistics.data.copy_(fused.densifier.statistics.data)
     for trainer in (fused, plain):
         trainer.step()
-        trainer.settle()
-    right = plain.optimiser.tensors()
-    for name, tensor in fused.optimiser.tensors().items():
+        trainer.synchronize()
+    right = plain.optimizer.tensors()
+    for name, tensor in fused.optimizer.tensors().items():
         moved = right[name] - before[name]
         assert not moved.numel() or moved.any() or "sh_rest" in name, name
         assert (tensor - right[name]).norm() <= 1e-4 * moved.norm() + 1e-7 * right[name].norm(), name
-    held = plain.statistics.data
-    assert (fused.statistics.data - held).norm() <= 1e-4 * held.norm()
+    held = plain.densifier.statistics.data
+    assert (fused.densifier.statistics.data - held).norm() <= 1e-4 * held.norm()
 
 
 @pytest.mark.parametrize("estimates", [False, True], ids=["exact room", "estimated room"])
@@ -79,11 +79,11 @@ def test_the_fused_step_is_the_step_of_autograd(
     fused = capture.trainer(tmp_path / "a", config, device=device)
     plain = general(capture.trainer(tmp_path / "b", config, device=device))
     for trainer in (fused, plain):
-        trainer.stepper.estimates = estimates
+        trainer.queue.estimates = estimates
     in_the_middle(fused)
     for _ in range(3):
         assert_same_step(fused, plain)
-    assert fused.statistics.data.any()
+    assert fused.densifier.statistics.data.any()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,7 +103,7 @@ def test_views_of_several_sizes_go_through_autograd(
         ways.append(trainer.steps_done)
         return general_step(*arguments)
 
-    monkeypatch.setattr("luxel.render.train.stepper.general_step", counted)
+    monkeypatch.setattr("luxel.render.train.step_queue.general_step", counted)
     trainer.run(progress=False)
     assert 0 < len(ways) < 40
 
@@ -119,8 +119,8 @@ def test_a_step_of_any_primitive_is_replayed(
     config = brisk(capture.config(name, deterministic=True, batch=batch))
     replayed, single = (capture.trainer(tmp_path / part, config, device=device) for part in "ab")
     replayed.run(progress=False)
-    single.stepper._replay.run = lambda epoch, key, work: work()
+    single.queue._replay.run = lambda epoch, key, work: work()
     single.run(progress=False)
-    assert replayed.stepper.captures >= 1
-    for key, tensor in replayed.optimiser.tensors().items():
-        assert torch.equal(tensor, single.optimiser.tensors()[key]), key
+    assert replayed.queue.captures >= 1
+    for key, tensor in replayed.optimizer.tensors().items():
+        assert torch.equal(tensor, single.optimizer.tensors()[key]), key

@@ -14,9 +14,10 @@ import torch
 
 from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives.training import Loss
 from luxel.render.rasterize import rasterize
-from luxel.render.train.config import Loss, Resolution
-from luxel.render.train.dataset import Photo
+from luxel.render.train.config import Resolution
+from luxel.render.train.dataset import ByteImage
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
 
@@ -184,16 +185,18 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
     result = trainer.run(progress=False)
     assert result.step == 20 and trainer.dataset.streaming and result.count == 270 == trainer.cap
     about = [line for line in toy.said if "Memory of cpu ran out at step 4" in line]
-    assert ["sent step by step" in about[0], "held at 300" in about[1], "270 Gaussians stay" in about[2]] == [
-        True
-    ] * 3
+    assert [
+        "streamed step by step" in about[0],
+        "limited to 300" in about[1],
+        "270 Gaussians remain" in about[2],
+    ] == [True] * 3
 
 
 def test_streams_where_the_upload_fails(toy: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    def full(photo: Photo, device: torch.device) -> Photo:
+    def full(photo: ByteImage, device: torch.device) -> ByteImage:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(Photo, "to", full)
+    monkeypatch.setattr(ByteImage, "to", full)
     trainer = toy.trainer(tmp_path / "run")
     monkeypatch.undo()
     assert trainer.dataset.streaming and any("do not fit into memory" in line for line in toy.said)

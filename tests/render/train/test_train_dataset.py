@@ -13,8 +13,8 @@ from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, VIEW
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.render.train.dataset import (
+    ByteImage,
     Dataset,
-    Photo,
     Target,
     ViewOrder,
     halved,
@@ -36,7 +36,7 @@ def target_of(data: Dataset, step: int, halvings: int, background: torch.Tensor)
     table = torch.zeros(2, ROW, dtype=torch.int32)
     table[1, [PHOTO, VIEW]] = torch.tensor(data.place(step)[:2], dtype=torch.int32)
     table[1, BACKGROUND] = background.view(torch.int32)
-    return data.shelf(step, halvings).gather(table)[0]
+    return data.image_stack(step, halvings).gather(table)[0]
 
 
 def bytes_of(rows: Any) -> np.ndarray:
@@ -62,7 +62,7 @@ def test_opaque_photographs_know_no_background() -> None:
 def test_halving_averages_by_alpha() -> None:
     rgb = torch.tensor([[[200, 0, 0], [10, 10, 10]], [[100, 0, 0], [99, 99, 99]]], dtype=torch.uint8)
     alpha = torch.tensor([[255, 0], [255, 0]], dtype=torch.uint8)
-    photo = halved(Photo(rgb, alpha, None), 1)
+    photo = halved(ByteImage(rgb, alpha, None), 1)
     assert photo.rgb.tolist() == [[[150, 0, 0]]], "what lies outside of the mask bled in"
     assert photo.alpha is not None and photo.alpha.tolist() == [[128]]
 
@@ -70,14 +70,14 @@ def test_halving_averages_by_alpha() -> None:
 def test_halving_leaves_ignored_pixels_out() -> None:
     rgb = torch.tensor([[[200, 0, 0], [10, 10, 10]], [[100, 0, 0], [99, 99, 99]]], dtype=torch.uint8)
     weight = torch.tensor([[255, 0], [255, 0]], dtype=torch.uint8)
-    photo = halved(Photo(rgb, torch.full_like(weight, 255), weight), 1)
+    photo = halved(ByteImage(rgb, torch.full_like(weight, 255), weight), 1)
     assert photo.rgb.tolist() == [[[150, 0, 0]]]
     assert photo.alpha is not None and photo.alpha.tolist() == [[255]]
     assert photo.weight is not None and photo.weight.tolist() == [[128]]
 
 
 def test_halving_drops_the_odd_rest_and_the_camera_follows() -> None:
-    photo = halved(Photo(torch.zeros(7, 11, 3, dtype=torch.uint8), None, None), 1)
+    photo = halved(ByteImage(torch.zeros(7, 11, 3, dtype=torch.uint8), None, None), 1)
     camera = halved_camera(Camera.look_at((0, -3, 0), (0, 0, 0), width=11, height=7), 1)
     assert photo.rgb.shape == (3, 5, 3) and (camera.height, camera.width) == (3, 5)
     assert camera.intrinsics[2:].tolist() == [2.75, 1.75], "the principal point moved"
@@ -93,7 +93,7 @@ def test_a_halved_render_is_a_render_of_the_halved_camera() -> None:
         torch.zeros(2, 0, 3),
     )
     camera = Camera.look_at((0, -3, 0), (0, 0, 0), width=67, height=51)
-    photo = Photo((rasterize(big, camera, dilation=0.0).rgb * 255 + 0.5).to(torch.uint8), None, None)
+    photo = ByteImage((rasterize(big, camera, dilation=0.0).rgb * 255 + 0.5).to(torch.uint8), None, None)
     seen = halved(photo, 2).rgb / 255
     small = rasterize(big, halved_camera(camera, 2), dilation=0.0).rgb
     assert (seen - small).abs().mean() < 0.002
@@ -132,12 +132,14 @@ def test_streaming_gives_the_same_targets(toy_cutout: Any, halvings: int) -> Non
 
 def test_a_shelf_stays_where_it_is(toy: Any) -> None:
     data = Dataset(toy.train, ViewOrder(10, 0), CPU, stream=False)
-    assert data.shelf(0, 0) is data.shelf(7, 0) and data.shelf(0, 1) is data.shelf(3, 1)
-    assert data.shelf(0, 1).size == (24, 20) and data.shelf(0, 0).size == (48, 40)
+    assert data.image_stack(0, 0) is data.image_stack(7, 0) and data.image_stack(0, 1) is data.image_stack(
+        3, 1
+    )
+    assert data.image_stack(0, 1).size == (24, 20) and data.image_stack(0, 0).size == (48, 40)
     sent = Dataset(toy.train, ViewOrder(10, 0), CPU, stream=True)
-    first = sent.shelf(0, 0)
-    before = first.photos.rgb.clone()
-    assert sent.shelf(1, 0) is first and not torch.equal(first.photos.rgb, before)
+    first = sent.image_stack(0, 0)
+    before = first.images.rgb.clone()
+    assert sent.image_stack(1, 0) is first and not torch.equal(first.images.rgb, before)
     sent.close()
 
 
@@ -160,16 +162,16 @@ def test_photographs_of_different_kinds_lie_apart() -> None:
 
 def test_room_for_instances_follows_what_was_needed() -> None:
     room = InstanceRoom()
-    room.settle(5, False)
+    room.adapt(5, False)
     assert room.limit is None
     assert room.begin(100_000) == room.limit == 250_000 + SPARE
-    room.settle(200_000, False)
+    room.adapt(200_000, False)
     assert room.limit == 250_000 + SPARE, "memory was moved without need"
-    room.settle(290_000, False)
+    room.adapt(290_000, False)
     assert room.limit == 435_000 + SPARE, "it waited for the overflow"
-    room.settle(900_000, True)
+    room.adapt(900_000, True)
     assert room.limit == 1_350_000 + SPARE
-    room.settle(10_000, False)
+    room.adapt(10_000, False)
     assert room.limit == 15_000 + SPARE, "it kept room that nothing needs"
     room.forget()
     assert room.limit is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from moving import Moving, brisk
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES
-from luxel.render.train import TrainConfig, Trainer, optimiser
-from luxel.render.train.config import Checkpoints
+from luxel.render.primitives.convexes import ConvexRates
+from luxel.render.primitives.gaussians import GaussianRates
+from luxel.render.primitives.gaussians4d import Gaussians4dInit
+from luxel.render.train import TrainConfig, Trainer, optimizer
+from luxel.render.train.config import Checkpoints, Resolution
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.instance_room import InstanceRoom
-from luxel.render.train.kinds import KINDS
-from luxel.render.train.presets import PRESETS, preset
-from luxel.render.train.rates import LearningRates
+from luxel.render.train.presets import preset
 
 NAMES = list(PRIMITIVES)
 
@@ -43,7 +45,7 @@ def test_it_learns(still: Moving, tmp_path: Path, device: torch.device, name: st
     result = trainer.run(progress=False)
     assert result.evaluation is not None and result.count > 100
     assert result.evaluation.mean.psnr > before.mean.psnr + 3
-    assert type(trainer.scene) is PRIMITIVES[name]
+    assert type(trainer.scene) is PRIMITIVES[name].parameters
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,7 +53,7 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
     config = brisk(moving.config(name))
     whole = moving.trainer(tmp_path / "whole", config)
     whole.run(progress=False)
-    assert whole.optimiser.count != 300, "density control did nothing"
+    assert whole.optimizer.count != 300, "density control did nothing"
     config = brisk(moving.config(name))
     config.checkpoints = Checkpoints(every=25, minutes=0)
     broken = moving.trainer(tmp_path / "broken", config)
@@ -61,8 +63,8 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
     again = Trainer.resume(tmp_path / "broken", moving.train, moving.test, say=lambda _: None)
     assert again.steps_done == 25
     again.run(progress=False)
-    for key, tensor in whole.optimiser.tensors().items():
-        assert torch.equal(tensor, again.optimiser.tensors()[key]), key
+    for key, tensor in whole.optimizer.tensors().items():
+        assert torch.equal(tensor, again.optimizer.tensors()[key]), key
 
 
 @pytest.mark.parametrize("every", [1, 7, 1000])
@@ -83,8 +85,8 @@ def test_neighbours_that_are_kept_go_on_too(moving: Moving, tmp_path: Path, ever
         again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
         assert again.steps_done == cut
         again.run(progress=False)
-        for key, tensor in whole.optimiser.tensors().items():
-            assert torch.equal(tensor, again.optimiser.tensors()[key]), (cut, key)
+        for key, tensor in whole.optimizer.tensors().items():
+            assert torch.equal(tensor, again.optimizer.tensors()[key]), (cut, key)
 
 
 @pytest.mark.gpu
@@ -97,7 +99,7 @@ def test_steps_with_and_without_a_search_are_replayed(
     trainer = moving.trainer(tmp_path / "run", config, device=device)
     for _ in range(20):
         trainer.step()
-    captured = trainer.stepper.captures
+    captured = trainer.queue.captures
     assert captured == 2
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -105,7 +107,7 @@ def test_steps_with_and_without_a_search_are_replayed(
             trainer.step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert trainer.stepper.captures == captured and not trainer.settle()
+    assert trainer.queue.captures == captured and not trainer.synchronize()
 
 
 @pytest.mark.gpu
@@ -117,18 +119,19 @@ def test_replayed_searches_train_as_single_steps_do(
     config.loss.neighbours_every, config.loss.consistency_weight = 3, 1.0
     replayed, single = (moving.trainer(tmp_path / name, config, device=device) for name in "ab")
     replayed.run(progress=False)
-    monkeypatch.setattr(single.stepper._replay, "run", lambda epoch, key, work: work())
+    monkeypatch.setattr(single.queue._replay, "run", lambda epoch, key, work: work())
     single.run(progress=False)
-    assert replayed.stepper.captures >= 2
-    for key, tensor in replayed.optimiser.tensors().items():
-        assert torch.equal(tensor, single.optimiser.tensors()[key]), key
+    assert replayed.queue.captures >= 2
+    for key, tensor in replayed.optimizer.tensors().items():
+        assert torch.equal(tensor, single.optimizer.tensors()[key]), key
 
 
 def test_what_moves_is_learned_at_its_time(moving: Moving, tmp_path: Path, device: torch.device) -> None:
     scores = {}
     for name in ("gaussians", "gaussians4d"):
         config = moving.config(name, steps=300, strategy=FixedCount())
-        config.init.time_scale = 0.3
+        if isinstance(config.init, Gaussians4dInit):
+            config.init.time_scale = 0.3
         result = moving.trainer(tmp_path / name, config, device=device).run(progress=False)
         assert result.evaluation is not None
         scores[name] = result.evaluation.mean.psnr
@@ -141,7 +144,7 @@ def test_room_that_does_not_suffice_loses_nothing(
 ) -> None:
     config = brisk(moving.config(name, deterministic=True, batch=2 if name == "gaussians4d" else 1))
     exact, roomy = (moving.trainer(tmp_path / part, config, device=device) for part in "ab")
-    exact.stepper.estimates, roomy.stepper.estimates = False, True
+    exact.queue.estimates, roomy.queue.estimates = False, True
     exact.run(progress=False)
     stalls = []
 
@@ -155,28 +158,30 @@ def test_room_that_does_not_suffice_loses_nothing(
             room.limit = 2 * most if stalled else most // 2
 
     monkeypatch.setattr(InstanceRoom, "begin", too_little)
-    monkeypatch.setattr(InstanceRoom, "settle", enough_after_a_stall)
+    monkeypatch.setattr(InstanceRoom, "adapt", enough_after_a_stall)
     assert roomy.run(progress=False).step == 60 and sum(stalls) >= 1
-    for key, tensor in exact.optimiser.tensors().items():
-        assert torch.equal(tensor, roomy.optimiser.tensors()[key]), key
+    for key, tensor in exact.optimizer.tensors().items():
+        assert torch.equal(tensor, roomy.optimizer.tensors()[key]), key
 
 
-@pytest.mark.parametrize(("primitive", "name"), [(p, n) for p, found in PRESETS.items() for n in found])
+@pytest.mark.parametrize(
+    ("primitive", "name"), [(p, n) for p, spec in PRIMITIVES.items() for n in spec.presets]
+)
 def test_presets_make_sense(primitive: str, name: str) -> None:
     config = preset(name, primitive)
     config.check()
     assert config.primitive == primitive
     assert preset(name, primitive) is not config and TrainConfig.from_dict(config.to_dict()) == config
     rates = config.rates.at(0.5, 2.0)
-    assert tuple(rates) == PRIMITIVES[primitive].names and all(rate > 0 for rate in rates.values())
+    assert tuple(rates) == PRIMITIVES[primitive].parameters.names and all(rate > 0 for rate in rates.values())
 
 
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(LuxelError, match="4D Gaussians have no strategy mcmc"):
         replace(preset("default", "gaussians4d"), strategy=McmcStrategy()).check()
     with pytest.raises(LuxelError, match="rates must be those of convexes"):
-        replace(preset("light", "convexes"), rates=LearningRates()).check()
-    with pytest.raises(LuxelError, match="the gsplat backend draws no convexes"):
+        replace(preset("light", "convexes"), rates=GaussianRates()).check()
+    with pytest.raises(LuxelError, match="the gsplat backend does not draw convexes"):
         replace(preset("light", "convexes"), backend="gsplat").check()
     with pytest.raises(LuxelError, match="no preset 'fast' for convexes"):
         preset("fast", "convexes")
@@ -185,8 +190,8 @@ def test_what_does_not_go_together_is_refused() -> None:
 
 
 def test_rates_fall_as_they_say() -> None:
-    for kind in KINDS.values():
-        rates = kind.rates()
+    for spec in PRIMITIVES.values():
+        rates = spec.rates()
         rates.final_factor, rates.final_from = 0.25, 0.5  # type: ignore[attr-defined]
         start, middle, end = (rates.at(progress, 3.0) for progress in (0.0, 0.5, 1.0))
         for name in start:
@@ -195,7 +200,7 @@ def test_rates_fall_as_they_say() -> None:
                 assert middle[name] == pytest.approx(0.1 * start[name])
             else:
                 assert middle[name] == start[name] and end[name] == pytest.approx(0.25 * start[name])
-        scaled = {name: start[name] / kind.rates().at(0.0, 1.0)[name] for name in start}
+        scaled = {name: start[name] / spec.rates().at(0.0, 1.0)[name] for name in start}
         assert scaled == pytest.approx({name: 3.0 if name == "means" else 1.0 for name in start})
 
 
@@ -214,14 +219,52 @@ def test_spare_rows_change_nothing(
     """As on a GPU: rows that are not used yet take part in every step."""
     config = brisk(moving.config(name, batch=2 if name == "gaussians4d" else 1))
     exact = moving.trainer(tmp_path / "a", config)
-    exact.stepper._fused = fused
+    exact.queue._fused = fused
     exact.run(progress=False)
-    monkeypatch.setattr(optimiser, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
+    monkeypatch.setattr(optimizer, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
     roomy = moving.trainer(tmp_path / "b", config)
-    roomy.stepper._fused, roomy.stepper.estimates = fused, True
+    roomy.queue._fused, roomy.queue.estimates = fused, True
     roomy.run(progress=False)
-    assert roomy.optimiser.capacity > roomy.optimiser.count == exact.optimiser.count
-    for key, tensor in exact.optimiser.tensors().items():
+    assert roomy.optimizer.capacity > roomy.optimizer.count == exact.optimizer.count
+    for key, tensor in exact.optimizer.tensors().items():
         torch.testing.assert_close(
-            roomy.optimiser.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
+            roomy.optimizer.tensors()[key], tensor, rtol=1e-3, atol=1e-4, msg=lambda m, k=key: k + m
         )
+
+
+@pytest.mark.parametrize("until", [0.5, 1.0])
+def test_smoothness_follows_the_size_of_images(moving: Moving, tmp_path: Path, until: float) -> None:
+    """Edges count in square pixels: where images are half as wide, the smoothness is four times as large."""
+    config = moving.config("convexes", steps=12, strategy=FixedCount(prune_opacity=0.0), reorder_every=0)
+    config.rates = ConvexRates(**dict.fromkeys(vars(ConvexRates()), 1e-12) | {"final_factor": 1.0})
+    config.resolution = Resolution(halvings=2, until=until, smallest=4)
+    trainer = moving.trainer(tmp_path / "run", config)
+    first, levels = trainer.scene.log_delta.clone(), []
+    for _ in range(config.steps):
+        halvings = trainer.timeline.at(trainer.steps_done).halvings
+        trainer.step()
+        levels.append(halvings)
+        expected = first + 2 * halvings * log(2)
+        torch.testing.assert_close(trainer.scene.log_delta, expected, rtol=0, atol=1e-4)
+    assert levels[0] == 2 and levels[-1] == (0 if until < 1 else 1)
+
+
+def test_a_run_cut_while_images_are_halved_goes_on_as_if_it_had_not_stopped(
+    moving: Moving, tmp_path: Path
+) -> None:
+    config = moving.config("convexes", steps=24, strategy=FixedCount(prune_opacity=0.0), reorder_every=0)
+    config.resolution = Resolution(halvings=2, until=0.75, smallest=4)
+    config.checkpoints = Checkpoints(every=1, minutes=0, keep=99)
+    whole = moving.trainer(tmp_path / "whole", config)
+    whole.run(progress=False)
+    for cut in (8, 9, 10, 17, 18, 19):  # images change before steps 9 and 18
+        folder = tmp_path / f"cut-{cut}"
+        (folder / "checkpoints").mkdir(parents=True)
+        for path in (tmp_path / "whole" / "checkpoints").glob(f"step-*{cut:02d}.*"):
+            (folder / "checkpoints" / path.name).write_bytes(path.read_bytes())
+        (folder / "config.json").write_bytes((tmp_path / "whole" / "config.json").read_bytes())
+        again = Trainer.resume(folder, moving.train, moving.test, say=lambda _: None)
+        assert again.steps_done == cut
+        again.run(progress=False)
+        for key, tensor in whole.optimizer.tensors().items():
+            assert torch.equal(tensor, again.optimizer.tensors()[key]), (cut, key)

@@ -15,14 +15,18 @@ from rich.console import Console
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.primitives.convexes import ConvexLoss
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.training import Init, Loss, exponential
 from luxel.render.runs.fair_lock import FairLock
+from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
-from luxel.render.train import TrainConfig, limits
-from luxel.render.train.config import Init, Loss, Resolution
+from luxel.render.train import TrainConfig, memory_plan
+from luxel.render.train.config import Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.schedules import Window, exponential, halvings, morton_order, sh_degree
+from luxel.render.train.schedules import Window, halvings, morton_order, sh_degree
 from luxel.render.train.start import scene_extent
 
 
@@ -84,6 +88,34 @@ def test_config_survives_json(config: TrainConfig) -> None:
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
+def test_runs_from_before_primitives_had_options_of_their_own_are_read() -> None:
+    """Their config.json holds fields of every primitive, and the first name of the adaptive strategy."""
+    old = TrainConfig().to_dict()
+    old["loss"] |= {"mask_weight": 5e-4, "entropy_weight": 1e-3, "neighbours": 8}
+    old["init"] |= {"points_each": 6, "sigma": 9.5e-4, "time_scale": None, "time_margin": 0.0}
+    assert TrainConfig.from_run(old) == TrainConfig()
+    with pytest.raises(LuxelError, match=r"unknown field loss\.mask_weight"):
+        TrainConfig.from_dict(old)
+    old["primitive"], old["rates"], old["strategy"] = "convexes", {}, {"kind": "shaping"}
+    old["loss"]["mask_weight"] = 0.25
+    config = TrainConfig.from_run(old)
+    assert isinstance(config.loss, ConvexLoss) and config.loss.mask_weight == 0.25
+    named = TrainConfig.from_run({"strategy": {"kind": "default", "refine_every": 7}})
+    assert named.strategy == AdaptiveStrategy(refine_every=7)
+    with pytest.raises(LuxelError, match=r"unknown field loss\.nonsense"):
+        TrainConfig.from_run({"loss": {"nonsense": 1}})
+
+
+def test_what_is_left_out_is_the_default_of_the_primitive() -> None:
+    for name, spec in PRIMITIVES.items():
+        config = TrainConfig(primitive=name)
+        config.check()
+        assert config.strategy_name == spec.strategies[0]
+        assert (config.rates, config.loss, config.init) == (spec.rates(), spec.loss(), spec.init())
+    with pytest.raises(LuxelError, match="primitive must be one of gaussians"):
+        TrainConfig(primitive="cubes").check()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -123,10 +155,10 @@ def hundred_views() -> list[View]:
     return [View(str(i), camera, lambda: Pixels(np.zeros((1000, 1000, 3), np.uint8))) for i in range(100)]
 
 
-def plan(free: float, **changes: Any) -> limits.Plan:
-    each = limits.bytes_of_one(Gaussians.empty(3))
+def plan(free: float, **changes: Any) -> memory_plan.Plan:
+    each = memory_plan.bytes_of_one(Gaussians.empty(3))
     asked: dict[str, Any] = {"each": each, "pyramid": False, "images": "auto", "max_gaussians": None}
-    return limits.plan(
+    return memory_plan.plan(
         hundred_views(), 10_000, device=torch.device("cpu"), free=int(free * 2**30), **{**asked, **changes}
     )
 
@@ -143,7 +175,8 @@ def test_the_count_is_capped_by_memory() -> None:
     found = plan(3.0, max_gaussians=50_000_000)
     assert found.cap is not None and 10_000 < found.cap < 50_000_000
     assert (
-        found.cap * limits.bytes_of_one(Gaussians.empty(3)) < 3 * 2**30 and "Gaussians fit" in found.notes[-1]
+        found.cap * memory_plan.bytes_of_one(Gaussians.empty(3)) < 3 * 2**30
+        and "Gaussians fit" in found.notes[-1]
     )
     assert plan(100, max_gaussians=20_000).cap == 20_000
 
@@ -154,14 +187,14 @@ def test_too_small_a_device_is_said_before() -> None:
 
 
 def test_a_gaussian_needs_its_adam() -> None:
-    assert limits.bytes_of_one(Gaussians.empty(0)) == 4 * 4 * 14 + limits.SPLAT_WORKSPACE
-    assert limits.bytes_of_one(Gaussians.empty(3)) == 4 * 4 * 59 + limits.SPLAT_WORKSPACE
+    assert memory_plan.bytes_of_one(Gaussians.empty(0)) == 4 * 4 * 14 + memory_plan.SPLAT_WORKSPACE
+    assert memory_plan.bytes_of_one(Gaussians.empty(3)) == 4 * 4 * 59 + memory_plan.SPLAT_WORKSPACE
 
 
 def test_out_of_memory_is_known_by_its_words() -> None:
-    assert limits.is_out_of_memory(torch.OutOfMemoryError("x")) and limits.is_out_of_memory(MemoryError())
-    assert limits.is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
-    assert not limits.is_out_of_memory(RuntimeError("shape mismatch")) and not limits.is_out_of_memory(
+    assert is_out_of_memory(torch.OutOfMemoryError("x")) and is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    assert not is_out_of_memory(RuntimeError("shape mismatch")) and not is_out_of_memory(
         ValueError("out of memory")
     )
 

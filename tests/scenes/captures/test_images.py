@@ -11,7 +11,7 @@ from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.scenes.captures import images
-from luxel.scenes.captures.images import PhotoReader, decode, read_header
+from luxel.scenes.captures.images import ImageReader, decode, read_header
 from luxel.scenes.captures.lens import Lens
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (12, 20, 3), dtype=np.uint8)
@@ -112,7 +112,7 @@ def test_file_that_changes_size_later_is_refused(toy: Path, monkeypatch: pytest.
 
 def test_smaller_pixels_are_averages(tmp_path: Path) -> None:
     Image.fromarray(PICTURE).save(tmp_path / "a.png")
-    small = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 10, 6)()
+    small = ImageReader(tmp_path / "a.png", lens_of(20, 12), 10, 6)()
     expected = PICTURE.reshape(6, 2, 10, 2, 3).astype(float).mean(axis=(1, 3))
     assert np.abs(small.rgb - expected).max() <= 1
 
@@ -122,7 +122,7 @@ def test_transparent_colours_do_not_bleed(tmp_path: Path) -> None:
     rgba = np.zeros((12, 20, 4), np.uint8)
     rgba[:, 7:13] = (255, 0, 0, 255)
     Image.fromarray(rgba).save(tmp_path / "a.png")
-    pixels = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 10, 6, use="cutout")()
+    pixels = ImageReader(tmp_path / "a.png", lens_of(20, 12), 10, 6, use="cutout")()
     assert pixels.alpha is not None
     assert np.array_equal(pixels.alpha[0], [0, 0, 0, 128, 255, 255, 128, 0, 0, 0])
     assert (pixels.rgb[pixels.alpha > 0] == (255, 0, 0)).all()
@@ -132,8 +132,8 @@ def test_alpha_that_is_ignored_takes_weight(tmp_path: Path) -> None:
     rgba = np.concatenate([PICTURE, np.zeros((12, 20, 1), np.uint8)], -1)
     rgba[:, :7, 3] = 255
     Image.fromarray(rgba).save(tmp_path / "a.png")
-    ignored = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 10, 6, use="ignore")()
+    ignored = ImageReader(tmp_path / "a.png", lens_of(20, 12), 10, 6, use="ignore")()
     assert ignored.alpha is None and ignored.weight is not None
     assert np.array_equal(ignored.weight[0], [255, 255, 255, 0, 0, 0, 0, 0, 0, 0])  # the mixed column is out
-    plain = PhotoReader(tmp_path / "a.png", lens_of(20, 12), 20, 12, use="none")()
+    plain = ImageReader(tmp_path / "a.png", lens_of(20, 12), 20, 12, use="none")()
     assert plain.alpha is None and plain.weight is None and np.array_equal(plain.rgb, PICTURE)

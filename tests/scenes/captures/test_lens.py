@@ -1,4 +1,4 @@
-"""Undistortion: against OpenCV, against the model itself, and on a picture whose content is known."""
+"""Undistortion: against OpenCV, against the model itself, and on a image whose content is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from luxel.scenes.captures.images import PhotoReader, target_lens
+from luxel.scenes.captures.images import ImageReader, target_lens
 from luxel.scenes.captures.lens import Lens, distort_points, pinhole_of, undistort_points, undistortion_maps
 from luxel.scenes.errors import CaptureError
 
@@ -64,7 +64,7 @@ def test_no_pixel_lacks_data_and_little_is_lost(name: str) -> None:
 
 
 def paint(directions: np.ndarray) -> np.ndarray:
-    """A smooth picture of viewing directions, uint8 [..., 3]."""
+    """A smooth image of viewing directions, uint8 [..., 3]."""
     x, y = directions[..., 0], directions[..., 1]
     waves = np.stack([np.sin(9 * x), np.cos(7 * y), np.sin(5 * x + 8 * y)], axis=-1)
     return np.round(127.5 + 120 * waves).astype(np.uint8)
@@ -76,10 +76,10 @@ def test_undistorted_picture_is_what_a_pinhole_sees(tmp_path: Path, name: str, m
     lens = LENSES[name]
     columns, rows = np.meshgrid(np.arange(lens.width), np.arange(lens.height))
     seen = undistort_points(lens, np.stack([columns, rows], -1).reshape(-1, 2).astype(float))
-    picture = paint(seen.reshape(lens.height, lens.width, 2))
-    Image.fromarray(picture).save(tmp_path / "picture.png")
+    image = paint(seen.reshape(lens.height, lens.width, 2))
+    Image.fromarray(image).save(tmp_path / "image.png")
     target = target_lens(lens, max_size, name)
-    reader = PhotoReader(tmp_path / "picture.png", lens, target.width, target.height)
+    reader = ImageReader(tmp_path / "image.png", lens, target.width, target.height)
     x = (np.arange(target.width) + 0.5 - target.cx) / target.fx
     y = (np.arange(target.height) + 0.5 - target.cy) / target.fy
     expected = paint(np.stack(np.meshgrid(x, y), axis=-1)).astype(float)
@@ -88,7 +88,7 @@ def test_undistorted_picture_is_what_a_pinhole_sees(tmp_path: Path, name: str, m
 
 
 def test_fold_over_is_refused() -> None:
-    with pytest.raises(CaptureError, match="cannot be undone"):
+    with pytest.raises(CaptureError, match="cannot be inverted"):
         pinhole_of(Lens(120, 90, 100.0, 100.0, 60.0, 45.0, (-3.0,)))
 
 

@@ -44,7 +44,7 @@ WORDS = [
 
 @st.composite
 def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
-    """A few cuts, flips and insertions at places given as shares of the length."""
+    """A few cuts, flips and insertions at positions relative to the length."""
     edits = draw(
         st.lists(
             st.tuples(
@@ -58,19 +58,28 @@ def damage(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     )
 
     def apply(data: bytes) -> bytes:
-        for how, share, word in edits:
-            at = int(share * len(data))
-            if how == "cut":
+        for kind, position, word in edits:
+            at = int(position * len(data))
+            if kind == "cut":
                 data = data[:at]
-            elif how == "flip":
+            elif kind == "flip":
                 data = data[:at] + word + data[at + len(word) :]
-            elif how == "insert":
+            elif kind == "insert":
                 data = data[:at] + word + data[at:]
             else:
                 data = data[:at] + data[at + len(word) :]
         return data
 
     return apply
+
+
+def original(path: Path, write: Callable[[Path], object]) -> bytes:
+    """The bytes that ``write`` writes to a path, written once per test."""
+    kept = path.parent / "original" / path.name
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        write(kept)
+    return kept.read_bytes()
 
 
 def write_model(folder: Path, text: bool) -> None:
@@ -113,13 +122,13 @@ def test_colmap(tmp_path: Path, text: bool, change: Callable[[bytes], bytes], fi
 def test_ply_points(tmp_path: Path, kind: str, change: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "points.ply"
     if kind == "binary":
-        scenes.save_points(path, Points(np.ones((4, 3), np.float32), np.zeros((4, 3), np.uint8)))
+        points = Points(np.ones((4, 3), np.float32), np.zeros((4, 3), np.uint8))
+        data = original(path, lambda kept: scenes.save_points(kept, points))
     else:
-        head = (
-            "ply\nformat ascii 1.0\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\n"
-        )
-        path.write_text(head + "end_header\n1 2 3\n4 5 6\n")
-    path.write_bytes(change(path.read_bytes()))
+        properties = b"property float x\nproperty float y\nproperty float z\n"
+        head = b"ply\nformat ascii 1.0\nelement vertex 2\n" + properties
+        data = head + b"end_header\n1 2 3\n4 5 6\n"
+    path.write_bytes(change(data))
     try:
         points = scenes.load_points(path)
     except scenes.CaptureError as error:
@@ -133,11 +142,10 @@ def test_ply_points(tmp_path: Path, kind: str, change: Callable[[bytes], bytes])
 @given(change=damage())
 def test_scene_files(tmp_path: Path, suffix: str, change: Callable[[bytes], bytes]) -> None:
     path = tmp_path / f"scene{suffix}"
+    data = bytes(range(128))
     if suffix == ".ply":
-        scenes.save_gaussians(path, torus_knot(4))
-    else:
-        path.write_bytes(bytes(range(128)))
-    path.write_bytes(change(path.read_bytes()))
+        data = original(path, lambda kept: scenes.save_primitive_ply(kept, torus_knot(4)))
+    path.write_bytes(change(data))
     try:
         loaded = scenes.load_scene(path)
     except scenes.CaptureError as error:
@@ -154,12 +162,9 @@ def test_files_of_other_primitives(
     tmp_path: Path, name: str, empty: Parameters, change: Callable[[bytes], bytes]
 ) -> None:
     path = tmp_path / name
-    original = empty.to(torch.float64).map(lambda t: torch.ones(3, *t.shape[1:], dtype=t.dtype))
-    if name.startswith("half"):
-        scenes.save_safetensors(path, original, half=True)
-    else:
-        scenes.save_scene(path, original)
-    path.write_bytes(change(path.read_bytes()))
+    ones = empty.to(torch.float64).map(lambda t: torch.ones(3, *t.shape[1:], dtype=t.dtype))
+    half = name.startswith("half")
+    path.write_bytes(change(original(path, lambda kept: scenes.save_scene(kept, ones, half=half))))
     try:
         loaded = scenes.load_primitives(path)
     except scenes.CaptureError as error:
@@ -231,8 +236,7 @@ def check_transforms(original: Path, tmp_path: Path, write: Callable[[dict], byt
 @given(change=damage())
 def test_camera_paths(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "path.json"
-    save_path(path, ring_cameras(2))
-    path.write_bytes(change(path.read_bytes()))
+    path.write_bytes(change(original(path, lambda kept: save_path(kept, ring_cameras(2)))))
     try:
         loaded = load_path(path)
     except scenes.CaptureError as error:

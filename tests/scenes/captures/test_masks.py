@@ -103,5 +103,5 @@ def test_damaged_mask_is_named(toy: Path) -> None:
 
 
 def test_unknown_use(toy: Path) -> None:
-    with pytest.raises(scenes.CaptureError, match=r"'sometimes' is unknown.*cutout"):
+    with pytest.raises(scenes.CaptureError, match=r"'sometimes' is invalid.*cutout"):
         scenes.open(toy, masks="sometimes")

@@ -17,7 +17,7 @@ from luxel.render.camera import Camera
 from luxel.scenes.captures import features, sfm
 from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.captures.images import ORIENTATION_TAG
-from luxel.scenes.captures.sfm import WAYS_OUT
+from luxel.scenes.captures.sfm import ADVICE
 
 pytest.importorskip("pycolmap", reason="pycolmap is not installed: structure from motion was not tested")
 SIZE = 500  # pixels of the longer side that features are found in here: small, for speed
@@ -67,8 +67,8 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     Image.open(side).transpose(Image.Transpose.ROTATE_270).save(side, quality=98, exif=exif)
     noise = np.random.default_rng(0).integers(0, 255, (960, 540, 3), dtype=np.uint8)
     Image.fromarray(noise).save(folder / "images/other.jpg")
-    told: list[tuple[str, float]] = []
-    capture = scenes.open(folder, on_progress=lambda what, share: told.append((what, share)))
+    progress: list[tuple[str, float]] = []
+    capture = scenes.open(folder, on_progress=lambda stage, fraction: progress.append((stage, fraction)))
 
     assert {view.name for view in capture.views} == {f"the fox {n}.jpg" for n in numbers}
     assert (
@@ -76,9 +76,11 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         and "7 of 8" in capture.warnings[0]
         and "not these: other.jpg" in capture.warnings[0]
     )
-    assert {"finding features", "matching photographs", "placing photographs"} <= {what for what, _ in told}
-    assert all(0 <= share <= 1 for _, share in told)
-    assert len(capture.points.xyz) > 300 and capture.kind.startswith("photographs")
+    assert {"finding features", "matching photographs", "placing photographs"} <= {
+        stage for stage, _ in progress
+    }
+    assert all(0 <= fraction <= 1 for _, fraction in progress)
+    assert len(capture.points.xyz) > 300 and capture.format.startswith("photographs")
     assert all((v.camera.width, v.camera.height) == (540, 960) for v in capture.views)
     assert all(v.read().rgb.shape == (960, 540, 3) for v in capture.views)
     frames = {f["file_path"][7:11]: f for f in json.loads((fox / "transforms.json").read_text())["frames"]}
@@ -97,7 +99,7 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_principal_point_is_found_and_bounded() -> None:
-    """A made-up model whose camera is told a wrong principal point finds the right one, unless it is far off."""
+    """A synthetic model with a wrong principal point recovers the right one, unless it is far off."""
     pycolmap = importlib.import_module("pycolmap")
     options = pycolmap.SyntheticDatasetOptions()
     options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig = 1, 1, 16
@@ -122,8 +124,8 @@ def test_photographs_that_show_nothing(tmp_path: Path) -> None:
         Image.new("RGB", (64, 48), (number * 40, 90, 90)).save(tmp_path / f"{number}.png")
     with pytest.raises(scenes.CaptureError) as caught:
         scenes.open(tmp_path)
-    assert "found no two photographs" in str(caught.value) and "0.png ... 3.png" in str(caught.value)
-    assert caught.value.remedy == WAYS_OUT
+    assert "has no initial pair" in str(caught.value) and "0.png ... 3.png" in str(caught.value)
+    assert caught.value.remedy == ADVICE
     assert not list((tmp_path / ".luxel").iterdir())
 
 
@@ -137,8 +139,8 @@ def test_few_of_many_are_placed(fox: Path, tmp_path: Path) -> None:
     message = str(caught.value)
     assert (
         "of 12 photographs could be placed" in message and "blank7.jpg" in message
-    ) or "found no two" in message
-    assert caught.value.remedy == WAYS_OUT
+    ) or "has no initial pair" in message
+    assert caught.value.remedy == ADVICE
 
 
 def test_too_few_and_damaged_photographs(toy: Path) -> None:
@@ -197,7 +199,7 @@ def colour_difference(camera: Camera, rgb: np.ndarray, capture: scenes.Capture) 
 def test_scattered_points_without_pycolmap(posed_fox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     no_pycolmap(monkeypatch)
     capture = scenes.open(posed_fox, max_size=100)
-    assert "pycolmap" in capture.warnings[0] and "scattered" in capture.warnings[0]
+    assert "pycolmap" in capture.warnings[0] and "random points" in capture.warnings[0]
     xyz = capture.points.xyz
     assert 10_000 < len(xyz) <= 50_000 and np.isfinite(xyz).all()
     for view in capture.views:

@@ -13,20 +13,17 @@ import torch
 from PIL import Image
 
 import luxel.scenes as scenes
+from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.lens import pinhole_of
-from luxel.scenes.captures.open_capture import read_listing
+from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.synthetic.toy import ring_cameras
-
-
-def quiet(what: str, share: float) -> None:
-    assert 0 <= share <= 1
 
 
 def test_toy_comes_back(toy: Path) -> None:
     capture = scenes.open(toy)
     assert capture.holdout == "every 8th view by name, beginning with the first"
     assert [view.name for view in capture.test] == ["0000.png", "0008.png"]
-    assert len(capture.train) == 14 and capture.kind == "transforms.json" and capture.warnings == []
+    assert len(capture.train) == 14 and capture.format == "transforms.json" and capture.warnings == []
     for view, camera in zip(capture.views, ring_cameras(), strict=True):
         assert torch.allclose(view.camera.world_to_cam, camera.world_to_cam, atol=1e-5)
         assert torch.allclose(view.camera.intrinsics, camera.intrinsics, atol=1e-3)
@@ -73,7 +70,7 @@ def test_blender_split_with_alpha(cutout_toy: Path) -> None:
     (cutout_toy / "transforms.json").unlink()
     capture = scenes.open(cutout_toy)
     assert (len(capture.train), len(capture.test)) == (12, 3)
-    assert capture.kind == "Blender transforms" and "transforms_test.json" in capture.holdout
+    assert capture.format == "Blender transforms" and "transforms_test.json" in capture.holdout
     assert capture.cutout and capture.background == (1.0, 1.0, 1.0)
     assert capture.up is not None and capture.up.tolist() == [0, 0, 1]
     alpha = capture.test[0].read().alpha
@@ -169,12 +166,12 @@ BAD = {
     "words for a focal length": (_frame(2, fl_x="wide"), "0002.png.*fl_x"),
     "negative focal length": (_frame(2, fl_x=-5.0), "0002.png.*positive"),
     "angle beyond pi": (lambda d: (_drop("fl_x", "fl_y")(d), d.update(camera_angle_x=4.0)), "camera_angle"),
-    "absolute path": (_frame(1, file_path="/etc/passwd"), "'/etc/passwd' lies outside"),
-    "windows path": (_frame(1, file_path="C:\\photos\\a.png"), "lies outside"),
-    "path that leaves": (_frame(1, file_path="images/../../other/a.png"), "other/a.png' lies outside"),
-    "mask that leaves": (_frame(1, mask_path="../mask.png"), "mask.png' lies outside"),
-    "points that leave": (lambda d: d.update(ply_file_path="/tmp/points.ply"), "points.ply' lies outside"),
-    "no path": (_frame(1, file_path=None), "path is missing"),
+    "absolute path": (_frame(1, file_path="/etc/passwd"), "'/etc/passwd' is outside"),
+    "windows path": (_frame(1, file_path="C:\\photos\\a.png"), "is outside"),
+    "path that leaves": (_frame(1, file_path="images/../../other/a.png"), "other/a.png' is outside"),
+    "mask that leaves": (_frame(1, mask_path="../mask.png"), "mask.png' is outside"),
+    "points that leave": (lambda d: d.update(ply_file_path="/tmp/points.ply"), "points.ply' is outside"),
+    "no path": (_frame(1, file_path=None), "invalid path None"),
     "missing image": (_frame(1, file_path="images/none.png"), "none.png is missing"),
     "listed twice": (_frame(1, file_path="images/0000.png"), "0000.png.*twice"),
     "size of another image": (_frame(3, w=640, h=640), "0003.png.*64x48.*640x640"),
@@ -182,9 +179,9 @@ BAD = {
         lambda d: d.update(camera_model="EQUIRECTANGULAR"),
         "EQUIRECTANGULAR is not supported",
     ),
-    "no frames": (lambda d: d.update(frames=[]), "no list of frames"),
+    "no frames": (lambda d: d.update(frames=[]), "must be a list of objects"),
     "two views": (lambda d: d.update(frames=d["frames"][:2]), "2 posed views are too few, at least 3"),
-    "folding lens": (lambda d: d.update(camera_model="OPENCV", k1=-9.0), "cannot be undone"),
+    "folding lens": (lambda d: d.update(camera_model="OPENCV", k1=-9.0), "cannot be inverted"),
 }
 
 
@@ -220,7 +217,10 @@ def test_half_a_json(toy: Path) -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(scenes.CaptureError, match="no such file"):
         scenes.open(tmp_path / "nowhere")
-    with pytest.raises(scenes.CaptureError, match="neither photographs nor poses"):
+    with pytest.raises(
+        scenes.CaptureError,
+        match=r"transforms\.json: there is no .*COLMAP model: .*photographs: ",
+    ):
         scenes.open(tmp_path)
     (tmp_path / "film.mp4").write_bytes(b"0123")
     with pytest.raises(scenes.CaptureError, match=r"film\.mp4.*ffmpeg"):
@@ -228,23 +228,23 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_fox(shared: Path) -> None:
-    listing = read_listing(shared / "captures/fox", on_progress=quiet)
-    lens = listing.photos[0].lens
-    assert len(listing.photos) == 50 and listing.points is None
+    contents = read_contents(shared / "captures/fox", ReadOptions())
+    lens = contents.images[0].lens
+    assert len(contents.images) == 50 and contents.points is None
     assert (lens.fx, lens.distortion) == (687.76, (0.0578421, -0.0805099, -0.000980296, 0.00015575))
     assert 0.95 < pinhole_of(lens).fx / lens.fx < 1.05
 
 
 def test_chair(shared: Path) -> None:
-    listing = read_listing(shared / "captures/chair", on_progress=quiet)
-    assert listing.test_names is not None and len(listing.test_names) == 25 and len(listing.photos) == 125
-    assert {photo.name for photo in listing.photos} >= {"train/r_0.png", "test/r_0.png"}
-    assert abs(listing.photos[0].lens.fx - 400 / math.tan(0.5 * 0.6911112070083618)) < 1e-6
+    contents = read_contents(shared / "captures/chair", ReadOptions())
+    assert contents.test_names is not None and len(contents.test_names) == 25 and len(contents.images) == 125
+    assert {image.name for image in contents.images} >= {"train/r_0.png", "test/r_0.png"}
+    assert abs(contents.images[0].lens.fx - 400 / math.tan(0.5 * 0.6911112070083618)) < 1e-6
 
 
 def test_hand_has_times(shared: Path) -> None:
-    listing = read_listing(shared / "captures/hand", on_progress=quiet)
-    times = [photo.time for photo in listing.photos]
+    contents = read_contents(shared / "captures/hand", ReadOptions())
+    times = [image.time for image in contents.images]
     assert len(times) == 86 and times[0] == 0 and times[-1] == 1 and times == sorted(times)
 
 

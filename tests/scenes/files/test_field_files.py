@@ -10,45 +10,45 @@ import pytest
 from PIL import Image
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.pictures import read_picture
+from luxel.scenes.files.image_files import read_image
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.synthetic.landscape import landscape
 
 
-def test_pictures_are_upright_and_opaque(tmp_path: Path) -> None:
+def test_images_are_upright_and_opaque(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (6, 9, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    assert np.array_equal(read_picture(tmp_path / "a.png"), pixels)
-    assert read_picture(tmp_path / "a.png", max_size=3).shape == (2, 3, 3)
+    assert np.array_equal(read_image(tmp_path / "a.png"), pixels)
+    assert read_image(tmp_path / "a.png", max_size=3).shape == (2, 3, 3)
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.fromarray(pixels).save(tmp_path / "b.png", exif=exif)
-    assert np.array_equal(read_picture(tmp_path / "b.png"), np.rot90(pixels, -1))
+    assert np.array_equal(read_image(tmp_path / "b.png"), np.rot90(pixels, -1))
     clear = np.concatenate([pixels, np.zeros((6, 9, 1), np.uint8)], -1)
     Image.fromarray(clear).save(tmp_path / "c.png")
-    assert (read_picture(tmp_path / "c.png") == 255).all()
+    assert (read_image(tmp_path / "c.png") == 255).all()
     deep = (pixels[..., 0].astype(np.uint16) * 257).astype(np.uint16)
     Image.fromarray(deep).save(tmp_path / "d.png")
-    assert np.array_equal(read_picture(tmp_path / "d.png")[..., 1], pixels[..., 0])
+    assert np.array_equal(read_image(tmp_path / "d.png")[..., 1], pixels[..., 0])
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no image", b"\x89PNG\r\n\x1a\n" + bytes(40)])
-def test_what_is_no_picture(tmp_path: Path, content: bytes | None) -> None:
+def test_invalid_images(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "a.png"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(CaptureError, match=r"a\.png"):
-        read_picture(path)
+        read_image(path)
     with pytest.raises(CaptureError, match="folder"):
-        read_picture(tmp_path)
+        read_image(tmp_path)
 
 
-def test_a_picture_that_is_cut_short(tmp_path: Path) -> None:
+def test_truncated_image(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     Image.fromarray(landscape(64, 64)).save(path)
     path.write_bytes(path.read_bytes()[:2000])
     with pytest.raises(CaptureError, match="cannot be read as an image"):
-        read_picture(path)
+        read_image(path)
 
 
 def test_the_landscape_is_the_same_each_time_and_has_fine_texture() -> None:
@@ -64,29 +64,29 @@ def test_volumes(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", grid)
     np.savez(tmp_path / "c.npz", density=grid, other=np.zeros(3))
     for name in ("a.npy", "b.npz", "c.npz"):
-        found = read_volume(tmp_path / name)
-        assert found.dtype == np.float32 and np.allclose(found, grid)
+        volume = read_volume(tmp_path / name)
+        assert volume.dtype == np.float32 and np.allclose(volume, grid)
 
 
 @pytest.mark.parametrize(
-    "name, held, wrong",
+    "name, content, message",
     [
         ("a.npy", np.zeros((3, 4)), "must be"),
         ("a.npy", np.zeros((3, 4, 5, 3)), "must be"),
         ("a.npy", np.zeros((0, 4, 5)), "must be"),
         ("a.npy", np.array(["x"]), "not numbers"),
-        ("a.npy", np.array([{}], object), "cannot be read"),
-        ("a.npy", b"\x93NUMPY", "cannot be read"),
-        ("a.npz", b"PK\x03\x04", "cannot be read"),
-        ("a.vdb", b"x", "no volume that luxel reads"),
+        ("a.npy", np.array([{}], object), "cannot read the file"),
+        ("a.npy", b"\x93NUMPY", "cannot read the file"),
+        ("a.npz", b"PK\x03\x04", "cannot read the file"),
+        ("a.vdb", b"x", "is not a volume format"),
         ("a.npy", None, "no such file"),
     ],
 )
-def test_what_is_no_volume(tmp_path: Path, name: str, held: Any, wrong: str) -> None:
+def test_invalid_volumes(tmp_path: Path, name: str, content: Any, message: str) -> None:
     path = tmp_path / name
-    if isinstance(held, bytes):
-        path.write_bytes(held)
-    elif held is not None:
-        np.save(path, held, allow_pickle=True)
-    with pytest.raises(CaptureError, match=wrong):
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        np.save(path, content, allow_pickle=True)
+    with pytest.raises(CaptureError, match=message):
         read_volume(path)

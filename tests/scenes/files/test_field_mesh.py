@@ -36,9 +36,9 @@ def test_a_field_is_written(tmp_path, suffix):
     field.centre.copy_(torch.tensor([1.0, 2.0, 3.0]))
     field.side.fill_(10.0)
     written = save_field_mesh(tmp_path / f"ball{suffix}", field, 32)
-    found = read_mesh(tmp_path / f"ball{suffix}")
-    assert len(found.faces) == len(written.faces) > 1000
-    radius = np.linalg.norm(found.xyz - [1, 2, 3], axis=1)
+    loaded = read_mesh(tmp_path / f"ball{suffix}")
+    assert len(loaded.faces) == len(written.faces) > 1000
+    radius = np.linalg.norm(loaded.xyz - [1, 2, 3], axis=1)
     assert np.abs(radius - 4).max() < 0.02
 
 
@@ -62,8 +62,8 @@ def test_a_density_is_written_where_it_has_a_level(tmp_path):
     for level in (None, 4.0):
         mesh = save_field_mesh(tmp_path / "lump.ply", field, 32, level)
         places = mesh.xyz / field.extent.numpy() - 0.5
-        wanted = 0.5 * (1 - (LEVELS["volume"] if level is None else level) / 20)
-        assert np.abs(np.linalg.norm(places, axis=1) - wanted).max() < 0.01
+        expected = 0.5 * (1 - (LEVELS["volume"] if level is None else level) / 20)
+        assert np.abs(np.linalg.norm(places, axis=1) - expected).max() < 0.01
     for level, wrong in ((0.0, "must be above 0"), (21.0, "no surface in its box")):
         with pytest.raises(LuxelError, match=wrong):
             save_field_mesh(tmp_path / "lump.ply", field, 32, level)

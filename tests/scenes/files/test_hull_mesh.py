@@ -48,11 +48,11 @@ def read_obj(path: Path) -> Mesh:
 
 
 def test_a_cube() -> None:
-    found = scenes.convex_hulls(convexes(CUBE[None] * [1, 2, 3] + 10))
-    assert (found.hulls, found.degenerate, found.faint) == (1, 0, 0)
-    assert len(found.mesh.xyz) == 8 and len(found.mesh.faces) == 12
-    assert volume(found.mesh) == pytest.approx(48, rel=1e-5)
-    edges = {tuple(sorted(e)) for f in found.mesh.faces for e in itertools.combinations(f.tolist(), 2)}
+    result = scenes.convex_hulls(convexes(CUBE[None] * [1, 2, 3] + 10))
+    assert (result.hulls, result.degenerate, result.faint) == (1, 0, 0)
+    assert len(result.mesh.xyz) == 8 and len(result.mesh.faces) == 12
+    assert volume(result.mesh) == pytest.approx(48, rel=1e-5)
+    edges = {tuple(sorted(e)) for f in result.mesh.faces for e in itertools.combinations(f.tolist(), 2)}
     assert 8 - len(edges) + 12 == 2, "closed (Euler)"
 
 
@@ -60,9 +60,9 @@ def test_a_cube() -> None:
 def test_hulls_enclose_their_points_and_look_outwards(k: int) -> None:
     points = np.random.default_rng(k).standard_normal((40, k, 3)) + np.arange(40)[:, None, None] * 20
     scene = convexes(points)
-    found = scenes.convex_hulls(scene)
-    mesh = found.mesh
-    assert found.hulls == 40 and mesh.faces.min() == 0 and mesh.faces.max() == len(mesh.xyz) - 1
+    result = scenes.convex_hulls(scene)
+    mesh = result.mesh
+    assert result.hulls == 40 and mesh.faces.min() == 0 and mesh.faces.max() == len(mesh.xyz) - 1
     held = scene.points.numpy()
     owner = np.rint(mesh.xyz.mean(axis=1) / 20).astype(int)  # they lie 20 apart along (1, 1, 1)
     for number in range(40):
@@ -87,8 +87,8 @@ def test_points_within_are_no_vertices() -> None:
 
 
 def test_small_hulls_far_away_are_kept() -> None:
-    found = scenes.convex_hulls(convexes(CUBE[None] * 1e-3 + 1000.0))
-    assert found.hulls == 1 and volume(found.mesh) > 0
+    result = scenes.convex_hulls(convexes(CUBE[None] * 1e-3 + 1000.0))
+    assert result.hulls == 1 and volume(result.mesh) > 0
 
 
 def test_degenerate_convexes_are_counted() -> None:
@@ -98,18 +98,18 @@ def test_degenerate_convexes_are_counted() -> None:
     bad[3, 1] = math.nan
     huge = CUBE * math.inf
     slight = CUBE * [1, 1, 1e-9]
-    found = scenes.convex_hulls(convexes(np.stack([flat, line, sound, point, bad, huge, slight])))
-    assert (found.hulls, found.degenerate, found.faint) == (1, 6, 0)
-    assert volume(found.mesh) == pytest.approx(64, rel=1e-5)
-    assert np.isfinite(found.mesh.xyz).all()
+    result = scenes.convex_hulls(convexes(np.stack([flat, line, sound, point, bad, huge, slight])))
+    assert (result.hulls, result.degenerate, result.faint) == (1, 6, 0)
+    assert volume(result.mesh) == pytest.approx(64, rel=1e-5)
+    assert np.isfinite(result.mesh.xyz).all()
 
 
 def test_faint_and_masked_convexes_are_left_out() -> None:
     scene = convexes(np.stack([CUBE * (i + 1) for i in range(5)]))
     scene.opacity_logits[0], scene.mask_logits[1] = -3.0, -9.0
     scene.opacity_logits[2], scene.mask_logits[3] = math.nan, math.nan
-    found = scenes.convex_hulls(scene)
-    assert (found.hulls, found.degenerate, found.faint) == (1, 0, 4)
+    result = scenes.convex_hulls(scene)
+    assert (result.hulls, result.degenerate, result.faint) == (1, 0, 4)
     scene.opacity_logits[0] = -3.0
     assert scenes.convex_hulls(scene, min_opacity=0.01).hulls == 2
     for bad in (-0.1, 1.0, math.nan):
@@ -119,9 +119,9 @@ def test_faint_and_masked_convexes_are_left_out() -> None:
 
 @pytest.mark.parametrize("name", ["a.ply", "a.obj"])
 def test_nothing_at_all(tmp_path: Path, name: str) -> None:
-    found = scenes.convex_hulls(Convexes.empty())
-    assert (found.hulls, len(found.mesh.xyz), found.mesh.faces.shape) == (0, 0, (0, 3))
-    scenes.save_mesh(tmp_path / name, found.mesh)
+    result = scenes.convex_hulls(Convexes.empty())
+    assert (result.hulls, len(result.mesh.xyz), result.mesh.faces.shape) == (0, 0, (0, 3))
+    scenes.save_mesh(tmp_path / name, result.mesh)
     assert (tmp_path / name).stat().st_size > 10
 
 
@@ -142,7 +142,7 @@ def test_files_hold_the_mesh(tmp_path: Path) -> None:
 
 
 def test_long_files_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luxel.scenes.files.mesh.LINES", 7)
+    monkeypatch.setattr("luxel.scenes.files.mesh_obj.LINES_PER_CHUNK", 7)
     mesh = scenes.convex_hulls(convexes(np.random.default_rng(1).standard_normal((9, 5, 3)))).mesh
     scenes.save_mesh(tmp_path / "a.obj", mesh)
     assert np.array_equal(read_obj(tmp_path / "a.obj").faces, mesh.faces)
@@ -156,5 +156,5 @@ def test_other_formats_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_mesh_is_no_scene(tmp_path: Path) -> None:
     scenes.save_mesh(tmp_path / "a.ply", scenes.convex_hulls(convexes(CUBE[None])).mesh)
-    with pytest.raises(scenes.CaptureError, match="Gaussians need the properties rot_0"):
+    with pytest.raises(scenes.CaptureError, match="Gaussians need the properties f_dc_0"):
         scenes.load_primitives(tmp_path / "a.ply")

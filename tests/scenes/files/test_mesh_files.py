@@ -11,9 +11,9 @@ import torch
 
 from luxel.render.mesh.triangles import TriangleMesh
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.mesh import Mesh, save_mesh
-from luxel.scenes.files.mesh_files import read_mesh
-from luxel.scenes.synthetic.sculptures import ridged_knot
+from luxel.scenes.files.mesh import Mesh
+from luxel.scenes.files.mesh_files import read_mesh, save_mesh
+from luxel.scenes.synthetic.knot_mesh import ridged_knot
 
 CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
 QUADS = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
@@ -94,10 +94,10 @@ def write(folder: Path, name: str, data: bytes) -> Path:
 @pytest.mark.parametrize("suffix", [".ply", ".obj"])
 def test_what_is_written_is_read(tmp_path, suffix):
     save_mesh(tmp_path / f"cube{suffix}", cube())
-    found = read_mesh(tmp_path / f"cube{suffix}")
-    assert is_cube(found) and found.xyz.dtype == np.float32 and found.faces.dtype == np.int32
-    assert np.array_equal(found.xyz, cube().xyz) and np.array_equal(found.faces, cube().faces)
-    assert np.abs(found.rgb.astype(int) - cube().rgb).max() <= 1
+    loaded = read_mesh(tmp_path / f"cube{suffix}")
+    assert is_cube(loaded) and loaded.xyz.dtype == np.float32 and loaded.faces.dtype == np.int32
+    assert np.array_equal(loaded.xyz, cube().xyz) and np.array_equal(loaded.faces, cube().faces)
+    assert np.abs(loaded.rgb.astype(int) - cube().rgb).max() <= 1
 
 
 @pytest.mark.parametrize("make", [binary_stl, text_stl])
@@ -109,9 +109,9 @@ def test_stl(tmp_path, make):
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("extra", [False, True])
 def test_ply_of_any_kind(tmp_path, kind, mixed, extra):
-    found = read_mesh(write(tmp_path, "cube.ply", ply(kind, mixed=mixed, extra=extra)))
-    assert is_cube(found) and len(found.faces) == 12
-    assert np.array_equal(found.rgb, cube().rgb)
+    loaded = read_mesh(write(tmp_path, "cube.ply", ply(kind, mixed=mixed, extra=extra)))
+    assert is_cube(loaded) and len(loaded.faces) == 12
+    assert np.array_equal(loaded.rgb, cube().rgb)
 
 
 def test_obj_of_polygons_and_textures(tmp_path):
@@ -135,25 +135,25 @@ def test_what_nothing_uses_is_left_out(tmp_path):
     mesh = cube()
     lines = [*("v {:g} {:g} {:g}".format(*c) for c in mesh.xyz), "v nan 7 7", "v 9 9 9"]
     lines += ["f {} {} {}".format(*(f + 1)) for f in mesh.faces] + ["f 1 2 1", "f 3 3 3"]
-    found = read_mesh(write(tmp_path, "cube.obj", "\n".join(lines).encode()))
-    assert is_cube(found) and (found.rgb == found.rgb[0, 0]).all()
+    loaded = read_mesh(write(tmp_path, "cube.obj", "\n".join(lines).encode()))
+    assert is_cube(loaded) and (loaded.rgb == loaded.rgb[0, 0]).all()
 
 
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.off", b"OFF", r"\.off is no mesh format"),
+        ("a.off", b"OFF", r"\.off is not a mesh format"),
         ("a.obj", b"", "is empty"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\n", "no triangles"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", "vertex 3, and there are 3"),
-        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 0\n", "line 4 is no face"),
-        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2\n", "line 4 is no face"),
-        ("a.obj", b"v 0 0 0\nv 1 x 0\nv 0 1 0\nf 1 2 3\n", "not of three numbers"),
-        ("a.obj", b"v 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "not of three numbers"),
+        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 0\n", "line 4 is not a face"),
+        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2\n", "line 4 is not a face"),
+        ("a.obj", b"v 0 0 0\nv 1 x 0\nv 0 1 0\nf 1 2 3\n", "does not have three numbers"),
+        ("a.obj", b"v 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "does not have three numbers"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 inf 0\nf 1 2 3\n", "vertex 2 is not finite"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1e60 0\nf 1 2 3\n", "vertex 2 is not finite"),
-        ("a.stl", binary_stl(cube())[:-7], "cut short: 12 triangles are announced"),
-        ("a.stl", b"nothing of the kind", "no STL file"),
+        ("a.stl", binary_stl(cube())[:-7], "cut short: the header counts 12 triangles"),
+        ("a.stl", b"nothing of the kind", "not an STL file"),
         ("a.stl", text_stl(cube())[:150], "cut short"),
         ("a.stl", b"solid empty\nendsolid", "no triangles"),
         ("a.ply", b"not it", "not a PLY"),
@@ -163,7 +163,7 @@ def test_what_nothing_uses_is_left_out(tmp_path):
         ("a.ply", ply("binary_little_endian")[:400], "cut short or damaged among 8 x vertex"),
         ("a.ply", ply("ascii").replace(b"ascii", b"morse"), "unknown PLY format 'morse'"),
         ("a.ply", ply("ascii").replace(b"element face 6", b"element face x"), "header cannot be read"),
-        ("a.ply", ply("ascii").replace(b"property double x", b"property double w"), "no x, y and z"),
+        ("a.ply", ply("ascii").replace(b"property double x", b"property double w"), "lack x, y or z"),
     ],
 )
 def test_damage_is_named(tmp_path, name, data, message):

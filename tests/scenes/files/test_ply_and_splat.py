@@ -29,7 +29,7 @@ def write_points(path: Path, kind: str, colour: str = "uchar", extra: str = "") 
         table[name] = XYZ[:, i]
     for i, name in enumerate(("red", "green", "blue")):
         table[name] = RGB[:, i].astype(int) * scale[1]
-    lines = ["ply", f"format {kind} 1.0", "comment made up", "element vertex 3"]
+    lines = ["ply", f"format {kind} 1.0", "comment synthetic", "element vertex 3"]
     lines += [f"property double {n}" for n in "xyz"] + [
         f"property {colour} {n}" for n in ("red", "green", "blue")
     ]
@@ -103,7 +103,7 @@ def test_headers_that_lie(tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
 def test_gaussians_come_back_exactly(tmp_path: Path, degree: int) -> None:
     original = torus_knot(37, sh_degree=degree)
-    scenes.save_gaussians(tmp_path / "deep/er/scene.ply", original)
+    scenes.save_primitive_ply(tmp_path / "deep/er/scene.ply", original)
     loaded = scenes.load_scene(tmp_path / "deep/er")
     for name, tensor in original.tensors().items():
         assert torch.equal(loaded.tensors()[name], tensor), name
@@ -111,14 +111,14 @@ def test_gaussians_come_back_exactly(tmp_path: Path, degree: int) -> None:
 
 def test_coefficients_are_stored_channel_by_channel(tmp_path: Path) -> None:
     original = torus_knot(5, sh_degree=3)
-    scenes.save_gaussians(tmp_path / "a.ply", original)
+    scenes.save_primitive_ply(tmp_path / "a.ply", original)
     vertices = read_vertices(tmp_path / "a.ply")
     assert vertices["f_rest_16"][2] == original.sh_rest[2, 1, 1]  # 15 of red, then green from its second
     assert vertices["nx"].tolist() == [0.0] * 5 and len(vertices.dtype.names or ()) == 62
 
 
 def test_no_gaussians_at_all(tmp_path: Path) -> None:
-    scenes.save_gaussians(tmp_path / "a.ply", Gaussians.empty(2))
+    scenes.save_primitive_ply(tmp_path / "a.ply", Gaussians.empty(2))
     loaded = scenes.load_gaussians(tmp_path / "a.ply")
     assert loaded.count == 0 and loaded.sh_degree == 2
 
@@ -127,7 +127,7 @@ def test_dog_round_trip(shared: Path, tmp_path: Path) -> None:
     source = shared / "splats/dog-sh3.ply"
     dog = scenes.load_scene(source)
     assert (dog.count, dog.sh_degree) == (15105, 3)
-    scenes.save_gaussians(tmp_path / "dog.ply", dog)
+    scenes.save_primitive_ply(tmp_path / "dog.ply", dog)
     before, after = read_vertices(source), read_vertices(tmp_path / "dog.ply")
     assert before.dtype.names == after.dtype.names
     for name in before.dtype.names or ():
@@ -137,12 +137,12 @@ def test_dog_round_trip(shared: Path, tmp_path: Path) -> None:
 
 def test_points_are_not_gaussians(tmp_path: Path) -> None:
     scenes.save_points(tmp_path / "a.ply", Points(XYZ, RGB))
-    with pytest.raises(scenes.CaptureError, match=r"a\.ply: Gaussians need the properties rot_0"):
+    with pytest.raises(scenes.CaptureError, match=r"a\.ply: Gaussians need the properties f_dc_0"):
         scenes.load_scene(tmp_path / "a.ply")
 
 
 def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenes.save_gaussians(tmp_path / "a.ply", torus_knot(5))
+    scenes.save_primitive_ply(tmp_path / "a.ply", torus_knot(5))
     before = (tmp_path / "a.ply").read_bytes()
 
     def full(_: int) -> None:
@@ -150,14 +150,14 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(scenes.CaptureError, match=r"a\.ply: .*No space left.*unchanged"):
-        scenes.save_gaussians(tmp_path / "a.ply", torus_knot(50))
+        scenes.save_primitive_ply(tmp_path / "a.ply", torus_knot(50))
     assert (tmp_path / "a.ply").read_bytes() == before and os.listdir(tmp_path) == ["a.ply"]
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(scenes.CaptureError, match="cannot be written"):
-        scenes.save_gaussians(tmp_path / "file/scene.ply", torus_knot(2))
+        scenes.save_primitive_ply(tmp_path / "file/scene.ply", torus_knot(2))
 
 
 def test_splat_record(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_splat_record(tmp_path: Path) -> None:
 
 def test_splat_cut_short(tmp_path: Path) -> None:
     (tmp_path / "a.splat").write_bytes(bytes(33))
-    with pytest.raises(scenes.CaptureError, match="33 bytes are no multiple of 32"):
+    with pytest.raises(scenes.CaptureError, match="33 bytes are not a multiple of 32"):
         scenes.load_scene(tmp_path / "a.splat")
 
 
@@ -185,7 +185,7 @@ def test_bonsai(shared: Path) -> None:
 
 @pytest.mark.parametrize("name", ["minimal.ksplat", "minimal-v2.spz"])
 def test_formats_that_are_not_read(shared: Path, name: str) -> None:
-    with pytest.raises(scenes.CaptureError, match=r"no scene format that is read .*\.ply, \.splat"):
+    with pytest.raises(scenes.CaptureError, match=r"not a scene format that luxel reads .*\.ply, \.splat"):
         scenes.load_scene(shared / "fixtures/splat-transform/splat" / name)
 
 

@@ -1,4 +1,4 @@
-"""Files of convexes and 4D Gaussians: PLY, safetensors, and a 4D scene moment by moment."""
+"""Files of convexes and 4D Gaussians: PLY, safetensors, and a 4D scene as time slices."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def some_gaussians4d(n: int = 7, degree: int = 3) -> Gaussians4d:
     return filled(Gaussians4d, {**shapes, "rotors": (n, 8), "sh_rest": (n, (degree + 1) ** 2 - 1, 3)})
 
 
-def assert_same(found: Parameters, wanted: Parameters) -> None:
-    assert type(found) is type(wanted)
-    for name, tensor in wanted.tensors().items():
-        assert torch.equal(getattr(found, name), tensor), name
+def assert_same(actual: Parameters, expected: Parameters) -> None:
+    assert type(actual) is type(expected)
+    for name, tensor in expected.tensors().items():
+        assert torch.equal(getattr(actual, name), tensor), name
 
 
 @pytest.mark.parametrize(("k", "degree"), [(3, 0), (4, 1), (6, 2), (8, 3)])
 def test_convexes_come_back_exactly(tmp_path: Path, k: int, degree: int) -> None:
     original = some_convexes(k=k, degree=degree)
-    scenes.save_convexes(tmp_path / "deep/er/scene.ply", original)
-    assert_same(scenes.load_convexes(tmp_path / "deep/er/scene.ply"), original)
+    scenes.save_primitive_ply(tmp_path / "deep/er/scene.ply", original)
+    assert_same(scenes.load_primitive_ply(tmp_path / "deep/er/scene.ply", "convexes"), original)
     assert_same(scenes.load_primitives(tmp_path / "deep/er"), original)
 
 
 def test_layout_of_convexes(tmp_path: Path) -> None:
     original = some_convexes(5)
-    scenes.save_convexes(tmp_path / "a.ply", original)
+    scenes.save_primitive_ply(tmp_path / "a.ply", original)
     vertices = read_vertices(tmp_path / "a.ply")
     names = vertices.dtype.names or ()
     assert names[:7] == ("x_0", "y_0", "z_0", "x_1", "y_1", "z_1", "x_2") and len(names) == 18 + 48 + 4
@@ -86,7 +86,7 @@ def test_safetensors_are_read_by_others_and_may_share_storage(tmp_path: Path) ->
 
 def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
     knot = torus_knot(5)
-    scenes.save_gaussians(tmp_path / "scene.ply", knot)
+    scenes.save_primitive_ply(tmp_path / "scene.ply", knot)
     scenes.save_safetensors(tmp_path / "a.safetensors", knot)
     for path in (tmp_path, tmp_path / "scene.ply", tmp_path / "a.safetensors"):
         assert_same(scenes.load_scene(path), knot)
@@ -94,17 +94,19 @@ def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
 
 
 def test_where_gaussians_are_needed_others_are_named(tmp_path: Path) -> None:
-    scenes.save_convexes(tmp_path / "a.ply", some_convexes())
+    scenes.save_primitive_ply(tmp_path / "a.ply", some_convexes())
     scenes.save_safetensors(tmp_path / "b.safetensors", some_gaussians4d())
-    with pytest.raises(scenes.CaptureError, match=r"a\.ply: this scene is of convexes, and only Gaussians"):
+    with pytest.raises(scenes.CaptureError, match=r"a\.ply: only Gaussians .* this scene are convexes"):
         scenes.load_scene(tmp_path / "a.ply")
-    with pytest.raises(scenes.CaptureError, match=r"b\.safetensors: this scene is of 4D Gaussians"):
+    with pytest.raises(
+        scenes.CaptureError, match=r"b\.safetensors: only Gaussians .* this scene are 4D Gaussians"
+    ):
         scenes.load_scene(tmp_path / "b.safetensors")
     with pytest.raises(scenes.CaptureError, match=r"Gaussians need the properties x, y, z"):
         scenes.load_gaussians(tmp_path / "a.ply")
-    scenes.save_gaussians(tmp_path / "c.ply", torus_knot(3))
+    scenes.save_primitive_ply(tmp_path / "c.ply", torus_knot(3))
     with pytest.raises(scenes.CaptureError, match=r"convexes need the properties x_0, y_0, z_0, x_1"):
-        scenes.load_convexes(tmp_path / "c.ply")
+        scenes.load_primitive_ply(tmp_path / "c.ply", "convexes")
 
 
 def write_ply(path: Path, names: list[str]) -> Path:
@@ -142,8 +144,8 @@ def test_convexes_that_are_none(tmp_path: Path, names: list[str], message: str) 
 
 
 def test_no_convexes_at_all(tmp_path: Path) -> None:
-    scenes.save_convexes(tmp_path / "a.ply", Convexes.empty(4, 2))
-    loaded = scenes.load_convexes(tmp_path / "a.ply")
+    scenes.save_primitive_ply(tmp_path / "a.ply", Convexes.empty(4, 2))
+    loaded = scenes.load_primitive_ply(tmp_path / "a.ply", "convexes")
     assert (loaded.count, loaded.points_each, loaded.sh_degree) == (0, 4, 2)
 
 
@@ -151,7 +153,7 @@ def test_no_convexes_at_all(tmp_path: Path) -> None:
 def test_cut_short(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name == "a.ply":
-        scenes.save_convexes(path, some_convexes())
+        scenes.save_primitive_ply(path, some_convexes())
     else:
         scenes.save_safetensors(path, some_convexes())
     whole = path.read_bytes()
@@ -203,10 +205,12 @@ def test_safetensors_whose_header_lies(tmp_path: Path) -> None:
         b"\xff",
     ):
         (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + bytes(4))
-        with pytest.raises(scenes.CaptureError, match=r"a\.safetensors: this is no safetensors file"):
+        with pytest.raises(
+            scenes.CaptureError, match=r"a\.safetensors: this is not a valid safetensors file"
+        ):
             scenes.load_primitives(tmp_path / "a.safetensors")
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
-    with pytest.raises(scenes.CaptureError, match="no safetensors file"):
+    with pytest.raises(scenes.CaptureError, match="not a valid safetensors file"):
         scenes.load_primitives(tmp_path / "a.safetensors")
 
 
@@ -225,21 +229,21 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_moments_are_ordinary_scenes(tmp_path: Path) -> None:
-    """The picture of each file is that of the 4D scene at its time, but for the rounding to float32."""
+    """The image of each file is that of the 4D scene at its time, but for the rounding to float32."""
     moving = Gaussians4d.from_gaussians(torus_knot(60, sh_degree=2), time=0.5, time_scale=0.4)
     moving.rotors += 0.2 * torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
     camera = ring_cameras(1, width=40, height=30)[0].to(torch.float64)
     times = [0.0, 0.5, 1.25]
-    paths = scenes.save_moments(tmp_path / "film", moving, times)
+    paths = scenes.save_time_slices(tmp_path / "film", moving, times)
     assert [p.name for p in paths] == ["frame-00000.ply", "frame-00001.ply", "frame-00002.ply"]
-    pictures = []
+    images = []
     for path, time in zip(paths, times, strict=True):
-        moment = scenes.load_scene(path)
-        assert isinstance(moment, Gaussians) and moment.sh_degree == 2
-        found = rasterize_reference(moment.to(torch.float64), camera)
-        wanted = rasterize_gaussians4d_reference(moving.to(torch.float64), camera, time)
+        time_slice = scenes.load_scene(path)
+        assert isinstance(time_slice, Gaussians) and time_slice.sh_degree == 2
+        actual = rasterize_reference(time_slice.to(torch.float64), camera)
+        expected = rasterize_gaussians4d_reference(moving.to(torch.float64), camera, time)
         # Rounding may move a pixel over the cut-off of alpha, where it changes by up to 1/255.
-        difference = np.abs((found.rgb - wanted.rgb).numpy())
+        difference = np.abs((actual.rgb - expected.rgb).numpy())
         assert difference.max() < 1 / 250 and np.median(difference) < 1e-6
-        pictures.append(wanted.rgb)
-    assert (pictures[0] - pictures[1]).abs().max() > 0.1
+        images.append(expected.rgb)
+    assert (images[0] - images[1]).abs().max() > 0.1

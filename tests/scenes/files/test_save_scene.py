@@ -11,10 +11,9 @@ import safetensors.torch
 import torch
 
 import luxel.scenes as scenes
-from luxel.render.primitives import Convexes, Gaussians4d, Parameters
+from luxel.render.primitives import PRIMITIVES, Convexes, Gaussians4d, Parameters
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.files.ply import read_vertices, write_vertices
-from luxel.scenes.files.safetensors_scene import EXACT
 from luxel.scenes.synthetic.toy import torus_knot
 
 
@@ -23,10 +22,10 @@ def random(empty: Parameters, n: int = 7) -> Parameters:
     return empty.map(lambda t: torch.randn(n, *t.shape[1:], generator=generator))
 
 
-def assert_same(found: Parameters, wanted: Parameters) -> None:
-    assert type(found) is type(wanted)
-    for name, tensor in wanted.tensors().items():
-        assert torch.equal(getattr(found, name), tensor), name
+def assert_same(actual: Parameters, expected: Parameters) -> None:
+    assert type(actual) is type(expected)
+    for name, tensor in expected.tensors().items():
+        assert torch.equal(getattr(actual, name), tensor), name
 
 
 EVERY = [
@@ -46,7 +45,7 @@ def test_every_primitive_comes_back_exactly(tmp_path: Path, scene: Parameters, n
 
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
 def test_no_4d_gaussians_at_all(tmp_path: Path, degree: int) -> None:
-    scenes.save_gaussians4d(tmp_path / "a.ply", Gaussians4d.empty(degree))
+    scenes.save_primitive_ply(tmp_path / "a.ply", Gaussians4d.empty(degree))
     loaded = scenes.load_primitives(tmp_path / "a.ply")
     assert isinstance(loaded, Gaussians4d) and (loaded.count, loaded.sh_degree) == (0, degree)
 
@@ -54,11 +53,11 @@ def test_no_4d_gaussians_at_all(tmp_path: Path, degree: int) -> None:
 def test_layout_of_4d_gaussians(tmp_path: Path) -> None:
     original = random(Gaussians4d.empty(1), 5)
     assert isinstance(original, Gaussians4d)
-    scenes.save_gaussians4d(tmp_path / "a.ply", original)
+    scenes.save_primitive_ply(tmp_path / "a.ply", original)
     vertices = read_vertices(tmp_path / "a.ply")
     rest = [f"f_rest_{i}" for i in range(9)]
     rotors = [f"rotor_{i}" for i in range(8)]
-    wanted = [
+    expected = [
         "x",
         "y",
         "z",
@@ -72,7 +71,7 @@ def test_layout_of_4d_gaussians(tmp_path: Path) -> None:
         "scale_1",
         "scale_2",
     ]
-    assert list(vertices.dtype.names or ()) == [*wanted, "scale_t", *rotors]
+    assert list(vertices.dtype.names or ()) == [*expected, "scale_t", *rotors]
     assert vertices["t"][3] == original.times[3] and vertices["scale_t"][3] == original.log_scale_t[3]
     assert (
         vertices["rotor_5"][2] == original.rotors[2, 5]
@@ -112,26 +111,28 @@ def test_4d_gaussians_cut_short(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(scenes.CaptureError, match=r"a\.ply"):
             scenes.load_primitives(path)
-    scenes.save_gaussians(path, torus_knot(3))
+    scenes.save_primitive_ply(path, torus_knot(3))
     with pytest.raises(scenes.CaptureError, match="4D Gaussians need the properties t"):
-        scenes.load_gaussians4d(path)
+        scenes.load_primitive_ply(path, "gaussians4d")
 
 
 def test_splat_comes_back_but_for_its_bytes(tmp_path: Path) -> None:
     original = torus_knot(30, sh_degree=2)
     original.opacity_logits = torch.linspace(-6, 6, 30)
     scenes.save_splat(tmp_path / "a.splat", original)
-    found = scenes.load_scene(tmp_path / "a.splat")
+    actual = scenes.load_scene(tmp_path / "a.splat")
     weight = original.opacities * original.scales.prod(-1)
     order = torch.argsort(-weight, stable=True)
-    wanted = original.select(order)
-    assert found.sh_degree == 0 and torch.equal(found.means, wanted.means), "the weightiest come first"
-    assert torch.allclose(found.scales, wanted.scales)
-    assert (found.opacities - wanted.opacities).abs().max() < 0.6 / 255
-    colours = (0.5 + SH_C0 * wanted.sh_dc).clamp(0, 1)
-    assert (0.5 + SH_C0 * found.sh_dc - colours).abs().max() < 0.6 / 255
-    unit = torch.nn.functional.normalize(wanted.quats, dim=-1)
-    assert (found.quats - unit).abs().max() < 1.1 / 128
+    expected = original.select(order)
+    assert actual.sh_degree == 0 and torch.equal(actual.means, expected.means), (
+        "the largest and most opaque come first"
+    )
+    assert torch.allclose(actual.scales, expected.scales)
+    assert (actual.opacities - expected.opacities).abs().max() < 0.6 / 255
+    colours = (0.5 + SH_C0 * expected.sh_dc).clamp(0, 1)
+    assert (0.5 + SH_C0 * actual.sh_dc - colours).abs().max() < 0.6 / 255
+    unit = torch.nn.functional.normalize(expected.quats, dim=-1)
+    assert (actual.quats - unit).abs().max() < 1.1 / 128
 
 
 def test_splat_of_hurt_gaussians(tmp_path: Path) -> None:
@@ -144,13 +145,13 @@ def test_splat_of_hurt_gaussians(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scene", EVERY[1:], ids=lambda s: f"{s.primitive}-{s.sh_degree}")
 def test_splat_holds_gaussians_only(tmp_path: Path, scene: Parameters) -> None:
-    with pytest.raises(scenes.CaptureError, match=rf"a\.splat: .*this scene is of {scene.noun}"):
+    with pytest.raises(scenes.CaptureError, match=rf"a\.splat: .*primitives of this scene are {scene.noun}"):
         scenes.save_scene(tmp_path / "a.splat", scene)
 
 
 @pytest.mark.parametrize("name", ["scene", "scene.obj", "scene.ksplat"])
 def test_formats_that_are_not_written(tmp_path: Path, name: str) -> None:
-    with pytest.raises(scenes.CaptureError, match=r"is no scene format that is written \(\.ply"):
+    with pytest.raises(scenes.CaptureError, match=r"is not a scene format that luxel writes\. .* \.ply"):
         scenes.save_scene(tmp_path / name, torus_knot(3))
     assert not list(tmp_path.iterdir())
 
@@ -160,11 +161,11 @@ def test_formats_that_are_not_written(tmp_path: Path, name: str) -> None:
 def test_half_keeps_places_and_rounds_the_rest(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
     scenes.save_safetensors(tmp_path / "whole.safetensors", scene.to(dtype))
     scenes.save_safetensors(tmp_path / "half.safetensors", scene.to(dtype), half=True)
-    found = scenes.load_primitives(tmp_path / "half.safetensors")
-    assert type(found) is type(scene)
+    actual = scenes.load_primitives(tmp_path / "half.safetensors")
+    assert type(actual) is type(scene)
     for name, tensor in scene.tensors().items():
-        wanted = tensor if name in EXACT else tensor.half().float()
-        assert torch.equal(getattr(found, name), wanted), name
+        expected = tensor if name in PRIMITIVES[scene.primitive].exact else tensor.half().float()
+        assert torch.equal(getattr(actual, name), expected), name
     small, large = ((tmp_path / f"{n}.safetensors").stat().st_size for n in ("half", "whole"))
     assert small < large
 
@@ -184,9 +185,11 @@ def test_half_leaves_what_float16_cannot_hold(tmp_path: Path) -> None:
     types = {name: t.dtype for name, t in safetensors.torch.load_file(tmp_path / "a.safetensors").items()}
     assert types["opacity_logits"] == torch.float32 and types["means"] == torch.float32
     assert types["sh_dc"] == types["log_scales"] == types["quats"] == torch.float16
-    found = scenes.load_scene(tmp_path / "a.safetensors")
+    actual = scenes.load_scene(tmp_path / "a.safetensors")
     assert (
-        found.opacity_logits[2] == 1e5 and found.sh_dc[1, 0].isnan() and found.log_scales[0, 0] == -math.inf
+        actual.opacity_logits[2] == 1e5
+        and actual.sh_dc[1, 0].isnan()
+        and actual.log_scales[0, 0] == -math.inf
     )
 
 
@@ -195,6 +198,6 @@ def test_mixed_files_become_float32(tmp_path: Path, scene: Parameters) -> None:
     kinds = (torch.float16, torch.bfloat16, torch.float32)
     tensors = {n: t.to(kinds[i % 3]).contiguous() for i, (n, t) in enumerate(scene.tensors().items())}
     safetensors.torch.save_file(tensors, tmp_path / "a.safetensors")
-    found = scenes.load_primitives(tmp_path / "a.safetensors")
+    actual = scenes.load_primitives(tmp_path / "a.safetensors")
     for name, tensor in tensors.items():
-        assert torch.equal(getattr(found, name), tensor.float()), name
+        assert torch.equal(getattr(actual, name), tensor.float()), name

@@ -1,4 +1,4 @@
-"""Made-up scenes written as D-NeRF data sets: what is opened is what was rendered; times that make no sense."""
+"""Synthetic scenes written as D-NeRF data sets: what is opened is what was rendered; times that make no sense."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from luxel.render.camera import Camera
 from luxel.scenes.files.ply import read_vertices
 from luxel.scenes.synthetic.dnerf import (
     DEPTH_UNIT,
-    Shot,
-    default_shots,
+    CameraSample,
+    default_camera_samples,
     hemisphere_camera,
-    monocular_shots,
-    rig_shots,
+    monocular_camera_samples,
+    rig_camera_samples,
     save_dnerf,
 )
 from luxel.scenes.synthetic.motions import Still
-from luxel.scenes.synthetic.solid_scene import Scene, Solid, Texture
+from luxel.scenes.synthetic.solid_scene import Solid, SolidScene, Texture
 from luxel.scenes.synthetic.solids import sphere
 from luxel.scenes.synthetic.toy import as_bytes
 
@@ -39,13 +39,13 @@ def digest(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def shots() -> dict[str, list[Shot]]:
-    return default_shots(6, 2, 3, **SMALL)
+def camera_samples() -> dict[str, list[CameraSample]]:
+    return default_camera_samples(6, 2, 3, **SMALL)
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory, shots: dict[str, list[Shot]]) -> Path:
-    return save_dnerf(scenes.dynamic_scene(), tmp_path_factory.mktemp("dnerf"), shots, points=500)
+def written(tmp_path_factory: pytest.TempPathFactory, camera_samples: dict[str, list[CameraSample]]) -> Path:
+    return save_dnerf(scenes.dynamic_scene(), tmp_path_factory.mktemp("dnerf"), camera_samples, points=500)
 
 
 @pytest.fixture
@@ -67,43 +67,45 @@ def damaged(written: Path, tmp_path: Path):
     return change
 
 
-def test_what_is_opened_is_what_was_rendered(written: Path, shots: dict[str, list[Shot]]) -> None:
+def test_what_is_opened_is_what_was_rendered(
+    written: Path, camera_samples: dict[str, list[CameraSample]]
+) -> None:
     capture = scenes.open(written)
-    assert capture.kind == "Blender transforms" and capture.warnings == [] and capture.cutout
+    assert capture.format == "Blender transforms" and capture.warnings == [] and capture.cutout
     assert (len(capture.train), len(capture.test)) == (6, 3) and "transforms_test.json" in capture.holdout
     assert [view.time for view in capture.train] == [0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
     assert [view.time for view in capture.test] == pytest.approx([1 / 6, 0.5, 5 / 6])
     assert np.linalg.norm(capture.centre) < 1e-5 and capture.extent == pytest.approx(4.0, abs=1e-5)
     scene = scenes.dynamic_scene()
     for part, views in (("train", capture.train), ("test", capture.test)):
-        for shot, view in zip(shots[part], views, strict=True):
-            assert view.time == shot.time
-            assert torch.allclose(view.camera.world_to_cam, shot.camera.world_to_cam, atol=2e-6)
-            assert torch.allclose(view.camera.intrinsics, shot.camera.intrinsics, rtol=1e-6)
-            picture, pixels = scene.render(shot.camera, shot.time), view.read()
-            assert np.array_equal(pixels.rgb, as_bytes(picture.rgb))
-            assert pixels.alpha is not None and np.array_equal(pixels.alpha, as_bytes(picture.alpha))
+        for sample, view in zip(camera_samples[part], views, strict=True):
+            assert view.time == sample.time
+            assert torch.allclose(view.camera.world_to_cam, sample.camera.world_to_cam, atol=2e-6)
+            assert torch.allclose(view.camera.intrinsics, sample.camera.intrinsics, rtol=1e-6)
+            expected, pixels = scene.render(sample.camera, sample.time), view.read()
+            assert np.array_equal(pixels.rgb, as_bytes(expected.rgb))
+            assert pixels.alpha is not None and np.array_equal(pixels.alpha, as_bytes(expected.alpha))
 
 
-def test_answers_lie_beside_the_images(written: Path, shots: dict[str, list[Shot]]) -> None:
+def test_answers_lie_beside_the_images(written: Path, camera_samples: dict[str, list[CameraSample]]) -> None:
     scene = scenes.dynamic_scene()
     for part in ("train", "val", "test"):
         document = json.loads((written / f"transforms_{part}.json").read_text())
         assert document["solids"] == [solid.name for solid in scene.solids]
         assert document["depth_unit"] == DEPTH_UNIT and 0.69 < document["camera_angle_x"] < 0.692
-        for shot, frame in zip(shots[part], document["frames"], strict=True):
-            picture = scene.render(shot.camera, shot.time)
+        for sample, frame in zip(camera_samples[part], document["frames"], strict=True):
+            expected = scene.render(sample.camera, sample.time)
             depth, normals, ids = (
                 np.asarray(Image.open(written / frame[f"{kind}_path"]))
                 for kind in ("depth", "normals", "ids")
             )
             assert (
                 depth.dtype == np.uint16
-                and np.abs(depth * DEPTH_UNIT - picture.depth).max() <= DEPTH_UNIT / 2
+                and np.abs(depth * DEPTH_UNIT - expected.depth).max() <= DEPTH_UNIT / 2
             )
-            assert ids.dtype == np.uint8 and np.array_equal(ids, picture.ids)
+            assert ids.dtype == np.uint8 and np.array_equal(ids, expected.ids)
             seen = ids > 0
-            assert np.abs(normals / 127.5 - 1 - picture.normals)[seen].max() <= 0.5 / 127.5 + 1e-6
+            assert np.abs(normals / 127.5 - 1 - expected.normals)[seen].max() <= 0.5 / 127.5 + 1e-6
             assert not normals[~seen].any()
 
 
@@ -121,11 +123,11 @@ def test_points_have_times_and_ids(written: Path) -> None:
                 assert not chosen.any()
                 continue
             away = np.linalg.norm(points.xyz[chosen] - pose[1], axis=1)
-            assert (away < solid.reach(pose[0]) + 1e-5).all()
+            assert (away < solid.bounding_radius(pose[0]) + 1e-5).all()
 
 
 def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
-    few = default_shots(3, 1, 1, **SMALL)
+    few = default_camera_samples(3, 1, 1, **SMALL)
     first = digest(save_dnerf(scenes.dynamic_scene(4), tmp_path / "a", few, points=100))
     again = digest(save_dnerf(scenes.dynamic_scene(4), tmp_path / "b", few, points=100))
     other = digest(save_dnerf(scenes.dynamic_scene(5), tmp_path / "c", few, points=100))
@@ -138,8 +140,8 @@ def test_the_static_scene_opens_too(tmp_path: Path) -> None:
     save_dnerf(
         scenes.static_scene(),
         tmp_path,
-        default_shots(5, 0, 2, static=True, **SMALL),
-        answers=False,
+        default_camera_samples(5, 0, 2, static=True, **SMALL),
+        ground_truth=False,
         points=50,
         on_progress=shares.append,
     )
@@ -150,14 +152,14 @@ def test_the_static_scene_opens_too(tmp_path: Path) -> None:
 
 
 def test_cameras_look_at_the_centre_from_the_upper_hemisphere() -> None:
-    shots = default_shots()
-    assert [len(shots[part]) for part in ("train", "val", "test")] == [150, 20, 20]
-    assert [shot.time for shot in shots["train"]] == pytest.approx(np.arange(150) / 149)
-    eyes = np.stack([shot.camera.position.numpy() for group in shots.values() for shot in group])
+    camera_samples = default_camera_samples()
+    assert [len(camera_samples[part]) for part in ("train", "val", "test")] == [150, 20, 20]
+    assert [sample.time for sample in camera_samples["train"]] == pytest.approx(np.arange(150) / 149)
+    eyes = np.stack([sample.camera.position.numpy() for group in camera_samples.values() for sample in group])
     assert np.linalg.norm(eyes, axis=1) == pytest.approx(4.0, abs=1e-5)
     assert eyes[:, 2].min() > 0.3 and np.abs(eyes[:150, :2].mean(axis=0)).max() < 0.6
     assert len(np.unique(eyes.round(4), axis=0)) == 190
-    camera = shots["test"][0].camera
+    camera = camera_samples["test"][0].camera
     assert (camera.width, camera.height) == (400, 400)
     assert float(camera.intrinsics[0]) == pytest.approx(200 / math.tan(0.5 * 0.6911112070083618), rel=1e-6)
     local = camera.world_to_cam @ torch.tensor([0.0, 0, 0, 1])
@@ -167,21 +169,21 @@ def test_cameras_look_at_the_centre_from_the_upper_hemisphere() -> None:
 
 
 def test_a_rig_sees_every_time_from_every_place() -> None:
-    rig = rig_shots(4, [0.0, 0.5, 1.0], **SMALL)
-    assert [shot.time for shot in rig] == [0.0] * 4 + [0.5] * 4 + [1.0] * 4
-    for index, shot in enumerate(rig):
-        assert torch.equal(shot.camera.world_to_cam, rig[index % 4].camera.world_to_cam)
+    rig = rig_camera_samples(4, [0.0, 0.5, 1.0], **SMALL)
+    assert [sample.time for sample in rig] == [0.0] * 4 + [0.5] * 4 + [1.0] * 4
+    for index, sample in enumerate(rig):
+        assert torch.equal(sample.camera.world_to_cam, rig[index % 4].camera.world_to_cam)
 
 
 BAD_TIMES = {
-    "nan": (math.nan, "time is no finite number: nan"),
-    "infinity": (math.inf, "time is no finite number: inf"),
-    "a word": ("noon", "time is no finite number: 'noon'"),
-    "a list": ([0.5], r"time is no finite number: \[0.5\]"),
-    "a boolean": (True, "time is no finite number: True"),
-    "an object": ({"t": 1}, "time is no finite number"),
+    "nan": (math.nan, "time must be a finite number, got nan"),
+    "infinity": (math.inf, "time must be a finite number, got inf"),
+    "a word": ("noon", "time must be a finite number, got 'noon'"),
+    "a list": ([0.5], r"time must be a finite number, got \[0.5\]"),
+    "a boolean": (True, "time must be a finite number, got True"),
+    "an object": ({"t": 1}, "time must be a finite number"),
     "beyond floats": (1e300, "time is too large: 1e[+]300"),
-    "beyond doubles": (10**400, "time is no finite number"),
+    "beyond doubles": (10**400, "time must be a finite number"),
 }
 
 
@@ -203,19 +205,23 @@ def test_times_of_some_frames_only(damaged) -> None:
     assert [view.time for view in capture.train][:3] == [0.0, 0.0, 0.4]
 
 
-def test_what_the_format_cannot_hold(tmp_path: Path, shots: dict[str, list[Shot]]) -> None:
+def test_what_the_format_cannot_hold(tmp_path: Path, camera_samples: dict[str, list[CameraSample]]) -> None:
     scene = scenes.dynamic_scene()
-    camera = shots["train"][0].camera
+    camera = camera_samples["train"][0].camera
     shifted = replace(camera, intrinsics=camera.intrinsics + torch.tensor([0, 0, 3.0, 0]))
     with pytest.raises(ValueError, match="centred"):
-        save_dnerf(scene, tmp_path, {"train": [Shot(shifted)]})
+        save_dnerf(scene, tmp_path, {"train": [CameraSample(shifted)]})
     with pytest.raises(ValueError, match="one field of view"):
-        save_dnerf(scene, tmp_path, {"train": [Shot(camera), *monocular_shots([0.0], fov_x=0.5, **SMALL)]})
+        save_dnerf(
+            scene,
+            tmp_path,
+            {"train": [CameraSample(camera), *monocular_camera_samples([0.0], fov_x=0.5, **SMALL)]},
+        )
     with pytest.raises(ValueError, match="train, val, test, got extra"):
         save_dnerf(scene, tmp_path, {"extra": []})
-    with pytest.raises(ValueError, match="within"):
-        save_dnerf(scene, tmp_path, {"train": [Shot(camera, 2.0)]})
-    far = Scene([Solid("far", sphere(3.0), Texture(0, 0.0), Still((0, 0, 0)))])
+    with pytest.raises(ValueError, match=r"in \[0, 1\]"):
+        save_dnerf(scene, tmp_path, {"train": [CameraSample(camera, 2.0)]})
+    far = SolidScene([Solid("far", sphere(3.0), Texture(0, 0.0), Still((0, 0, 0)))])
     away = Camera.look_at((0, -20, 0), (0, 0, 0), width=16, height=16)
     with pytest.raises(ValueError, match="depths must be below 16"):
-        save_dnerf(far, tmp_path, {"train": [Shot(away)]})
+        save_dnerf(far, tmp_path, {"train": [CameraSample(away)]})

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from luxel.render.camera import Camera
+from luxel.scenes.synthetic.example_scenes import FLOOR, dynamic_scene, static_scene
 from luxel.scenes.synthetic.motions import Bounce, Breathe, Orbit, Spin, Still, Swing, Visit
-from luxel.scenes.synthetic.playground import FLOOR, dynamic_scene, static_scene
-from luxel.scenes.synthetic.solid_scene import Scene, Solid, Texture
+from luxel.scenes.synthetic.solid_scene import Solid, SolidScene, Texture
 from luxel.scenes.synthetic.solids import Box, Capsule, Cylinder, Ellipsoid, RoundedBox, Shape, Torus, sphere
 
 PLAIN = Texture(0, 0.3)
@@ -105,35 +105,40 @@ def ahead(width: int = 64, height: int = 48, *, distance: float = 4.0, fov_y: fl
     return Camera.look_at((0, -distance, 0), (0, 0, 0), fov_y=fov_y, width=width, height=height)
 
 
-def one(shape: Shape, motion=Still((0, 0, 0)), **more: float) -> Scene:  # noqa: B008
-    return Scene([Solid("it", shape, PLAIN, motion, **more)])
+def one(shape: Shape, motion=Still((0, 0, 0)), **more: float) -> SolidScene:  # noqa: B008
+    return SolidScene([Solid("it", shape, PLAIN, motion, **more)])
 
 
 def test_a_sphere_ahead() -> None:
-    picture = one(sphere(0.5)).render(ahead(65, 49))
-    assert picture.depth[24, 32] == pytest.approx(3.5, abs=1e-6)
-    assert picture.normals[24, 32] == pytest.approx([0, -1, 0], abs=1e-6)
-    assert picture.ids[24, 32] == 1 and picture.alpha[24, 32] == 1
-    outside = picture.ids[0, 0], picture.alpha[0, 0], picture.depth[0, 0], *picture.rgb[0, 0]
-    assert outside == (0,) * 6 and not picture.normals[0, 0].any()
-    assert [getattr(picture, n).dtype for n in BUFFERS] == ["f4", "f4", "f4", "f4", "u1", "f4"]
+    view = one(sphere(0.5)).render(ahead(65, 49))
+    assert view.depth[24, 32] == pytest.approx(3.5, abs=1e-6)
+    assert view.normals[24, 32] == pytest.approx([0, -1, 0], abs=1e-6)
+    assert view.ids[24, 32] == 1 and view.alpha[24, 32] == 1
+    outside = (
+        view.ids[0, 0],
+        view.alpha[0, 0],
+        view.depth[0, 0],
+        *view.rgb[0, 0],
+    )
+    assert outside == (0,) * 6 and not view.normals[0, 0].any()
+    assert [getattr(view, n).dtype for n in BUFFERS] == ["f4", "f4", "f4", "f4", "u1", "f4"]
 
 
 def test_depth_is_along_the_axis_and_normals_face_the_camera() -> None:
     """The plane ahead, a side of a box, has one depth however far from the centre of the image."""
     camera = ahead()
-    picture = one(Box((0.6, 0.25, 0.5))).render(camera)
-    front = np.abs(picture.normals[..., 1] + 1) < 1e-6
-    assert front.sum() > 500 and picture.depth[front] == pytest.approx(3.75, abs=1e-6)
+    view = one(Box((0.6, 0.25, 0.5))).render(camera)
+    front = np.abs(view.normals[..., 1] + 1) < 1e-6
+    assert front.sum() > 500 and view.depth[front] == pytest.approx(3.75, abs=1e-6)
     moved = Camera.look_at((2, -3, 1.5), (0.1, 0, 0), fov_y=0.6, width=80, height=60)
-    picture = dynamic_scene(3).render(moved, 0.5)
-    seen = picture.ids > 0
+    view = dynamic_scene(3).render(moved, 0.5)
+    seen = view.ids > 0
     fx, fy, cx, cy = moved.intrinsics.double().tolist()
     rows, columns = np.mgrid[:60, :80] + 0.5
     ray = np.stack([(columns - cx) / fx, (rows - cy) / fy, np.ones_like(rows)], -1)
     ray = ray @ moved.world_to_cam[:3, :3].double().numpy()
-    assert np.abs(np.linalg.norm(picture.normals[seen], axis=-1) - 1).max() < 1e-6
-    assert ((picture.normals * ray).sum(-1)[seen] < 0).all()
+    assert np.abs(np.linalg.norm(view.normals[seen], axis=-1) - 1).max() < 1e-6
+    assert ((view.normals * ray).sum(-1)[seen] < 0).all()
 
 
 @pytest.mark.parametrize("samples", [1, 2, 4])
@@ -156,18 +161,18 @@ def test_nearer_solids_hide_farther_ones() -> None:
     near = Solid("near", sphere(0.3), PLAIN, Still((0, -0.5, 0)))
     far = Solid("far", Box((0.6, 0.1, 0.6)), PLAIN, Still((0, 0.5, 0)))
     for solids in ([near, far], [far, near]):
-        picture = Scene(solids).render(ahead(65, 49))
-        assert solids[int(picture.ids[24, 32]) - 1] is near and solids[int(picture.ids[24, 43]) - 1] is far
+        view = SolidScene(solids).render(ahead(65, 49))
+        assert solids[int(view.ids[24, 32]) - 1] is near and solids[int(view.ids[24, 43]) - 1] is far
     clipped = replace(ahead(65, 49), near=3.9)
-    picture = Scene([near, far]).render(clipped)
-    assert picture.ids[24, 32] == 2 and picture.depth[24, 32] == pytest.approx(4.4, abs=1e-6)
-    assert not Scene([near, far]).render(replace(clipped, far=4.0)).ids.any()
+    view = SolidScene([near, far]).render(clipped)
+    assert view.ids[24, 32] == 2 and view.depth[24, 32] == pytest.approx(4.4, abs=1e-6)
+    assert not SolidScene([near, far]).render(replace(clipped, far=4.0)).ids.any()
 
 
 def test_cameras_in_the_midst_see_all_around() -> None:
     """Bounding spheres around or behind the camera must not cut windows; the platform fills the lower half."""
     inside = Camera.look_at((0.45, 0, FLOOR + 0.1), (3, 0, FLOOR + 0.1), fov_y=1.5, width=40, height=40)
-    scene = Scene([Solid("ground", Cylinder(50, 0.1), PLAIN, Still((0, 0, FLOOR - 0.1)))])
+    scene = SolidScene([Solid("ground", Cylinder(50, 0.1), PLAIN, Still((0, 0, FLOOR - 0.1)))])
     ids = scene.render(inside).ids
     assert ids[23:].all() and not ids[:20].any()
     assert one(sphere(2.0)).render(ahead(distance=1.0)).ids.all()
@@ -207,13 +212,13 @@ def test_a_solid_is_where_its_motion_says(name: str) -> None:
     motion, camera = MOTIONS[name], ahead(128, 96, fov_y=0.7)
     scene = one(Ellipsoid((0.3, 0.3, 0.3)), motion)
     for time in (0.25, 0.4, 0.63, 0.75):
-        picture = scene.render(camera, time)
+        view = scene.render(camera, time)
         matrix = motion(time)
-        points = unprojected(camera, picture.depth, picture.ids == 1)
+        points = unprojected(camera, view.depth, view.ids == 1)
         own = (points - matrix[:3, 3]) @ np.linalg.inv(matrix[:3, :3]).T
         assert len(points) > 50 and np.abs(np.linalg.norm(own, axis=1) - 0.3).max() < 1e-5
         column, row, _ = projected(camera, matrix[None, :3, 3])
-        assert picture.ids[int(row[0]), int(column[0])] == 1
+        assert view.ids[int(row[0]), int(column[0])] == 1
         rigid = np.allclose(matrix[:3, :3].T @ matrix[:3, :3], np.eye(3), atol=1e-12)
         assert rigid == (name in ("spin", "orbit", "swing")) or name in ("bounce", "visit")
 
@@ -238,7 +243,7 @@ def test_surface_points_are_carried_onto_themselves_in_another_view() -> None:
     Colours are compared as shares of their sum, which Lambert's light leaves alone.
     """
     scene = dynamic_scene(1)
-    scene = Scene([replace(solid, gloss=0.0) for solid in scene.solids])
+    scene = SolidScene([replace(solid, gloss=0.0) for solid in scene.solids])
     here = Camera.look_at((2.5, -2.5, 2.0), (0, 0, 0), fov_y=0.69, width=300, height=300)
     there = Camera.look_at((3.1, -1.6, 2.2), (0, 0, 0), fov_y=0.69, width=300, height=300)
     time, to = 0.42, 0.55
@@ -246,9 +251,9 @@ def test_surface_points_are_carried_onto_themselves_in_another_view() -> None:
     seen = (a.ids > 0) & (a.alpha == 1)
     ids = a.ids[seen]
     points = unprojected(here, a.depth, seen)
-    assert np.abs(scene.carry(points, ids, time, time) - points).max() < 1e-12
-    moved = scene.carry(points, ids, time, to)
-    assert np.abs(scene.carry(moved, ids, to, time) - points).max() < 1e-12
+    assert np.abs(scene.transport(points, ids, time, time) - points).max() < 1e-12
+    moved = scene.transport(points, ids, time, to)
+    assert np.abs(scene.transport(moved, ids, to, time) - points).max() < 1e-12
     assert np.linalg.norm(moved - points, axis=1)[ids > 1].min() > 0.005
     assert np.array_equal(moved[ids == 1], points[ids == 1])
     column, row, z = projected(there, moved)
@@ -311,7 +316,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 def test_nothing_in_the_dynamic_scene_touches(seed: int) -> None:
     scene = dynamic_scene(seed)
     for time in np.linspace(0, 1, 61):
-        placed = [(s, p, s.reach(p[0])) for s in scene.solids[1:] if (p := s.pose(float(time)))]
+        placed = [(s, p, s.bounding_radius(p[0])) for s in scene.solids[1:] if (p := s.pose(float(time)))]
         for (one_, a, r), (other, b, q) in itertools.combinations(placed, 2):
             assert np.linalg.norm(a[1] - b[1]) > r + q, (one_.name, other.name, time)
         for solid, (_, place), reach in placed:
@@ -342,14 +347,14 @@ def test_the_visitor_comes_and_goes() -> None:
         t: bool((scene.render(camera, t).ids == number).any()) for t in (0.0, 0.24, 0.35, 0.6, 0.81, 1.0)
     }
     assert shown == {0.0: False, 0.24: False, 0.35: True, 0.6: True, 0.81: False, 1.0: False}
-    assert np.isnan(scene.carry(np.zeros((1, 3)), np.array([number]), 0.1, 0.5)).all()
+    assert np.isnan(scene.transport(np.zeros((1, 3)), np.array([number]), 0.1, 0.5)).all()
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_solids_of_the_static_scene_stand_apart(seed: int) -> None:
     scene = static_scene(seed, 12)
     assert len(scene.solids) == 13 and len({solid.name for solid in scene.solids}) == 13
-    points, ids = scene.sample(6000)
+    points, ids = scene.sample_points(6000)
     assert set(ids) == set(range(1, 14))
     for number, solid in enumerate(scene.solids, 1):
         linear, place = solid.pose(0.0) or pytest.fail("absent")
@@ -362,33 +367,33 @@ def test_solids_of_the_static_scene_stand_apart(seed: int) -> None:
 
 def test_samples_lie_on_the_surfaces_evenly() -> None:
     scene = dynamic_scene(2)
-    points, ids = scene.sample(3000, 0.5, seed=1)
+    points, ids = scene.sample_points(3000, 0.5, seed=1)
     assert points.xyz.shape == (3000, 3) and points.rgb.dtype == np.uint8 and set(ids) == set(range(1, 10))
     for number, solid in enumerate(scene.solids, 1):
         linear, place = solid.pose(0.5) or pytest.fail("absent")
         own = np.linalg.inv(linear) @ (points.xyz[ids == number].T.astype(float) - place[:, None])
         assert np.abs(implicit(solid.shape, own)).max() < 1e-5
         assert np.abs(points.rgb[ids == number] / 255 - solid.texture(own)).max() < 0.01
-    ball, _ = one(sphere(0.5), Still((1, 2, 3))).sample(20000)
+    ball, _ = one(sphere(0.5), Still((1, 2, 3))).sample_points(20000)
     local = (ball.xyz - [1, 2, 3]) / 0.5
     assert np.abs(local.mean(axis=0)).max() < 0.02 and (local**2).mean(axis=0) == pytest.approx(
         1 / 3, abs=0.01
     )
-    assert len(Scene([]).sample(10)[0].xyz) == 0
+    assert len(SolidScene([]).sample_points(10)[0].xyz) == 0
 
 
 def test_what_cannot_be_is_refused() -> None:
     scene = one(sphere(0.5))
     for time in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match="within"):
+        with pytest.raises(ValueError, match=r"in \[0, 1\]"):
             scene.render(ahead(), time)
-        with pytest.raises(ValueError, match="within"):
-            scene.sample(5, time)
+        with pytest.raises(ValueError, match=r"in \[0, 1\]"):
+            scene.sample_points(5, time)
     with pytest.raises(ValueError, match="single camera"):
         scene.render(Camera.stack([ahead(), ahead()]))
     with pytest.raises(ValueError, match="samples"):
         scene.render(ahead(), samples=0)
     with pytest.raises(ValueError, match="255 solids, got 256"):
-        Scene(scene.solids * 256)
+        SolidScene(scene.solids * 256)
     with pytest.raises(ValueError, match="0 to 16"):
         static_scene(0, 17)

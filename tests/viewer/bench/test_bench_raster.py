@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from luxel.render.rasterize import rasterize
-from luxel.scenes import save_gaussians
+from luxel.scenes import save_primitive_ply
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.bench.raster import report as raster_report
 from luxel.viewer.bench.raster import roofline
@@ -121,7 +121,7 @@ def test_a_bad_image_is_marked_and_not_ranked(
 
 
 def test_scenes_of_ones_own(strict: Any, tmp_path: Path) -> None:
-    save_gaussians(tmp_path / "knot.ply", torus_knot(200, sh_degree=1))
+    save_primitive_ply(tmp_path / "knot.ply", torus_knot(200, sh_degree=1))
     options = ["--scene", str(tmp_path / "knot.ply"), "--only", "knot", "--sizes", "40x30", "--device", "cpu"]
     assert main(["bench", "raster", *options, "--quick", "--no-quality", "--out", str(tmp_path)]) == 0
     (row,) = strict(tmp_path / "raster.json")["rows"]

@@ -11,7 +11,7 @@ import torch
 
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
-from luxel.render.train.presets.gaussians import fast
+from luxel.render.train.presets import preset
 from luxel.viewer.bench.train import curves
 from luxel.viewer.bench.train import report as train_report
 from luxel.viewer.bench.train.contenders import Contender, contender
@@ -175,11 +175,11 @@ def test_settings_of_a_competitor_are_those_of_set() -> None:
 
 def test_differences_leave_out_what_another_strategy_lacks() -> None:
     config = TrainConfig.from_dict({"strategy": {"kind": "adaptive", "refine_every": 50}, "eval_every": 7})
-    found = Contender("x", config).differences(fast())
+    found = Contender("x", config).differences(preset("fast"))
     assert found["strategy.kind"] == ("mcmc", "adaptive") and found["strategy.refine_every"] == (None, 50)
     assert found["steps"] == (3600, 30_000) and found["resolution.halvings"] == (2, 0)
     assert "eval_every" not in found and "strategy.growth" not in found
-    assert Contender("x", fast()).differences(fast()) == {}
+    assert Contender("x", preset("fast")).differences(preset("fast")) == {}
 
 
 def test_the_first_interval_is_halved() -> None:
@@ -252,9 +252,9 @@ def test_milliseconds_per_step_are_of_long_stretches() -> None:
 
 def test_presets_are_taken(toy_capture: Path) -> None:
     config = TrainBench(captures=(toy_capture,), preset="fast").configuration(torch.device("cpu"))
-    assert config.steps == fast().steps and config.strategy == fast().strategy
+    assert config.steps == preset("fast").steps and config.strategy == preset("fast").strategy
     config = TrainBench(captures=(toy_capture,), preset="fast", steps=70).configuration(torch.device("cpu"))
-    assert (config.steps, config.eval_every, config.loss) == (70, 7, fast().loss)
+    assert (config.steps, config.eval_every, config.loss) == (70, 7, preset("fast").loss)
 
 
 def test_primitives_are_compared(strict: Any, tmp_path: Path, toy_capture: Path) -> None:

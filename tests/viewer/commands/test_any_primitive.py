@@ -20,7 +20,7 @@ from luxel.render.runs.checkpoint import Checkpoint, save
 from luxel.render.train import TrainConfig
 from luxel.scenes import load_points, load_primitives, load_scene, save_dnerf, save_scene, static_scene
 from luxel.scenes.paths import orbit, save_path
-from luxel.scenes.synthetic.dnerf import Shot, hemisphere_camera
+from luxel.scenes.synthetic.dnerf import CameraSample, hemisphere_camera
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 from luxel.viewer.runs import RunError, load_any_scene, load_run_scene
@@ -72,8 +72,8 @@ def knot(tmp_path: Path) -> Path:
 def film_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five small pictures at the times 0, 0.25, ... 1."""
     folder = tmp_path_factory.mktemp("film") / "capture"
-    shots = [Shot(hemisphere_camera(0.4 * i, 0.4, width=48, height=48), i / 4) for i in range(5)]
-    return save_dnerf(static_scene(), folder, {"train": shots}, samples=1, answers=False, points=50)
+    samples = [CameraSample(hemisphere_camera(0.4 * i, 0.4, width=48, height=48), i / 4) for i in range(5)]
+    return save_dnerf(static_scene(), folder, {"train": samples}, samples=1, ground_truth=False, points=50)
 
 
 @pytest.fixture
@@ -274,12 +274,12 @@ def test_export_as_splat(knot: Path, moving: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.ply", "a.obj"])
 def test_export_of_a_mesh(hard: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(hard), "--out", str(tmp_path / name), "--mesh"]) == 0
-    assert "10 hulls of " in capsys.readouterr().out
+    assert "10 convexes as " in capsys.readouterr().out
     if name == "a.ply":
         assert len(load_points(tmp_path / name).xyz) > 40
     strict = ["--mesh", "--min-opacity", "0.99", "--force"]
     assert main(["export", str(hard), "--out", str(tmp_path / name), *strict]) == 0
-    assert "0 hulls" in capsys.readouterr().out
+    assert "0 convexes as" in capsys.readouterr().out
 
 
 def test_export_moment_by_moment(moving: Path, tmp_path: Path, carousel: Callable[..., Gaussians4d]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tinycudann_stand_in import StandIn
 
 from luxel.render.rasterize import rasterize
-from luxel.render.runs.run_folder import RunFolder
+from luxel.render.train.resume import read_config
 from luxel.viewer.cli import main
 
 QUICK = ["--device", "cpu", "--no-lpips", "--steps", "4"]
@@ -71,7 +71,7 @@ def test_the_backend_of_a_run_draws_it_and_is_kept(
     trained = len(drawn)
     held_out = sum(1 for line in (folder / "renders").iterdir())
     assert trained >= 4 + held_out
-    assert RunFolder.read_config(folder)[0].backend == "gsplat"
+    assert read_config(folder)[0].backend == "gsplat"
     assert main(["train", "--resume", str(folder), "--steps", "6", "--device", "cpu"]) == 0
     resumed = len(drawn)
     assert resumed - trained >= 2 + held_out

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from luxel.render.runs.run_folder import RunFolder
+from luxel.render.primitives.gaussians.presets import PRESETS
 from luxel.render.train import TrainConfig
 from luxel.render.train.presets import preset
-from luxel.render.train.presets.gaussians import GAUSSIANS as PRESETS
+from luxel.render.train.resume import read_config
 from luxel.scenes import load_gaussians
 from luxel.viewer.cli import COMMANDS, main
 from luxel.viewer.runs import load_origin, load_run_scene
@@ -71,7 +71,11 @@ def test_every_training_option_is_on_the_command_line(capsys: pytest.CaptureFixt
     flat = {k for k, v in TrainConfig().to_dict().items() if not isinstance(v, dict)}
     missing = [name for name in flat if f"--{name.replace('_', '-')}" not in text]
     assert not missing
-    assert "--mcmc.cap-max" in text and "--adaptive.grow-scale3d" in text and "--rates.means" in text
+    options = text[text.index("positional arguments") :]
+    assert "--mcmc.cap-max" in options and "--rates.means" in options and "--adaptive." not in options
+    main(["train", "--strategy", "adaptive", "--help"])
+    options = capsys.readouterr().out.split("positional arguments")[1]
+    assert "--adaptive.grow-scale3d" in options and "--mcmc." not in options
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +90,7 @@ def test_an_unknown_option_names_itself(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_train_leaves_a_whole_run(run: Path, capture: Path) -> None:
-    config, body = RunFolder.read_config(run)
+    config, body = read_config(run)
     assert config.steps == 60 and not config.lpips
     assert body["capture"]["holdout"].startswith("every 8th") and body["capture"]["name"] == "knot"
     assert load_origin(run).path == str(capture)
@@ -158,7 +162,7 @@ def test_render_follows_a_path(run: Path, tmp_path: Path) -> None:
 
 def test_a_finished_run_is_extended(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--resume", str(run), "--steps", "70"]) == 0
-    config, _ = RunFolder.read_config(run)
+    config, _ = read_config(run)
     assert config.steps == 70
     assert config.report_every == 1 and not config.lpips, "options that were not given anew must be kept"
     steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -176,7 +180,7 @@ def test_a_run_is_not_overwritten(run: Path, capture: Path, capsys: pytest.Captu
 def test_strategies_can_be_chosen(capture: Path, tmp_path: Path) -> None:
     options = ["--strategy", "mcmc", "--mcmc.cap-max", "700", "--steps", "3", *SHORT]
     assert main(["train", str(capture), "--run", str(tmp_path / "run"), *options]) == 0
-    saved = RunFolder.read_config(tmp_path / "run")[0].to_dict()["strategy"]
+    saved = read_config(tmp_path / "run")[0].to_dict()["strategy"]
     assert saved["kind"] == "mcmc" and saved["cap_max"] == 700
     assert load_run_scene(tmp_path / "run").count <= 700
 
@@ -184,7 +188,7 @@ def test_strategies_can_be_chosen(capture: Path, tmp_path: Path) -> None:
 def test_a_preset_is_where_options_start_from(capture: Path, tmp_path: Path) -> None:
     options = ["--preset", "fast", "--steps", "3", "--rates.means", "2e-4", *SHORT]
     assert main(["train", str(capture), "--run", str(tmp_path / "run"), *options]) == 0
-    config, wanted = RunFolder.read_config(tmp_path / "run")[0], preset("fast")
+    config, wanted = read_config(tmp_path / "run")[0], preset("fast")
     assert config.strategy == wanted.strategy and config.loss == wanted.loss
     assert (config.steps, config.rates.means, config.rates.final_factor) == (
         3,

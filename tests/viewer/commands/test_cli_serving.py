@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from luxel.scenes import save_gaussians
+from luxel.scenes import save_primitive_ply
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 
@@ -118,7 +118,7 @@ def test_the_demo_serves_while_it_trains_and_afterwards(tmp_path: Path, start: S
 
 
 def test_view_serves_a_scene_until_ctrl_c(tmp_path: Path, start: Start) -> None:
-    save_gaussians(tmp_path / "scene.ply", torus_knot(50))
+    save_primitive_ply(tmp_path / "scene.ply", torus_knot(50))
     view = start("view", str(tmp_path / "scene.ply"), "--port", "0", "--device", "cpu")
     url = view.wait_for(r"viewer: (\S+)")[1]
     assert "<html" in page(url).lower()

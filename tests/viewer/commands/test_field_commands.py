@@ -18,7 +18,7 @@ from luxel.render.fields.config import defaults
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.fields.volume import VolumeField
 from luxel.scenes import read_mesh, save_mesh
-from luxel.scenes.synthetic.sculptures import ridged_knot
+from luxel.scenes.synthetic.knot_mesh import ridged_knot
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField

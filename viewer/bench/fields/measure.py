@@ -194,7 +194,7 @@ def _steps(trainer: FieldTrainer, settings: Settings) -> dict[str, Any]:
     # Some steps do more than others (a radiance field looks at what is occupied): rates are of the mean.
     mean = float(np.mean(times))
     rate = 1e3 * trainer.config.batch / mean
-    return {**summary(times), "mean": mean, "samples_per_s": rate, "captures": trainer.learner.captures}
+    return {**summary(times), "mean": mean, "samples_per_s": rate, "captures": trainer.optimizer.captures}
 
 
 def _frame(application: Application, subject: Subject, size: Size, settings: Settings) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from luxel.render.backends import tinycudann
 from luxel.render.errors import LuxelError
 from luxel.render.fields.encodings import Grid, GridEncoding
 from luxel.render.fields.field import Field
-from luxel.render.reference.field.encode_grid import PRIMES, grid_index
+from luxel.render.ops.field.grid_layout import PRIMES, grid_index
 from luxel.viewer.bench.timing import compare_ms
 
 TORCH, TINY = "torch", "tiny-cuda-nn"

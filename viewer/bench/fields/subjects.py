@@ -25,7 +25,7 @@ from luxel.render.fields.config import FieldName
 from luxel.render.fields.image import ImageField
 from luxel.render.fields.photographs import Capture
 from luxel.scenes.captures.images import for_each
-from luxel.scenes.synthetic.dnerf import default_shots
+from luxel.scenes.synthetic.dnerf import default_camera_samples
 from luxel.scenes.synthetic.toy import as_bytes
 
 ELEVATION, DISTANCE = 0.4, 2.6  # of a ring of cameras: radians, and half sides of the box
@@ -83,7 +83,7 @@ def _landscape(small: bool) -> Subject:
 
 
 def _knot(small: bool) -> Subject:
-    from luxel.scenes.synthetic.sculptures import ridged_knot
+    from luxel.scenes.synthetic.knot_mesh import ridged_knot
 
     mesh = ridged_knot(260, 12, ridges=0.0) if small else ridged_knot()
     return Subject("sdf", f"{'knot' if small else 'ridged-knot'}, {len(mesh.faces):,} triangles", mesh)
@@ -96,11 +96,12 @@ def _cloud(small: bool) -> Subject:
 
 
 def _playground(small: bool) -> Subject:
-    from luxel.scenes.synthetic.playground import static_scene
+    from luxel.scenes.synthetic.example_scenes import static_scene
 
     views, held_out, side, samples = (8, 2, 40, 1) if small else (48, 4, 400, 2)
-    scene, shots = static_scene(), default_shots(views, 0, held_out, static=True, width=side, height=side)
-    listed = [shot.camera for part in ("train", "test") for shot in shots[part]]
+    scene = static_scene()
+    camera_samples = default_camera_samples(views, 0, held_out, static=True, width=side, height=side)
+    listed = [s.camera for part in ("train", "test") for s in camera_samples[part]]
     made: dict[int, Pixels] = {}
 
     def work(number: int) -> None:

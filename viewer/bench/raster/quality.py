@@ -11,8 +11,8 @@ from torch import Tensor
 
 from luxel.render.backends import Backend
 from luxel.render.camera import Camera
+from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.reference.raster.bin_splats import TILE
 from luxel.render.reference.raster.draw import draw_reference
 from luxel.viewer.bench.raster.competitors import CAPS, Shot, draw_with
 

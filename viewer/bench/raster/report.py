@@ -85,33 +85,18 @@ def _times(report: dict[str, Any]) -> Section:
     return Section("Times", text, [table], _time_plots(report))
 
 
-# Frames per second that the authors report, of scenes, on hardware and at sizes of theirs.
-PUBLISHED = {
-    "convexes": [
-        ("3D Convex Splatting (Held et al. 2025)", "Mip-NeRF 360", "25", "not stated"),
-        ("3D Convex Splatting (Held et al. 2025)", "Tanks & Temples", "33", "not stated"),
-        ("3D Convex Splatting, light (Held et al. 2025)", "Mip-NeRF 360", "47", "not stated"),
-    ],
-    "gaussians4d": [
-        ("4D-Rotor Gaussian Splatting (Duan et al. 2024)", "D-NeRF, 400x400", "1258", "RTX 3090"),
-        ("4D-Rotor Gaussian Splatting (Duan et al. 2024)", "Plenoptic video, 1352x1014", "277", "RTX 3090"),
-        ("4D-Rotor Gaussian Splatting (Duan et al. 2024)", "Plenoptic video, 1352x1014", "583", "RTX 4090"),
-    ],
-}
-
-
 def _published(report: dict[str, Any]) -> list[Section]:
     """What others report of their own systems, beside the frames per second of this report."""
     rows = []
-    for primitive, known in PUBLISHED.items():
+    for primitive, spec in PRIMITIVES.items():
         ours = [row for row in report["rows"] if row.get("primitive") == primitive]
-        if not ours:
+        if not ours or not spec.published:
             continue
-        rows += [list(line) for line in known]
+        rows += [list(line) for line in spec.published]
         machine = report["machine"].get("gpu") or report["machine"].get("processor") or "this machine"
         for row in ours:
             times = best(row, report["backends"][0], PASSES[0])
-            place = f"{row['scene']}, {row['gaussians']:,} {PRIMITIVES[primitive].noun}, {_image(row)}"
+            place = f"{row['scene']}, {row['gaussians']:,} {spec.noun}, {_image(row)}"
             fps = f"{1000 / times['median']:.0f}" if times else "–"
             rows.append([f"this report ({report['backends'][0]})", place, fps, str(machine)])
     if not rows:

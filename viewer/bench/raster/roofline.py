@@ -12,14 +12,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from luxel.render.primitives.parameters import Parameters
+from luxel.render.ops.raster.bin_splats import TILE
+from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.rasterize import rasterize
-from luxel.render.reference.raster.bin_splats import TILE
 from luxel.viewer.bench.raster.competitors import Shot
 from luxel.viewer.bench.timing import summary, times_ms
 
@@ -33,35 +32,6 @@ _KINDS = (  # the first that is found in a kernel's name
     ("blend", re.compile(r"blend|rasterize_to_pixels|sum_rows|number_kernel|background", re.I)),
     ("project", re.compile(r"project|spherical_harmonics|DeviceSelect|select", re.I)),
 )
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What one of a primitive costs at least, beside its colour.
-
-    Args:
-        splat: bytes of its row on the screen.
-        pair: bytes that blending reads of a (tile, splat) pair: its index, what alpha needs, its colour.
-        blend, blend_backward: operations of a contribution to a pixel.
-        cull, project, project_backward: operations of each, of each that is seen, and of its gradient.
-    """
-
-    splat: int
-    pair: int
-    blend: int
-    blend_backward: int
-    cull: int
-    project: int
-    project_backward: int
-
-
-COSTS = {
-    "gaussians": Costs(4 * 8, 4 * (1 + 6 + 3), 24, 64, 40, 330, 900),
-    # Slicing in time: the rotation of space and time, its conditional, and both backwards.
-    "gaussians4d": Costs(4 * 8, 4 * (1 + 6 + 3), 24, 64, 90, 650, 1700),
-    # Six corners: an edge costs two products, an exponential and a maximum at a pixel; the hull, its box.
-    "convexes": Costs(4 * 28, 4 * (1 + 5 + 12 + 3), 80, 200, 40, 1200, 1500),
-}
 
 
 def stage_of(kernel: str) -> str:
@@ -99,7 +69,7 @@ def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
         "primitive": scene.primitive,
         "geometry": 4 * numbers,
         "gaussians": scene.count,
-        "coefficients": 1 + scene.sh_rest.shape[1],
+        "coefficients": (scene.sh_degree + 1) ** 2,
         "pixels": first.width * first.height,
         "tiles": -(-first.width // TILE) * -(-first.height // TILE),
         **{name: value / len(shots) for name, value in totals.items()},
@@ -110,7 +80,7 @@ def floors(work: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Bytes and floating-point operations that each stage of a frame cannot do without."""
     n, v, m, p = (work[name] for name in ("gaussians", "visible", "pairs", "contributions"))
     k, pixels = work["coefficients"], work["pixels"]
-    costs, geometry = COSTS[work["primitive"]], work["geometry"]
+    costs, geometry = PRIMITIVES[work["primitive"]].costs, work["geometry"]
     colour, values = 12 * k, 12  # bytes of coefficients and of the colour that they give
     depth_passes, tile_passes = 3, max(1, math.ceil(math.log2(max(2, work["tiles"])) / 8))
     return {

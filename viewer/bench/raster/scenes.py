@@ -27,7 +27,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.render.primitives.parameters import Parameters
-from luxel.scenes.files.scene_files import only_gaussians
+from luxel.scenes.files.scene_files import require_gaussians
 from luxel.viewer.bench.raster.conversions import as_primitive
 from luxel.viewer.bench.raster.terrain import terrain, terrain_cameras
 from luxel.viewer.runs import load_any_scene
@@ -212,7 +212,7 @@ def garden_camera(path: Path) -> Camera:
 
 def bonsai(path: Path, generator: torch.Generator) -> Gaussians:
     """The trained room."""
-    gaussians = only_gaussians(path, load_any_scene(path)).to(generator.device)
+    gaussians = require_gaussians(path, load_any_scene(path)).to(generator.device)
     noise = torch.randn(gaussians.count, 15, 3, generator=generator, device=generator.device)
     gaussians.sh_rest = SH_STD * noise
     return gaussians

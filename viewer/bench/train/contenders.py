@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.train.config import TrainConfig
+from luxel.render.train.config import PARTS, TrainConfig
+from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
 
 _BY_THE_BENCHMARK = ("backend", "eval_every", "save_renders")  # no differences that anyone chose
@@ -30,18 +31,22 @@ class Contender:
         """By dotted name, the first's value and its own where they are not the same.
 
         Of another strategy only what is not that strategy's default is listed, with nothing of the first's; of the
-        rates of another primitive likewise.
+        options of another primitive likewise.
         """
         theirs, own = first.to_dict(), self.config.to_dict()
         found = {}
         if theirs["strategy"]["kind"] != (kind := own["strategy"]["kind"]):
             found["strategy.kind"] = (theirs["strategy"]["kind"], kind)
-            usual = TrainConfig.from_dict({"strategy": {"kind": kind}}).to_dict()["strategy"]
+            usual = vars(STRATEGIES[kind]())
             strategy = own.pop("strategy")
-            found |= {f"strategy.{k}": (None, v) for k, v in strategy.items() if v != usual[k]}
-        if type(first.rates) is not type(self.config.rates):
-            usual = vars(type(self.config.rates)())
-            found |= {f"rates.{k}": (None, v) for k, v in own.pop("rates").items() if v != usual[k]}
+            found |= {
+                f"strategy.{k}": (None, v) for k, v in strategy.items() if k != "kind" and v != usual[k]
+            }
+        for part in PARTS:
+            options = getattr(self.config, part)
+            if type(getattr(first, part)) is not type(options):
+                usual = vars(type(options)())
+                found |= {f"{part}.{k}": (None, v) for k, v in own.pop(part).items() if v != usual[k]}
         flat_theirs, flat_own = _flat(theirs), _flat(own)
         found |= {k: (flat_theirs[k], v) for k, v in flat_own.items() if flat_theirs[k] != v}
         return {name: pair for name, pair in found.items() if name not in _BY_THE_BENCHMARK}

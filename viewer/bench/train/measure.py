@@ -20,7 +20,6 @@ from luxel.render.backends import Backend
 from luxel.render.replay import release_memory
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
-from luxel.render.train.reports import StepReport
 from luxel.scenes import Capture
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
@@ -89,7 +88,7 @@ def describe_capture(capture: Capture) -> dict[str, Any]:
     first = capture.train[0].camera
     return {
         "scene": capture.name,
-        "kind": capture.kind,
+        "kind": capture.format,
         "views": len(capture.train),
         "held_out": len(capture.test),
         "holdout": capture.holdout,
@@ -187,14 +186,13 @@ class _Measured(Trainer):
 
     early: frozenset[int] = frozenset()
 
-    def step(self) -> StepReport:
-        report = super().step()
+    def evaluate_when_due(self) -> None:
         if self.steps_done in self.early:
-            self._synchronise()
-            if not self.settle():
+            self.loop.wait_for_device()
+            if not self.synchronize():
                 self.early -= {self.steps_done}
                 self.evaluate()
-        return report
+        super().evaluate_when_due()
 
 
 def _trainer(

@@ -71,13 +71,13 @@ def test_it_is_the_reference(precision, thick):
     for values in (given, true):
         values["density"].requires_grad_()
         values["colour"].requires_grad_()
-    found = composite(**given, scale=SCALE)
+    actual = composite(**given, scale=SCALE)
     counters = true.pop("counters")
-    *wanted, margin = composite_reference(**true, scale=SCALE)
+    *expected, margin = composite_reference(**true, scale=SCALE)
     single = given["density"].dtype == torch.float32
     keep = margin > (1e-3 if single else 1e-9)
     assert keep.float().mean() > 0.9
-    for name, a, b in zip(found._fields, found, wanted, strict=True):
+    for name, a, b in zip(actual._fields, actual, expected, strict=True):
         scale = max(1.0, b.abs().max().item())
         off = (1e-5 if single else 1e-12) * scale
         torch.testing.assert_close(
@@ -87,9 +87,9 @@ def test_it_is_the_reference(precision, thick):
             atol=off,
             msg=lambda m, n=name: f"{n}: {m}",
         )
-    got = gradients(found, [given["density"], given["colour"]], keep)
+    got = gradients(actual, [given["density"], given["colour"]], keep)
     for name, a, b in zip(
-        ("density", "colour"), got, gradients(wanted, [true["density"], true["colour"]], keep), strict=True
+        ("density", "colour"), got, gradients(expected, [true["density"], true["colour"]], keep), strict=True
     ):
         assert (a - b).norm() <= (1e-4 if single else 1e-10) * b.norm(), name
         assert not a[int(counters[0]) :].any()
@@ -103,16 +103,16 @@ def test_by_hand(device):
     ranges = torch.tensor([[0, 1], [0, 0], [0, 3]], dtype=torch.int32, device=device)
     counters = torch.tensor([3, 3, 3, 0, 0], device=device)
     background = torch.tensor([[1.0, 0, 0.5]], device=device).expand(3, 3)
-    found = composite(density, colour, dt, t, ranges, counters, background)
+    actual = composite(density, colour, dt, t, ranges, counters, background)
     w = 1 - math.exp(-1)
     rgb = [
         [0.75 * w + 1 - w, 0.5 * w, 0.5 * (1 - w)],
         [1, 0, 0.5],
         [0.75 * w + 0.5 * (1 - w), 0.5, 0.5 * (1 - w)],
     ]
-    torch.testing.assert_close(found.rgb.cpu(), torch.tensor(rgb))
-    torch.testing.assert_close(found.transmittance.cpu(), torch.tensor([1 - w, 1, 0]))
-    torch.testing.assert_close(found.depth.cpu(), torch.tensor([2 * w, 0, 2 * w + 3 * (1 - w)]))
+    torch.testing.assert_close(actual.rgb.cpu(), torch.tensor(rgb))
+    torch.testing.assert_close(actual.transmittance.cpu(), torch.tensor([1 - w, 1, 0]))
+    torch.testing.assert_close(actual.depth.cpu(), torch.tensor([2 * w, 0, 2 * w + 3 * (1 - w)]))
 
 
 def test_the_end_of_a_ray(device):
@@ -120,15 +120,15 @@ def test_the_end_of_a_ray(device):
     given = moved(drawn([300, 45], thick=5.0), torch.float32, device)
     for name in ("density", "colour"):
         given[name].requires_grad_()
-    found = composite(**given, min_transmittance=0.3)
+    actual = composite(**given, min_transmittance=0.3)
     g_density, g_colour = torch.autograd.grad(
-        found.rgb.sum() + found.depth.sum(), [given["density"], given["colour"]]
+        actual.rgb.sum() + actual.depth.sum(), [given["density"], given["colour"]]
     )
     depth = given["density"].exp() * given["dt"]
     for first, count in given["ranges"].tolist():
         before = (depth[first : first + count].cumsum(0) - depth[first : first + count]).neg().exp()
         seen = before >= 0.3
-        assert 1 < seen.sum() < count and (found.transmittance < 0.3).all()
+        assert 1 < seen.sum() < count and (actual.transmittance < 0.3).all()
         assert g_colour[first : first + count][seen].any(-1).all()
         assert not g_colour[first : first + count][~seen].any()
         assert not g_density[first : first + count][~seen].any()
@@ -146,11 +146,11 @@ def test_held_densities(device):
     given = moved(drawn([4], spare=0), torch.float32, device)
     given["density"] = torch.tensor([-50.0, 0.5, 15.5, 1.0], device=device, requires_grad=True)
     given["colour"].requires_grad_()
-    found = composite(**given)
-    found.rgb.sum().backward()
+    actual = composite(**given)
+    actual.rgb.sum().backward()
     grad = given["density"].grad
     assert grad is not None and grad[0] == 0 and grad[1] != 0 and grad[2] == 0 and grad[3] == 0
-    assert found.rgb.isfinite().all() and found.transmittance == 0
+    assert actual.rgb.isfinite().all() and actual.transmittance == 0
 
 
 @pytest.mark.parametrize("width", [4, 16, 64])
@@ -161,17 +161,17 @@ def test_colour_inputs(precision, width):
         **precision
     )
     directions[5] = 0
-    found, density = colour_inputs(features, directions)
+    actual, density = colour_inputs(features, directions)
     off = 1e-6 if features.dtype == torch.float32 else 1e-14
-    torch.testing.assert_close(found, torch.cat([features, sh_basis(directions, 3)], -1), rtol=0, atol=off)
+    torch.testing.assert_close(actual, torch.cat([features, sh_basis(directions, 3)], -1), rtol=0, atol=off)
     assert torch.equal(density, features[:, 0])
-    g_found, g_density = (torch.randn(t.shape, generator=generator).to(t) for t in (found, density))
-    (grad,) = torch.autograd.grad([found, density], features, [g_found, g_density], retain_graph=True)
-    wanted = g_found[:, :width].clone()
-    (alone,) = torch.autograd.grad(found, features, g_found, retain_graph=True)
-    assert torch.equal(alone, wanted)
-    wanted[:, 0] += g_density
-    assert torch.equal(grad, wanted)
+    g_found, g_density = (torch.randn(t.shape, generator=generator).to(t) for t in (actual, density))
+    (grad,) = torch.autograd.grad([actual, density], features, [g_found, g_density], retain_graph=True)
+    expected = g_found[:, :width].clone()
+    (alone,) = torch.autograd.grad(actual, features, g_found, retain_graph=True)
+    assert torch.equal(alone, expected)
+    expected[:, 0] += g_density
+    assert torch.equal(grad, expected)
     (alone,) = torch.autograd.grad(density, features, g_density)
     assert torch.equal(alone[:, 0], g_density) and not alone[:, 1:].any()
     empty, _ = colour_inputs(features[:0], directions[:0])

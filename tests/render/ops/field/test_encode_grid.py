@@ -20,7 +20,8 @@ from luxel.render.fields.encodings import (
     growth_to,
 )
 from luxel.render.ops.field.encode_grid import encode_grid
-from luxel.render.reference.field.encode_grid import Hashed, encode_grid_reference, grid_index, level_points
+from luxel.render.ops.field.grid_layout import Hashed, grid_index, level_points
+from luxel.render.reference.field.encode_grid import encode_grid_reference
 
 D = torch.float64
 HASHED = Grid(3, 5, 2, 5, 1.9, 9, hashed=True)  # 2 levels in order, 3 hashed
@@ -74,18 +75,20 @@ def all_gradients(function: Any, x: Tensor, table: Tensor, grid: Grid, half: Any
         ("of both", (g_x * gg_x).sum() + (g_table * gg_table).sum()),
     ):
         leaves = (g_out, x) if title == "of g_table" else (g_out, x, table)
-        found = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
-        for name, leaf, g in zip(("g_out", "x", "table"), leaves, found, strict=False):
+        actual = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
+        for name, leaf, g in zip(("g_out", "x", "table"), leaves, actual, strict=False):
             named[f"{name} {title}"] = torch.zeros_like(leaf) if g is None else g
     return {name: tensor.detach() for name, tensor in named.items()}
 
 
-def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor], forward: float, backward: float) -> None:
-    for name, true in wanted.items():
+def assert_same(
+    actual: dict[str, Tensor], expected: dict[str, Tensor], forward: float, backward: float
+) -> None:
+    for name, true in expected.items():
         bound = forward if name == "out" else backward
         scale = max(1.0, true.abs().max().item()) if true.numel() else 1.0
         torch.testing.assert_close(
-            found[name].cpu().to(D), true, rtol=0, atol=bound * scale, msg=lambda m, n=name: f"{n}: {m}"
+            actual[name].cpu().to(D), true, rtol=0, atol=bound * scale, msg=lambda m, n=name: f"{n}: {m}"
         )
 
 
@@ -93,11 +96,11 @@ def assert_same(found: dict[str, Tensor], wanted: dict[str, Tensor], forward: fl
 def test_it_is_the_reference(precision, kind):
     grid = KINDS[kind]
     x, table = inputs(grid, 301, **precision)
-    found = all_gradients(encode_grid, x, table, grid)
-    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
-    assert all(wanted[name].any() for name in ("out", "g_x", "g_table", "g_out of g_x", "table of g_x"))
-    assert (wanted["x of g_x"].abs().max() > 1e-3) == (grid.dimensions > 1)  # mixed derivatives alone
-    assert_same(found, wanted, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
+    actual = all_gradients(encode_grid, x, table, grid)
+    expected = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
+    assert all(expected[name].any() for name in ("out", "g_x", "g_table", "g_out of g_x", "table of g_x"))
+    assert (expected["x of g_x"].abs().max() > 1e-3) == (grid.dimensions > 1)  # mixed derivatives alone
+    assert_same(actual, expected, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
 
 
 @pytest.mark.parametrize(
@@ -112,9 +115,9 @@ def test_it_is_the_reference(precision, kind):
 )
 def test_the_three_kinds_are_the_reference(precision, grid):
     x, table = inputs(grid, 203, **precision)
-    found = all_gradients(encode_grid, x, table, grid)
-    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
-    assert_same(found, wanted, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
+    actual = all_gradients(encode_grid, x, table, grid)
+    expected = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
+    assert_same(actual, expected, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
 
 
 def test_the_kinds_have_the_numbers_of_their_papers():
@@ -142,14 +145,14 @@ def test_by_hand(device):
     table = torch.tensor([[1.0], [10.0], [100.0], [0], [0], [0], [0], [0]], device=device)
     x = torch.tensor([[0.25], [0.0], [0.5], [0.6]], device=device)
     # Scale 2: 3 points; 0.25 -> 1.0, 0 -> 0.5, 0.5 -> 1.5, 0.6 -> 1.7.
-    found = encode_grid(x, table, (0, 8), (2.0,))
-    torch.testing.assert_close(found.cpu()[:, 0], torch.tensor([10, 5.5, 55, 73.0]), rtol=1e-6, atol=0)
+    actual = encode_grid(x, table, (0, 8), (2.0,))
+    torch.testing.assert_close(actual.cpu()[:, 0], torch.tensor([10, 5.5, 55, 73.0]), rtol=1e-6, atol=0)
     table = torch.arange(8.0, device=device)[:, None]
     x = torch.tensor([[0.5, 0.25]], device=device)  # scale 1: position (1, 0.75), points 1 and 3 in order
     torch.testing.assert_close(encode_grid(x, table, (0, 8), (1.0,)).item(), 0.25 * 1 + 0.75 * 3)
     at = torch.tensor([[3, 5, 7, 11]])
-    wanted = 3 ^ (5 * 2654435761) ^ (7 * 805459861) ^ (11 * 3674653429)
-    assert grid_index(at, 100, 2**14, True).item() == wanted % 2**14
+    expected = 3 ^ (5 * 2654435761) ^ (7 * 805459861) ^ (11 * 3674653429)
+    assert grid_index(at, 100, 2**14, True).item() == expected % 2**14
     assert grid_index(at[:, :2], 100, 2**8, False).item() == 503 % 2**8
 
 
@@ -159,11 +162,11 @@ def test_blocks_are_neighbours_in_memory(dimensions):
     sides = {1: (8,), 2: (4, 2), 3: (2, 2, 2), 4: (2, 2, 2, 1)}[dimensions]
     within = torch.cartesian_prod(*map(torch.arange, reversed(sides))).reshape(8, -1).flip(-1)
     corner = torch.tensor((5, 9, 3, 14))[:dimensions]
-    found = grid_index(corner * torch.tensor(sides) + within, 100, 2**9, "blocks")
+    actual = grid_index(corner * torch.tensor(sides) + within, 100, 2**9, "blocks")
     place = 0
     for d, prime in enumerate((1, 2654435761, 805459861, 3674653429)[:dimensions]):
         place ^= int(corner[d]) * prime
-    assert found.tolist() == [place % 2**6 * 8 + k for k in range(8)]
+    assert actual.tolist() == [place % 2**6 * 8 + k for k in range(8)]
     if dimensions == 1:
         at = torch.arange(1000)[:, None]
         assert torch.equal(grid_index(at, 1000, 2**9, "blocks"), grid_index(at, 1000, 2**9, True))
@@ -174,8 +177,8 @@ def test_blocks_in_order_have_an_entry_for_each_point(dimensions, resolution):
     """And for those one beyond the last, which positions at the upper end reach."""
     size = level_points(resolution, dimensions, "blocks")
     at = torch.cartesian_prod(*[torch.arange(resolution + 1)] * dimensions).reshape(-1, dimensions)
-    found = grid_index(at, resolution, size, "blocks")
-    assert len(found.unique()) == len(at) and found.max() < size and size % 8 == 0
+    actual = grid_index(at, resolution, size, "blocks")
+    assert len(actual.unique()) == len(at) and actual.max() < size and size % 8 == 0
 
 
 def test_gradients_by_finite_differences():
@@ -199,29 +202,29 @@ def test_positions_at_the_edge_and_beyond(device, dimensions):
     grid = Grid(dimensions, 3, 2, 4, 1.5, 12, hashed=True)
     corners = torch.tensor(list(itertools.product((0.0, 1.0), repeat=dimensions)))
     _, table = inputs(grid, 0, device)
-    wanted = all_gradients(encode_grid_reference, corners.to(D), table.cpu().to(D), grid)
-    assert_same(all_gradients(encode_grid, corners.to(device), table, grid), wanted, 1e-5, 1e-4)
-    assert wanted["g_x"].all(-1).all()
+    expected = all_gradients(encode_grid_reference, corners.to(D), table.cpu().to(D), grid)
+    assert_same(all_gradients(encode_grid, corners.to(device), table, grid), expected, 1e-5, 1e-4)
+    assert expected["g_x"].all(-1).all()
     for far in (1e-3, 2.0, 1e30, math.inf):
         beyond = ((corners * 2 - 1) * far + corners).to(device)
-        found = all_gradients(encode_grid, beyond, table, grid)
-        torch.testing.assert_close(found["out"].cpu().to(D), wanted["out"], rtol=0, atol=1e-5)
-        assert not found["g_x"].any() and not found["x of g_x"].any() and found["g_table"].any()
+        actual = all_gradients(encode_grid, beyond, table, grid)
+        torch.testing.assert_close(actual["out"].cpu().to(D), expected["out"], rtol=0, atol=1e-5)
+        assert not actual["g_x"].any() and not actual["x of g_x"].any() and actual["g_table"].any()
 
 
 def test_nan_is_nothing(device):
     x, table = inputs(HASHED, 50, device)
-    wanted = all_gradients(encode_grid, x, table, HASHED)
+    expected = all_gradients(encode_grid, x, table, HASHED)
     bad = torch.arange(50) % 3 == 1
     x[bad.to(device), 1] = math.nan
-    found = all_gradients(encode_grid, x, table, HASHED)
+    actual = all_gradients(encode_grid, x, table, HASHED)
     for name in ("out", "g_x", "g_out of g_x", "x of g_x"):
-        assert not found[name].cpu()[bad].any(), name
-        assert torch.equal(found[name].cpu()[~bad], wanted[name].cpu()[~bad]), name
+        assert not actual[name].cpu()[bad].any(), name
+        assert torch.equal(actual[name].cpu()[~bad], expected[name].cpu()[~bad]), name
     x.nan_to_num_(0.5)
     g_table = encode_grid_table_gradient(x[~bad.to(device)], table, 50, bad)
-    torch.testing.assert_close(found["g_table"], g_table, rtol=1e-5, atol=1e-5)
-    assert found["table of g_x"].isfinite().all()
+    torch.testing.assert_close(actual["g_table"], g_table, rtol=1e-5, atol=1e-5)
+    assert actual["table of g_x"].isfinite().all()
 
 
 def encode_grid_table_gradient(x: Tensor, table: Tensor, n: int, bad: Tensor) -> Tensor:
@@ -235,19 +238,19 @@ def encode_grid_table_gradient(x: Tensor, table: Tensor, n: int, bad: Tensor) ->
 @pytest.mark.parametrize("n", [0, 1, 255, 257, 1023])
 def test_any_number_of_positions(device, n, grid):
     x, table = inputs(grid, n, device)
-    found = all_gradients(encode_grid, x, table, grid)
-    assert found["out"].shape == (n, 10) and found["g_x"].shape == (n, 3)
-    assert found["g_table"].any() == (n > 0)
-    wanted = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
-    assert_same(found, wanted, 1e-5, 1e-4)
+    actual = all_gradients(encode_grid, x, table, grid)
+    assert actual["out"].shape == (n, 10) and actual["g_x"].shape == (n, 3)
+    assert actual["g_table"].any() == (n > 0)
+    expected = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
+    assert_same(actual, expected, 1e-5, 1e-4)
 
 
 def test_strides_do_not_matter(device):
     x, table = inputs(HASHED, 40, device)
     wide = torch.cat([x, x.flip(-1)], -1)[:, :3]
     assert not wide.is_contiguous()
-    found = encode_grid(wide, table.t().contiguous().t(), *levels_of(HASHED))
-    assert torch.equal(found, encode_grid(x, table, *levels_of(HASHED)))
+    actual = encode_grid(wide, table.t().contiguous().t(), *levels_of(HASHED))
+    assert torch.equal(actual, encode_grid(x, table, *levels_of(HASHED)))
 
 
 @pytest.mark.gpu
@@ -255,10 +258,10 @@ def test_half_tables_are_read_in_their_place(gpu):
     for grid in KINDS.values():
         x, table = inputs(grid, 301, gpu)
         half = table.half()
-        found = all_gradients(encode_grid, x, torch.zeros_like(table), grid, half)
-        assert found["g_table"].dtype == torch.float32
-        wanted = all_gradients(encode_grid_reference, x.cpu().to(D), half.cpu().to(D), grid)
-        assert_same(found, wanted, 1e-5, 1e-4)
+        actual = all_gradients(encode_grid, x, torch.zeros_like(table), grid, half)
+        assert actual["g_table"].dtype == torch.float32
+        expected = all_gradients(encode_grid_reference, x.cpu().to(D), half.cpu().to(D), grid)
+        assert_same(actual, expected, 1e-5, 1e-4)
 
 
 def test_the_number_of_threads_changes_nothing_on_the_cpu():
@@ -271,9 +274,9 @@ def test_the_number_of_threads_changes_nothing_on_the_cpu():
                 results.append(all_gradients(encode_grid, *inputs(grid, 3001), grid))
     finally:
         torch.set_num_threads(threads)
-    for k, found in enumerate(results):
+    for k, actual in enumerate(results):
         for name, tensor in results[k % 2].items():
-            assert torch.equal(found[name], tensor), name
+            assert torch.equal(actual[name], tensor), name
 
 
 def test_opcheck(device):
@@ -371,10 +374,10 @@ def test_frequencies():
     x = torch.tensor([[0.25, -1.5]], dtype=D)
     angles = torch.tensor([[0.25, 0.5, 1.0], [-1.5, -3.0, -6.0]], dtype=D) * math.pi
     encoding = FrequencyEncoding(2, 3)
-    found = encoding(x)
-    assert found.shape == (1, encoding.width) == (1, 12)
-    torch.testing.assert_close(found.reshape(2, 3, 2)[..., 0], angles.sin(), rtol=0, atol=1e-12)
-    torch.testing.assert_close(found.reshape(2, 3, 2)[..., 1], angles.cos(), rtol=0, atol=1e-12)
+    actual = encoding(x)
+    assert actual.shape == (1, encoding.width) == (1, 12)
+    torch.testing.assert_close(actual.reshape(2, 3, 2)[..., 0], angles.sin(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(actual.reshape(2, 3, 2)[..., 1], angles.cos(), rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match=r"x must be \[..., 2\]"):
         encoding(x[:, :1])
     with pytest.raises(ValueError, match="0 frequencies"):
@@ -390,9 +393,9 @@ def test_spherical_harmonics_are_orthonormal():
     radius = (1 - z * z).sqrt()[:, None]
     parts = (radius * angle.cos(), radius * angle.sin(), z[:, None].expand(8, 16))
     encoding = SphericalHarmonicsEncoding()
-    found = encoding(torch.stack(parts, -1)).reshape(-1, 16)
+    actual = encoding(torch.stack(parts, -1)).reshape(-1, 16)
     area = (weights[:, None] * (2 * math.pi / 16)).expand(8, 16).reshape(-1, 1)
-    torch.testing.assert_close(found.T @ (area * found), torch.eye(16, dtype=D), rtol=0, atol=1e-12)
+    torch.testing.assert_close(actual.T @ (area * actual), torch.eye(16, dtype=D), rtol=0, atol=1e-12)
     assert [SphericalHarmonicsEncoding(d).width for d in (1, 2, 3, 4)] == [1, 4, 9, 16]
     assert torch.equal(SphericalHarmonicsEncoding(2)(torch.eye(3)), encoding(torch.eye(3))[:, :4])
     with pytest.raises(ValueError, match="degree must be 1 to 4, got 5"):

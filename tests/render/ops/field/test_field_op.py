@@ -104,8 +104,8 @@ def away_from_kinks(name: str, n: int) -> list[Tensor]:
     return [x[good][:n], table, weights, g_out[good][:n]]
 
 
-def assert_near(found: list[Tensor], wanted: list[Tensor], *bounds: float) -> None:
-    for name, a, b, bound in zip(("out", "g_table", "g_weights"), found, wanted, bounds, strict=True):
+def assert_near(actual: list[Tensor], expected: list[Tensor], *bounds: float) -> None:
+    for name, a, b, bound in zip(("out", "g_table", "g_weights"), actual, expected, bounds, strict=True):
         assert a.shape == b.shape, name
         assert (a.cpu().to(D) - b).norm() <= bound * b.norm(), (
             name,
@@ -118,12 +118,12 @@ def assert_near(found: list[Tensor], wanted: list[Tensor], *bounds: float) -> No
 def test_it_is_the_reference_on_the_cpu(name, dtype):
     for n in (0, 1, 129):
         given = drawn(name, n)
-        wanted = run(references, name, given)
-        found = run(field, name, [t.to(dtype) for t in given])
-        assert found[0].dtype == dtype
-        assert_near(found, wanted, *((1e-12, 1e-10, 1e-10) if dtype == D else (1e-5, 1e-4, 1e-4)))
+        expected = run(references, name, given)
+        actual = run(field, name, [t.to(dtype) for t in given])
+        assert actual[0].dtype == dtype
+        assert_near(actual, expected, *((1e-12, 1e-10, 1e-10) if dtype == D else (1e-5, 1e-4, 1e-4)))
         both = run(two_stages, name, [t.to(dtype) for t in given])
-        assert all(torch.equal(a, b) for a, b in zip(found, both, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(actual, both, strict=True))
 
 
 @pytest.mark.gpu
@@ -133,13 +133,13 @@ def test_half_is_near_the_reference(gpu, name, way):
     halved, sort = WAYS[way]
     for n in (0, 1, 33, 129, 1000):
         given = away_from_kinks(name, n)
-        wanted = run(references, name, given)
+        expected = run(references, name, given)
         on_gpu = [t.float().to(gpu) for t in given]
         half = on_gpu[1].half() if halved else None
-        found = run(field, name, on_gpu, half_table=half, sort=sort)
-        assert_near(found, wanted, 1e-2, 1e-2, 1e-2)
+        actual = run(field, name, on_gpu, half_table=half, sort=sort)
+        assert_near(actual, expected, 1e-2, 1e-2, 1e-2)
         again = run(field, name, on_gpu, half_table=half, sort=sort)
-        assert torch.equal(found[0], again[0]) and torch.equal(found[2], again[2])
+        assert torch.equal(actual[0], again[0]) and torch.equal(actual[2], again[2])
 
 
 @pytest.mark.gpu
@@ -150,10 +150,10 @@ def test_many_rows_on_the_gpu(gpu, name):
     along = torch.linspace(0, 1, len(x), dtype=D)[:, None]
     for positions in (x, (along * torch.tensor([1.0, 0.7, 0.3]) + 0.01).clamp(0, 1).float().to(D)):
         given = [t.float().to(gpu) for t in (positions, table, weights, g_out)]
-        wanted = run(two_stages, name, given)
+        expected = run(two_stages, name, given)
         for sort in (False, True):
-            found = run(field, name, given, half_table=given[1].half(), sort=sort)
-            assert_near(found, [t.cpu().to(D) for t in wanted], 5e-3, 2e-2, 2e-2)
+            actual = run(field, name, given, half_table=given[1].half(), sort=sort)
+            assert_near(actual, [t.cpu().to(D) for t in expected], 5e-3, 2e-2, 2e-2)
 
 
 @pytest.mark.gpu
@@ -192,9 +192,9 @@ def test_positions_have_gradients(device):
         model.encoding.table.mul_(1e4)
     x = torch.rand(40, 3, generator=torch.Generator().manual_seed(0)).to(device).requires_grad_()
     out = model(x)
-    (found,) = torch.autograd.grad(out.sum(), x)
-    (wanted,) = torch.autograd.grad(model.network(model.encoding(x)).sum(), x)
-    assert torch.equal(found, wanted) and found.any()
+    (actual,) = torch.autograd.grad(out.sum(), x)
+    (expected,) = torch.autograd.grad(model.network(model.encoding(x)).sum(), x)
+    assert torch.equal(actual, expected) and actual.any()
     tolerance = 1e-6 if device.type == "cpu" else 1e-2
     torch.testing.assert_close(model(x.detach()), out, rtol=tolerance, atol=tolerance)
 
@@ -209,10 +209,10 @@ def test_the_order_does_not_matter(device, name):
     given = on(device, drawn(name, 3000))
     given[0][1000:2000] = 0.4 + 0.02 * given[0][1000:2000]
     given[0][::100, 0] = math.nan
-    wanted = run(field, name, given, sort=False)
-    found = run(field, name, given, sort=True)
-    assert torch.equal(found[0], wanted[0])
-    for a, b in zip(found[1:], wanted[1:], strict=True):
+    expected = run(field, name, given, sort=False)
+    actual = run(field, name, given, sort=True)
+    assert torch.equal(actual[0], expected[0])
+    for a, b in zip(actual[1:], expected[1:], strict=True):
         assert (a - b).norm() <= (1e-6 if device.type == "cpu" else 1e-5) * b.norm()
 
 
@@ -220,13 +220,13 @@ def test_the_order_does_not_matter(device, name):
 def test_small_and_broken_gradients_of_sorted_positions(device, name):
     given = on(device, drawn(name, 600))
     given[3] *= 2.0**-20
-    wanted, found = (run(field, name, given, sort=sort)[1] for sort in (False, True))
-    assert (found - wanted).norm() <= (1e-6 if device.type == "cpu" else 1e-5) * wanted.norm()
+    expected, actual = (run(field, name, given, sort=sort)[1] for sort in (False, True))
+    assert (actual - expected).norm() <= (1e-6 if device.type == "cpu" else 1e-5) * expected.norm()
     given[3].zero_()
     assert not run(field, name, given, sort=True)[1].any()
     given[3][7] = math.inf
-    wanted, found = (run(field, name, given, sort=sort)[1] for sort in (False, True))
-    assert not found.isfinite().all() and torch.equal(found.isfinite(), wanted.isfinite())
+    expected, actual = (run(field, name, given, sort=sort)[1] for sort in (False, True))
+    assert not actual.isfinite().all() and torch.equal(actual.isfinite(), expected.isfinite())
 
 
 def test_a_field_sorts_what_is_not_coherent(device, monkeypatch):
@@ -254,12 +254,12 @@ def test_nan_positions_are_features_of_0(device):
     clean = run(field, "hash", given)
     bad = torch.arange(70, device=device) % 9 == 4
     given[0][bad, 1] = math.nan
-    found = run(field, "hash", given)
-    assert not found[0][bad].any() and torch.equal(found[0][~bad], clean[0][~bad])
+    actual = run(field, "hash", given)
+    assert not actual[0][bad].any() and torch.equal(actual[0][~bad], clean[0][~bad])
     given[3][bad] = 0
     given[0].nan_to_num_(0.5)
-    wanted = run(field, "hash", given)
-    for a, b in zip(found[1:], wanted[1:], strict=True):
+    expected = run(field, "hash", given)
+    for a, b in zip(actual[1:], expected[1:], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
@@ -273,24 +273,24 @@ def test_beyond_the_edge_is_the_edge(device):
 
 def test_strides_do_not_matter(device):
     x, table, weights, g_out = on(device, drawn("few levels", 40))
-    wanted = run(field, "few levels", [x, table, weights, g_out])
+    expected = run(field, "few levels", [x, table, weights, g_out])
     wide = torch.cat([x.flip(-1), x], -1)[:, 3:]
     strided = [wide, table.t().contiguous().t(), weights.repeat_interleave(2)[::2], g_out.T.contiguous().T]
     assert not any(t.is_contiguous() for t in strided[:3])
-    for a, b in zip(run(field, "few levels", strided), wanted, strict=True):
+    for a, b in zip(run(field, "few levels", strided), expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
 def test_one_gradient_alone(device):
     grid, network = FIELDS["hash"]
     given = on(device, drawn("hash", 200))
-    _, *wanted = run(field, "hash", given)
-    for k, true in enumerate(wanted, start=1):
+    _, *expected = run(field, "hash", given)
+    for k, true in enumerate(expected, start=1):
         leaves = [t.clone().requires_grad_(i == k) for i, t in enumerate(given[:3])]
         x, table, weights = leaves
         out = field(x, table, weights, grid.offsets, grid.scales, grid.hashed, *network)
-        (found,) = torch.autograd.grad(out, leaves[k], given[3])
-        torch.testing.assert_close(found, true, rtol=1e-5, atol=1e-4)
+        (actual,) = torch.autograd.grad(out, leaves[k], given[3])
+        torch.testing.assert_close(actual, true, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("hashed", [True, "blocks"])
@@ -326,8 +326,8 @@ def test_opcheck(device):
         torch.library.opcheck(operation, (x, order, *leaves, *rest, True))
         torch.library.opcheck(operation, (x, order, table, None, weights, *rest, False))
         out, kept = torch.ops.luxel.field(x, order, table, None, weights, *rest, True)
-        for wanted in ((True, True), (False, True), (True, False)):
-            given = (g_out, out, kept, x, order, table, None, weights, *rest, *wanted)
+        for expected in ((True, True), (False, True), (True, False)):
+            given = (g_out, out, kept, x, order, table, None, weights, *rest, *expected)
             torch.library.opcheck(torch.ops.luxel.field_bwd.default, given)
 
 

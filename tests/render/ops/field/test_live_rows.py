@@ -78,12 +78,12 @@ def colour_given(
 @pytest.mark.parametrize("width,features", [(64, 16), (32, 16), (64, 8), (64, 4), (128, 16), (16, 112)])
 def test_the_colour_network_is_its_two_stages(device, width, features):
     given, directions, weights, sizes = colour_given(width, device, features)
-    found, first = colour_network(given, directions, weights, *sizes[1:4], "relu", "sigmoid")
+    actual, first = colour_network(given, directions, weights, *sizes[1:4], "relu", "sigmoid")
     inputs, density = colour_inputs(given, directions)
-    wanted = mlp(inputs, weights, *sizes[:4], "relu", "sigmoid")
+    expected = mlp(inputs, weights, *sizes[:4], "relu", "sigmoid")
     assert torch.equal(first, density)
     off = 1e-6 if device.type == "cpu" else 2e-3  # rounding to half may go the other way
-    torch.testing.assert_close(found, wanted, rtol=0, atol=off)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=off)
     with pytest.raises(ValueError, match=r"directions must be \[1000, 3\]|must be \[1000, 3\]"):
         colour_network(given, directions[:, :2].contiguous(), weights, *sizes[1:4])
 
@@ -105,8 +105,8 @@ def test_live_rows_are_those_of_all(device, name):
         whole = stage(None)
         for number in LIVE:
             live = torch.tensor([number], dtype=torch.int32, device=device)
-            found, count = stage(live), min(max(number, 0), ROWS)
-            parts = zip(found, whole, strict=True) if isinstance(whole, tuple) else [(found, whole)]
+            actual, count = stage(live), min(max(number, 0), ROWS)
+            parts = zip(actual, whole, strict=True) if isinstance(whole, tuple) else [(actual, whole)]
             for a, b in parts:
                 assert a.shape == b.shape and torch.equal(a[:count], b[:count]), number
 

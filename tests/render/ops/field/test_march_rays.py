@@ -51,9 +51,9 @@ def rays(n: int, dtype: torch.dtype = D, seed: int = 0) -> tuple[Tensor, Tensor]
     return origins.to(dtype), directions.to(dtype)
 
 
-def assert_same_samples(found, origins, directions, occupied, region, jitter=0.5):
+def assert_same_samples(actual, origins, directions, occupied, region, jitter=0.5):
     """The samples are those of the float64 reference, but for places within rounding of a face of a cell."""
-    single = found.t.dtype == torch.float32
+    single = actual.t.dtype == torch.float32
     off, near = (1e-5, 3e-4) if single else (1e-12, 1e-9)
     row, points, t, margin = march_rays_reference(
         origins.double(),
@@ -72,17 +72,17 @@ def assert_same_samples(found, origins, directions, occupied, region, jitter=0.5
     )
     clear = ~(margin < near).any(-1)
     assert clear.double().mean() > (0.6 if single else 0.99)
-    ranges = found.ranges.cpu().long()
+    ranges = actual.ranges.cpu().long()
     assert torch.equal(ranges[clear, 1], count[clear])
     start = count.cumsum(0) - count
     for r in (clear & (count > 0)).nonzero()[:, 0].tolist():
         mine = slice(int(ranges[r, 0]), int(ranges[r].sum()))
         true = slice(int(start[r]), int(start[r] + count[r]))
-        torch.testing.assert_close(found.t[mine].cpu().to(D), t[true], rtol=off, atol=off)
-        torch.testing.assert_close(found.positions[mine].cpu().to(D), points[true], rtol=0, atol=4 * off)
+        torch.testing.assert_close(actual.t[mine].cpu().to(D), t[true], rtol=off, atol=off)
+        torch.testing.assert_close(actual.positions[mine].cpu().to(D), points[true], rtol=0, atol=4 * off)
         given = directions[r].double().expand(int(count[r]), 3)
-        torch.testing.assert_close(found.directions[mine].cpu().to(D), given, rtol=0, atol=0)
-        assert (found.dt[mine] == torch.tensor(region.step, dtype=found.dt.dtype).item()).all()
+        torch.testing.assert_close(actual.directions[mine].cpu().to(D), given, rtol=0, atol=0)
+        assert (actual.dt[mine] == torch.tensor(region.step, dtype=actual.dt.dtype).item()).all()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.07, 0.6, None])
@@ -91,18 +91,18 @@ def test_it_is_the_reference(precision, share):
     given = [t.float().to(**precision) for t in (origins, directions)]  # the same numbers in every type
     occupied = None if share is None else cells(16, share)
     bits = None if occupied is None else pack_cells(occupied).to(precision["device"])
-    found = march_rays(given[0], given[1], REGION, bits, capacity=40_000)
-    counters = found.counters.tolist()
+    actual = march_rays(given[0], given[1], REGION, bits, capacity=40_000)
+    counters = actual.counters.tolist()
     used = counters[SAMPLES]
-    assert counters[:4] == [int(found.ranges[:, 1].sum()), used, 203, 0]
+    assert counters[:4] == [int(actual.ranges[:, 1].sum()), used, 203, 0]
     assert (used > 1000) == (share != 0)
-    assert_same_samples(found, given[0].cpu(), given[1].cpu(), occupied, REGION)
-    for tensor in found[:4]:
+    assert_same_samples(actual, given[0].cpu(), given[1].cpu(), occupied, REGION)
+    for tensor in actual[:4]:
         assert not tensor[used:].any() and tensor.isfinite().all()
-    order = found.ranges[found.ranges[:, 1] > 0].cpu().long()
+    order = actual.ranges[actual.ranges[:, 1] > 0].cpu().long()
     order = order[order[:, 0].argsort()]
     assert torch.equal(order[:, 0], order[:, 1].cumsum(0) - order[:, 1])  # side by side
-    assert (found.ranges[found.ranges[:, 1] == 0] == 0).all()
+    assert (actual.ranges[actual.ranges[:, 1] == 0] == 0).all()
 
 
 def test_by_hand(device):
@@ -113,10 +113,10 @@ def test_by_hand(device):
     assert bits.tolist() == [0, 0, 0, 0, 0b11001100, 0, 0b11001100, 0]
     origin = torch.tensor([[-1.0, 0.25, 0.75]], device=device)
     along = torch.tensor([[1.0, 0, 0]], device=device)
-    found = march_rays(origin, along, region, bits, capacity=10)
-    assert found.ranges.tolist() == [[0, 4]]
-    torch.testing.assert_close(found.t[:4].cpu(), torch.tensor([1.5625, 1.6875, 1.8125, 1.9375]))
-    torch.testing.assert_close(found.positions[0].cpu(), torch.tensor([0.5625, 0.25, 0.75]))
+    actual = march_rays(origin, along, region, bits, capacity=10)
+    assert actual.ranges.tolist() == [[0, 4]]
+    torch.testing.assert_close(actual.t[:4].cpu(), torch.tensor([1.5625, 1.6875, 1.8125, 1.9375]))
+    torch.testing.assert_close(actual.positions[0].cpu(), torch.tensor([0.5625, 0.25, 0.75]))
     assert march_rays(-origin, along, region, bits, capacity=10).counters[SAMPLES] == 0
     near = march_rays(origin, along, region._replace(near=1.6), None, capacity=10)
     torch.testing.assert_close(near.t[:4].cpu(), torch.tensor([1.6625, 1.7875, 1.9125, 0]))
@@ -139,15 +139,15 @@ def test_jitter(device):
     starts = []
     for seed in (5, 5, 6 << 40):
         given = torch.tensor([seed], device=device)
-        found = march_rays(origins, along, region, None, capacity=60_000, seed=given)
-        starts.append((found.t[found.ranges[:, 0].long()] - 1) / region.step)
+        actual = march_rays(origins, along, region, None, capacity=60_000, seed=given)
+        starts.append((actual.t[actual.ranges[:, 0].long()] - 1) / region.step)
         assert_same_samples(
-            found,
+            actual,
             origins.cpu(),
             along.cpu(),
             None,
             region,
-            ((found.t[found.ranges[:, 0].long()].cpu().double() - 1) / 0.01),
+            ((actual.t[actual.ranges[:, 0].long()].cpu().double() - 1) / 0.01),
         )
     assert torch.equal(starts[0], starts[1]) and (starts[0] != starts[2]).float().mean() > 0.99
     assert starts[0].min() > 0 and starts[0].max() < 1.001
@@ -160,18 +160,18 @@ def test_too_little_room(device):
     whole = march_rays(origins, directions, REGION, bits, capacity=40_000)
     asked = int(whole.counters[ASKED])
     for capacity in (1, asked // 3, asked - 1, asked):
-        found = march_rays(origins, directions, REGION, bits, capacity=capacity)
-        used, wanted, count, left_out = found.counters.tolist()[:4]
-        assert wanted == asked and count == 300 and used <= capacity
-        has = found.ranges[:, 1] > 0
-        assert used == found.ranges[:, 1].sum()
-        assert torch.equal(found.ranges[has, 1], whole.ranges[has, 1])
+        actual = march_rays(origins, directions, REGION, bits, capacity=capacity)
+        used, expected, count, left_out = actual.counters.tolist()[:4]
+        assert expected == asked and count == 300 and used <= capacity
+        has = actual.ranges[:, 1] > 0
+        assert used == actual.ranges[:, 1].sum()
+        assert torch.equal(actual.ranges[has, 1], whole.ranges[has, 1])
         assert left_out == int((whole.ranges[:, 1] > 0).sum() - has.sum()) and (left_out > 0) == (
             capacity < asked
         )
-        assert used > capacity - 200 and not found.t[used:].any()  # the last one that fits is near the end
+        assert used > capacity - 200 and not actual.t[used:].any()  # the last one that fits is near the end
         places = torch.zeros(capacity, dtype=torch.long)
-        for first, number in found.ranges[has].tolist():
+        for first, number in actual.ranges[has].tolist():
             places[first : first + number] += 1
         assert (places[:used] == 1).all()
 
@@ -182,10 +182,10 @@ def test_the_number_of_rays_adapts(device):
     live = torch.tensor([100], dtype=torch.int32, device=device)
     seen = []
     for _ in range(8):
-        found = march_rays(origins, directions, REGION, bits, capacity=20_000, live=live, target=10_000)
-        assert found.counters[RAYS] <= 1000 and found.counters[LEFT_OUT] == 0
-        seen.append((int(found.counters[RAYS]), int(found.counters[ASKED])))
-        assert not found.ranges[seen[-1][0] :].any()
+        actual = march_rays(origins, directions, REGION, bits, capacity=20_000, live=live, target=10_000)
+        assert actual.counters[RAYS] <= 1000 and actual.counters[LEFT_OUT] == 0
+        seen.append((int(actual.counters[RAYS]), int(actual.counters[ASKED])))
+        assert not actual.ranges[seen[-1][0] :].any()
     assert seen[0][0] == 100 and abs(seen[-1][1] - 10_000) < 500
     assert all(a <= 2 * b + 1 and b <= 2 * a + 1 for (a, _), (b, _) in itertools.pairwise(seen))
     nothing = torch.zeros_like(bits)
@@ -228,19 +228,19 @@ def test_pixels_of_views(precision):
     where = precision["device"]
     region = REGION._replace(near=0.0)
     pixels = torch.cat([pixels, torch.tensor([-1, -7])]).to(where)
-    found = march_pixels(
+    actual = march_pixels(
         pixels, table.to(where), poses.to(where), intrinsics.to(where), region, None, capacity=9000
     )
-    count, off = found.ranges[:, 1].cpu(), 1e-5 if found.t.dtype == torch.float32 else 1e-12
-    assert found.counters[ASKED] > 2000 and not count[60:].any()
+    count, off = actual.ranges[:, 1].cpu(), 1e-5 if actual.t.dtype == torch.float32 else 1e-12
+    assert actual.counters[ASKED] > 2000 and not count[60:].any()
     for r in range(60):
-        mine = slice(int(found.ranges[r, 0]), int(found.ranges[r].sum()))
+        mine = slice(int(actual.ranges[r, 0]), int(actual.ranges[r].sum()))
         torch.testing.assert_close(
-            found.directions[mine].cpu().double(), directions[r].expand(int(count[r]), 3), rtol=0, atol=off
+            actual.directions[mine].cpu().double(), directions[r].expand(int(count[r]), 3), rtol=0, atol=off
         )
         box = torch.tensor(BOX, dtype=D).view(2, 3)
-        points = found.positions[mine].cpu().double() * (box[1] - box[0]) + box[0]
-        true = origins[r] + found.t[mine].cpu().double()[:, None] * directions[r]
+        points = actual.positions[mine].cpu().double() * (box[1] - box[0]) + box[0]
+        true = origins[r] + actual.t[mine].cpu().double()[:, None] * directions[r]
         torch.testing.assert_close(points, true, rtol=0, atol=4 * off)
 
 
@@ -273,8 +273,8 @@ def test_drawn_pixels(device):
     assert torch.equal(pixels[:2500], numbers[:2500] % 200) and (pixels[2500:] == -1).all()
     assert not targets[2500:].any() and not behind[2500:].any()
     chosen = photos[pixels[:2500]].double() / 255
-    wanted = chosen[:, :3] * chosen[:, 3:] + (1 - chosen[:, 3:]) * behind[:2500].double()
-    torch.testing.assert_close(targets[:2500].double(), wanted, rtol=0, atol=1e-6)
+    expected = chosen[:, :3] * chosen[:, 3:] + (1 - chosen[:, 3:]) * behind[:2500].double()
+    torch.testing.assert_close(targets[:2500].double(), expected, rtol=0, atol=1e-6)
     assert abs(behind[:2500].mean() - 0.5) < 0.02 and abs(behind[:2500].std() - 12**-0.5) < 0.02
     white = torch.ones(3)
     among = torch.arange(0, 200, 3)

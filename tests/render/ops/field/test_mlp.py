@@ -47,10 +47,10 @@ def passes(network: tuple, of, x: Tensor, weights: Tensor, g_out: Tensor, **opti
     return [out.detach(), *torch.autograd.grad(out, leaves, g_out)]
 
 
-def assert_near(found: list[Tensor], wanted: list[Tensor], forward: float, backward: float) -> None:
+def assert_near(actual: list[Tensor], expected: list[Tensor], forward: float, backward: float) -> None:
     """Each value to a tolerance, relative to the largest of its tensor."""
     for name, a, b, of in zip(
-        ("out", "g_x", "g_weights"), found, wanted, (forward, backward, backward), strict=True
+        ("out", "g_x", "g_weights"), actual, expected, (forward, backward, backward), strict=True
     ):
         assert a.shape == b.shape, name
         scale = b.abs().max().item() if b.numel() else 1.0
@@ -83,10 +83,10 @@ def test_it_is_the_reference(device, network, dtype):
         pytest.skip("the GPU has float32 only")
     for n in (0, 1, 127, 129, 1000):
         given = [t.to(dtype) for t in drawn(network, n)]
-        wanted = passes(network, mlp_reference, *(t.to(D) for t in given))
-        found = passes(network, mlp, *(t.to(device) for t in given), precise=True)
-        assert found[0].dtype == dtype and found[0].device.type == device.type
-        assert_near(found, wanted, *((1e-12, 1e-10) if dtype == D else (1e-5, 1e-4)))
+        expected = passes(network, mlp_reference, *(t.to(D) for t in given))
+        actual = passes(network, mlp, *(t.to(device) for t in given), precise=True)
+        assert actual[0].dtype == dtype and actual[0].device.type == device.type
+        assert_near(actual, expected, *((1e-12, 1e-10) if dtype == D else (1e-5, 1e-4)))
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=str)
@@ -94,14 +94,14 @@ def test_half_is_near_the_reference(device, network):
     """And the same from run to run. The CPU has no half, and computes in float."""
     for n in (0, 1, 129, *([9000] if device.type == "cuda" else [])):
         given = [t.float() for t in away_from_kinks(network, n)]
-        wanted = passes(network, mlp_reference, *(t.to(D) for t in given))
-        found = passes(network, mlp, *(t.to(device) for t in given))
-        for name, a, b in zip(("out", "g_x", "g_weights"), found, wanted, strict=True):
+        expected = passes(network, mlp_reference, *(t.to(D) for t in given))
+        actual = passes(network, mlp, *(t.to(device) for t in given))
+        for name, a, b in zip(("out", "g_x", "g_weights"), actual, expected, strict=True):
             assert (a.cpu().to(D) - b).norm() <= 1e-2 * b.norm(), (name, n)
         if n and device.type == "cuda":
-            assert not torch.equal(found[0].cpu(), wanted[0].float())  # half did take part
+            assert not torch.equal(actual[0].cpu(), expected[0].float())  # half did take part
         again = passes(network, mlp, *(t.to(device) for t in given))
-        assert all(torch.equal(a, b) for a, b in zip(found, again, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(actual, again, strict=True))
 
 
 def test_by_hand(device):
@@ -115,10 +115,10 @@ def test_by_hand(device):
     out.sum().backward()
     assert x.grad is not None and weights.grad is not None
     assert x.grad.tolist() == [[2.0], [1.0], [0.0]]  # relu has no slope at 0
-    wanted = torch.zeros(32)
-    wanted[0], wanted[5] = 3.0, 4.0  # of first: last * x where it passes
-    wanted[16], wanted[21] = 6.0, 4.0  # of last: the hidden values
-    assert weights.grad.tolist() == wanted.tolist()
+    expected = torch.zeros(32)
+    expected[0], expected[5] = 3.0, 4.0  # of first: last * x where it passes
+    expected[16], expected[21] = 6.0, 4.0  # of last: the hidden values
+    assert weights.grad.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("of", [mlp, mlp_reference], ids=["stage", "reference"])
@@ -138,8 +138,8 @@ def test_activations_far_out(name, of):
             "sigmoid": (s, s * (1 - s)),
         }[name]
 
-    wanted = torch.tensor([by_hand(v) for v in x.flatten().tolist()], dtype=D)
-    torch.testing.assert_close(torch.cat([out, g_x], 1).detach(), wanted, rtol=1e-12, atol=1e-15)
+    expected = torch.tensor([by_hand(v) for v in x.flatten().tolist()], dtype=D)
+    torch.testing.assert_close(torch.cat([out, g_x], 1).detach(), expected, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("network", [(3, 16, 1, 2, "softplus", "sigmoid"), (5, 16, 0, 3, "none", "softplus")])
@@ -164,8 +164,8 @@ def test_gradients_of_gradients(network):
         value = (g_x.norm(dim=1) - 1).square().sum() + (g_weights**3).sum()
         return list(torch.autograd.grad(value, leaves))
 
-    for found, wanted in zip(second(mlp), second(mlp_reference), strict=True):
-        assert (found - wanted).norm() <= 1e-10 * wanted.norm()
+    for actual, expected in zip(second(mlp), second(mlp_reference), strict=True):
+        assert (actual - expected).norm() <= 1e-10 * expected.norm()
 
 
 def test_gradient_of_the_slope(device):
@@ -180,19 +180,19 @@ def test_gradient_of_the_slope(device):
         )
         return torch.autograd.grad((g_x.norm(dim=1) - 1).square().mean(), leaves[1])[0].cpu().to(D)
 
-    found, wanted = of(mlp, device, torch.float32, precise=True), of(mlp_reference, "cpu", D)
-    assert (found - wanted).norm() <= 1e-4 * wanted.norm()
+    actual, expected = of(mlp, device, torch.float32, precise=True), of(mlp_reference, "cpu", D)
+    assert (actual - expected).norm() <= 1e-4 * expected.norm()
 
 
 def test_one_gradient_alone(device):
     network = NETWORKS[0]
     x, weights, g_out = (t.float().to(device) for t in drawn(network, 200))
     _, g_x, g_weights = passes(network, mlp, x, weights, g_out)
-    for k, wanted in enumerate((g_x, g_weights)):
+    for k, expected in enumerate((g_x, g_weights)):
         given = [x.clone(), weights.clone()]
         given[k].requires_grad_()
-        (found,) = torch.autograd.grad(mlp(*given, *network), given[k], g_out)
-        assert torch.equal(found, wanted)
+        (actual,) = torch.autograd.grad(mlp(*given, *network), given[k], g_out)
+        assert torch.equal(actual, expected)
 
 
 def test_only_training_keeps_activations(device):
@@ -219,7 +219,7 @@ def test_only_training_keeps_activations(device):
 def test_any_number_of_threads_gives_the_same_bits():
     network = (33, 64, 2, 37, "sigmoid", "none")
     given = [t.float() for t in drawn(network, 5000)]  # more blocks of rows than sums are kept of
-    wanted = passes(network, mlp_reference, *(t.to(D) for t in given))
+    expected = passes(network, mlp_reference, *(t.to(D) for t in given))
     threads = torch.get_num_threads()
     results = []
     try:
@@ -228,7 +228,7 @@ def test_any_number_of_threads_gives_the_same_bits():
             results.append(passes(network, mlp, *given))
     finally:
         torch.set_num_threads(threads)
-    assert_near(results[0], wanted, 1e-5, 1e-4)
+    assert_near(results[0], expected, 1e-5, 1e-4)
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 
@@ -236,12 +236,12 @@ def test_any_number_of_threads_gives_the_same_bits():
 def test_strided_inputs(device):
     network = NETWORKS[0]
     x, weights, g_out = (t.float().to(device) for t in drawn(network, 50))
-    wanted = passes(network, mlp, x, weights, g_out)
+    expected = passes(network, mlp, x, weights, g_out)
     wide = torch.cat([x, x], 1)[:, :32]
     leaf = wide.detach().requires_grad_()
     out = mlp(leaf, weights.repeat_interleave(2)[::2], *network)
     (g_x,) = torch.autograd.grad(out, leaf, g_out.T.contiguous().T)
-    assert torch.equal(out, wanted[0]) and torch.equal(g_x, wanted[1])
+    assert torch.equal(out, expected[0]) and torch.equal(g_x, expected[1])
 
 
 def test_what_is_not_finite_stays_in_its_row(device):
@@ -278,11 +278,11 @@ def test_it_learns(device):
     net = Mlp(3, 1, width=32, hidden_layers=2, seed=1, device=device)
     optimiser = torch.optim.Adam(net.parameters(), lr=1e-2)
     x = 2 * torch.rand(512, 2, generator=torch.Generator().manual_seed(0)).to(device) - 1
-    wanted = x[:, :1] * x[:, 1:]
-    x = torch.cat([x, torch.ones_like(wanted)], 1)  # what a bias would read
+    expected = x[:, :1] * x[:, 1:]
+    x = torch.cat([x, torch.ones_like(expected)], 1)  # what a bias would read
     scale, losses = 128.0, []
     for _ in range(200):
-        loss = (net(x) - wanted).square().mean()
+        loss = (net(x) - expected).square().mean()
         optimiser.zero_grad()
         (scale * loss).backward()  # Adam does not mind the scale
         optimiser.step()
@@ -299,8 +299,8 @@ def test_opcheck(device, precise):
     torch.library.opcheck(torch.ops.luxel.mlp.default, (*leaves, *sizes, True))
     torch.library.opcheck(torch.ops.luxel.mlp.default, (x, weights, *sizes, False))
     out, hidden = torch.ops.luxel.mlp(x, weights, *sizes, True)
-    for wanted in ((True, True), (False, True), (True, False)):
-        given = (g_out, x, weights, out, hidden, *sizes, *wanted)
+    for expected in ((True, True), (False, True), (True, False)):
+        given = (g_out, x, weights, out, hidden, *sizes, *expected)
         torch.library.opcheck(torch.ops.luxel.mlp_bwd.default, given)
 
 

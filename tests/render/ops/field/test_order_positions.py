@@ -40,9 +40,9 @@ def test_it_is_the_reference(device, dimensions, dtype):
         for k, value in enumerate((0.0, 1.0, -0.5, 1.5, math.nan, math.inf, -math.inf)):
             x[k::50, k % dimensions] = value
         order, ordered = order_positions(x.to(device))
-        wanted, _ = order_positions_reference(x)
-        assert order.dtype == torch.int32 and torch.equal(order.cpu(), wanted)
-        torch.testing.assert_close(ordered.cpu(), x[wanted.long()], rtol=0, atol=0, equal_nan=True)
+        expected, _ = order_positions_reference(x)
+        assert order.dtype == torch.int32 and torch.equal(order.cpu(), expected)
+        torch.testing.assert_close(ordered.cpu(), x[expected.long()], rtol=0, atol=0, equal_nan=True)
 
 
 def test_nan_comes_last(device):

@@ -80,7 +80,7 @@ def in_waves(
         if listed == 0:
             return rays, wave
         march_wave_(wave, rays, samples, *view, listed=count if wave % 2 else listed, most=most)
-        assert 0 < samples.asked[wave] <= max(capacity, listed)
+        assert 0 < samples.requested[wave] <= max(capacity, listed)
         density, colour = field(samples.positions, samples.directions)
         if plain:  # what the activations give, in one; beyond where it is held too
             above = torch.cat([density[:, None].clamp(-15, 15).exp(), colour.sigmoid()], 1)
@@ -95,12 +95,12 @@ def test_waves_are_all_samples_at_once(precision, capacity, most, cells):
     camera = camera_of(37, 29, **precision)
     background = torch.tensor([0.2, 0.9, 0.5]).to(**precision)
     occupancy = shell(precision["device"]) if cells else None
-    wanted = at_once(camera, occupancy, background)
+    expected = at_once(camera, occupancy, background)
     rays, waves = in_waves(camera, occupancy, background, capacity, most, 0, 37 * 29)
-    assert waves > 1 and (wanted[1] < 0.5).any() and (wanted[1] > 0.99).any()
-    near_least = (wanted[1] - 1e-4).abs() < 1e-6  # either side of the least transmittance is right
+    assert waves > 1 and (expected[1] < 0.5).any() and (expected[1] > 0.99).any()
+    near_least = (expected[1] - 1e-4).abs() < 1e-6  # either side of the least transmittance is right
     off = 1e-5 if background.dtype == torch.float32 else 1e-12
-    for name, a, b in zip(("rgb", "transmittance", "depth"), rays[3:], wanted, strict=True):
+    for name, a, b in zip(("rgb", "transmittance", "depth"), rays[3:], expected, strict=True):
         torch.testing.assert_close(
             a[~near_least], b[~near_least], rtol=0, atol=3 * off, msg=lambda m, n=name: f"{n}: {m}"
         )
@@ -115,9 +115,9 @@ def test_values_in_one_need_no_activations(precision):
     camera = camera_of(37, 29, **precision)
     background = torch.tensor([0.2, 0.9, 0.5]).to(**precision)
     given = camera, shell(precision["device"]), background, 3001, 20, 0, 37 * 29
-    wanted, found = in_waves(*given)[0], in_waves(*given, plain=True)[0]
-    assert (wanted.transmittance < 0.5).any()
-    for a, b in zip(found[3:], wanted[3:], strict=True):
+    expected, actual = in_waves(*given)[0], in_waves(*given, plain=True)[0]
+    assert (expected.transmittance < 0.5).any()
+    for a, b in zip(actual[3:], expected[3:], strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=2e-4)
     rays = WaveRays.room(8, 2, background)
     samples = WaveSamples.room(16, rays)
@@ -131,7 +131,7 @@ def test_it_is_the_reference(precision):
     background = torch.tensor([0.7, 0.1, 0.4]).to(**precision)
     rays, _ = in_waves(camera, shell(precision["device"]), background, 5000, 16, 0, 41 * 23)
     given = camera.world_to_cam.cpu().double(), camera.intrinsics.cpu().double(), 41, 23
-    found = render_waves_reference(
+    actual = render_waves_reference(
         field,
         *given,
         REGION.box,
@@ -142,7 +142,7 @@ def test_it_is_the_reference(precision):
         scale=SCALE,
     )
     single = background.dtype == torch.float32
-    for a, b in zip(rays[3:], found, strict=True):
+    for a, b in zip(rays[3:], actual, strict=True):
         off = (a.cpu().double() - b).abs().reshape(41 * 23, -1).amax(-1)
         # In float some place is within rounding of a face of its cell, and counts on one side only.
         assert (

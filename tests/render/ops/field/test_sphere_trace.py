@@ -33,13 +33,13 @@ def camera(
     return pose, torch.tensor([1.3 * width, 1.2 * width, 0.45 * width, 0.52 * height], dtype=dtype)
 
 
-def ways(rays: Tensor, hits) -> Tensor:
-    """The way to the hit of each ray, infinite for those that gave none."""
-    found = torch.full((len(rays),), torch.inf, dtype=rays.dtype)
+def distances_along(rays: Tensor, hits) -> Tensor:
+    """The distance to the hit of each ray, infinite for those that gave none."""
+    actual = torch.full((len(rays),), torch.inf, dtype=rays.dtype)
     index = hits.rays.cpu().long()
     assert len(set(index.tolist())) == len(index)
-    found[index] = (hits.x.cpu() - rays[index, :3]).norm(dim=-1)
-    return found
+    actual[index] = (hits.x.cpu() - rays[index, :3]).norm(dim=-1)
+    return actual
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -49,17 +49,17 @@ def test_it_is_the_reference(precision, name, eye):
     pose, intrinsics = camera(53, 41, eye, dtype)
     rays = camera_rays_reference(pose, intrinsics, 53, 41)
     assert torch.allclose(rays[:, 3:].norm(dim=1), torch.ones(len(rays), dtype=dtype))
-    hit, way = sphere_trace_reference(rays, SHAPES[name], 1e-4, steps=200)
+    hit, ray_t = sphere_trace_reference(rays, SHAPES[name], 1e-4, steps=200)
     grid = grid_of(SHAPES[name], 16, dtype).to(device)
     by_camera = Rays(53 * 41, cam_to_unit=pose.to(device), intrinsics=intrinsics.to(device), width=53)
     for given in (by_camera, Rays(53 * 41, rays.to(device))):
         hits = sphere_trace(given, grid, SHAPES[name], tolerance=1e-4, steps=200)
-        found = ways(rays, hits)
-        agree = found.isfinite() == hit
+        actual = distances_along(rays, hits)
+        agree = actual.isfinite() == hit
         assert agree.double().mean() > 0.995  # rays that graze may fall to either side
-        both = hit & found.isfinite()
+        both = hit & actual.isfinite()
         assert both.sum() > 20
-        assert (found - way.abs())[both].abs().median() < 1e-4
+        assert (actual - ray_t.abs())[both].abs().median() < 1e-4
         assert SHAPES[name](hits.x.cpu()).abs().max() < (2e-4 if eye[1] < 0 or eye[2] > 0.9 else 1)
         assert hits.evaluations < 53 * 41 * 8
 
@@ -83,11 +83,11 @@ def test_a_sphere_by_hand(device):
     hits = sphere_trace(
         Rays(6, rays.to(device)), grid_of(ball, 32).to(device), ball, tolerance=1e-5, steps=300
     )
-    found = ways(rays, hits)
-    wanted = 1.5 - (0.35**2 - off.square()).clamp(min=0).sqrt()
-    assert found.isfinite().tolist() == [True, True, True, False, False, False]
-    torch.testing.assert_close(found[:3], wanted[:3], rtol=0, atol=2e-3)
-    torch.testing.assert_close(found[:2], wanted[:2], rtol=0, atol=5e-5)
+    actual = distances_along(rays, hits)
+    expected = 1.5 - (0.35**2 - off.square()).clamp(min=0).sqrt()
+    assert actual.isfinite().tolist() == [True, True, True, False, False, False]
+    torch.testing.assert_close(actual[:3], expected[:3], rtol=0, atol=2e-3)
+    torch.testing.assert_close(actual[:2], expected[:2], rtol=0, atol=5e-5)
 
 
 def test_a_field_that_is_off(device):
@@ -95,14 +95,14 @@ def test_a_field_that_is_off(device):
     pose, intrinsics = camera(64, 48, (1.5, -1.0, 1.4), torch.float32)
     given = Rays(64 * 48, cam_to_unit=pose.to(device), intrinsics=intrinsics.to(device), width=64)
     rays = camera_rays_reference(pose, intrinsics, 64, 48)
-    true = ways(rays, sphere_trace(given, grid_of(ring, 32).to(device), ring, steps=100))
-    wary = ways(
+    true = distances_along(rays, sphere_trace(given, grid_of(ring, 32).to(device), ring, steps=100))
+    cautious = distances_along(
         rays,
         sphere_trace(given, grid_of(ring, 32, slack=0.01).to(device), lambda x: 0.7 * ring(x), steps=100),
     )
-    assert (true.isfinite() == wary.isfinite()).double().mean() > 0.99
-    both = true.isfinite() & wary.isfinite()
-    assert (true - wary)[both].abs().median() < 5e-4
+    assert (true.isfinite() == cautious.isfinite()).double().mean() > 0.99
+    both = true.isfinite() & cautious.isfinite()
+    assert (true - cautious)[both].abs().median() < 5e-4
 
 
 def test_nothing_to_see(device):
@@ -126,13 +126,13 @@ def test_opcheck(device):
     def empty(dtype: torch.dtype, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=device)
 
-    way, x, hit_x = (empty(torch.float32, *shape) for shape in ((m,), (m, 3), (m, 3)))
+    ray_t, x, hit_x = (empty(torch.float32, *shape) for shape in ((m,), (m, 3), (m, 3)))
     lists = [empty(torch.int32, m) for _ in range(3)]
     counts = [empty(torch.int32, 1) for _ in range(3)]
-    start = (None, pose, intrinsics, None, None, 8, m, grid, way, lists[0], counts[0], x)
+    start = (None, pose, intrinsics, None, None, 8, m, grid, ray_t, lists[0], counts[0], x)
     checks = ("test_schema", "test_faketensor")
     torch.library.opcheck(torch.ops.luxel.sphere_trace_begin.default, start, test_utils=checks)
-    rest = (lists[1], counts[1], way[:20].clone(), lists[2], counts[2], hit_x, 1e-3, 0.0)
+    rest = (lists[1], counts[1], ray_t[:20].clone(), lists[2], counts[2], hit_x, 1e-3, 0.0)
     torch.library.opcheck(torch.ops.luxel.sphere_trace_step.default, (*start, *rest), test_utils=checks)
 
 

@@ -56,21 +56,21 @@ def chosen(
 @pytest.mark.parametrize("least_alpha", [0.0, 0.02])
 def test_it_is_the_reference(precision, least_alpha):
     raw, density = marched(301, precision)
-    found = visible_samples(raw, density, capacity=90_000, scale=SCALE, least_alpha=least_alpha)
-    wanted, margin = chosen(raw, density, least_alpha)
+    actual = visible_samples(raw, density, capacity=90_000, scale=SCALE, least_alpha=least_alpha)
+    expected, margin = chosen(raw, density, least_alpha)
     clear = margin > (3e-4 if density.dtype == torch.float32 else 1e-9)
     assert clear.double().mean() > (0.8 if density.dtype == torch.float32 else 0.99)
-    ranges = found.ranges.cpu()
+    ranges = actual.ranges.cpu()
     for r in clear.nonzero()[:, 0].tolist():
         mine = slice(int(ranges[r, 0]), int(ranges[r].sum()))
-        assert ranges[r, 1] == len(wanted[r])
-        for after, before in zip(found[:4], raw[:4], strict=True):
-            assert torch.equal(after[mine].cpu(), before.cpu()[wanted[r]])
-    counters = found.counters.tolist()
+        assert ranges[r, 1] == len(expected[r])
+        for after, before in zip(actual[:4], raw[:4], strict=True):
+            assert torch.equal(after[mine].cpu(), before.cpu()[expected[r]])
+    counters = actual.counters.tolist()
     used = counters[SAMPLES]
     assert counters[:4] == [int(ranges[:, 1].sum()), used, 301, 0]
     assert 3000 < used < 0.7 * raw.counters[SAMPLES]
-    for tensor in found[:4]:
+    for tensor in actual[:4]:
         assert not tensor[used:].any()
     order = ranges[ranges[:, 1] > 0].long()
     if precision["device"].type == "cuda":
@@ -85,11 +85,11 @@ def test_nothing_that_composite_looks_at_is_left_out(precision):
     raw, density = marched(200, precision)
     index = torch.arange(len(density), dtype=density.dtype)[:, None].to(density)
     numbered = raw._replace(directions=torch.cat([index, raw.directions[:, 1:]], 1))
-    found = visible_samples(numbered, density, capacity=90_000, scale=SCALE)
+    actual = visible_samples(numbered, density, capacity=90_000, scale=SCALE)
     behind = torch.rand(200, 3, generator=torch.Generator().manual_seed(1)).to(density)
     seen = []
-    for samples in (raw, found):
-        at = density if samples is raw else density[found.directions[:, 0].long()]
+    for samples in (raw, actual):
+        at = density if samples is raw else density[actual.directions[:, 0].long()]
         ends = samples.t, samples.ranges, samples.counters, behind
         seen.append(composite(at, samples.positions, samples.dt, *ends, scale=SCALE))
     off = 1e-5 if density.dtype == torch.float32 else 1e-12
@@ -110,9 +110,9 @@ def test_by_hand(device):
     density[3, 1] = density[40, 1] = density[43, 1] = 1.0  # a depth of e
     density[35, 1] = 4.0  # and of 54.6: nothing is seen behind it
     density[44, 1] = float("nan")
-    found = visible_samples(raw, density[:, 1], capacity=60)
-    assert found.counters.tolist()[:4] == [39, 39, 4, 0]
-    assert found.ranges[:, 1].tolist() == [34, 0, 3, 2]
+    actual = visible_samples(raw, density[:, 1], capacity=60)
+    assert actual.counters.tolist()[:4] == [39, 39, 4, 0]
+    assert actual.ranges[:, 1].tolist() == [34, 0, 3, 2]
     few = visible_samples(raw, density[:, 1], capacity=60, least_alpha=0.5)
     assert few.ranges[:, 1].tolist() == [2, 0, 1, 0]
     first, second = (int(few.ranges[r, 0]) for r in (0, 2))
@@ -130,23 +130,23 @@ def test_too_little_room(device):
     whole = visible_samples(raw, density, capacity=90_000, scale=SCALE)
     asked = int(whole.counters[ASKED])
     for capacity in (1, asked // 3, asked - 1, asked):
-        found = visible_samples(raw, density, capacity=capacity, scale=SCALE)
-        used, wanted, count, left_out = found.counters.tolist()[:4]
-        assert wanted == asked and count == 400 and used <= capacity and len(found.t) == capacity
-        has = found.ranges[:, 1] > 0
-        assert used == found.ranges[:, 1].sum() and torch.equal(found.ranges[has, 1], whole.ranges[has, 1])
+        actual = visible_samples(raw, density, capacity=capacity, scale=SCALE)
+        used, expected, count, left_out = actual.counters.tolist()[:4]
+        assert expected == asked and count == 400 and used <= capacity and len(actual.t) == capacity
+        has = actual.ranges[:, 1] > 0
+        assert used == actual.ranges[:, 1].sum() and torch.equal(actual.ranges[has, 1], whole.ranges[has, 1])
         assert left_out == int((whole.ranges[:, 1] > 0).sum() - has.sum())
         assert (left_out > 0) == (capacity < asked)
-        assert used > capacity - 500 and not found.t[used:].any()
+        assert used > capacity - 500 and not actual.t[used:].any()
         places = torch.zeros(capacity, dtype=torch.long)
-        for first, number in found.ranges[has].tolist():
+        for first, number in actual.ranges[has].tolist():
             places[first : first + number] += 1
         assert (places[:used] == 1).all()
     tight, density = marched(400, precision, capacity=9000)
     dropped = int(tight.counters[LEFT_OUT])
-    found = visible_samples(tight, density, capacity=500, scale=SCALE)
-    assert dropped > 100 and found.counters[LEFT_OUT] > dropped
-    assert found.counters[LEFT_OUT] == 400 - (found.ranges[:, 1] > 0).sum() - _misses(tight, dropped)
+    actual = visible_samples(tight, density, capacity=500, scale=SCALE)
+    assert dropped > 100 and actual.counters[LEFT_OUT] > dropped
+    assert actual.counters[LEFT_OUT] == 400 - (actual.ranges[:, 1] > 0).sum() - _misses(tight, dropped)
 
 
 def _misses(raw: Samples, dropped: int) -> int:
@@ -164,10 +164,10 @@ def test_the_number_of_rays_adapts_to_the_tighter_room(device, target, raw_targe
     for seed in range(9):
         raw, density = marched(1000, precision, live=live, seed=seed)
         assert live.item() == raw.counters[RAYS]  # marching leaves it
-        found = visible_samples(
+        actual = visible_samples(
             raw, density, capacity=50_000, scale=SCALE, live=live, target=target, raw_target=raw_target
         )
-        steps.append((int(found.counters[RAYS]), int(raw.counters[ASKED]), int(found.counters[ASKED])))
+        steps.append((int(actual.counters[RAYS]), int(raw.counters[ASKED]), int(actual.counters[ASKED])))
     assert steps[0][0] == 5
     for (rays, asked_raw, asked), (after, *_) in itertools.pairwise(steps):
         fill = max(asked / target, asked_raw / raw_target if raw_target else 0)
@@ -177,9 +177,9 @@ def test_the_number_of_rays_adapts_to_the_tighter_room(device, target, raw_targe
     live.fill_(400)
     raw, density = marched(1000, precision, capacity=20_000, live=live)
     looked_at = 400 - int(raw.counters[LEFT_OUT])
-    found = visible_samples(raw, density, capacity=50_000, scale=SCALE, live=live, target=3000)
+    actual = visible_samples(raw, density, capacity=50_000, scale=SCALE, live=live, target=3000)
     assert looked_at < 200
-    assert live.item() == min(max(3000 * looked_at // int(found.counters[ASKED]), 200), 800)
+    assert live.item() == min(max(3000 * looked_at // int(actual.counters[ASKED]), 200), 800)
 
 
 def test_rays_that_see_nothing_are_doubled(device):
@@ -191,8 +191,8 @@ def test_rays_that_see_nothing_are_doubled(device):
     visible_samples(raw, density, capacity=99, live=live)
     assert live.item() == 150  # no target
     none = Samples._make([*(t[:0] for t in raw[:5]), torch.zeros_like(raw.counters)])
-    found = visible_samples(none, density[:0], capacity=7)
-    assert found.counters.tolist() == [0] * 5 and not found.t.any() and len(found.ranges) == 0
+    actual = visible_samples(none, density[:0], capacity=7)
+    assert actual.counters.tolist() == [0] * 5 and not actual.t.any() and len(actual.ranges) == 0
 
 
 def test_what_is_refused(device):

@@ -40,17 +40,17 @@ def test_it_is_the_reference(precision, name, sign: Sign):
     mesh = wedge() if name == "wedge" else shape_mesh(name, 10, D)
     mesh = mesh.to(precision["dtype"])
     points = scattered(mesh, 400).to(precision["dtype"])
-    wanted, _ = mesh_distance_reference(points.double(), mesh.vertices.double(), mesh.faces, sign != "none")
+    expected, _ = mesh_distance_reference(points.double(), mesh.vertices.double(), mesh.faces, sign != "none")
     tree = MeshTree.build(mesh).to(precision["device"])
-    found, nearest = nearest_on_mesh(points.to(precision["device"]), tree, sign)
-    assert found.dtype == precision["dtype"] and found.device.type == precision["device"].type
-    found, nearest = found.cpu().double(), nearest.cpu().double()
+    actual, nearest = nearest_on_mesh(points.to(precision["device"]), tree, sign)
+    assert actual.dtype == precision["dtype"] and actual.device.type == precision["device"].type
+    actual, nearest = actual.cpu().double(), nearest.cpu().double()
     tolerance = 1e-6 if precision["dtype"] == torch.float32 else 1e-13
-    torch.testing.assert_close(found.abs(), wanted.abs(), rtol=0, atol=tolerance)
-    clear = wanted.abs() > 10 * tolerance
-    assert torch.equal(found[clear] < 0, wanted[clear] < 0)
+    torch.testing.assert_close(actual.abs(), expected.abs(), rtol=0, atol=tolerance)
+    clear = expected.abs() > 10 * tolerance
+    assert torch.equal(actual[clear] < 0, expected[clear] < 0)
     away = (points.double() - nearest).norm(dim=1)
-    torch.testing.assert_close(away, found.abs(), rtol=0, atol=tolerance)
+    torch.testing.assert_close(away, actual.abs(), rtol=0, atol=tolerance)
 
 
 def test_boxes_may_lie_anywhere(device):
@@ -70,9 +70,9 @@ def test_boxes_may_lie_anywhere(device):
 def test_any_number_of_triangles(device, count):
     mesh = soup(count)
     points = scattered(mesh, 100).float()
-    wanted, _ = mesh_distance_reference(points.double(), mesh.vertices.double(), mesh.faces, signed=False)
-    found = mesh_distance(points.to(device), MeshTree.build(mesh).to(device), "none")
-    torch.testing.assert_close(found.cpu().double(), wanted, rtol=0, atol=1e-6)
+    expected, _ = mesh_distance_reference(points.double(), mesh.vertices.double(), mesh.faces, signed=False)
+    actual = mesh_distance(points.to(device), MeshTree.build(mesh).to(device), "none")
+    torch.testing.assert_close(actual.cpu().double(), expected, rtol=0, atol=1e-6)
 
 
 def test_the_tree_is_the_same_on_every_device(device):
@@ -97,8 +97,8 @@ def test_parity_of_a_mesh_with_a_hole(device):
     radius = (points - 0.5).norm(dim=1)
     points = points[((radius < 0.28) | (radius > 0.4)) & (points[:, 2] < 0.7)]
     tree = MeshTree.build(open_mesh).to(device)
-    found = mesh_distance(points.to(device), tree, "parity").cpu() < 0
-    assert (found == ((points - 0.5).norm(dim=1) < 0.3)).double().mean() > 0.99
+    actual = mesh_distance(points.to(device), tree, "parity").cpu() < 0
+    assert (actual == ((points - 0.5).norm(dim=1) < 0.3)).double().mean() > 0.99
 
 
 def test_points_that_are_not_finite(device):
@@ -107,8 +107,8 @@ def test_points_that_are_not_finite(device):
         [[0.5, 0.5, 0.5], [math.nan, 0, 0], [0, math.inf, 0], [0, 0, -math.inf], [1e30, 0, 0]]
     )
     for sign in ("pseudonormal", "parity"):
-        found, nearest = nearest_on_mesh(points.to(device), tree, sign)
-        assert found.isfinite().tolist()[:4] == [True, False, False, False]
+        actual, nearest = nearest_on_mesh(points.to(device), tree, sign)
+        assert actual.isfinite().tolist()[:4] == [True, False, False, False]
         assert nearest.isnan().all(1).tolist()[:4] == [False, True, True, True]
     assert mesh_distance(points[:0].to(device), tree).shape == (0,)
 
@@ -120,8 +120,8 @@ def test_degenerate_triangles_change_nothing():
     worse = TriangleMesh(mesh.vertices, torch.cat([mesh.faces, slivers]))
     assert torch.equal(without_degenerate(worse).corners(), without_degenerate(mesh).corners())
     points = scattered(mesh, 200)
-    wanted = mesh_distance(points, MeshTree.build(mesh))
-    torch.testing.assert_close(mesh_distance(points, MeshTree.build(worse)), wanted, rtol=0, atol=1e-14)
+    expected = mesh_distance(points, MeshTree.build(mesh))
+    torch.testing.assert_close(mesh_distance(points, MeshTree.build(worse)), expected, rtol=0, atol=1e-14)
 
 
 def test_pseudonormals_by_hand():

@@ -34,18 +34,18 @@ def test_lists_are_those_of_the_reference(toy_camera, precision, k, size):
     )
     instances, ranges, overflow, _ = drawn.lists
     assert overflow.item() == 0 and ranges[-1, 1] == drawn.totals[1] == drawn.tile_counts.sum()
-    found, tiles = lists_of(instances, ranges), ranges.shape[0] // 2
+    actual, tiles = lists_of(instances, ranges), ranges.shape[0] // 2
     for c in range(2):
         one = replace(cameras, world_to_cam=cameras.world_to_cam[c], intrinsics=cameras.intrinsics[c])
         witness = project_convexes_reference(convexes, one)
-        wanted = lists_of(*bin_convexes_reference(witness, 150, 100))
-        wanted = [(witness.index[which] + 150 * c).tolist() for which in wanted]
+        expected = lists_of(*bin_convexes_reference(witness, 150, 100))
+        expected = [(witness.index[which] + 150 * c).tolist() for which in expected]
         missing = extra = 0
-        for own, true in zip(found[c * tiles : (c + 1) * tiles], wanted, strict=True):
+        for own, true in zip(actual[c * tiles : (c + 1) * tiles], expected, strict=True):
             missing, extra = missing + len(set(true) - set(own)), extra + len(set(own) - set(true))
             # The kernels' bounds are a hair wider: a convex that only grazes a tile may be listed besides.
             assert [i for i in own if i in true] == true
-        assert sum(map(len, wanted)) > 150 and missing == 0 and extra <= 2 + 0.01 * sum(map(len, wanted))
+        assert sum(map(len, expected)) > 150 and missing == 0 and extra <= 2 + 0.01 * sum(map(len, expected))
 
 
 def many_convexes(count: int, width: int, height: int, device: torch.device, cameras: int = 1):
@@ -114,9 +114,9 @@ def test_lists_are_whole_and_in_order(device, count, width, height, cameras, sla
     lengths = (ranges[:, 1] - ranges[:, 0]).long()
     assert ranges.shape[0] == cameras * columns * rows and lengths.min() >= 0
     listed = instances[: int(lengths.sum())].long()
-    found = torch.bincount(listed, minlength=cameras * count).reshape(cameras, count)
+    actual = torch.bincount(listed, minlength=cameras * count).reshape(cameras, count)
     # Counting and listing may round apart at the edge of a tile, never by much.
-    assert ((found > 0) <= (tile_counts > 0)).all() and (found - tile_counts).abs().sum() <= 1e-5 * needed
+    assert ((actual > 0) <= (tile_counts > 0)).all() and (actual - tile_counts).abs().sum() <= 1e-5 * needed
     tile = torch.repeat_interleave(torch.arange(lengths.numel(), device=device), lengths)
     assert torch.equal(tile // (columns * rows), listed // count), "a convex in another camera's tile"
     rows_of_lists = splats.reshape(-1, 28)[listed]

@@ -83,9 +83,9 @@ def test_lists_are_whole_and_in_order(device, count, width, height, cameras, sla
     assert ranges[filled][:1, 0].sum() == 0 and torch.equal(ranges[filled][1:, 0].long(), ends[:-1])
     listed = instances[: int(lengths.sum())].long()
     # Counting and listing may round apart at the edge of a tile, never by much.
-    found = torch.bincount(listed, minlength=cameras * count).reshape(cameras, count)
-    assert ((found > 0) <= (tile_counts > 0)).all()
-    assert (found - tile_counts).abs().sum() <= 1e-5 * needed
+    actual = torch.bincount(listed, minlength=cameras * count).reshape(cameras, count)
+    assert ((actual > 0) <= (tile_counts > 0)).all()
+    assert (actual - tile_counts).abs().sum() <= 1e-5 * needed
     tile = torch.repeat_interleave(torch.arange(lengths.numel(), device=device), lengths)
     assert torch.equal(tile // (columns * rows), listed // count), "a splat in another camera's tile"
     depth = splats.reshape(-1, 8)[listed, 3]

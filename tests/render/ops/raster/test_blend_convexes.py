@@ -12,7 +12,7 @@ from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from convex_stages import MAX_ALPHA, assert_agrees, draw
 
 from luxel.render.camera import Camera, Points
-from luxel.render.ops.raster.bin_splats import PIECES
+from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.ops.raster.blend_splats import CHANNELS
 from luxel.render.primitives.convexes import STARTING_SIGMA, Convexes
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
@@ -124,7 +124,7 @@ def test_pixels_end_in_the_midst_of_a_piece(toy_camera, precision, count):
     convexes.opacity_logits.mul_(0.1).add_(3)
     convexes.mask_logits.fill_(1.0)
     drawn = assert_agrees(convexes, toy_camera(16, 16, dtype=D), jumps=0.7)
-    piece = PIECES["convexes"]
+    piece = PIECE_LENGTHS["convexes"]
     assert len(drawn.lists[0]) > 2 * piece and drawn.count.max() < piece / 2
 
 
@@ -142,12 +142,12 @@ def test_gradients_repeat(toy_camera, device, deterministic):
         pytest.skip("sums on a GPU come out of atomic additions in any order")
     convexes = random_convexes(400, seed=12).map(lambda t: t.to(device, torch.float32))
     camera = toy_camera(device=device)
-    found = []
+    actual = []
     for _ in range(3):
         leaves = convexes.detach().requires_grad_()
         draw(leaves, camera, deterministic=deterministic).image.square().sum().backward()
-        found.append([t.grad for t in leaves.tensors().values()])
-    assert all(torch.equal(a, b) for other in found[1:] for a, b in zip(found[0], other, strict=True))
+        actual.append([t.grad for t in leaves.tensors().values()])
+    assert all(torch.equal(a, b) for other in actual[1:] for a, b in zip(actual[0], other, strict=True))
 
 
 def test_cpu_results_do_not_depend_on_threads(toy_camera):
@@ -294,7 +294,7 @@ def test_a_square_is_where_it_should_be(device):
         lambda t: t.to(device, torch.float32)
     )
     alpha = draw(convexes, axis_camera(64, 64, 64.0).to(torch.float32).to(device)).alpha[0].cpu()
-    wanted = torch.zeros(64, 64)
-    wanted[16:48, 16:48] = MAX_ALPHA
-    torch.testing.assert_close(alpha, wanted, rtol=0, atol=1e-3)
+    truth = torch.zeros(64, 64)
+    truth[16:48, 16:48] = MAX_ALPHA
+    torch.testing.assert_close(alpha, truth, rtol=0, atol=1e-3)
     assert math.isclose(alpha.sum().item(), 32 * 32 * MAX_ALPHA, rel_tol=1e-3)

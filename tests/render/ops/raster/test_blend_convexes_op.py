@@ -11,7 +11,7 @@ from convex_stages import draw, projection_of
 
 from luxel.render.camera import Camera
 from luxel.render.errors import NativeError
-from luxel.render.ops.raster.bin_splats import PIECES
+from luxel.render.ops.raster.bin_splats import PIECE_LENGTHS
 from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.raster.project_convexes import PROJECTION
 from luxel.render.primitives.convexes import Convexes
@@ -30,7 +30,7 @@ def test_opcheck(toy_camera, device, channels):
     # So few that no list has an interior piece, whose states nobody may compare: most of their room is never written.
     drawn = draw(*scene(device, toy_camera, count=4))
     instances, ranges, _, plan = drawn.lists
-    assert len(instances) < PIECES["convexes"]
+    assert len(instances) < PIECE_LENGTHS["convexes"]
     splats = drawn.splats.detach().requires_grad_()
     values = torch.rand(2, 4, channels, device=device, requires_grad=True)
     background = torch.rand(2, channels, device=device, requires_grad=True)
@@ -52,7 +52,7 @@ def test_opcheck_backward(toy_camera, device):
 
 
 def test_the_projection_finishes_what_blending_gathered(toy_camera, device):
-    """With `unfinished` both backward passes together give what they give one by one; the CPU has no such way."""
+    """With `raw_moments` both backward passes together give what they give one by one; the CPU has no such way."""
     convexes, cameras = scene(device, toy_camera)
     drawn = draw(convexes, cameras)
     instances, ranges, _, plan = drawn.lists
@@ -65,16 +65,16 @@ def test_the_projection_finishes_what_blending_gathered(toy_camera, device):
     before = (*(t.detach() for t in convexes.tensors().values()), *pose, None)
     before = (*before, *(options[name] for name in PROJECTION.options), drawn.tile_counts)
 
-    def gradients(unfinished):
+    def gradients(raw_moments):
         blended = torch.ops.luxel.blend_convexes_bwd(
-            *inputs, *how, image, transmittance, last, states, slope, None, False, unfinished
+            *inputs, *how, image, transmittance, last, states, slope, None, False, raw_moments
         )
-        return torch.ops.luxel.project_convexes_bwd(*before, *blended[:2], True, unfinished=unfinished)
+        return torch.ops.luxel.project_convexes_bwd(*before, *blended[:2], True, raw_moments=raw_moments)
 
     one_by_one = gradients(False)
     assert all(gradient.abs().max() > 0 for gradient in one_by_one)
     if device.type == "cpu":
-        with pytest.raises(NativeError, match="unfinished gradients are for the GPU only"):
+        with pytest.raises(NativeError, match="raw moments are for the GPU only"):
             gradients(True)
         return
     for together, apart in zip(gradients(True), one_by_one, strict=True):

@@ -71,25 +71,25 @@ def test_rows_and_gradients_are_those_of_the_reference(toy_camera, precision, k)
     losses = [torch.zeros((), dtype=D), torch.zeros((), dtype=D)]
     for c in range(2):
         camera = replace(cameras, world_to_cam=poses[c], intrinsics=cameras.intrinsics[c])
-        wanted = project_convexes_reference(witness, camera)
-        index = wanted.index
-        assert len(index) > 20 and wanted.margin.min() > 1e-6
+        expected = project_convexes_reference(witness, camera)
+        index = expected.index
+        assert len(index) > 20 and expected.margin.min() > 1e-6
         assert tile_counts[c].nonzero()[:, 0].tolist() == index.tolist()
-        pairs = [(splats[c].cpu()[index], rows_of(wanted))]
-        pairs.append((values[c].cpu()[index], torch.cat([wanted.rgb, wanted.depth[:, None]], -1)))
-        for found, true in pairs:
+        pairs = [(splats[c].cpu()[index], rows_of(expected))]
+        pairs.append((values[c].cpu()[index], torch.cat([expected.rgb, expected.depth[:, None]], -1)))
+        for actual, true in pairs:
             scale = true.detach().abs().amax(0).clamp_min(1.0)  # boxes and reaches are larger than the image
-            assert ((found.detach().to(D) - true.detach()).abs() <= 10 * forward * scale).all()
+            assert ((actual.detach().to(D) - true.detach()).abs() <= 10 * forward * scale).all()
             weight = torch.randn(true.shape, generator=generator, dtype=D)
             if true.shape[1] == 28:
                 weight[:, 6:12] = 0  # number of edges, reach and box have no gradient, nor do
                 weight[:, :2] = weight[:, 3] = 0  # the centroid and its depth, but through the values
-            losses = [losses[0] + (found.to(D) * weight).sum(), losses[1] + (true * weight).sum()]
+            losses = [losses[0] + (actual.to(D) * weight).sum(), losses[1] + (true * weight).sum()]
     losses[0].backward()
     losses[1].backward()
     pairs = [(name, getattr(native, name), getattr(witness, name)) for name in Convexes.names]
-    for name, found, true in [*pairs, ("world_to_cam", own.world_to_cam, poses)]:
-        difference, norm = (found.grad.cpu().to(D) - true.grad).norm(), true.grad.norm()
+    for name, actual, true in [*pairs, ("world_to_cam", own.world_to_cam, poses)]:
+        difference, norm = (actual.grad.cpu().to(D) - true.grad).norm(), true.grad.norm()
         assert difference <= backward * norm, f"gradient of {name}: {difference:.3g} off in {norm:.3g}"
 
 
@@ -170,9 +170,9 @@ def test_polygons_in_special_positions(precision, points, corners):
     assert (tile_counts[0, 0] > 0) == bool(corners)
     if corners:
         row = splats[0, 0].cpu().to(D)
-        found = (row[12:].reshape(8, 2) + row[:2])[: int(row[6])]
-        wanted = (torch.tensor(corners, dtype=D) - 1) * 8 + 32
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+        actual = (row[12:].reshape(8, 2) + row[:2])[: int(row[6])]
+        expected = (torch.tensor(corners, dtype=D) - 1) * 8 + 32
+        torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -180,13 +180,13 @@ def test_polygons_of_small_whole_numbers(precision, seed):
     """Many ties: eight points, whose mean is exact, on a grid of 4 x 4."""
     flat = torch.randint(0, 4, (300, 8, 2), generator=torch.Generator().manual_seed(seed)).to(D)
     convexes = solid(torch.nn.functional.pad(flat - 1.5, (0, 1), value=4.0), torch.ones(300, 3))
-    wanted = project_convexes_reference(convexes, axis_camera(64, 64, 32.0))
+    expected = project_convexes_reference(convexes, axis_camera(64, 64, 32.0))
     camera = axis_camera(64, 64, 32.0).to(precision["dtype"]).to(precision["device"])
     splats, _, tile_counts, _ = project(convexes.map(lambda t: t.to(**precision)), camera)
-    assert tile_counts[0].nonzero()[:, 0].tolist() == wanted.index.tolist()
-    found = splats[0].cpu()[wanted.index].to(D)
-    assert torch.equal(found[:, 6].long(), wanted.edges)
-    torch.testing.assert_close(found[:, 12:], rows_of(wanted)[:, 12:], rtol=0, atol=1e-4)
+    assert tile_counts[0].nonzero()[:, 0].tolist() == expected.index.tolist()
+    actual = splats[0].cpu()[expected.index].to(D)
+    assert torch.equal(actual[:, 6].long(), expected.edges)
+    torch.testing.assert_close(actual[:, 12:], rows_of(expected)[:, 12:], rtol=0, atol=1e-4)
 
 
 def by_hand(convexes: Convexes, cameras: Camera, weight: Tensor) -> Tensor:
@@ -208,15 +208,15 @@ def test_statistics(toy_camera, precision):
     convexes = random_convexes(50, seed=5)
     cameras = two_cameras(toy_camera, dtype=D)
     weight = torch.randn(2, 50, 28, generator=torch.Generator().manual_seed(2)).to(D)
-    wanted = by_hand(convexes, cameras, weight)
+    expected = by_hand(convexes, cameras, weight)
     native = convexes.map(lambda t: t.to(**precision)).requires_grad_()
     cameras = cameras.to(precision["dtype"]).to(precision["device"])
     statistics = torch.zeros(50, 4, **precision)
     splats, _, tile_counts, _ = project(native, cameras, statistics=statistics)
     assert not statistics.any()
     (torch.where(tile_counts[..., None] > 0, splats, 0) * weight.to(splats)).sum().backward()
-    assert (wanted[:, 0] < 0).any() and (wanted[:, 2] == 2).any() and (wanted[:, 2] == 0).any()
-    torch.testing.assert_close(statistics.cpu().to(D), wanted, rtol=1e-5, atol=1e-5)
+    assert (expected[:, 0] < 0).any() and (expected[:, 2] == 2).any() and (expected[:, 2] == 0).any()
+    torch.testing.assert_close(statistics.cpu().to(D), expected, rtol=1e-5, atol=1e-5)
     # As if for ever more views, but for the largest size; and nothing where they are to be skipped.
     arguments = [t.detach() for t in (*native.tensors().values(), cameras.world_to_cam, cameras.intrinsics)]
     options = (64, 48, 3, cameras.near, cameras.far, True)
@@ -277,8 +277,12 @@ def test_fake_tensors_have_the_shapes_of_real_ones(toy_camera, device):
             intrinsics=mode.from_tensor(cameras.intrinsics),
         )
         fake = project(convexes.map(mode.from_tensor), fake_cameras)
-    for found, wanted in zip(fake, real, strict=True):
-        assert (found.shape, found.dtype, found.device) == (wanted.shape, wanted.dtype, wanted.device)
+    for actual, expected in zip(fake, real, strict=True):
+        assert (actual.shape, actual.dtype, actual.device) == (
+            expected.shape,
+            expected.dtype,
+            expected.device,
+        )
 
 
 def test_what_is_refused_is_named(toy_camera, device):

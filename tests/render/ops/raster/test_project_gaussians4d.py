@@ -75,16 +75,16 @@ def test_fast_and_thin(toy_camera, precision):
     index = witness.index[seen]
     assert len(index) > 30 and theirs.slice(0.7).velocity[index].norm(dim=-1).max() > 3
     parts = [witness.mean2d, witness.opacity[:, None], witness.conic, witness.rgb]
-    wanted = torch.cat(parts, -1)[seen]
-    found = torch.cat([splats[0, index][:, [0, 1, 2, 4, 5, 6]], values[0, index]], -1)
+    truth = torch.cat(parts, -1)[seen]
+    actual = torch.cat([splats[0, index][:, [0, 1, 2, 4, 5, 6]], values[0, index]], -1)
     single = precision["dtype"] == torch.float32
-    error = (found.detach().cpu().double() - wanted.detach()).norm(dim=0) / wanted.detach().norm(dim=0)
+    error = (actual.detach().cpu().double() - truth.detach()).norm(dim=0) / truth.detach().norm(dim=0)
     conics = error[3:6].max()
     assert max(error[:3].max(), error[6:].max()) < (1e-6 if single else 1e-14), error
     assert conics < (5e-5 if single else 1e-13), error
-    weight = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1), dtype=D)
-    (wanted * weight).sum().backward()
-    (found * weight.to(found)).sum().backward()
+    weight = torch.randn(truth.shape, generator=torch.Generator().manual_seed(1), dtype=D)
+    (truth * weight).sum().backward()
+    (actual * weight.to(actual)).sum().backward()
     for name in Gaussians4d.names:
         a, b = getattr(ours, name).grad.cpu().double(), getattr(theirs, name).grad
         assert (a - b).norm() <= (1e-4 if single else 1e-10) * b.norm(), name
@@ -145,13 +145,13 @@ def test_what_stands_still_is_the_static_stage(
     options = {"background": torch.full((3,), 0.3, **precision), "depth": True}
     options |= {"antialiased": antialiased}
     still, moving = still.requires_grad_(), moving.requires_grad_()
-    wanted = rasterize(still, cameras, count=True, **options)
-    found = draw4d(moving, cameras, 0.52, **options)
-    assert wanted.count.max() > 3 and torch.equal(found.count, wanted.count)
+    truth = rasterize(still, cameras, count=True, **options)
+    actual = draw4d(moving, cameras, 0.52, **options)
+    assert truth.count.max() > 3 and torch.equal(actual.count, truth.count)
     for name in ("rgb", "alpha", "depth", "median_depth"):
-        a, b = getattr(found, name), getattr(wanted, name)
+        a, b = getattr(actual, name), getattr(truth, name)
         torch.testing.assert_close(a, b, atol=1e-5 * max(1.0, b.abs().max().item()), rtol=0)
-    for frame in (wanted, found):
+    for frame in (truth, actual):
         frame.rgb.square().sum().backward()
     g_quats = torch.stack([moving.rotors.grad[:, i] for i in (0, 3, 2, 1)], -1)
     pairs = {
@@ -169,7 +169,7 @@ def test_the_static_stage_gives_the_same_splats(random_gaussians, toy_camera, pr
     still.log_scales[:, 1] -= 1  # so that there is no doubt which axis is the normal
     moving = Gaussians4d.from_gaussians(still, time=0.0, time_scale=1e6)
     splats, values, tile_counts, totals = project4d(moving, camera, 0.0, depth=True, normals=True)
-    wanted = project_gaussians(
+    truth = project_gaussians(
         tuple(still.tensors().values()),
         camera.world_to_cam[None],
         camera.intrinsics[None],
@@ -182,11 +182,11 @@ def test_the_static_stage_gives_the_same_splats(random_gaussians, toy_camera, pr
         with_depth=True,
         with_normals=True,
     )
-    assert torch.equal(tile_counts, wanted[2]) and torch.equal(totals, wanted[3])
+    assert torch.equal(tile_counts, truth[2]) and torch.equal(totals, truth[3])
     seen = tile_counts > 0
     assert seen.sum() > 40
-    torch.testing.assert_close(splats[seen], wanted[0][seen], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(values[seen], wanted[1][seen], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(splats[seen], truth[0][seen], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(values[seen], truth[1][seen], atol=1e-5, rtol=1e-5)
 
 
 def test_far_from_their_time_gaussians_are_left_out(toy_camera, precision):
@@ -302,4 +302,4 @@ def test_cpu_results_do_not_depend_on_threads(toy_camera):
     finally:
         torch.set_num_threads(threads)
     for other in results[1:]:
-        assert all(torch.equal(found, wanted) for found, wanted in zip(other, results[0], strict=True))
+        assert all(torch.equal(actual, truth) for actual, truth in zip(other, results[0], strict=True))

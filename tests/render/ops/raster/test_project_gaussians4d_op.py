@@ -52,9 +52,9 @@ def arguments(scene, **changes):
 
 @pytest.mark.parametrize("changes", [{}, {"antialiased": True, "with_normals": True}, {"with_depth": False}])
 @pytest.mark.parametrize("wanted", [(), (8, 10)])
-def test_opcheck(scene, changes, wanted):
+def test_opcheck(scene, changes, expected):
     (*tensors,), options = arguments(scene, **changes)
-    for i in wanted:
+    for i in expected:
         tensors[i] = tensors[i].clone().requires_grad_()
     for statistics in (None, torch.zeros(60, 4, device=tensors[0].device)):
         torch.library.opcheck(
@@ -84,8 +84,12 @@ def test_fake_tensors_have_the_shapes_of_real_ones(scene):
     with FakeTensorMode(allow_non_fake_inputs=False) as mode:
         faked = [mode.from_tensor(t) for t in tensors]
         fake = project_gaussians4d(tuple(faked[:8]), *faked[8:], **options)
-    for found, wanted in zip(fake, real, strict=True):
-        assert (found.shape, found.dtype, found.device) == (wanted.shape, wanted.dtype, wanted.device)
+    for actual, expected in zip(fake, real, strict=True):
+        assert (actual.shape, actual.dtype, actual.device) == (
+            expected.shape,
+            expected.dtype,
+            expected.device,
+        )
 
 
 def test_compiles_as_one_graph(scene):
@@ -121,16 +125,16 @@ def test_statistics_are_those_of_autograd(toy_camera, precision, skip):
     weight = torch.randn(3, 13, 22, 4, generator=torch.Generator().manual_seed(3), dtype=D)
     weight *= (frame.margin > 2e-4)[..., None]
     loss = (torch.cat([frame.rgb, frame.depth[..., None]], -1) * weight).sum((1, 2, 3))
-    wanted = torch.zeros(25, 4, dtype=D)
+    expected = torch.zeros(25, 4, dtype=D)
     half = torch.tensor([11, 6.5], dtype=D)
     for one, splats in zip(loss, frame.splats, strict=True):
         by_place, by_time = torch.autograd.grad(one, [splats.mean2d, witness.times], retain_graph=True)
-        wanted[:, 0].index_add_(0, splats.index, (by_place * half).norm(dim=-1))
-        wanted[:, 1] += by_time.abs()
-        wanted[splats.index[bin_splats_reference(splats, 22, 13)[0].unique()], 2] += 1
+        expected[:, 0].index_add_(0, splats.index, (by_place * half).norm(dim=-1))
+        expected[:, 1] += by_time.abs()
+        expected[splats.index[bin_splats_reference(splats, 22, 13)[0].unique()], 2] += 1
         radius = splats.half_extent.amax(-1) / 22
-        wanted[splats.index, 3] = torch.maximum(wanted[splats.index, 3], radius)
-    assert wanted[:, 2].unique().numel() > 2
+        expected[splats.index, 3] = torch.maximum(expected[splats.index, 3], radius)
+    assert expected[:, 2].unique().numel() > 2
 
     ours = gaussians.to(precision["dtype"]).to(precision["device"]).requires_grad_()
     native = cameras.to(precision["dtype"]).to(precision["device"])
@@ -156,20 +160,20 @@ def test_statistics_are_those_of_autograd(toy_camera, precision, skip):
         )
         assert (statistics[:, :3] == 1).all() == bool(skip)
         return
-    found = statistics.cpu().double() - torch.tensor([1.0, 1, 1, 0], dtype=D)
+    actual = statistics.cpu().double() - torch.tensor([1.0, 1, 1, 0], dtype=D)
     tolerance = (
         1e-4 if precision["dtype"] == torch.float32 else 1e-6
     )  # options of the native stage are float32
     for column in range(3):
-        scale = wanted[:, column].abs().max().item()
-        torch.testing.assert_close(found[:, column], wanted[:, column], rtol=0, atol=tolerance * scale)
-    seen = wanted[:, 2] > 0
-    torch.testing.assert_close(found[seen, 3], wanted[seen, 3].clamp_min(1), rtol=1e-4, atol=0)
+        scale = expected[:, column].abs().max().item()
+        torch.testing.assert_close(actual[:, column], expected[:, column], rtol=0, atol=tolerance * scale)
+    seen = expected[:, 2] > 0
+    torch.testing.assert_close(actual[seen, 3], expected[seen, 3].clamp_min(1), rtol=1e-4, atol=0)
 
 
 def test_wrong_shapes_and_types_are_named(scene):
     gaussians, cameras, times = scene
-    with pytest.raises(ValueError, match="moments"):
+    with pytest.raises(ValueError, match="timestamps"):
         tensors, options = arguments((gaussians, cameras, times[:1]))
         project_gaussians4d(tensors[:8], *tensors[8:], **options)
     with pytest.raises(ValueError, match="float16"):

@@ -52,9 +52,9 @@ def test_equals_torch_adam_over_20_steps(precision: dict[str, Any], eps: float) 
         optimiser.step()
         fused_adam_(grads=grads, lrs=RATES, step=step, eps=eps, **state)
     tolerance = 1e-12 if precision["dtype"] == torch.float64 else 1e-6
-    for found, wanted in zip(state["params"], witness, strict=True):
+    for actual, expected in zip(state["params"], witness, strict=True):
         torch.testing.assert_close(
-            found.cpu().double(), wanted.detach(), rtol=tolerance, atol=tolerance, check_dtype=False
+            actual.cpu().double(), expected.detach(), rtol=tolerance, atol=tolerance, check_dtype=False
         )
 
 
@@ -72,8 +72,8 @@ def test_a_schedule_on_the_device_moves_as_the_host_does(precision: dict[str, An
         scheduled_adam_(grads=grads, places=places, schedule=schedule, visible=visible, skip=skip, **other)
     tolerance = 1e-12 if precision["dtype"] == torch.float64 else 1e-6
     for part, tensors in state.items():
-        for found, wanted in zip(other[part], tensors, strict=True):
-            torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
+        for actual, expected in zip(other[part], tensors, strict=True):
+            torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
     before = [t.clone() for part in other.values() for t in part]
     skip.fill_(1)
     scheduled_adam_(grads=grads, places=places, schedule=schedule, visible=visible, skip=skip, **other)
@@ -103,9 +103,9 @@ def test_unseen_primitives_stay(precision: dict[str, Any], mask_type: torch.dtyp
         after = [t for part in state.values() for t in part]
         assert all(torch.equal(a[hidden], b[hidden]) for a, b in zip(after, before, strict=True))
     for part, tensors in state.items():
-        for found, wanted in zip(tensors, witness[part], strict=True):
+        for actual, expected in zip(tensors, witness[part], strict=True):
             torch.testing.assert_close(
-                found.cpu().double(), wanted, rtol=2e-5, atol=1e-6, msg=lambda m, part=part: f"{part}: {m}"
+                actual.cpu().double(), expected, rtol=2e-5, atol=1e-6, msg=lambda m, part=part: f"{part}: {m}"
             )
 
 

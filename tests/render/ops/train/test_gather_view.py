@@ -11,7 +11,7 @@ from torch import Tensor
 from luxel.render.ops.train.gather_view import BACKGROUND, ROW, count_step_, gather_view
 
 
-def shelf(device: torch.device, alpha: bool, weight: bool) -> dict[str, Any]:
+def images(device: torch.device, alpha: bool, weight: bool) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(0)
 
     def of_bytes(*shape: int) -> Tensor:
@@ -37,34 +37,34 @@ def table_of(device: torch.device) -> Tensor:
 @pytest.mark.parametrize("alpha", [False, True])
 @pytest.mark.parametrize("weight", [False, True])
 def test_gathers_the_row_under_the_cursor(device: torch.device, alpha: bool, weight: bool) -> None:
-    held, table = shelf(device, alpha, weight), table_of(device)
+    held, table = images(device, alpha, weight), table_of(device)
     for cursor, (photo, view) in ((0, (2, 1)), (1, (0, 3)), (7, (0, 3)), (-2, (2, 1))):  # held to the table
         table[0, 0] = cursor
         rgb, a, w, world_to_cam, intrinsics, row = gather_view(**held, table=table)
-        wanted = held["photos"][photo].cpu().float() / 255
+        expected = held["photos"][photo].cpu().float() / 255
         if alpha:
             cover, behind = held["alphas"][photo].cpu().float() / 255, row[BACKGROUND].cpu()
-            wanted = behind + cover[..., None] * (wanted - behind)
+            expected = behind + cover[..., None] * (expected - behind)
             assert torch.equal(a.cpu(), cover)
         assert (a is None, w is None) == (not alpha, not weight)
         if weight:
             assert torch.equal(w.cpu(), held["weights"][photo].cpu().float() / 255)
-        torch.testing.assert_close(rgb.cpu(), wanted, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(rgb.cpu(), expected, rtol=1e-6, atol=1e-7)
         assert torch.equal(world_to_cam, held["poses"][view])
         assert torch.equal(intrinsics, held["intrinsics"][view])
         assert torch.equal(row.view(torch.int32), table[1 + min(max(cursor, 0), 1)])
 
 
 def test_gathers_several_rows(device: torch.device) -> None:
-    held, table = shelf(device, True, True), table_of(device)
+    held, table = images(device, True, True), table_of(device)
     for cursor in (0, 1):  # the second time the last row twice
         table[0, 0] = cursor
         together, each = gather_view(**held, table=table, views=2), []
         for k in range(2):
             table[0, 0] = cursor + k
             each.append(gather_view(**held, table=table))
-        for found, parts in zip(together, zip(*each, strict=True), strict=True):
-            assert found is not None and torch.equal(found, torch.stack(parts))
+        for actual, parts in zip(together, zip(*each, strict=True), strict=True):
+            assert actual is not None and torch.equal(actual, torch.stack(parts))
 
 
 def test_counts_until_a_step_overflows(device: torch.device) -> None:
@@ -84,7 +84,7 @@ def test_counts_until_a_step_overflows(device: torch.device) -> None:
 
 
 def test_what_does_not_fit_is_named(device: torch.device) -> None:
-    held, table = shelf(device, True, True), table_of(device)
+    held, table = images(device, True, True), table_of(device)
     with pytest.raises(ValueError, match=r"alphas must be \[3, 5, 7\] torch.uint8 .*\[3, 5, 6\]"):
         gather_view(**{**held, "alphas": held["alphas"][:, :, :6]}, table=table)
     with pytest.raises(ValueError, match="no rows"):
@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_named(device: torch.device) -> None:
 
 
 def test_library_checks(device: torch.device) -> None:
-    held, table = shelf(device, True, False), table_of(device)
+    held, table = images(device, True, False), table_of(device)
     torch.library.opcheck(torch.ops.luxel.gather_view, (*held.values(), table, 2))
     status = torch.zeros(4, dtype=torch.int32, device=device)
     counts = (

@@ -94,9 +94,9 @@ def test_alpha_slope_is_the_gradient(device: torch.device, weighted: bool) -> No
     leaf = transmittance.clone().requires_grad_()
     off = (1 - leaf - target).abs()
     (0.3 * (off * weight if weighted else off).mean()).backward()
-    found = alpha_slope(transmittance, target, weight if weighted else None, 0.3)
+    actual = alpha_slope(transmittance, target, weight if weighted else None, 0.3)
     assert leaf.grad is not None
-    torch.testing.assert_close(found[1:], leaf.grad[1:], rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(actual[1:], leaf.grad[1:], rtol=1e-6, atol=1e-9)
 
 
 def test_library_checks(device: torch.device) -> None:

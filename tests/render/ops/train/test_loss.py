@@ -56,17 +56,17 @@ def test_agrees_with_the_reference(
 ) -> None:
     rgb, target, weight = pictures(shape, precision["dtype"], weighted)
     wide = None if weight is None else weight.double()
-    wanted, g_wanted = value_and_gradient(
+    expected, g_wanted = value_and_gradient(
         reference.photometric_loss, rgb.double(), target.double(), wide, 0.3, padding
     )
     device = precision["device"]
     there = None if weight is None else weight.to(device)
-    found, g_found = value_and_gradient(
+    actual, g_found = value_and_gradient(
         photometric_loss, rgb.to(device), target.to(device), there, 0.3, padding
     )
-    assert found.dtype == precision["dtype"] and found.device.type == device.type
+    assert actual.dtype == precision["dtype"] and actual.device.type == device.type
     tolerance = 1e-12 if precision["dtype"] == torch.float64 else 2e-5
-    assert abs(found.item() - wanted.item()) <= tolerance
+    assert abs(actual.item() - expected.item()) <= tolerance
     assert (g_found.cpu().double() - g_wanted).norm() <= 5 * tolerance * g_wanted.norm()
 
 
@@ -148,11 +148,11 @@ def test_threads_do_not_change_the_bits() -> None:
 
 def test_strided_input(device: torch.device) -> None:
     rgb, target, weight = (t.to(device) for t in pictures((24, 31, 3), torch.float32, True))
-    wanted, g_wanted = value_and_gradient(photometric_loss, rgb, target, weight)
+    expected, g_wanted = value_and_gradient(photometric_loss, rgb, target, weight)
     leaf = rgb.movedim(-1, 0).contiguous().requires_grad_()
     loss = photometric_loss(leaf.movedim(0, -1), target.mT.contiguous().mT, weight.mT.contiguous().mT)
     (3 * loss).backward()
-    assert leaf.grad is not None and torch.equal(loss.detach(), wanted)
+    assert leaf.grad is not None and torch.equal(loss.detach(), expected)
     assert torch.equal(leaf.grad.movedim(0, -1), g_wanted)
 
 
@@ -181,9 +181,9 @@ def test_fake_tensors() -> None:
 def test_compiles_whole(device: torch.device) -> None:
     rgb, target, weight = (t.to(device) for t in pictures((17, 16, 3), torch.float32, True))
     compiled = torch.compile(photometric_loss, fullgraph=True, backend="aot_eager")
-    found, g_found = value_and_gradient(compiled, rgb, target, weight)
-    wanted, g_wanted = value_and_gradient(photometric_loss, rgb, target, weight)
-    assert torch.equal(found, wanted) and torch.equal(g_found, g_wanted)
+    actual, g_found = value_and_gradient(compiled, rgb, target, weight)
+    expected, g_wanted = value_and_gradient(photometric_loss, rgb, target, weight)
+    assert torch.equal(actual, expected) and torch.equal(g_found, g_wanted)
 
 
 @pytest.mark.parametrize(

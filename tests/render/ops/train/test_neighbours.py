@@ -29,15 +29,15 @@ def all_neighbours(points: Tensor, k: int, mask: Tensor | None = None) -> Tensor
 
 def assert_nearest(points: Tensor, k: int, mask: Tensor | None = None, *, exact: bool = False) -> Tensor:
     """Fails unless distances are the smallest there are, to rounding; with ``exact`` the very indices must agree."""
-    found = neighbours(points, k, mask)
-    assert found.shape == (len(points), k) and found.dtype == torch.int32 and found.device == points.device
-    found, wanted = found.cpu().long(), all_neighbours(points, k, mask)
+    actual = neighbours(points, k, mask)
+    assert actual.shape == (len(points), k) and actual.dtype == torch.int32 and actual.device == points.device
+    actual, expected = actual.cpu().long(), all_neighbours(points, k, mask)
     if exact:
-        assert torch.equal(found, wanted)
-        return found
+        assert torch.equal(actual, expected)
+        return actual
     own = torch.arange(len(points))[:, None]
-    assert torch.equal((found == own).sum(1), (wanted == own).sum(1))
-    assert all(len(set(row)) == k for row in found[(found != own).all(1)].tolist())
+    assert torch.equal((actual == own).sum(1), (expected == own).sum(1))
+    assert all(len(set(row)) == k for row in actual[(actual != own).all(1)].tolist())
     wide = points.detach().cpu().double()
 
     def length(index: Tensor) -> Tensor:
@@ -45,8 +45,8 @@ def assert_nearest(points: Tensor, k: int, mask: Tensor | None = None, *, exact:
         return torch.where(index == own, 0.0, away)
 
     rounding = 1e-6 if points.dtype == torch.float32 else 1e-14
-    torch.testing.assert_close(length(found), length(wanted), rtol=rounding, atol=rounding * _size(wide))
-    return found
+    torch.testing.assert_close(length(actual), length(expected), rtol=rounding, atol=rounding * _size(wide))
+    return actual
 
 
 def _size(points: Tensor) -> float:
@@ -90,9 +90,9 @@ def test_few_points(precision, n):
     if n == 0:
         assert neighbours(points, 8).shape == (0, 8)
         return
-    found = assert_nearest(points, 8)
+    actual = assert_nearest(points, 8)
     rows = torch.arange(n)[:, None]
-    assert torch.equal((found == rows).sum(1), torch.full((n,), max(0, 8 - (n - 1))))
+    assert torch.equal((actual == rows).sum(1), torch.full((n,), max(0, 8 - (n - 1))))
 
 
 @pytest.mark.parametrize("dimensions", [3, 4])
@@ -111,9 +111,11 @@ def test_ties_go_by_index(precision, dimensions, masked):
 
 
 def test_all_in_one_place(precision):
-    found = neighbours(torch.full((300, 3), 2.5, **precision), 3).cpu()
+    actual = neighbours(torch.full((300, 3), 2.5, **precision), 3).cpu()
     assert (
-        found[0].tolist() == [1, 2, 3] and found[2].tolist() == [0, 1, 3] and found[299].tolist() == [0, 1, 2]
+        actual[0].tolist() == [1, 2, 3]
+        and actual[2].tolist() == [0, 1, 3]
+        and actual[299].tolist() == [0, 1, 2]
     )
 
 
@@ -122,8 +124,8 @@ def test_what_is_not_finite_does_not_count(precision):
     points[::7, 3] = math.nan
     points[::11, 0] = math.inf
     points[::13, 2] = -math.inf
-    found = assert_nearest(points, 8)
-    assert torch.equal(found[0], torch.zeros(8, dtype=torch.int64))
+    actual = assert_nearest(points, 8)
+    assert torch.equal(actual[0], torch.zeros(8, dtype=torch.int64))
     mask = torch.zeros(400, dtype=torch.bool, device=points.device)
     assert torch.equal(neighbours(points, 2, mask).cpu(), torch.arange(400)[:, None].expand(400, 2).int())
 
@@ -140,13 +142,13 @@ def test_memory_that_was_there_before_does_not_matter(precision):
 def test_a_large_scene(device):
     """Against the distances of some rows to all."""
     points = torch.randn(100_000, 4, generator=torch.Generator().manual_seed(7)).to(device)
-    found = neighbours(points, 8)
+    actual = neighbours(points, 8)
     rows = torch.arange(0, 100_000, 487, device=device)
     away = torch.cdist(points[rows].double(), points.double())
     away[torch.arange(len(rows), device=device), rows] = math.inf
-    wanted = away.topk(8, largest=False).values
-    length = (points[rows, None].double() - points[found[rows].long()].double()).norm(dim=-1)
-    torch.testing.assert_close(length, wanted, rtol=1e-5, atol=1e-6)
+    expected = away.topk(8, largest=False).values
+    length = (points[rows, None].double() - points[actual[rows].long()].double()).norm(dim=-1)
+    torch.testing.assert_close(length, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_opcheck_and_fake_tensors(device):
@@ -171,12 +173,12 @@ def test_a_captured_search_is_replayed(device):
     neighbours(points, 8, mask)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = neighbours(points, 8, mask)
+        actual = neighbours(points, 8, mask)
     for seed in (1, 2):
         points.copy_(torch.randn(5000, 4, generator=torch.Generator().manual_seed(seed)))
         mask.copy_(torch.rand(5000, generator=torch.Generator().manual_seed(seed)) > 0.3 * seed)
         graph.replay()
-        assert torch.equal(found, neighbours(points, 8, mask))
+        assert torch.equal(actual, neighbours(points, 8, mask))
 
 
 def test_what_does_not_fit_is_named(device):

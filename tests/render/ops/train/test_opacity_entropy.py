@@ -53,10 +53,10 @@ def test_it_is_the_reference(device, n, dtype):
     of = (1e-12, 1e-10) if dtype == D else (1e-5, 1e-4)
     for mask in (visible, torch.zeros_like(visible)):
         leaf, true = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-        found, wanted = opacity_entropy(leaf, mask, 0.3), opacity_entropy_reference(true, mask, 0.3)
-        torch.testing.assert_close(found, wanted, rtol=of[0], atol=of[0])
-        (1.7 * found).backward()
-        (1.7 * wanted).backward()
+        actual, expected = opacity_entropy(leaf, mask, 0.3), opacity_entropy_reference(true, mask, 0.3)
+        torch.testing.assert_close(actual, expected, rtol=of[0], atol=of[0])
+        (1.7 * actual).backward()
+        (1.7 * expected).backward()
         torch.testing.assert_close(leaf.grad, true.grad, rtol=of[1], atol=of[1] / max(1, n))
 
 

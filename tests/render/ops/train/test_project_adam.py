@@ -47,7 +47,7 @@ def test_equals_backward_then_adam(
     primitive, random_gaussians, toy_camera, precision, count, cameras, options
 ):
     start, views = scene(primitive, random_gaussians, toy_camera, precision, count, cameras)
-    found, wanted = start.copy(), start.copy()
+    actual, expected = start.copy(), start.copy()
     statistics = [torch.zeros(count, 4, **precision) for _ in range(2)]
     options = dict(options)
     but, penalties = options.pop("extras", None), options.pop("penalties", False)
@@ -55,18 +55,18 @@ def test_equals_backward_then_adam(
         options |= PENALTIES[primitive]
     drawing = {k: v for k, v in options.items() if k not in (*PENALTIES[primitive], *SWITCHES)}
     for step in (5, 6, 7):
-        given = projected(wanted, views, step, **drawing)
+        given = projected(expected, views, step, **drawing)
         if count > 60:
             assert 0 < (given["tile_counts"] > 0).sum() < given["tile_counts"].numel()
         if but is not None:
-            options["extras"] = extras_of(wanted, step, *but)
+            options["extras"] = extras_of(expected, step, *but)
         pose = torch.zeros_like(views[0])
-        fused(found, views, step, **given, **options, statistics=statistics[0], g_world_to_cam=pose)
-        g_world_to_cam = apart(wanted, views, step, **given, **options, statistics=statistics[1])
+        fused(actual, views, step, **given, **options, statistics=statistics[0], g_world_to_cam=pose)
+        g_world_to_cam = apart(expected, views, step, **given, **options, statistics=statistics[1])
         torch.testing.assert_close(pose, g_world_to_cam, rtol=1e-4, atol=1e-4 * pose.abs().max().item())
-        found_again = wanted.copy()  # so that the next step compares one step, not the drift of three
-        assert_moved_alike(found, wanted, start)
-        start, found = found_again.copy(), found_again
+        found_again = expected.copy()  # so that the next step compares one step, not the drift of three
+        assert_moved_alike(actual, expected, start)
+        start, actual = found_again.copy(), found_again
     torch.testing.assert_close(statistics[0], statistics[1], rtol=1e-5, atol=1e-6)
 
 
@@ -80,47 +80,47 @@ def test_a_camera_alone_and_without_its_pose(primitive, random_gaussians, toy_ca
             given = projected(start, views, 2, sh_degree=degree)
             given["tile_counts"][:, 64 : 64 + kept] = 0
             more = {"extras": extras_of(start, 3, "sh_rest")} if extras else {}
-            found, wanted = start.copy(), start.copy()
-            fused(found, views, 3, **given, **more, sh_degree=degree, **PENALTIES[primitive])
-            apart(wanted, views, 3, **given, **more, sh_degree=degree, **PENALTIES[primitive])
-            assert_moved_alike(found, wanted, start)
+            actual, expected = start.copy(), start.copy()
+            fused(actual, views, 3, **given, **more, sh_degree=degree, **PENALTIES[primitive])
+            apart(expected, views, 3, **given, **more, sh_degree=degree, **PENALTIES[primitive])
+            assert_moved_alike(actual, expected, start)
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2])
 @pytest.mark.parametrize("primitive", NAMES)
 def test_every_number_of_coefficients(primitive, random_gaussians, toy_camera, precision, degree):
     start, views = scene(primitive, random_gaussians, toy_camera, precision, 70, degree=degree)
-    found, wanted = start.copy(), start.copy()
+    actual, expected = start.copy(), start.copy()
     given = projected(start, views)
-    fused(found, views, 3, **given)
-    apart(wanted, views, 3, **given)
-    assert_moved_alike(found, wanted, start)
+    fused(actual, views, 3, **given)
+    apart(expected, views, 3, **given)
+    assert_moved_alike(actual, expected, start)
 
 
 @pytest.mark.parametrize("primitive", [name for name in NAMES if PENALTIES[name]])
 def test_penalties_have_a_factor_on_the_device(primitive, random_gaussians, toy_camera, precision):
     start, views = scene(primitive, random_gaussians, toy_camera, precision, 200)
-    found, wanted = start.copy(), start.copy()
+    actual, expected = start.copy(), start.copy()
     given, penalties = projected(start, views), PENALTIES[primitive]
-    fused(found, views, 3, **given, **penalties, penalty_factor=torch.tensor([0.0625]).to(**precision))
-    apart(wanted, views, 3, **given, **{name: 0.0625 * weight for name, weight in penalties.items()})
-    assert_moved_alike(found, wanted, start)
+    fused(actual, views, 3, **given, **penalties, penalty_factor=torch.tensor([0.0625]).to(**precision))
+    apart(expected, views, 3, **given, **{name: 0.0625 * weight for name, weight in penalties.items()})
+    assert_moved_alike(actual, expected, start)
 
 
 def test_masks_of_spare_rows_are_not_punished(random_gaussians, toy_camera, precision):
     start, views = scene("convexes", random_gaussians, toy_camera, precision, 100)
     start = start.fresh()
     start.parameters[3][50:] = -torch.inf
-    found, given = start.copy(), projected(start, views)
+    actual, given = start.copy(), projected(start, views)
     assert not given["tile_counts"][:, 50:].any()
     given["g_splats"] *= 0
-    fused(found, views, 1, **given, mask_penalty=0.25)
+    fused(actual, views, 1, **given, mask_penalty=0.25)
     mask = start.parameters[6].sigmoid()
     torch.testing.assert_close(
-        found.exp_avgs[6][:50], 0.1 * 0.25 * (mask * (1 - mask))[:50], rtol=1e-5, atol=0
+        actual.exp_avgs[6][:50], 0.1 * 0.25 * (mask * (1 - mask))[:50], rtol=1e-5, atol=0
     )
-    assert not found.exp_avgs[6][50:].any() and torch.equal(
-        found.parameters[6][50:], start.parameters[6][50:]
+    assert not actual.exp_avgs[6][50:].any() and torch.equal(
+        actual.parameters[6][50:], start.parameters[6][50:]
     )
 
 
@@ -128,17 +128,17 @@ def test_masks_of_spare_rows_are_not_punished(random_gaussians, toy_camera, prec
 def test_of_several_views_the_largest_statistics_count(primitive, random_gaussians, toy_camera, precision):
     start, views = scene(primitive, random_gaussians, toy_camera, precision, 90, cameras=3)
     given = projected(start, views)
-    found = torch.rand(90, 4, generator=torch.Generator().manual_seed(4)).to(**precision)
-    wanted, parts = found.clone(), []
+    actual = torch.rand(90, 4, generator=torch.Generator().manual_seed(4)).to(**precision)
+    expected, parts = actual.clone(), []
     for k in range(3):
-        parts.append(torch.zeros_like(found))
+        parts.append(torch.zeros_like(actual))
         one = {name: tensor[k : k + 1] for name, tensor in given.items()}
         apart(start.copy(), [view[k : k + 1] for view in views], 1, **one, statistics=parts[-1])
     most = torch.stack(parts).amax(0)
-    wanted[:, :3] += most[:, :3]
-    wanted[:, 3] = torch.maximum(wanted[:, 3], most[:, 3])
-    fused(start.copy(), views, 1, **given, statistics=found, largest_of_views=True)
-    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+    expected[:, :3] += most[:, :3]
+    expected[:, 3] = torch.maximum(expected[:, 3], most[:, 3])
+    fused(start.copy(), views, 1, **given, statistics=actual, largest_of_views=True)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def chain(state: State, views: list[Tensor], step: int, target: Tensor, penalties: dict[str, float]) -> None:
@@ -189,12 +189,12 @@ def test_three_training_steps_equal_autograd(random_gaussians, toy_camera, preci
             moments = (witness.exp_avgs, witness.exp_avg_sqs)
             fused_adam_([p.detach() for p in leaves], grads, *moments, state.rates, step)
         optimiser.zero_grad()
-    for found, wanted, before in zip(state.parameters, leaves, start.parameters, strict=True):
-        assert not torch.equal(found, before)
+    for actual, expected, before in zip(state.parameters, leaves, start.parameters, strict=True):
+        assert not torch.equal(actual, before)
         if (
-            found.is_cuda
+            actual.is_cuda
         ):  # sums in any order, and Adam's step does not shrink with a gradient that is mostly rounding
-            assert (found - wanted).norm() <= 1e-2 * (wanted - before).norm()
+            assert (actual - expected).norm() <= 1e-2 * (expected - before).norm()
         else:
-            tolerance = 1e-12 if found.dtype == torch.float64 else 2e-6
-            torch.testing.assert_close(found, wanted.detach(), rtol=tolerance, atol=tolerance)
+            tolerance = 1e-12 if actual.dtype == torch.float64 else 2e-6
+            torch.testing.assert_close(actual, expected.detach(), rtol=tolerance, atol=tolerance)

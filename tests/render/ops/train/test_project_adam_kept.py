@@ -22,14 +22,14 @@ pytestmark = pytest.mark.parametrize("primitive", NAMES)
 
 def test_coefficients_stay_where_asked(primitive, random_gaussians, toy_camera, precision):
     start, views = scene(primitive, random_gaussians, toy_camera, precision, 200)
-    found, wanted = start.copy(), start.copy()
+    actual, expected = start.copy(), start.copy()
     given = {**projected(start, views), **PENALTIES[primitive]}
-    fused(found, views, 3, **given, keep_sh_rest=True)
-    fused(wanted, views, 3, **given)
-    for part in zip(*(state.parts for state in (found, wanted, start)), strict=True):
+    fused(actual, views, 3, **given, keep_sh_rest=True)
+    fused(expected, views, 3, **given)
+    for part in zip(*(state.parts for state in (actual, expected, start)), strict=True):
         for i, (a, b, before) in enumerate(zip(*part, strict=True)):
             assert torch.equal(a, before if i == start.rest else b)
-    assert not torch.equal(wanted.parameters[start.rest], start.parameters[start.rest])
+    assert not torch.equal(expected.parameters[start.rest], start.parameters[start.rest])
 
 
 def test_unseen_rows_stay_where_asked(primitive, random_gaussians, toy_camera, precision):
@@ -39,8 +39,8 @@ def test_unseen_rows_stay_where_asked(primitive, random_gaussians, toy_camera, p
     fused(state, views, 3, **given, visible_only=True, **PENALTIES[primitive])
     unseen = given["tile_counts"][0] == 0
     assert unseen.any() and not unseen.all()
-    for found, old in zip(state.tensors(), before.tensors(), strict=True):
-        assert torch.equal(found[unseen], old[unseen]) and not torch.equal(found[~unseen], old[~unseen])
+    for actual, old in zip(state.tensors(), before.tensors(), strict=True):
+        assert torch.equal(actual[unseen], old[unseen]) and not torch.equal(actual[~unseen], old[~unseen])
 
 
 def test_skipped_steps_change_nothing(primitive, random_gaussians, toy_camera, precision):
@@ -52,8 +52,15 @@ def test_skipped_steps_change_nothing(primitive, random_gaussians, toy_camera, p
     fused(state, views, 3, **given, skip=skip, statistics=statistics, g_world_to_cam=pose)
     assert all(torch.equal(a, b) for a, b in zip(state.tensors(), before.tensors(), strict=True))
     assert not statistics.any() and not pose.any()
-    wanted = (False,) * len(state.projection.moving)
-    arguments = (*state.parameters, *views, statistics, *state.options({}).values(), *given.values(), *wanted)
+    expected = (False,) * len(state.projection.moving)
+    arguments = (
+        *state.parameters,
+        *views,
+        statistics,
+        *state.options({}).values(),
+        *given.values(),
+        *expected,
+    )
     backward = getattr(torch.ops.luxel, f"{state.projection.stage}_bwd")
     skipped = backward(*arguments, skip=skip)[: len(state.parameters)]
     assert not statistics.any()
@@ -74,8 +81,8 @@ def test_coefficients_above_the_degree_can_be_left_alone(primitive, random_gauss
     given = {**projected(state, views, sh_degree=1), "sh_degree": 1}
     fused(state, views, 9, **given, active_sh_only=True)
     for part, old in zip(state.parts, before.parts, strict=True):
-        found, kept = part[state.rest], old[state.rest]
-        assert torch.equal(found[:, 3:], kept[:, 3:]) and not torch.equal(found[:, :3], kept[:, :3])
+        actual, kept = part[state.rest], old[state.rest]
+        assert torch.equal(actual[:, 3:], kept[:, 3:]) and not torch.equal(actual[:, :3], kept[:, :3])
 
 
 def test_addresses_that_are_not_aligned(primitive, random_gaussians, toy_camera, device):
@@ -99,17 +106,17 @@ def test_nothing_there(primitive, random_gaussians, toy_camera, device):
     for part in none.parts:
         part[:] = [t[:0].clone() for t in part]
     fused(none, views, 1, **projected(none, views))
-    found, wanted, row = state.copy(), state.copy(), state.projection.row
+    actual, expected, row = state.copy(), state.copy(), state.projection.row
     given = {
         "tile_counts": torch.zeros(0, 75, dtype=torch.int32, device=device),
         "g_splats": torch.zeros(0, 75, row, device=device),
         "g_values": torch.zeros(0, 75, 3, device=device),
     }
-    fused(found, [view[:0] for view in views], 2, **given)
-    parameters, *moments = wanted.parts
+    fused(actual, [view[:0] for view in views], 2, **given)
+    parameters, *moments = expected.parts
     zeros = [torch.zeros_like(t) for t in parameters]
-    fused_adam_(parameters, zeros, *moments, wanted.rates, 2)
-    assert_moved_alike(found, wanted, state)
+    fused_adam_(parameters, zeros, *moments, expected.rates, 2)
+    assert_moved_alike(actual, expected, state)
 
 
 def test_a_captured_step_follows_its_schedule(primitive, random_gaussians, toy_camera, device):
@@ -119,16 +126,16 @@ def test_a_captured_step_follows_its_schedule(primitive, random_gaussians, toy_c
         primitive, random_gaussians, toy_camera, {"dtype": torch.float32, "device": device}, 300
     )
     given = {**projected(start, views), "extras": extras_of(start, 2, "sh_rest")}
-    found, wanted = start.copy(), start.copy()
+    actual, expected = start.copy(), start.copy()
     schedule = torch.tensor(adam_schedule(start.rates, 1), device=device)
     skip = torch.zeros(1, dtype=torch.int32, device=device)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        fused(found, views, 1, **given, schedule=schedule, skip=skip)
+        fused(actual, views, 1, **given, schedule=schedule, skip=skip)
     for step in (1, 2, 3):
         schedule.copy_(torch.tensor(adam_schedule(start.rates, step)))
         skip.fill_(int(step == 2))
         graph.replay()
         if step != 2:
-            fused(wanted, views, step, **given)
-    assert all(torch.equal(a, b) for a, b in zip(found.tensors(), wanted.tensors(), strict=True))
+            fused(expected, views, step, **given)
+    assert all(torch.equal(a, b) for a, b in zip(actual.tensors(), expected.tensors(), strict=True))

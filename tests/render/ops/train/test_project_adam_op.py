@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from luxel.render.ops.train.adam import adam_schedule
-from luxel.render.ops.train.project_adam import STEPS, project_adam_
+from luxel.render.ops.train.project_adam import adam_step, project_adam_
 
 
 def operation_arguments(state: State, cameras: list[Tensor]) -> tuple[Any, ...]:
@@ -30,7 +30,7 @@ def test_opcheck_and_fake_tensors(primitive, random_gaussians, toy_camera, devic
     precision = {"dtype": torch.float32, "device": device}
     state, cameras = scene(primitive, random_gaussians, toy_camera, precision)
     arguments = operation_arguments(state, cameras)
-    operation = getattr(torch.ops.luxel, STEPS[primitive].name)
+    operation = getattr(torch.ops.luxel, adam_step(primitive).name)
     torch.library.opcheck(operation.default, arguments)
     with FakeTensorMode() as mode:
 

@@ -40,9 +40,9 @@ def rows(random_gaussians: Callable[..., Gaussians], device: torch.device) -> Ro
     return Rows(parameters, *moments)
 
 
-def check_moved(before: Rows, after: Rows, found: tuple[Tensor, Tensor, Tensor], moving: Tensor) -> None:
+def check_moved(before: Rows, after: Rows, actual: tuple[Tensor, Tensor, Tensor], moving: Tensor) -> None:
     """Copies look like their sources now do, sources share, and the rest is as it was."""
-    source, copies, moved = found
+    source, copies, moved = actual
     index = torch.arange(source.shape[0], device=source.device)
     assert moved.item() == moving.sum() and torch.equal(source != index, moving)
     chosen = source.long()[moving]
@@ -69,9 +69,9 @@ def check_moved(before: Rows, after: Rows, found: tuple[Tensor, Tensor, Tensor],
 
 def test_the_transparent_move(rows: Rows) -> None:
     before = rows.copy()
-    found = rows.relocate(500)
+    actual = rows.relocate(500)
     moving = torch.arange(500, device=rows.parameters[0].device) % 5 == 0
-    check_moved(before, rows, found, moving)
+    check_moved(before, rows, actual, moving)
     assert not rows.parameters[3][500:].isfinite().any(), "a spare row was touched"
     assert rows.relocate(500, step=700)[2].item() == 0, "no one is transparent any more"
 
@@ -80,19 +80,19 @@ def test_what_is_not_finite_moves(rows: Rows) -> None:
     for tensor, row, value in zip(rows.parameters, (1, 2, 3, 4, 6, 7), (math.nan, math.inf) * 3, strict=True):
         tensor[row].fill_(value)
     rows.parameters[5][499, -1, -1] = -math.inf
-    found = rows.relocate(500)
+    actual = rows.relocate(500)
     moving = torch.arange(500) % 5 == 0
     moving[[1, 2, 3, 4, 6, 7, 499]] = True
-    assert torch.equal((found[0] != torch.arange(500, device=found[0].device)).cpu(), moving)
+    assert torch.equal((actual[0] != torch.arange(500, device=actual[0].device)).cpu(), moving)
     assert all(t[:500].isfinite().all() for t in rows.parameters)
 
 
 def test_new_rows_are_filled(rows: Rows) -> None:
     rows.relocate(500)
     before = rows.copy()
-    found = rows.relocate(500, added=40)
+    actual = rows.relocate(500, added=40)
     moving = torch.arange(540, device=rows.parameters[0].device) >= 500
-    check_moved(before, rows, found, moving)
+    check_moved(before, rows, actual, moving)
 
 
 def test_nothing_moves_where_there_is_no_source(rows: Rows) -> None:
@@ -112,13 +112,13 @@ def test_sources_are_drawn_in_proportion(rows: Rows, device: torch.device, weigh
     )
     wide.parameters[3][500:] = -9.0
     weights = None
-    wanted = torch.sigmoid(wide.parameters[3][:500]).where(wide.parameters[3][:500] > -6, 0.0)
+    truth = torch.sigmoid(wide.parameters[3][:500]).where(wide.parameters[3][:500] > -6, 0.0)
     if weighted:
         weights = torch.rand(500 + many, generator=torch.Generator().manual_seed(1)).to(device)
-        wanted = weights[:500].where(wanted > 0, 0.0)
+        truth = weights[:500].where(truth > 0, 0.0)
     _, copies, moved = wide.relocate(500 + many, weights=weights)
     assert moved.item() == many + 100
-    expected = (wanted / wanted.sum() * moved.item()).cpu().double()
+    expected = (truth / truth.sum() * moved.item()).cpu().double()
     some = expected > 0
     chi = ((copies[:500].cpu() - expected) ** 2)[some].div(expected[some]).sum()
     degrees = int(some.sum()) - 1
@@ -128,9 +128,9 @@ def test_sources_are_drawn_in_proportion(rows: Rows, device: torch.device, weigh
 def test_the_draw_is_a_function_of_seed_and_step(rows: Rows) -> None:
     sources = {}
     for seed, step in ((3, 600), (3, 600), (4, 600), (3, 700), (3 + 2**40, 600)):
-        found = rows.copy().relocate(500, seed=seed, step=step)[0].tolist()
-        assert sources.setdefault((seed, step), found) == found
-    assert len({tuple(found) for found in sources.values()}) == 4
+        actual = rows.copy().relocate(500, seed=seed, step=step)[0].tolist()
+        assert sources.setdefault((seed, step), actual) == actual
+    assert len({tuple(actual) for actual in sources.values()}) == 4
     assert rows.copy().relocate(500, added=40)[0][:500].tolist() == list(range(500))
 
 
@@ -140,8 +140,8 @@ def test_backends_draw_alike(rows: Rows, device: torch.device) -> None:
     """Sums are of whole numbers, so that they come out the same in whatever order."""
     weights = torch.rand(500, generator=torch.Generator().manual_seed(1))
     cpu = Rows(*(tuple(t.cpu() for t in kind) for kind in rows))
-    found, wanted = rows.relocate(500, weights=weights.to(device)), cpu.relocate(500, weights=weights)
-    assert all(torch.equal(a.cpu(), b) for a, b in zip(found, wanted, strict=True))
+    actual, truth = rows.relocate(500, weights=weights.to(device)), cpu.relocate(500, weights=weights)
+    assert all(torch.equal(a.cpu(), b) for a, b in zip(actual, truth, strict=True))
     for a, b in zip(rows.parameters, cpu.parameters, strict=True):
         torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-6)
 
@@ -172,9 +172,9 @@ def test_many_copies_of_one(rows: Rows) -> None:
         few.parameters[3][:] = -9.0
         few.parameters[3][0] = 1.5
         before = few.copy()
-        found = few.relocate(copies + 1)
-        moving = torch.arange(copies + 1, device=found[0].device) > 0
-        check_moved(before, few, found, moving)
+        actual = few.relocate(copies + 1)
+        moving = torch.arange(copies + 1, device=actual[0].device) > 0
+        check_moved(before, few, actual, moving)
 
 
 def test_opcheck(rows: Rows) -> None:

@@ -49,12 +49,12 @@ def with_velocity(velocity: Tensor) -> Inputs:
 def test_velocities_are_those_of_the_slice():
     gaussians = moving(100)
     gaussians.rotors[0] = torch.eye(8, dtype=D)[0]
-    found = velocities(gaussians.rotors, gaussians.log_scales, gaussians.log_scale_t)
-    torch.testing.assert_close(found, gaussians.slice(0.3).velocity, atol=1e-12, rtol=1e-10)
-    assert not found[0].any()
+    actual = velocities(gaussians.rotors, gaussians.log_scales, gaussians.log_scale_t)
+    torch.testing.assert_close(actual, gaussians.slice(0.3).velocity, atol=1e-12, rtol=1e-10)
+    assert not actual[0].any()
     # By what they mean: the slice's mean moves by v per unit of time.
     moved = gaussians.slice(1.3).means - gaussians.slice(0.3).means
-    torch.testing.assert_close(found, moved, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(actual, moved, atol=1e-10, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,19 @@ def test_by_hand(device, of):
         abs(0 - 0.5) + abs(0 - 1.5) + abs(4 - 0.5),
         abs(1 - 0) + abs(1 - 1) + abs(1 - 2),
     ]
-    found = of(rotors, log_scales, log_scale_t, near, visible)
-    torch.testing.assert_close(found.item(), sum(parts) / 4, rtol=1e-3, atol=0)
+    actual = of(rotors, log_scales, log_scale_t, near, visible)
+    torch.testing.assert_close(actual.item(), sum(parts) / 4, rtol=1e-3, atol=0)
     assert of(rotors, log_scales, log_scale_t, near, torch.zeros_like(visible)) == 0
 
 
 def compare(given: Inputs, near: Tensor, visible: Tensor, stage: tuple[float, float]) -> list[Tensor]:
     """Asserts that stage and reference agree; returns the gradients of the stage."""
     leaves, truth = ([t.detach().clone().requires_grad_() for t in given] for _ in range(2))
-    found = velocity_consistency(*leaves, near, visible)
-    wanted = velocity_consistency_reference(*truth, near, visible)
-    torch.testing.assert_close(found, wanted, rtol=stage[0], atol=stage[0])
-    gradients = list(torch.autograd.grad(1.7 * found, leaves))
-    true = torch.autograd.grad(1.7 * wanted, truth)
+    actual = velocity_consistency(*leaves, near, visible)
+    expected = velocity_consistency_reference(*truth, near, visible)
+    torch.testing.assert_close(actual, expected, rtol=stage[0], atol=stage[0])
+    gradients = list(torch.autograd.grad(1.7 * actual, leaves))
+    true = torch.autograd.grad(1.7 * expected, truth)
     for name, a, b in zip(SHAPE, gradients, true, strict=True):
         bound = stage[1] * b.abs().max().item() if b.numel() else 0.0
         torch.testing.assert_close(a, b, rtol=stage[1], atol=bound, msg=lambda m, n=name: f"{n}: {m}")
@@ -125,9 +125,9 @@ def test_scales_of_any_size(device, change):
         neighbours(given[0][:, :3].contiguous(), 8),
         torch.ones(300, dtype=torch.bool, device=device),
     )
-    wanted = compare(given, near, visible, (1e-5, 1e-4))
-    found = compare((given[0], given[1] + change, given[2] + change), near, visible, (1e-5, 1e-4))
-    for a, b in zip(found, wanted, strict=True):
+    expected = compare(given, near, visible, (1e-5, 1e-4))
+    actual = compare((given[0], given[1] + change, given[2] + change), near, visible, (1e-5, 1e-4))
+    for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-2 * b.abs().max().item())
 
 
@@ -137,11 +137,11 @@ def test_what_is_left_out_may_hold_anything(device, value):
     near = neighbours(gaussians.means.float().to(device), 8, (torch.arange(60) < 40).to(device))
     given = [t.float().to(device) for t in shape_of(gaussians)]
     visible = (torch.arange(60) % 3 > 0).to(device) & (torch.arange(60) < 40).to(device)
-    wanted = compare(tuple(given), near, visible, (1e-5, 1e-4))  # type: ignore[arg-type]
+    expected = compare(tuple(given), near, visible, (1e-5, 1e-4))  # type: ignore[arg-type]
     for tensor in given:
         tensor[40:] = value
-    found = compare(tuple(given), near, visible, (1e-5, 1e-4))  # type: ignore[arg-type]
-    for a, b in zip(found, wanted, strict=True):
+    actual = compare(tuple(given), near, visible, (1e-5, 1e-4))  # type: ignore[arg-type]
+    for a, b in zip(actual, expected, strict=True):
         assert torch.equal(a, b) and a.isfinite().all() and not a[40:].any()
 
 

@@ -1,0 +1,128 @@
+// composite on the GPU: a warp per ray, 32 samples at a time, whose optical depths are summed across the lanes.
+#include "abi/field.h"
+#include "math/field/composite.h"
+
+#include "device/launch.cuh"
+#include "kernels/arguments.h"
+#include "device/warp_sum.cuh"
+
+namespace luxel {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kClearBlocks = 64;  // beside those of rays, for samples of no ray
+
+// One lane's sample; where it is not seen, all is 0.
+struct Seen {
+  int64_t sample;
+  float density, depth, transmittance, weight, t;
+  Vec3<float> colour;
+};
+
+// visit(seen, lane's sample is of the ray and seen, is of the ray) for each sample, 32 at a time; after the one that ends the
+// ray, only where kAll. Returns the optical depth behind the last that is seen.
+template <bool kAll, typename Visit>
+__device__ __forceinline__ float visit_samples(const luxel_composite_args& args, int64_t first, int count, int lane, const Visit& visit) {
+  float before = 0.0f;
+  bool open = true;
+  const float least = static_cast<float>(args.min_transmittance), scale = static_cast<float>(args.scale);
+  for (int base = 0; base < count; base += 32) {
+    const int here = smaller(32, count - base);
+    Seen seen = {first + base + lane, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, {0.0f, 0.0f, 0.0f}};
+    const bool mine = lane < here;
+    bool counts = false;
+    if (open) {
+      if (mine) {
+        seen.density = static_cast<const float*>(args.density)[seen.sample];
+        seen.depth = optical_depth(seen.density, scale * static_cast<const float*>(args.dt)[seen.sample]);
+      }
+      const float upto = sum_upto(seen.depth, lane);
+      const float below = __shfl_up_sync(~0u, upto, 1);
+      seen.transmittance = exp_exact(-(lane == 0 ? before : before + below));
+      counts = mine && seen.transmittance >= least;
+      if (counts) {
+        seen.weight = sample_weight(seen.transmittance, seen.depth);
+        seen.colour = sample_colour(static_cast<const float*>(args.colour) + 3 * seen.sample);
+        seen.t = static_cast<const float*>(args.t)[seen.sample];
+      }
+      const int counted = __popc(__ballot_sync(~0u, counts));  // the first ones
+      if (counted > 0) before += __shfl_sync(~0u, upto, counted - 1);
+      open = counted == here;
+    }
+    visit(seen, counts, mine);
+    if (!kAll && !open) break;
+  }
+  return before;
+}
+
+__global__ void __launch_bounds__(kThreads) composite_kernel(const __grid_constant__ luxel_composite_args args) {
+  const int lane = threadIdx.x & 31;
+  const int64_t r = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (r >= args.count) return;
+  Vec3<float> rgb = {0.0f, 0.0f, 0.0f};
+  float depth = 0.0f;
+  const float end = visit_samples<false>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const Seen& seen, bool, bool) {
+    rgb = rgb + seen.weight * seen.colour;
+    depth += seen.weight * seen.t;
+  });
+  rgb = {warp_sum(rgb.x), warp_sum(rgb.y), warp_sum(rgb.z)};
+  depth = warp_sum(depth);
+  if (lane > 0) return;
+  const float transmittance = exp_exact(-end);
+  store3(static_cast<float*>(args.rgb) + 3 * r, rgb + transmittance * load3(static_cast<const float*>(args.background) + 3 * r));
+  static_cast<float*>(args.transmittance)[r] = transmittance;
+  static_cast<float*>(args.depth)[r] = depth;
+}
+
+__device__ __forceinline__ void clear_gradients(const luxel_composite_args& args, int64_t thread, int64_t threads) {
+  const int64_t used = clamp<int64_t>(args.counters[0], 0, args.samples);
+  for (int64_t s = used + thread; s < args.samples; s += threads) static_cast<float*>(args.g_density)[s] = 0.0f;
+  for (int64_t i = 3 * used + thread; i < 3 * static_cast<int64_t>(args.samples); i += threads) static_cast<float*>(args.g_colour)[i] = 0.0f;
+}
+
+__global__ void __launch_bounds__(kThreads) composite_bwd_kernel(const __grid_constant__ luxel_composite_args args) {
+  if (blockIdx.x < kClearBlocks) {
+    clear_gradients(args, static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, static_cast<int64_t>(kClearBlocks) * kThreads);
+    return;
+  }
+  const int lane = threadIdx.x & 31;
+  const int64_t r = static_cast<int64_t>(blockIdx.x - kClearBlocks) * kWarps + threadIdx.x / 32;
+  if (r >= args.count) return;
+  const Vec3<float> g_rgb = load3(static_cast<const float*>(args.g_rgb) + 3 * r);
+  const float g_depth = args.g_depth ? static_cast<const float*>(args.g_depth)[r] : 0.0f;
+  const float g_end = args.g_transmittance ? static_cast<const float*>(args.g_transmittance)[r] : 0.0f;
+  float all = dot(g_rgb, load3(static_cast<const float*>(args.rgb) + 3 * r));
+  all += g_depth * static_cast<const float*>(args.depth)[r] + g_end * static_cast<const float*>(args.transmittance)[r];
+  visit_samples<true>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const Seen& seen, bool counts, bool mine) {
+    const float value = sample_value(seen.colour, seen.t, g_rgb, g_depth);
+    const float upto = sum_upto(seen.weight * value, lane);
+    const float behind = all - upto;
+    all -= __shfl_sync(~0u, upto, 31);
+    if (!mine) return;
+    float g_colour[3] = {0.0f, 0.0f, 0.0f};
+    if (counts) colour_vjp(seen.colour, seen.weight, g_rgb, g_colour);
+    static_cast<float*>(args.g_density)[seen.sample] = counts ? density_vjp(seen.density, seen.depth, seen.transmittance, value, behind) : 0.0f;
+    store3(static_cast<float*>(args.g_colour) + 3 * seen.sample, {g_colour[0], g_colour[1], g_colour[2]});
+  });
+}
+
+}  // namespace
+}  // namespace luxel
+
+extern "C" {
+
+int luxel_composite_fwd(const luxel_composite_args* args) {
+  using namespace luxel;
+  if (args->dtype != 0) return fail("the GPU kernels take float32");
+  LUXEL_CUDA(cudaSetDevice(args->device));
+  return launch("composite", composite_kernel, blocks_for(args->count, kWarps), kThreads, 0, args->stream, *args);
+}
+
+int luxel_composite_bwd(const luxel_composite_args* args) {
+  using namespace luxel;
+  if (args->dtype != 0) return fail("the GPU kernels take float32");
+  LUXEL_CUDA(cudaSetDevice(args->device));
+  const unsigned blocks = kClearBlocks + blocks_for(args->count, kWarps);
+  return launch("composite_bwd", composite_bwd_kernel, blocks, kThreads, 0, args->stream, *args);
+}
+}

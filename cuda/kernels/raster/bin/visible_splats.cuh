@@ -1,0 +1,153 @@
+// The first half of bin_splats on the GPU: the visible splats with the keys of their depth, and, once they are sorted, where
+// the instances of each end.
+#pragma once
+
+#include "abi/raster.h"
+#include "device/look_back.cuh"
+#include "device/radix_sort.cuh"
+#include "kernels/raster/stage.h"
+#include "kernels/raster/bin/tile_plan.cuh"
+
+namespace luxel {
+namespace {
+
+// Tunables.
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kGatherBlocks = 8;  // of a multiprocessor, where it has room for as many threads
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
+constexpr int kGatherBound = kGatherBlocks;
+#else
+constexpr int kGatherBound = 4;
+#endif
+constexpr int kFewRows = 4, kManyRows = 8;  // of a thread that gathers
+constexpr int64_t kFewGaussians = 1 << 20;
+constexpr int kScanItems = 8;
+constexpr int kDepthDigit = 10, kDepthPasses = 3;
+constexpr int kTileDigit = 8, kTilePasses = 4;  // at most
+constexpr int64_t kFewSplats = 1 << 18, kFewInstances = 1 << 20;  // up to here small tiles of a sort keep more of the GPU busy
+constexpr int kFewItems = 8, kManyItems = 16;  // pairs of a thread
+
+constexpr int64_t kMost = 1 << 30;  // what words of a sort can count
+
+// What kernels count in; zeros before the first of them.
+struct Counters {
+  uint32_t depth_histogram[kDepthPasses][kCopies][1 << kDepthDigit];
+  uint32_t tile_histogram[kTilePasses][kCopies][1 << kTileDigit];
+  PlanCounters plan;
+  int gather_tickets, scan_tickets, depth_tickets[kDepthPasses], tile_tickets[kTilePasses];
+  int64_t seen, instances;  // of which there is room
+};
+
+// Positive depths order as the bits of floats do: 30 bits distinguish all from 2^-64 to 2^64.
+__device__ __forceinline__ uint32_t depth_key(float depth) {
+  constexpr int kLeast = (127 - 64) << 23, kKeys = 1 << 30;
+  return static_cast<uint32_t>(clamp(__float_as_int(depth) - kLeast, 0, kKeys - 1));
+}
+
+// What the first kernel also makes ready for others.
+struct Ready {
+  uint32_t* depth_words;  // of the first pass
+  int depth_tile;         // splats of a tile of it
+  uint64_t* scan_words;
+  int64_t scan_tiles;
+};
+
+// Keys and indices of the visible splats, in the order of their indices: those of equal depth keep it.
+template <int kRows>
+__global__ void __launch_bounds__(kThreads, kGatherBound)
+    gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, uint32_t* keys,
+                       int32_t* indices) {
+  constexpr int kTile = kThreads * kRows, kDigits = 1 << kDepthDigit;
+  __shared__ uint32_t histogram[kDepthPasses][kDigits];
+  __shared__ int64_t before[kWarps];  // seen before each warp's rows
+  const int64_t rows = static_cast<int64_t>(args.count) * args.cameras;
+  const int row_of_primitive = args.primitive == LUXEL_CONVEXES ? LUXEL_CONVEX_ROW : LUXEL_GAUSSIAN_ROW;
+  const int tiles = static_cast<int>((rows + kTile - 1) / kTile), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int64_t kept_splats = smaller(args.totals[0], args.visible_capacity);
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    args.overflow[0] = args.totals[1] > args.capacity;
+    counters->seen = kept_splats;
+    counters->instances = smaller(args.totals[1], args.capacity);
+  }
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads, start = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (int64_t k = start; k < ready.scan_tiles; k += stride) ready.scan_words[k] = 0;
+  const int64_t depth_tiles = (kept_splats + ready.depth_tile - 1) / ready.depth_tile;
+  for (int64_t k = start; k < depth_tiles * (kDigits / 4); k += stride)
+    reinterpret_cast<uint4*>(ready.depth_words)[k] = make_uint4(0, 0, 0, 0);
+  for (int k = threadIdx.x; k < kDepthPasses * kDigits; k += kThreads) histogram[0][k] = 0;
+  for (int tile = next_tile(&counters->gather_tickets); tile < tiles; tile = next_tile(&counters->gather_tickets)) {
+    const int64_t first = static_cast<int64_t>(tile) * kTile + warp * 32 * kRows + lane;
+    unsigned masks[kRows];
+    int seen = 0;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) masks[i] = first + 32 * i < rows ? args.tile_counts[first + 32 * i] : 0;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      masks[i] = __ballot_sync(~0u, masks[i] != 0);
+      seen += __popc(masks[i]);
+    }
+    if (lane == 0) before[warp] = seen;
+    sums_before(before, words, tile);
+    int64_t offset = before[warp];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const bool here = masks[i] >> lane & 1;
+      const int64_t place = offset + __popc(masks[i] & ((1u << lane) - 1));
+      offset += __popc(masks[i]);
+      const bool kept = here && place < args.visible_capacity;
+      uint32_t key = 0;
+      if (kept) {
+        const int64_t index = first + 32 * i;
+        key = depth_key(in<float>(args.splats)[row_of_primitive * index + 3]);
+        keys[place] = key;
+        indices[place] = static_cast<int32_t>(index);
+      }
+      if (masks[i] != 0) {  // depths differ in their low digits and are alike in the highest
+#pragma unroll
+        for (int pass = 0; pass < kDepthPasses - 1; ++pass)
+          if (kept) atomicAdd(&histogram[pass][key >> (pass * kDepthDigit) & (kDigits - 1)], 1u);
+        count_digit(histogram[kDepthPasses - 1], kept ? static_cast<int>(key >> ((kDepthPasses - 1) * kDepthDigit)) : -1);
+      }
+    }
+  }
+#pragma unroll
+  for (int pass = 0; pass < kDepthPasses; ++pass)
+    for (int k = threadIdx.x; k < kDigits; k += kThreads)
+      if (const uint32_t count = histogram[pass][k]; count > 0)
+        atomicAdd(&counters->depth_histogram[pass][blockIdx.x % kCopies][k], count);
+}
+
+// One past the last instance of each splat, in the order of depth.
+__global__ void __launch_bounds__(kThreads)
+    instance_ends_kernel(const int32_t* tile_counts, const int32_t* sorted, Counters* counters, uint64_t* words, int64_t* ends) {
+  constexpr int kTile = kThreads * kScanItems;
+  __shared__ int64_t before[kWarps];
+  const int64_t seen = counters->seen;
+  if (static_cast<int64_t>(blockIdx.x) * kTile >= seen) return;
+  const int tile = next_tile(&counters->scan_tickets), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int64_t first = static_cast<int64_t>(tile) * kTile + warp * 32 * kScanItems + lane;
+  int counts[kScanItems];
+#pragma unroll
+  for (int i = 0; i < kScanItems; ++i) counts[i] = first + 32 * i < seen ? tile_counts[sorted[first + 32 * i]] : 0;
+  int64_t upto[kScanItems], total = 0;
+#pragma unroll
+  for (int i = 0; i < kScanItems; ++i) {
+    int64_t inclusive = counts[i];
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const int64_t other = __shfl_up_sync(~0u, inclusive, step);
+      if (lane >= step) inclusive += other;
+    }
+    upto[i] = total + inclusive;
+    total += __shfl_sync(~0u, inclusive, 31);
+  }
+  if (lane == 0) before[warp] = total;
+  sums_before(before, words, tile);
+#pragma unroll
+  for (int i = 0; i < kScanItems; ++i)
+    if (first + 32 * i < seen) ends[first + 32 * i] = before[warp] + upto[i];
+}
+
+}  // namespace
+}  // namespace luxel

@@ -1,0 +1,14 @@
+// blend_convexes on the GPU: the tile rasterizer with the policy of convexes.
+#include "math/convex_policy.h"
+#include "kernels/raster/blend/blend_multi_edge.cuh"
+
+extern "C" {
+
+int64_t luxel_blend_convexes_workspace(const luxel_blend_args* args) {
+  return luxel::blend_workspace(*args, luxel::ConvexPolicy<float>::kRow);
+}
+
+int luxel_blend_convexes_fwd(const luxel_blend_args* args) { return luxel::blend<luxel::MultiEdgeBlend<luxel::ConvexPolicy<float>>>(*args, false); }
+
+int luxel_blend_convexes_bwd(const luxel_blend_args* args) { return luxel::blend<luxel::MultiEdgeBlend<luxel::ConvexPolicy<float>>>(*args, true); }
+}

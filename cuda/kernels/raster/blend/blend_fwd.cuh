@@ -1,0 +1,44 @@
+// The kernel of the forward pass of the tile rasterizer on the GPU: which tile a block draws. Tiles with long lists go first.
+// How a tile is drawn: blend_fwd_simple.cuh, blend_fwd_multi_edge.cuh.
+#pragma once
+
+#include "device/launch.cuh"
+#include "kernels/raster/blend/blend_gather.cuh"
+
+namespace luxel {
+namespace {
+
+// A launch cannot know how many lists are long: it has blocks for as many as there can be.
+LUXEL_HD int32_t most_long_tiles(const luxel_blend_args& args) {
+  return static_cast<int32_t>(smaller<int64_t>(smaller(kLongTiles, tiles_of(args)), args.capacity / kLong));
+}
+
+// The first blocks take the long lists, kParts blocks each, the others a tile each. Tiles: Policy, Shared, kThreads, kBlocks of
+// a multiprocessor, kParts, draw(args, shared, tile), draw_long(args, shared, tile, part).
+template <typename Tiles>
+__global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks) blend_fwd_kernel(const luxel_blend_args args) {
+  __shared__ typename Tiles::Shared shared;
+  constexpr int kParts = Tiles::kParts;
+  const int tiles = tiles_of(args);
+  const int counted = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Tiles::Policy::kPiece)];
+  // Which of too many are taken is left to chance; where bits must repeat, none are.
+  const int most = counted > most_long_tiles(args) && args.deterministic ? 0 : most_long_tiles(args);
+  const int long_tiles = max(0, min(counted, most)), long_blocks = long_tiles * kParts;
+  const int block = static_cast<int>(blockIdx.x);
+  const bool long_block = block < long_blocks;
+  const int place = long_block ? block / kParts : long_tiles + block - long_blocks;
+  if (place >= tiles) return;
+  const int tile = args.plan[place];
+  if (long_block)
+    Tiles::draw_long(args, shared, tile, block % kParts);
+  else
+    Tiles::draw(args, shared, tile);
+}
+
+template <typename Tiles> int launch_fwd(const luxel_blend_args& args) {
+  const unsigned blocks = static_cast<unsigned>(tiles_of(args) + most_long_tiles(args) * (Tiles::kParts - 1));
+  return launch("blend_fwd", blend_fwd_kernel<Tiles>, blocks, Tiles::kThreads, 0, args.stream, args);
+}
+
+}  // namespace
+}  // namespace luxel

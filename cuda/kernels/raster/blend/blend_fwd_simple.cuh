@@ -1,0 +1,133 @@
+// Forward pass of simple policies on the GPU: a block per 16x16 tile, a warp per subtile. Each warp lists the splats of a
+// batch that can reach its pixels, then walks that list. The longest lists of all are walked as in blend_fwd_long.cuh instead.
+#pragma once
+
+#include "kernels/raster/blend/blend_fwd.cuh"
+#include "kernels/raster/blend/blend_fwd_long.cuh"
+
+namespace luxel {
+namespace {
+
+template <typename Policy, int D, int R> struct ForwardShared {
+  Batch<Policy, D, Policy::kPiece, 1> batch;
+  alignas(16) uint32_t lists[Shape<R>::kWarps][Policy::kPiece + kMostAhead];
+};
+
+template <typename Policy, int D, bool kMedian, int R>
+__device__ __forceinline__ void blend_tile(const luxel_blend_args& args, ForwardShared<Policy, D, R>& shared, int tile) {
+  constexpr uint32_t kNone = ~0u;
+  constexpr int kCount = Policy::kPiece, kLoads = loads(kCount, Shape<R>::kThreads);
+  auto& batch = shared.batch;
+  const Place<R> at(args, tile);
+  const int32_t begin = args.ranges[2 * tile], end = args.ranges[2 * tile + 1];
+  const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
+  Gathered<D, kMedian> pixels[R];
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+    if (!at.inside(r)) pixels[r].transmittance = -1.0f;
+  const auto alive = [&] {
+    bool any = false;
+#pragma unroll
+    for (int r = 0; r < R; ++r) any |= pixels[r].transmittance > 0.0f;
+    return any;
+  };
+  uint32_t* list = shared.lists[at.warp];
+  if (threadIdx.x == 0) batch.entries[kCount] = null_splat<Policy, D>();
+  int32_t next[kLoads];
+  Fetched<Policy, D> splat[kLoads];
+  const auto fetch_batch = [&](int32_t start) {
+#pragma unroll
+    for (int r = 0; r < kLoads; ++r) {
+      const int32_t instance = start + static_cast<int32_t>(threadIdx.x) + r * Shape<R>::kThreads;
+      next[r] = instance < end && brings<kCount, Shape<R>::kThreads>(r) ? args.instances[instance] : -1;
+      if (fetches_early(R)) fetch_splat(args, splat[r], next[r]);
+    }
+  };
+  const auto leave_states = [&](int32_t done) {  // of the piece that ends here
+    if (!needs_state(args, done, end - begin)) return;
+    float* states = state_of<D>(args, tile, (done - 1) / Policy::kPiece);
+#pragma unroll
+    for (int r = 0; r < R; ++r) pixels[r].store_state(states + (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0);
+  };
+  fetch_batch(begin);
+  for (int32_t start = begin; start < end; start += kCount) {
+    if (!__syncthreads_or(alive())) break;
+#pragma unroll
+    for (int r = 0; r < kLoads; ++r) {
+      if (!fetches_early(R)) fetch_splat(args, splat[r], next[r]);
+      if (brings<kCount, Shape<R>::kThreads>(r))
+        store_splat<Shape<R>>(batch, threadIdx.x + r * Shape<R>::kThreads, splat[r], next[r], at.x0, at.y0);
+    }
+    __syncthreads();
+    fetch_batch(start + kCount);  // arrives while this batch is blended
+    const int count = list_splats<kMostAhead>(batch, 0, at.warp, at.lane, list, [](const typename Policy::Packed&) { return 0u; });
+    uint32_t last_place[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) last_place[r] = kNone;
+    for (int chunk = 0; chunk < count; chunk += 32) {
+      if (!__any_sync(kAll, alive())) break;
+      const int chunk_end = min(chunk + 32, count);
+      constexpr int kAhead = ahead(R);
+      for (int k = chunk; k < chunk_end; k += kAhead) {
+        const Entry<Policy, D>* entry[kAhead];
+        typename Policy::Seen seen[kAhead][R];
+        float highest[kAhead], alpha[kAhead][R];
+        uint32_t place[kAhead];
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          place[u] = list[k + u];
+          entry[u] = static_cast<const Entry<Policy, D>*>(__cvta_shared_to_generic(place[u]));
+          const typename Policy::Packed splat = entry[u]->splat;
+          const typename Policy::Column column(splat, px);
+          highest[u] = splat.highest();
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
+            alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
+          }
+        }
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+#pragma unroll
+          for (int r = 0; r < R; ++r) {
+            const bool hit = seen[u][r].hits(highest[u]);
+            const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
+            last_place[r] = counts ? place[u] : last_place[r];
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const uint32_t offset = last_place[r] - static_cast<uint32_t>(__cvta_generic_to_shared(batch.entries));
+      if (last_place[r] != kNone) pixels[r].last = start + 1 + static_cast<int32_t>(offset / sizeof(Entry<Policy, D>));
+    }
+    leave_states(start + kCount - begin);
+  }
+#pragma unroll
+  for (int r = 0; r < R; ++r)
+    if (at.inside(r)) pixels[r].store(args, at.camera, at.pixel_at(r));
+}
+
+constexpr int simple_fwd_blocks(int pixels, int channels) { return channels > 4 ? 1 : 4 * pixels; }  // of a multiprocessor
+
+// How blend_fwd_kernel draws a tile of a simple policy, R pixels per thread, or eight threads per pixel where the list is long.
+template <typename PolicyType, int D, bool kMedian, int R> struct SimpleTiles {
+  using Policy = PolicyType;
+  union Shared {
+    ForwardShared<Policy, D, R> tile;
+    LongShared<Policy, D> part;
+    __device__ Shared() {}
+  };
+  static constexpr int kThreads = Shape<R>::kThreads, kBlocks = simple_fwd_blocks(R, D);
+  static constexpr int kParts = LongShape<R>::kBlocks;
+  static __device__ __forceinline__ void draw(const luxel_blend_args& args, Shared& shared, int tile) {
+    blend_tile<Policy, D, kMedian, R>(args, shared.tile, tile);
+  }
+  static __device__ __forceinline__ void draw_long(const luxel_blend_args& args, Shared& shared, int tile, int part) {
+    blend_long<Policy, D, kMedian, R>(args, shared.part, tile, part);
+  }
+};
+
+}  // namespace
+}  // namespace luxel

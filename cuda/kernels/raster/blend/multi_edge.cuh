@@ -1,0 +1,46 @@
+// What the forward and the backward pass of multi-edge policies share on the GPU: classes of numbers of edges, for which loops
+// are compiled, and the words in which the forward pass leaves which splats counted where.
+#pragma once
+
+#include "kernels/raster/blend/blend_tile.cuh"
+
+#include <type_traits>
+
+namespace luxel {
+namespace {
+
+// Loops over edges are compiled for three numbers of edges; each is a class.
+constexpr int kEdgeClasses = 3;
+template <int kClass> constexpr int edges_of_class() { return kClass == 0 ? 5 : (kClass == 1 ? 6 : LUXEL_CORNERS); }
+__device__ __forceinline__ uint32_t edge_class(int edges) {
+  return static_cast<uint32_t>(edges > edges_of_class<0>()) + static_cast<uint32_t>(edges > edges_of_class<1>());
+}
+// Calls work(integral_constant<int, kClass>).
+template <typename Work> __device__ __forceinline__ void for_edges(uint32_t which, Work work) {
+  if (which == 0) return work(std::integral_constant<int, 0>());
+  if (which == 1) return work(std::integral_constant<int, 1>());
+  work(std::integral_constant<int, 2>());
+}
+
+// A splat in registers, read 16 bytes at a time; what is not used is not read.
+template <typename Packed> __device__ __forceinline__ Packed held(const Packed& packed) {
+  static_assert(sizeof(Packed) % 16 == 0);
+  Packed copy;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(Packed) / 16); ++i)
+    reinterpret_cast<float4*>(&copy)[i] = reinterpret_cast<const float4*>(&packed)[i];
+  return copy;
+}
+
+// What the forward pass leaves for the backward pass of a list, behind the states: for each 32 splats a word of each of the
+// tile's blocks of 8 x 4 pixels, bit k: the k-th counted for one of its pixels. The blocks are those of one half of the
+// tile from above, then of the other.
+constexpr int kTouchedBlocks = Shape<1>::kWarps;
+__device__ __forceinline__ int touched_block(int x, int y) { return x * Shape<1>::kSubtilesY + y; }
+template <typename Policy, int D> __device__ __forceinline__ uint32_t* touched_of(const luxel_blend_args& args, int tile) {
+  float* behind = out<float>(args.states) + args.capacity / Policy::kPiece * (D + 1) * kPixels;
+  return reinterpret_cast<uint32_t*>(behind) + kTouchedBlocks * (args.ranges[2 * tile] / 32 + static_cast<int64_t>(tile));
+}
+
+}  // namespace
+}  // namespace luxel

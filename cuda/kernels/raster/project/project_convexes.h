@@ -1,0 +1,151 @@
+// One convex of the stage project_convexes, for one camera: its polygon, its colour, and the vjp of both. The CPU loops
+// and the CUDA kernels around these are in the .cpp and .cu of the same name.
+#pragma once
+
+#include "abi/raster.h"
+#include "math/convex.h"
+#include "math/convex_policy.h"
+#include "kernels/raster/project/row_sink.h"
+#include "kernels/raster/project/sh_values.h"
+
+#include <type_traits>
+
+namespace luxel {
+
+LUXEL_HD int value_channels(const luxel_project_convexes_args& args) { return value_channels(args.with_depth, 0); }
+
+// The parameters of one convex, wherever they are at hand.
+template <typename T> struct ConvexRow {
+  const T* points;
+  ConvexShape<T> shape;
+  ShView<T> sh;
+};
+template <typename T> LUXEL_HD ConvexRow<T> row_of(const luxel_project_convexes_args& args, int64_t n) {
+  const ConvexShape<T> shape = {in<T>(args.log_delta)[n], in<T>(args.log_sigma)[n], in<T>(args.opacity_logits)[n],
+                                in<T>(args.mask_logits)[n]};
+  const ShView<T> sh = {in<T>(args.sh_dc) + 3 * n, in<T>(args.sh_rest) + 3 * n * args.sh_stride, args.sh_stride,
+                        args.sh_degree};
+  return {in<T>(args.points) + 3 * args.points_each * n, shape, sh};
+}
+
+// The corners in the row of its splat.
+template <typename T> LUXEL_HD void store_corners(const ConvexProjection<T>& p, T* row) {
+LUXEL_UNROLL
+  for (int j = 0; j < LUXEL_CORNERS; ++j) {
+    row[kConvexCorners + 2 * j] = j < p.edges ? p.corner_x[j] : T(0);
+    row[kConvexCorners + 2 * j + 1] = j < p.edges ? p.corner_y[j] : T(0);
+  }
+}
+
+// Everything of its splat, and how many tiles it touches: 0 where it cannot be seen.
+template <typename T>
+LUXEL_HD int project_polygon(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
+                             ConvexProjection<T>& p, T* splat) {
+  ConvexExtent<T> e;
+  if (!project_convex(cam, row.points, args.points_each, row.shape, p) || !convex_extent(cam, p, e)) return 0;
+  const T head[kConvexCorners] = {cam.fx * p.u + cam.cx, cam.fy * p.v + cam.cy, p.opacity, p.camera_centroid.z,
+                                           p.delta,               p.sigma,               T(p.edges), e.reach,
+                                           e.low_x,               e.low_y,               e.high_x,  e.high_y};
+LUXEL_UNROLL
+  for (int k = 0; k < kConvexCorners; ++k) splat[k] = head[k];
+  store_corners(p, splat);
+  int tiles = 0;
+  const int tiles_y = tiles_along(args.height);
+  for_tile_rows(ConvexBounds<T>::of(splat), tiles_along(args.width), tiles_y, 0, tiles_y,
+                [&](int, int first, int end) { tiles += end - first; });
+  return tiles;
+}
+
+// Writes splat and values of a convex that touches tiles; false, and nothing written, where its colour is not finite.
+template <typename T>
+LUXEL_HD bool store_splat(const luxel_project_convexes_args& args, const Pinhole<T>& cam, int camera, int64_t n,
+                          const ShView<T>& sh, const ConvexProjection<T>& p, const T* splat) {
+  const Vec3<T> rgb = seen_colour(sh, cam, p.centroid);
+  if (!finite(rgb.x + rgb.y + rgb.z)) return false;
+  const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+  T* target = out<T>(args.splats) + LUXEL_CONVEX_ROW * index;
+LUXEL_UNROLL
+  for (int k = 0; k < LUXEL_CONVEX_ROW; k += 4) store4(target + k, splat + k);
+  store_values(out<T>(args.values) + value_channels(args) * index, rgb, args.with_depth, p.camera_centroid.z, 0, {});
+  return true;
+}
+
+// Turns what the blending gathered of a convex into the gradient by its row, in place.
+LUXEL_HD void moments_to_gradient(const ConvexProjection<float>& p, float* g) {
+  float row[LUXEL_CONVEX_ROW] = {0.0f, 0.0f, p.opacity, 0.0f, p.delta, p.sigma, static_cast<float>(p.edges)};
+  store_corners(p, row);
+  ConvexPolicy<float>::moments_to_gradient(row, g);
+}
+
+// Adds the gradients of a convex through one camera that sees it, given those of its splat and values; those of its points,
+// by their corners only, are added to g_points, or take the place of the points; g_rest and kAdd as for seen_colour_vjp.
+template <bool kAdd, typename T>
+LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
+                              const T* g_splat, const T* g_value, ConvexGradient<T>& total, Vec3<T>& g_dc, T* g_points,
+                              T* g_rest, T* statistics) {
+  ConvexProjection<T> p;
+  unsigned corners = 0;
+  if (project_convex(cam, row.points, args.points_each, row.shape, p)) {  // always: the forward pass saw it
+    const Vec3<T> g_seen = seen_colour_vjp<kAdd>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
+    total.centroid = total.centroid + g_seen;
+    total.pose.add_seen(cam, g_seen);
+    T g[LUXEL_CONVEX_ROW];
+LUXEL_UNROLL
+    for (int k = 0; k < LUXEL_CONVEX_ROW; k += 4) load4(g_splat + k, g + k);
+    if constexpr (std::is_same_v<T, float>)
+      if (args.raw_moments) moments_to_gradient(p, g);
+    if (statistics != nullptr) {
+      T sums[4];
+      load4(statistics, sums);
+      sums[0] += p.camera_centroid.z * g[5];
+      sums[2] += T(1);
+      sums[3] = larger(sums[3], p.spread / larger(cam.width, cam.height));
+      store4(statistics, sums);
+    }
+    project_convex_vjp(cam, row.points, p, g[2], g[4], g[5], args.with_depth ? g_value[3] : T(0), g + kConvexCorners,
+                       total, [&](int k, Vec3<T> g_point) {
+                         store3(g_points + 3 * k, kAdd ? load3(g_points + 3 * k) + g_point : g_point);
+                         corners |= 1u << k;
+                       });
+  }
+  for (int k = 0; !kAdd && k < args.points_each; ++k)
+    if (!(corners >> k & 1)) store3(g_points + 3 * k, Vec3<T>{T(0), T(0), T(0)});
+}
+
+// Adds the gradient of mask_penalty * mask before its threshold, times the factor; not of rows that are spare.
+template <typename T>
+LUXEL_HD void penalty_vjp(const luxel_project_convexes_args& args, const ConvexShape<T>& shape, ConvexGradient<T>& g) {
+  if (args.mask_penalty == 0.0f || !finite(shape.opacity_logit)) return;
+  const T factor = args.penalty_factor ? in<T>(args.penalty_factor)[0] : T(1), mask = sigmoid(shape.mask_logit);
+  g.mask_logit += factor * T(args.mask_penalty) * mask * (T(1) - mask);
+}
+
+// The seven parameters as rows of numbers.
+constexpr int kConvexParameters = 7;
+template <typename T> ParameterRows<T, kConvexParameters> parameter_rows(const luxel_project_convexes_args& args) {
+  const Parameter parameters[kConvexParameters] = {
+      {args.points, args.g_points, 3 * args.points_each, 0},
+      {args.log_delta, args.g_log_delta, 1, 1},
+      {args.log_sigma, args.g_log_sigma, 1, 2},
+      {args.opacity_logits, args.g_opacity_logits, 1, 3},
+      {args.sh_dc, args.g_sh_dc, 3, 4},
+      {args.mask_logits, args.g_mask_logits, 1, 6},
+      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 5}};
+  return rows_of<T>(args, parameters);
+}
+// A convex's gradient in the order of these rows, without points and sh_rest: seven numbers.
+template <typename T> LUXEL_HD void flatten(const ConvexGradient<T>& g, Vec3<T> g_dc, T* row) {
+  row[0] = g.log_delta;
+  row[1] = g.log_sigma;
+  row[2] = g.opacity_logit;
+  store3(row + 3, g_dc);
+  row[6] = g.mask_logit;
+}
+
+// What is left to do once all cameras are summed: the centroid's gradient goes to all points.
+template <typename T> LUXEL_HD void spread_over_points(Vec3<T> g_centroid, int count, T* g_points) {
+  const Vec3<T> g = (T(1) / T(count)) * g_centroid;
+  for (int k = 0; k < count; ++k) store3(g_points + 3 * k, load3(g_points + 3 * k) + g);
+}
+
+}  // namespace luxel

@@ -1,0 +1,79 @@
+// CPU twin of project_gaussians4d.cu and project_gaussians4d_bwd.cu.
+#include "kernels/raster/project/project_gaussians4d.h"
+
+#include "kernels/raster/project/project_forward.h"
+
+#include <vector>
+
+namespace luxel {
+namespace {
+
+// Gaussians go to fixed blocks, and gradients of cameras and times are summed block after block: the sum does not depend
+// on the number of threads.
+constexpr int kBlock = 1024;
+
+// What the gradient of one camera comes to.
+template <typename T> struct View {
+  PoseGradient<T> pose;
+  T timestamp;
+};
+
+template <typename T> void backward(const luxel_project_gaussians4d_args& args) {
+  const bool skipped = args.skip && *args.skip != 0;
+  if (skipped && args.adam_schedule) return;
+  const int blocks = (args.count + kBlock - 1) / kBlock;
+  std::vector<View<T>> views(static_cast<size_t>(blocks) * args.cameras);
+  std::vector<TimedPinhole<T>> cameras;
+  for (int camera = 0; camera < args.cameras; ++camera) cameras.push_back(load_camera<T>(args, camera));
+  const Sink<T, kParameters4d> sink(args, parameter_rows<T>(args));
+#pragma omp parallel for schedule(dynamic, 1)
+  for (int block = 0; block < blocks; ++block) {
+    const int32_t end = smaller((block + 1) * kBlock, args.count);
+    for (int64_t n = static_cast<int64_t>(block) * kBlock; n < end; ++n) {
+      const Gaussian4dRow<T> row = row_of<T>(args, n);
+      Gaussian4dTotal<T> total = {};
+      T numbers[kSmall4d] = {}, g_rest[45] = {};
+      ViewStatistics<T> statistics(args.statistics && !skipped ? out<T>(args.statistics) + 4 * n : nullptr,
+                                   args.largest_of_views != 0);
+      bool seen = false;
+      for (int camera = 0; camera < args.cameras; ++camera) {
+        const int64_t index = static_cast<int64_t>(camera) * args.count + n;
+        if (args.tile_counts[index] > 0) {
+          seen = true;
+          View<T>& view = views[static_cast<size_t>(block) * args.cameras + camera];
+          total.pose = view.pose;
+          total.timestamp = view.timestamp;
+          const T* g_splat = in<T>(args.g_splats) + LUXEL_GAUSSIAN_ROW * index;
+          const T* g_value = in<T>(args.g_values) + value_channels(args) * index;
+          project_one_vjp<true>(args, cameras[camera], row, g_splat, g_value, total, g_rest, statistics.of_view());
+          view = {total.pose, total.timestamp};
+        }
+        statistics.end_view(camera == 0);
+      }
+      statistics.end();
+      if (seen) flatten(row, total, numbers);
+      sink.take(n, numbers, g_rest, seen);
+    }
+  }
+  for (size_t i = 0; i < views.size(); ++i) {
+    const size_t camera = i % args.cameras;
+    if (args.g_world_to_cam) add_pose(views[i].pose, out<T>(args.g_world_to_cam) + 16 * camera);
+    if (args.g_timestamps) out<T>(args.g_timestamps)[camera] += views[i].timestamp;
+  }
+}
+
+}  // namespace
+}  // namespace luxel
+
+extern "C" {
+
+int luxel_project_gaussians4d_fwd(const luxel_project_gaussians4d_args* args) {
+  args->dtype ? luxel::project_forward<double>(*args) : luxel::project_forward<float>(*args);
+  return 0;
+}
+
+int luxel_project_gaussians4d_bwd(const luxel_project_gaussians4d_args* args) {
+  args->dtype ? luxel::backward<double>(*args) : luxel::backward<float>(*args);
+  return 0;
+}
+}

@@ -1,0 +1,117 @@
+// One Gaussian of the stage project_gaussians4d, for one camera and its time: slice, geometry, colour, and the vjp of all.
+// The CPU loops and the CUDA kernels around these are in the .cpp and .cu of the same name (backward: _bwd.cu).
+#pragma once
+
+#include "math/gaussian4d.h"
+#include "kernels/raster/project/project_gaussians.h"
+
+namespace luxel {
+
+LUXEL_HD int value_channels(const luxel_project_gaussians4d_args& args) {
+  return value_channels(args.with_depth, args.with_normals);
+}
+LUXEL_HD int sh_terms(const luxel_project_gaussians4d_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
+
+// A camera and the time at which it looks.
+template <typename T> struct TimedPinhole : Pinhole<T> {
+  T timestamp;
+};
+template <typename T> LUXEL_HD TimedPinhole<T> load_camera(const luxel_project_gaussians4d_args& args, int camera) {
+  return {load_camera<T, luxel_project_gaussians4d_args>(args, camera), in<T>(args.timestamps)[camera]};
+}
+
+// The parameters of one Gaussian, wherever they are at hand.
+template <typename T> struct Gaussian4dRow {
+  const T *mean, *time, *log_scales, *log_scale_t, *rotor, *opacity_logit, *sh_dc, *sh_rest;
+};
+template <typename T> LUXEL_HD Gaussian4dRow<T> row_of(const luxel_project_gaussians4d_args& args, int64_t n) {
+  return {in<T>(args.means) + 3 * n,  in<T>(args.times) + n,          in<T>(args.log_scales) + 3 * n,
+          in<T>(args.log_scale_t) + n, in<T>(args.rotors) + 8 * n,     in<T>(args.opacity_logits) + n,
+          in<T>(args.sh_dc) + 3 * n,  in<T>(args.sh_rest) + 3 * n * args.sh_stride};
+}
+template <typename T> LUXEL_HD ShView<T> sh_view(const luxel_project_gaussians4d_args& args, const Gaussian4dRow<T>& row) {
+  return {row.sh_dc, row.sh_rest, args.sh_stride, args.sh_degree};
+}
+
+template <typename T>
+LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam, const Gaussian4dRow<T>& row,
+                              Gaussian4dProjection<T>& p, Splat<T>& s) {
+  const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
+  return project_gaussian4d(cam, options, cam.timestamp, row.mean, *row.time, row.log_scales, *row.log_scale_t, row.rotor,
+                            *row.opacity_logit, p, s);
+}
+
+// False where the Gaussian cannot be seen.
+template <typename T>
+LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam,
+                               const Gaussian4dRow<T>& row, Projected<T>& projected) {
+  Gaussian4dProjection<T> p;
+  if (!load_projection(args, cam, row, p, projected.splat)) return false;
+  projected.mean = p.mean;
+  if (args.with_normals) {
+    const Vec3<T> n = shortest_axis(p.root);
+    projected.normal = (dot(n, camera_position(cam) - p.mean) < T(0) ? T(-1) : T(1)) * n;
+  }
+  return true;
+}
+
+// Gradients of one Gaussian, all views together; of pose and timestamp those of the present view's camera.
+template <typename T> struct Gaussian4dTotal {
+  Gaussian4dGradient<T> parameters;
+  Vec3<T> dc;
+  PoseGradient<T> pose;
+  T timestamp;
+};
+
+// Adds the gradients of a Gaussian through one camera that sees it, given those of its splat and values; g_rest and kAdd
+// as for seen_colour_vjp.
+template <bool kAdd, typename T>
+LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam, const Gaussian4dRow<T>& row,
+                              const T* g_splat, const T* g_value, Gaussian4dTotal<T>& total, T* g_rest, T* statistics) {
+  Gaussian4dProjection<T> p;
+  Splat<T> s;
+  if (!load_projection(args, cam, row, p, s)) return;  // cannot be: the forward pass saw it
+  const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, p.mean, g_value, total.dc, g_rest);
+  T gs[LUXEL_GAUSSIAN_ROW];
+  load4(g_splat, gs);
+  load4(g_splat + 4, gs + 4);
+  const Splat<T> g = {gs[0], gs[1], gs[2], T(0), gs[4], gs[5], gs[6], T(0)};
+  const ProjectionOptions<T> options = {T(args.dilation), args.antialiased != 0};
+  const T g_timestamp = project_gaussian4d_vjp(cam, options, p, s, g, args.with_depth ? g_value[3] : T(0), g_seen,
+                                            total.parameters, total.pose);
+  total.pose.add_seen(cam, g_seen);
+  total.timestamp += g_timestamp;
+  if (statistics != nullptr)
+    add_statistics(cam, s, screen_norm(cam, g.x, g.y), g_timestamp < T(0) ? -g_timestamp : g_timestamp, statistics);
+}
+
+// The eight parameters as rows of numbers, in the order of the arguments.
+constexpr int kParameters4d = 8;
+template <typename T>
+ParameterRows<T, kParameters4d> parameter_rows(const luxel_project_gaussians4d_args& args) {
+  const Parameter parameters[kParameters4d] = {
+      {args.means, args.g_means, 3, 0},
+      {args.times, args.g_times, 1, 1},
+      {args.log_scales, args.g_log_scales, 3, 2},
+      {args.log_scale_t, args.g_log_scale_t, 1, 3},
+      {args.rotors, args.g_rotors, 8, 4},
+      {args.opacity_logits, args.g_opacity_logits, 1, 5},
+      {args.sh_dc, args.g_sh_dc, 3, 6},
+      {args.sh_rest, args.g_sh_rest, 3 * args.sh_stride, 7}};
+  return rows_of<T>(args, parameters);
+}
+constexpr int kSmall4d = 20;  // numbers of a row without sh_rest
+
+// The gradient of a Gaussian that was seen, in the order of these rows, without sh_rest.
+template <typename T> LUXEL_HD void flatten(const Gaussian4dRow<T>& row, const Gaussian4dTotal<T>& total, T* numbers) {
+  const Quat<T> scales = scales4d(load3(row.log_scales), *row.log_scale_t);
+  const Quat<T> g_log_scales = shape_vjp(row.rotor, scales, total.parameters, numbers + 8);
+  store3(numbers, total.parameters.mean);
+  numbers[3] = total.parameters.time;
+  store3(numbers + 4, Vec3<T>{g_log_scales.x, g_log_scales.y, g_log_scales.z});
+  numbers[7] = g_log_scales.w;
+  numbers[16] = total.parameters.opacity_logit;
+  store3(numbers + 17, total.dc);
+}
+
+}  // namespace luxel

@@ -1,0 +1,111 @@
+// The parameters of a projection as rows of numbers, and the sink of their gradients: they are written, or used at once for a
+// step of Adam (on the GPU: row_sink.cuh).
+#pragma once
+
+#include "math/adam.h"
+#include "kernels/raster/project/sh_values.h"
+
+#include <cstring>
+
+namespace luxel {
+
+// Where a parameter and its gradient lie, how many numbers a row has, and its place among the arguments.
+struct Parameter {
+  const void* rows;
+  void* gradient;
+  int width, place;
+};
+
+// P parameters: what the backward pass writes, gradients or, with Adam, the parameters themselves.
+template <typename T, int P> struct ParameterRows {
+  T *target[P], *exp_avg[P], *exp_avg_sq[P];  // moments: with Adam only
+  const T* extra[P];                          // added to the gradient; null: nothing
+  int width[P];                               // numbers of a row
+  int active[P];                              // of these, the first ones that Adam moves
+  int place[P];                               // of its learning rate
+};
+// Args: of a stage that projects. The parameters come in the order of a row's numbers, sh_rest last.
+template <typename T, typename Args, int P>
+ParameterRows<T, P> rows_of(const Args& args, const Parameter (&parameters)[P]) {
+  ParameterRows<T, P> rows = {};
+  for (int i = 0; i < P; ++i) {
+    const Parameter& parameter = parameters[i];
+    rows.width[i] = rows.active[i] = parameter.width;
+    rows.place[i] = parameter.place;
+    rows.target[i] = out<T>(args.adam_schedule ? const_cast<void*>(parameter.rows) : parameter.gradient);
+    if (!args.adam_schedule) continue;
+    const int64_t* addresses = args.adam_table + 3 * parameter.place;
+    rows.exp_avg[i] = reinterpret_cast<T*>(addresses[0]);
+    rows.exp_avg_sq[i] = reinterpret_cast<T*>(addresses[1]);
+    rows.extra[i] = reinterpret_cast<const T*>(addresses[2]);
+  }
+  if (args.adam_active_sh_only) rows.active[P - 1] = 3 * sh_terms(args.sh_degree, args.sh_stride);
+  if (args.adam_keep_sh_rest) rows.active[P - 1] = 0;
+  return rows;
+}
+
+// On the CPU, row by row.
+template <typename T, int P> struct Sink {
+  ParameterRows<T, P> rows;
+  bool adam, visible_only;
+  AdamConstants<T> constants[P];
+
+  template <typename Args>
+  Sink(const Args& args, const ParameterRows<T, P>& rows)
+      : rows(rows), adam(args.adam_schedule != nullptr), visible_only(args.adam_visible_only != 0) {
+    if (!adam) return;
+    const T* schedule = in<T>(args.adam_schedule);
+    const auto decays = AdamConstants<T>::decays(args.adam_beta1, args.adam_beta2, args.adam_eps);
+    for (int i = 0; i < P; ++i) constants[i] = decays.at(schedule[rows.place[i]], schedule[P], schedule[P + 1]);
+  }
+
+  // The gradient of row n: that of sh_rest, and all the others one after another. Both are changed.
+  void take(int64_t n, T* gradient, T* g_rest, bool seen) const {
+    if (adam && visible_only && !seen) return;
+    for (int i = 0; i < P; ++i) {
+      T* g = i < P - 1 ? gradient : g_rest;
+      const int64_t at = n * rows.width[i];
+      T* target = rows.target[i] + at;
+      if (adam) {
+        T *m = rows.exp_avg[i] + at, *v = rows.exp_avg_sq[i] + at;
+        if (rows.extra[i])
+          for (int k = 0; k < rows.active[i]; ++k) g[k] += rows.extra[i][at + k];
+#pragma omp simd
+        for (int k = 0; k < rows.active[i]; ++k) adam_update(constants[i], g[k], target[k], m[k], v[k]);
+      } else if (rows.width[i] > 0) {
+        std::memcpy(target, g, sizeof(T) * rows.width[i]);
+      }
+      gradient += rows.width[i];
+    }
+  }
+};
+
+// The statistics of a primitive while the views of a step come one after another: of each number all of them are added to
+// its row, or only the largest.
+template <typename T> struct ViewStatistics {
+  T* row;  // null: not counted
+  bool largest;
+  alignas(16) T view[4] = {};
+  T most[4] = {};
+
+  LUXEL_HD ViewStatistics(T* row, bool largest) : row(row), largest(largest && row != nullptr) {}
+
+  // Where a view adds its own.
+  LUXEL_HD T* of_view() { return largest ? view : row; }
+  LUXEL_HD void end_view(bool first) {
+    if (!largest) return;
+LUXEL_UNROLL
+    for (int k = 0; k < 4; ++k) {
+      most[k] = first ? view[k] : larger(view[k], most[k]);
+      view[k] = T(0);
+    }
+  }
+  LUXEL_HD void end() {
+    if (!largest) return;
+LUXEL_UNROLL
+    for (int k = 0; k < 3; ++k) row[k] += most[k];
+    row[3] = larger(row[3], most[3]);
+  }
+};
+
+}  // namespace luxel

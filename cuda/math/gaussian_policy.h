@@ -1,0 +1,205 @@
+// The policy of the Gaussian: alpha = opacity * exp(-power), power the quadratic form of the conic.
+#pragma once
+
+#include "abi/raster.h"
+#include "math/policy.h"
+
+namespace luxel {
+
+template <typename T> struct SplatEllipse;
+
+// V below: a vector of T that holds several pixels of one row.
+template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
+  using Bounds = SplatEllipse<T>;
+  static constexpr int kRow = LUXEL_GAUSSIAN_ROW;
+  static constexpr int kPiece = LUXEL_GAUSSIAN_PIECE;
+  static constexpr bool kMultiEdge = false, kHasAbsolute = true;
+
+  T x, y, opacity, depth;
+  T a, b, c;  // conic a/2, b, c/2, each times log2(e): alpha = opacity * 2^-power
+  T unused;
+
+  static LUXEL_HD GaussianPolicy load(const T* row) {
+    const T log2e = T(1.4426950408889634);
+    return {row[0], row[1], row[2], row[3], T(0.5) * log2e * row[4], log2e * row[5], T(0.5) * log2e * row[6], T(0)};
+  }
+
+  // Pixels of a row, dx and dy from the centre: exp(-power), and false where rounding made power negative.
+  template <typename V> struct At {
+    V dx;
+    T dy;
+    V falloff;
+    decltype(V() >= V()) valid;
+  };
+  template <typename V> LUXEL_HD At<V> at(V dx, T dy) const {
+    const V zero = dx - dx;
+    const V power = fused(fused(zero + a, dx, zero + b * dy), dx, zero + c * dy * dy);
+    return {dx, dy, exp2_of(-power), power >= zero};
+  }
+
+  // Gradient by the row, gathered over pixels, where g_alpha reaches the uncapped alpha = opacity * falloff. A variable for
+  // each number: an array behind a pointer would keep the CPU's inner loop out of registers.
+  template <typename V, bool kAbsolute> struct Gradient {
+    V x, y, opacity, a, b, c, absolute_x, absolute_y;
+
+    LUXEL_HD void add(const GaussianPolicy& g, const At<V>& at, V g_alpha) {
+      const T ln2 = T(0.6931471805599453), dy = at.dy;
+      const V g_opacity = at.falloff * g_alpha;
+      const V g_power = -g.opacity * g_opacity;  // by the natural exponent
+      const V g_dx = g_power * at.dx;            // dx = pixel - x
+      const V g_x = -ln2 * (2 * g.a * g_dx + g.b * dy * g_power), g_y = -ln2 * (2 * g.c * dy * g_power + g.b * g_dx);
+      x += g_x;
+      y += g_y;
+      opacity += g_opacity;
+      a += T(0.5) * g_dx * at.dx;
+      b += dy * g_dx;
+      c += T(0.5) * dy * dy * g_power;
+      if (kAbsolute) {
+        absolute_x += g_x < T(0) ? -g_x : g_x;
+        absolute_y += g_y < T(0) ? -g_y : g_y;
+      }
+    }
+    template <typename Sum> LUXEL_HD void store(const GaussianPolicy&, Sum sum, T* row) const {
+      row[0] = sum(x);
+      row[1] = sum(y);
+      row[2] = sum(opacity);
+      row[3] = kAbsolute ? sum(absolute_x) : T(0);
+      row[4] = sum(a);
+      row[5] = sum(b);
+      row[6] = sum(c);
+      row[7] = kAbsolute ? sum(absolute_y) : T(0);
+    }
+  };
+
+  // The form in a tile's shared memory: conic -a/2, -b, -c/2 times log2(e), so that log2(alpha) is
+  // log2_opacity + a dx^2 + b dx dy + c dy^2.
+  struct Packed {
+    float x, y, a, b, c, log2_opacity;
+
+    // log2(alpha) beyond this comes from rounding: the power was negative.
+    LUXEL_HD float highest() const { return log2_opacity; }
+  };
+  static LUXEL_HD Packed pack(const float* row) {
+    const float log2e = 1.4426950408889634f;
+    return {row[0], row[1], -0.5f * log2e * row[4], -log2e * row[5], -0.5f * log2e * row[6], log2_of(row[2])};
+  }
+  // Reaches no pixel.
+  static LUXEL_HD Packed null_splat() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -INFINITY}; }
+  static LUXEL_HD float depth_of(const float* row) { return row[3]; }
+
+  // log2 of the uncapped alpha at a pixel.
+  struct Seen {
+    float exponent;
+    LUXEL_HD bool hits(float highest) const { return exponent >= kMinExponent && exponent <= highest; }
+    LUXEL_HD float alpha() const { return exp2_of(exponent); }
+  };
+
+  // What the pixels at px have in common. Forward and backward pass go through here, and so agree to the bit.
+  struct Column {
+    float dx, constant, slope;
+    LUXEL_HD Column(const Packed& splat, float px)
+        : dx(px - splat.x), constant(fused(splat.a * dx, dx, splat.log2_opacity)), slope(splat.b * dx) {}
+    // The pixel dy below the centre.
+    LUXEL_HD Seen at(const Packed& splat, float dy) const { return {fused(fused(splat.c, dy, slope), dy, constant)}; }
+  };
+  static LUXEL_HD Seen look(const Packed& splat, float px, float dy) { return Column(splat, px).at(splat, dy); }
+
+  // Gradient by the row, gathered over pixels of one column: moments of g_log_alpha = alpha d loss / d alpha.
+  template <bool kAbsolute> struct Sums {
+    static constexpr int kCount = kAbsolute ? 8 : 6;
+    float zeroth = 0.0f, first = 0.0f, second = 0.0f, absolute_x = 0.0f, absolute_y = 0.0f;
+
+    LUXEL_HD void add(const Packed& splat, const Column& column, const Seen&, float dy, float g_log_alpha) {
+      const float g_dy = g_log_alpha * dy;
+      zeroth += g_log_alpha;
+      first += g_dy;
+      second = fused(g_dy, dy, second);
+      if (kAbsolute) {
+        absolute_x += fabsf(g_log_alpha * fused(splat.a, column.dx, 0.5f * splat.b * dy));
+        absolute_y += fabsf(g_log_alpha * fused(splat.c, dy, 0.5f * column.slope));
+      }
+    }
+    // The sums as they are added over threads, each still to be scaled: of x, y, opacity, a, b, c, |x|, |y|.
+    LUXEL_HD void store(const Packed& splat, const Column& column, float* sums) const {
+      const float moment = column.dx * zeroth, half_b = 0.5f * splat.b;
+      sums[0] = fused(splat.a, moment, half_b * first);
+      sums[1] = fused(splat.c, first, half_b * moment);
+      sums[2] = zeroth * exp2_of(-splat.log2_opacity);
+      sums[3] = column.dx * moment;
+      sums[4] = column.dx * first;
+      sums[5] = second;
+      if (kAbsolute) sums[6] = absolute_x, sums[7] = absolute_y;
+    }
+    // Where a sum belongs in the row, and its factor.
+    static LUXEL_HD int slot(int k) { return k < 3 ? k : (k < 6 ? k + 1 : 4 * k - 21); }
+    static LUXEL_HD float scale(int k) {
+      const float two_ln2 = 1.3862943611198906f;
+      return k < 2 ? -two_ln2 : (k == 2 ? 1.0f : (k == 4 ? -1.0f : (k < 6 ? -0.5f : two_ln2)));
+    }
+  };
+};
+
+// The ellipse power <= ln(255 opacity), inside which alpha can reach 1/255.
+template <typename T> struct SplatEllipse {
+  using Number = T;
+  // reach: largest value of a dx^2 + 2 b dx dy + c dy^2; dy_extreme: dy of the leftmost point, the rightmost has its
+  // negative
+  T x, y, b, det, reach_a, inverse_a, extent_x, extent_y, dy_extreme;
+
+  static LUXEL_HD SplatEllipse of(const T* splat) {
+    SplatEllipse e;
+    const T a = splat[4], c = splat[6];
+    e.x = splat[0];
+    e.y = splat[1];
+    e.b = splat[5];
+    e.det = larger(difference_of_products(a, c, e.b, e.b), T(1e-12) * a * c);
+    // A hair wider than exact, so that rounding never drops a tile whose pixels pass the test on alpha.
+    const T reach = 2 * near_log(T(255) * splat[2]) * T(1.0001) + T(1e-5);
+    const T scale = reach * inverse(e.det);
+    e.extent_x = near_root(scale * c);
+    e.extent_y = near_root(scale * a);
+    e.dy_extreme = e.b * e.extent_x * inverse(c);
+    e.reach_a = reach * a;
+    e.inverse_a = inverse(a);
+    return e;
+  }
+
+  // The box around it.
+  LUXEL_HD T left() const { return x - extent_x; }
+  LUXEL_HD T right() const { return x + extent_x; }
+  LUXEL_HD T top() const { return y - extent_y; }
+  LUXEL_HD T bottom() const { return y + extent_y; }
+
+  // Leftmost and rightmost point of the ellipse within the band y0 <= pixel y <= y1; false where they do not meet.
+  LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
+    const T d0 = larger(y0 - y, -extent_y), d1 = smaller(y1 - y, extent_y);
+    if (!(d0 <= d1)) return false;
+    const T dy_left = between(dy_extreme, d0, d1), dy_right = between(-dy_extreme, d0, d1);
+    const T half_left = near_root(larger(reach_a - det * dy_left * dy_left, T(0)));
+    const T half_right = near_root(larger(reach_a - det * dy_right * dy_right, T(0)));
+    left = x + (-b * dy_left - half_left) * inverse_a;
+    right = x + (-b * dy_right + half_right) * inverse_a;
+    return true;
+  }
+
+ private:
+  // Within the hair above the last bit does not matter: the GPU has one instruction for each of these.
+  static LUXEL_HD double between(double v, double lo, double hi) { return clamp(v, lo, hi); }
+  static LUXEL_HD double near_root(double v) { return root(v); }
+  static LUXEL_HD double near_log(double v) { return log_of(v); }
+#if defined(__CUDA_ARCH__)
+  static LUXEL_HD float between(float v, float lo, float hi) { return fminf(fmaxf(v, lo), hi); }
+  static LUXEL_HD float near_root(float v) {
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(v));
+    return y;
+  }
+  static LUXEL_HD float near_log(float v) { return 0.69314718f * log2_of(v); }
+#else
+  static LUXEL_HD float between(float v, float lo, float hi) { return clamp(v, lo, hi); }
+  static LUXEL_HD float near_root(float v) { return root(v); }
+  static LUXEL_HD float near_log(float v) { return log_of(v); }
+#endif
+};
+
+}  // namespace luxel

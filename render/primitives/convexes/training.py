@@ -1,0 +1,114 @@
+"""Training of convexes (Held et al. 2025): options, the start, masks, and images of changing size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Points
+from luxel.render.ops.raster.project_convexes import FEWEST, MOST
+from luxel.render.primitives.convexes.parameters import STARTING_SIGMA, Convexes
+from luxel.render.primitives.spec import LossContext, Start, Term
+from luxel.render.primitives.training import Init, Loss, Rates
+
+PUBLISHED_WIDTH = 1000  # pixels of the images, about, for which the starting smoothness is published
+
+
+@dataclass
+class ConvexRates(Rates):
+    """Learning rates of convexes (Held et al. 2025)."""
+
+    points: float = 5e-4
+    """Points at the start, capture units (not times the scene extent)."""
+    points_final: float = 5e-6
+    """Points at the end; exponential in between."""
+    log_delta: float = 5e-3
+    """Logarithms of the smoothness."""
+    log_sigma: float = 4.5e-3
+    """Logarithms of the sharpness."""
+    opacity_logits: float = 1e-2
+    """Opacities before the sigmoid."""
+    sh_dc: float = 2.5e-3
+    """Colour (spherical harmonics of degree 0)."""
+    sh_rest: float = 2.5e-3 / 20
+    """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
+    mask_logits: float = 1e-2
+    """Masks before the sigmoid."""
+
+
+@dataclass
+class ConvexLoss(Loss):
+    """Weights of the loss of convexes (Held et al. 2025)."""
+
+    mask_weight: float = 5e-4
+    """Weight of the mean of the masks while convexes are split, which removes those that are not needed; 0: off."""
+
+
+@dataclass
+class ConvexInit(Init):
+    """How the first convexes are made from the points of the capture."""
+
+    points_each: int = 6
+    """Points of each convex, 3 to 8."""
+    sigma: float = STARTING_SIGMA["light"]
+    """Sharpness at the start."""
+
+    def problems(self) -> list[str]:
+        """Invalid values, as clauses for an error message."""
+        out = super().problems()
+        if not FEWEST <= self.points_each <= MOST:
+            out.append(f"init.points_each must be {FEWEST} to {MOST}")
+        if not self.sigma > 0:
+            out.append("init.sigma must be positive")
+        return out
+
+
+def initialise(points: Points, start: Start) -> Convexes:
+    """A round convex at each point, whose published smoothness is scaled to the width of the images.
+
+    The signed values L_j of edges count in square pixels, so the smoothness, by which they are multiplied, counts in
+    1 / px^2.
+    """
+    init = start.init
+    width = sum(view.camera.width for view in start.views) / len(start.views)
+    convexes = Convexes.from_points(
+        points,
+        points_each=init.points_each,
+        sigma=init.sigma,
+        sh_degree=init.sh_degree,
+        opacity=start.opacity,
+        device=start.device,
+    ).scaled(init.scale_factor)
+    convexes.log_delta += 2 * log(PUBLISHED_WIDTH / width)
+    return convexes
+
+
+@torch.no_grad()
+def on_resolution_change(scene: Convexes, factor: float) -> None:
+    """Scales the smoothness with 1 / px^2, so that convexes look the same in images ``factor`` times as wide."""
+    scene.log_delta.sub_(2 * log(factor))
+
+
+def mask_weight(context: LossContext) -> float:
+    """Weight of the mean of the masks before their threshold: only while convexes are split.
+
+    Later, opacities have converged and give masks no gradient, so that the term alone would close every mask.
+    """
+    return max(0.0, context.loss.mask_weight) if context.densifies else 0.0
+
+
+def regularise(scene: Convexes, visible: Tensor, inverse_count: Tensor, context: LossContext) -> list[Term]:
+    """The mean of the masks before their threshold."""
+    weight = mask_weight(context)
+    if not weight > 0:
+        return []
+    live = scene.opacity_logits.isfinite()
+    return [(weight, (scene.mask_logits.sigmoid() * live).sum() * inverse_count[0])]
+
+
+def penalties(context: LossContext) -> dict[str, float]:
+    """The same term by the backward of the projection."""
+    return {"mask_penalty": mask_weight(context)}

@@ -1,0 +1,80 @@
+"""Neighbours of 4D Gaussians, and how much their velocities differ (Duan et al. 2024)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from luxel.render.ops.train.neighbours import neighbours
+from luxel.render.ops.train.velocity_consistency import velocity_consistency
+from luxel.render.primitives.gaussians4d.options import Gaussians4dLoss
+from luxel.render.primitives.gaussians4d.parameters import Gaussians4d
+from luxel.render.primitives.spec import Rows
+
+_NAME = "neighbours"  # in a checkpoint
+
+
+class Neighbourhood:
+    """The nearest neighbours of each 4D Gaussian, which change slowly: an `AuxiliaryState`.
+
+    They are searched among all Gaussians, in (x, y, z, neighbour_time t), every ``neighbours_every`` steps of the run,
+    and in the step after rows came, went or changed places.
+
+    Args:
+        settings: how many, how often, how near in time, and the weight of the loss.
+    """
+
+    def __init__(self, settings: Gaussians4dLoss) -> None:
+        self.settings = settings
+        self._near: Tensor | None = None  # int32 [rows, k], spare rows included
+        self._version = -1  # of the optimizer, whose neighbours these are
+        self._renewed = -1  # the last step that renewed
+
+    def plan(self, step: int, optimizer: Rows) -> bool:
+        """Makes room for all rows; returns whether step number ``step`` searches."""
+        self._make_room(optimizer)
+        # A step that is repeated searches again: it may have failed before it did.
+        due = step % self.settings.neighbours_every == 0 or step == self._renewed
+        due = due or optimizer.version != self._version
+        if due:
+            self._version, self._renewed = optimizer.version, step
+        return due
+
+    def renew(self, scene: Gaussians4d, status: Tensor) -> None:
+        """Searches, unless the steps have stalled: those that are repeated need the neighbours that they had."""
+        means, times = scene.means.detach(), scene.times.detach()
+        places = torch.cat([means, self.settings.neighbour_time * times[:, None]], -1)
+        live = scene.opacity_logits.detach().isfinite()
+        nearest = neighbours(places, self.settings.neighbours, live)
+        held = self._rows(scene.count)
+        held.copy_(torch.where(status[1] == 0, nearest, held))
+
+    def term(self, scene: Gaussians4d, visible: Tensor) -> tuple[float, Tensor]:
+        """`velocity_consistency`, and its weight."""
+        near = self._rows(scene.count)
+        value = velocity_consistency(scene.rotors, scene.log_scales, scene.log_scale_t, near, visible)
+        return self.settings.consistency_weight, value
+
+    def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
+        """The neighbours of those that are there, int32 [N, k], where they still are."""
+        if self._version != optimizer.version:
+            return {}
+        return {_NAME: self._rows(optimizer.count)}
+
+    def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
+        """The reverse of `tensors`."""
+        near = tensors.get(_NAME)
+        if near is not None and tuple(near.shape) == (optimizer.count, self.settings.neighbours):
+            self._make_room(optimizer)
+            self._rows(optimizer.count).copy_(near)
+            self._version = optimizer.version
+
+    def _make_room(self, optimizer: Rows) -> None:
+        """A tensor of as many rows as the optimizer has; a new one only where the optimizer has new ones too."""
+        shape = optimizer.capacity, self.settings.neighbours
+        if self._near is None or tuple(self._near.shape) != shape:
+            self._near = torch.zeros(shape, dtype=torch.int32, device=optimizer.inverse_count.device)
+
+    def _rows(self, count: int) -> Tensor:
+        assert self._near is not None, "a step is planned before it is made"
+        return self._near[:count]

@@ -1,0 +1,42 @@
+"""Training of 4D Gaussians (Duan et al. 2024): the start, and regularisers."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from luxel.render.camera import Points
+from luxel.render.ops.train.opacity_entropy import opacity_entropy
+from luxel.render.primitives.gaussians4d.neighbourhood import Neighbourhood
+from luxel.render.primitives.gaussians4d.options import Gaussians4dLoss
+from luxel.render.primitives.gaussians4d.parameters import Gaussians4d
+from luxel.render.primitives.spec import LossContext, Start, Term
+
+
+def initialise(points: Points, start: Start) -> Gaussians4d:
+    """One Gaussian at each point, at a random time of the capture."""
+    init, times = start.init, [view.time for view in start.views]
+    first, last = min(times), max(times)
+    duration = (last - first) or 1.0
+    margin = init.time_margin * duration
+    return Gaussians4d.from_points(
+        points,
+        times=(first - margin, last + margin),
+        time_scale=None if init.time_scale is None else init.time_scale * duration,
+        sh_degree=init.sh_degree,
+        opacity=start.opacity,
+        seed=start.seed,
+        device=start.device,
+    ).scaled(init.scale_factor)
+
+
+def regularise(
+    scene: Gaussians4d, visible: Tensor, inverse_count: Tensor, context: LossContext
+) -> list[Term]:
+    """The entropy of the opacities."""
+    weight = context.loss.entropy_weight
+    return [(weight, opacity_entropy(scene.opacity_logits, visible))] if weight > 0 else []
+
+
+def neighbourhood(loss: Gaussians4dLoss) -> Neighbourhood | None:
+    """The neighbours whose velocities are compared, where they are."""
+    return Neighbourhood(loss) if loss.consistency_weight > 0 else None

@@ -1,0 +1,224 @@
+"""What a primitive is: one specification that training, files, the command line, the viewer and benchmarks read.
+
+A new primitive is a folder beside the others with a `PrimitiveSpec`, and one line in `luxel.render.primitives`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Points, View
+from luxel.render.ops.raster.projection import Projection
+from luxel.render.primitives.parameters import Parameters
+from luxel.render.primitives.training import Init, Loss, Rates
+
+Term = tuple[float, Tensor]  # of the loss: a weight, and a scalar on the device
+
+
+class Start(NamedTuple):
+    """What the first primitives depend on beside the points."""
+
+    init: Any  # options, of the type that the specification names
+    opacity: float  # that the options or else the strategy give
+    views: Sequence[View]  # training views
+    seed: int
+    device: torch.device
+
+
+class LossContext(NamedTuple):
+    """What the terms of a primitive's loss depend on beside the primitives."""
+
+    loss: Any  # options, of the type that the specification names
+    penalties: tuple[float, float]  # the strategy's weights of mean opacity and mean scale
+    densifies: bool  # whether statistics for densification are gathered in this step
+
+
+class Rows(Protocol):
+    """Rows of parameters that come, go and change places, as an optimizer keeps them."""
+
+    version: int  # goes up whenever rows come, go or change places
+    inverse_count: Tensor  # 1 / N, [1]
+
+    @property
+    def count(self) -> int:
+        """N, primitives that are there."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """Rows, spare ones included."""
+        ...
+
+
+class AuxiliaryState(Protocol):
+    """State of a primitive from step to step beside its rows, and the term of the loss that uses it.
+
+    It is renewed on the device, now and then, as the host plans; nothing waits for the device. It must be a function
+    of the steps that count, so that a run goes on after a checkpoint as if it had not stopped.
+    """
+
+    def plan(self, step: int, optimizer: Rows) -> bool:
+        """Makes room for all rows; returns whether step number ``step`` renews. Called before every step."""
+        ...
+
+    def renew(self, scene: Any, status: Tensor) -> None:
+        """Renews within a step, unless the steps have stalled: where ``status[1]`` (see `count_step_`) is not 0."""
+        ...
+
+    def term(self, scene: Any, visible: Tensor) -> Term:
+        """A term of the loss, from the primitives and which of them a view of the step sees (bool [N])."""
+        ...
+
+    def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
+        """Tensors for a checkpoint, by name; none where the next step renews in any case."""
+        ...
+
+    def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
+        """Takes them from the tensors of a checkpoint; where they are missing or do not fit, the next step renews."""
+        ...
+
+
+class Preset(NamedTuple):
+    """A named configuration: values of `TrainConfig` as config.json has them, where they differ from the defaults."""
+
+    about: str  # for help texts, a clause
+    values: Mapping[str, Any] = {}
+
+
+class Columns(NamedTuple):
+    """Properties of a PLY file that hold one parameter.
+
+    Args:
+        parameter: its name; empty: properties that are written as 0 and not read.
+        names: of the properties, in order. With "{}" they repeat for the rows 0, 1, ... of a parameter [N, R, ...].
+        repeats: least and most of such rows; None: ``names`` are all there are.
+    """
+
+    parameter: str
+    names: tuple[str, ...]
+    repeats: tuple[int, int] | None = None
+
+
+# Spherical harmonics as all viewers of 3DGS read them; coefficients above degree 0 channel by channel.
+SH_COLUMNS = (Columns("sh_dc", ("f_dc_0", "f_dc_1", "f_dc_2")), Columns("sh_rest", ("f_rest_{}",), (0, 45)))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Least costs of one primitive beside its colour, for the roofline of a benchmark.
+
+    Args:
+        splat: bytes of its row on the screen.
+        pair: bytes that blending reads of a (tile, splat) pair: its index, the inputs of alpha, its colour.
+        blend, blend_backward: operations of a contribution to a pixel.
+        cull, project, project_backward: operations of each, of each that is visible, and of its gradient.
+    """
+
+    splat: int
+    pair: int
+    blend: int
+    blend_backward: int
+    cull: int
+    project: int
+    project_backward: int
+
+
+class PublishedSpeed(NamedTuple):
+    """Frames per second that others report of their system, for the report of a benchmark."""
+
+    system: str
+    scene: str
+    fps: str
+    hardware: str
+
+
+class PrimitiveMesh(NamedTuple):
+    """Coloured triangles that primitives were turned into."""
+
+    xyz: np.ndarray  # float32 [V, 3], world coordinates
+    rgb: np.ndarray  # uint8 [V, 3]
+    faces: np.ndarray  # int32 [F, 3], anticlockwise seen from outside
+    parts: int  # primitives that are in it
+    left_out: Mapping[str, int]  # primitives that are not, by the reason
+
+
+def no_terms(scene: Any, visible: Tensor, inverse_count: Tensor, context: LossContext) -> list[Term]:
+    """No terms."""
+    return []
+
+
+def no_state(loss: Any) -> None:
+    """No auxiliary state."""
+
+
+@dataclass(frozen=True)
+class PrimitiveSpec:
+    """A primitive.
+
+    Args:
+        parameters: its tensors; a class that also has its name, its noun, and how it is displayed (``outputs``,
+            ``antialiases``, ``resizable``, ``moves``) and drawn (``policy`` of the tile rasterizer, ``project``).
+        initialise: makes the primitives that training starts from, of points with finite coordinates.
+        from_gaussians: the same scene made of this primitive, row by row; for benchmarks.
+        columns: properties of a PLY file, in the order in which they are written. With `SH_COLUMNS` among them.
+        costs: for the roofline.
+        marks: properties that only PLY files of this primitive have; none: the primitive of files without marks.
+        exact: parameters that stay float32 in files of half precision.
+        rates, loss, init: options of training.
+        about: what it is, a clause for help texts.
+        strategies: names of densification strategies in `luxel.render.train.densify.STRATEGIES`; the first is the
+            default.
+        presets: configurations by name; "default" must be there.
+        projection: the stage that projects it, whose backward moves the parameters too (`project_adam_`). None: it
+            is projected through autograd, by the stages of other primitives say, and steps take the general path.
+        regularise: terms of the loss beside the images': called with the primitives (spare rows of opacity 0
+            included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), and the
+            context. Must not wait for the device.
+        auxiliary: makes the state of a run, from the options of the loss; None where there is none.
+        penalties: weights of terms that the backward of the projection adds to the loss itself, instead of
+            ``regularise`` and the strategy's penalties, by the names of
+            `luxel.render.ops.train.project_adam.project_adam_`, which divides by N. None: there are none.
+        on_resolution_change: called in place on the primitives when training goes on with images ``factor`` times as
+            wide; no gradients, but moments stay. None: nothing depends on the size of images.
+        backends: names of the rasterizer backends that draw it.
+        to_mesh: turns primitives into triangles, leaving out those of less than an opacity (None: its default).
+        published: speeds that others report.
+    """
+
+    parameters: type[Parameters]
+    initialise: Callable[[Points, Start], Parameters]
+    from_gaussians: Callable[[Any], Parameters]
+    columns: tuple[Columns, ...]
+    costs: Costs
+    marks: frozenset[str] = frozenset()
+    exact: frozenset[str] = frozenset()
+    rates: type[Rates] = Rates
+    loss: type[Loss] = Loss
+    init: type[Init] = Init
+    about: str = ""
+    strategies: tuple[str, ...] = ("fixed",)
+    presets: Mapping[str, Preset] = field(default_factory=lambda: {"default": Preset("the defaults")})
+    projection: Projection | None = None
+    regularise: Callable[[Any, Tensor, Tensor, LossContext], list[Term]] = no_terms
+    auxiliary: Callable[[Any], AuxiliaryState | None] = no_state
+    penalties: Callable[[LossContext], dict[str, float]] | None = None
+    on_resolution_change: Callable[[Any, float], None] | None = None
+    backends: tuple[str, ...] = ("luxel",)
+    to_mesh: Callable[[Any, float | None], PrimitiveMesh] | None = None
+    published: tuple[PublishedSpeed, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """On the command line and in files of runs."""
+        return self.parameters.primitive
+
+    @property
+    def noun(self) -> str:
+        """In sentences, of many of them."""
+        return self.parameters.noun

@@ -1,0 +1,94 @@
+"""Keeps a run within the memory of its device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from luxel.render.camera import View
+from luxel.render.replay import release_memory
+from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.train import memory_plan
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.dataset import Dataset, ViewOrder
+from luxel.render.train.densifier import Densifier
+
+
+class MemoryBudget:
+    """Limits a run before it starts, and reduces its memory use if memory runs out all the same.
+
+    Args:
+        config: of the run.
+        views: training views.
+        device: where to train.
+        say: receives messages about what was limited.
+
+    Attributes:
+        cap: largest number of primitives; None: no limit.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        views: Sequence[View],
+        device: torch.device,
+        say: Callable[[str], None],
+    ) -> None:
+        self.config, self.views, self.device, self.say = config, views, device, say
+        self.cap = config.max_gaussians
+
+    def open_dataset(self, densifier: Densifier) -> Dataset:
+        """Limits the primitives to what fits, and uploads the images or prepares to stream them."""
+        stream = self._limit(densifier)
+        order = ViewOrder(len(self.views), self.config.seed)
+        try:
+            return Dataset(self.views, order, self.device, stream=stream)
+        except (RuntimeError, MemoryError) as error:
+            if stream or not is_out_of_memory(error):
+                raise
+        self.say("The images do not fit into memory: they are streamed step by step.")
+        release_memory()
+        return Dataset(self.views, order, self.device, stream=True)
+
+    def reduce(self, step: int, dataset: Dataset, densifier: Densifier) -> None:
+        """Memory ran out: first the images leave the device, then growth ends, then the least opaque are removed."""
+        release_memory()
+        count, noun = densifier.optimizer.count, densifier.optimizer.scene.noun
+        if not dataset.streaming:
+            dataset.start_streaming()
+            change = "images are streamed step by step from now on"
+        elif self.cap is None or self.cap > count:
+            self.cap = count
+            change = f"the count is limited to {count:,} {noun} from now on"
+        else:
+            self.cap = max(1, int(0.9 * count))
+            densifier.keep_most_opaque(self.cap)
+            change = f"the least opaque are removed, {self.cap:,} {noun} remain"
+        self.say(f"Memory of {self.device} ran out at step {step}: {change}.")
+        densifier.reset()
+        release_memory()
+
+    def _limit(self, densifier: Densifier) -> bool:
+        """Limits the primitives; returns whether images are streamed."""
+        optimizer, config = densifier.optimizer, self.config
+        plan = memory_plan.plan(
+            self.views,
+            optimizer.count,
+            each=memory_plan.bytes_of_one(optimizer.scene),
+            noun=optimizer.scene.noun,
+            pyramid=config.resolution.halvings > 0,
+            images=config.images,
+            max_gaussians=self.cap,
+            device=self.device,
+        )
+        for note in plan.notes:
+            self.say(note)
+        self.cap = plan.cap
+        if self.cap is not None and optimizer.count > self.cap:
+            random = np.random.default_rng(config.seed)
+            chosen = np.sort(random.choice(optimizer.count, self.cap, replace=False))
+            densifier.select(torch.from_numpy(chosen).to(self.device))
+            self.say(f"Starting from {self.cap:,} of the points.")
+        return plan.images == "stream"

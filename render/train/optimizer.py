@@ -1,0 +1,173 @@
+"""Adam's state for a growing and shrinking set of primitives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.primitives.parameters import Parameters
+
+BETAS = (0.9, 0.999)
+EPS = 1e-15
+State = dict[str, Tensor]
+
+
+class Optimizer:
+    """Primitives with Adam's moments (Kingma & Ba 2015), kept in step when elements come, go or move.
+
+    On a GPU the tensors have spare rows, so that a step that was captured for them stays valid while their number
+    changes; a spare row has opacity 0, is never seen and never moves. ``generation`` goes up when the tensors are
+    replaced, ``version`` whenever elements come, go or change places. Every change of the set first builds all new
+    rows, then takes them over: running out of memory in the middle leaves the old state whole.
+
+    Args:
+        scene: the parameters, copied.
+    """
+
+    def __init__(self, scene: Parameters) -> None:
+        self._kind = type(scene)
+        self.inverse_count = scene.opacity_logits.detach().new_zeros(1)
+        self.generation, self.version, self.count, self.steps = -1, 0, 0, 0
+        self._state: list[State] = [{}, {}, {}]  # parameters, first and second moments, with spare rows
+        params = scene.detach().tensors()
+        self._take([params, *(_each(params, torch.zeros_like) for _ in range(2))])
+
+    @property
+    def count(self) -> int:
+        """N, elements that are there; ``inverse_count`` is 1 / N on their device, [1], for steps that were captured."""
+        return self._count
+
+    @count.setter
+    def count(self, count: int) -> None:
+        self._count = count
+        self.version += 1  # every change of the set ends here
+        self.inverse_count.fill_(1 / max(1, count))
+
+    @property
+    def capacity(self) -> int:
+        """Rows, the spare ones included."""
+        return next(iter(self._state[0].values())).shape[0]
+
+    @property
+    def scene(self) -> Any:
+        """The N present primitives; their tensors are the optimizer's own, without gradients."""
+        return self.primitives(self._live(0))
+
+    @property
+    def exp_avg(self) -> State:
+        """First moments of the present primitives, by parameter."""
+        return self._live(1)
+
+    @property
+    def exp_avg_sq(self) -> State:
+        """Second moments of the present primitives, by parameter."""
+        return self._live(2)
+
+    def rows(self, spare: bool = True) -> tuple[State, State, State]:
+        """Parameters and both moments, each by name.
+
+        Args:
+            spare: with the spare rows, as a captured step needs them: of one size while ``generation`` is the same.
+        """
+        params, first, second = self._state if spare else (self._live(kind) for kind in range(3))
+        return params, first, second
+
+    def primitives(self, params: State) -> Any:
+        """Such parameters as primitives."""
+        return self._kind(**params)
+
+    def select(self, index: Tensor) -> None:
+        """Keeps the elements at ``index`` (positions, or a boolean mask) in that order, with their
+        moments."""
+        if index.dtype == torch.bool:
+            index = index.nonzero()[:, 0]  # once, not once per tensor
+        self._take([_each(self._live(i), lambda t: t.index_select(0, index)) for i in range(3)])
+
+    def append(self, more: Parameters) -> None:
+        """Adds elements at the end; their moments are 0."""
+        added = more.detach().tensors()
+        count = self.count + more.count
+        if self.capacity >= count:
+            for name, tensor in added.items():
+                params, *moments = (state[name][self.count : count] for state in self._state)
+                params.copy_(tensor)
+                for rows in moments:
+                    rows.zero_()
+            self.count = count
+            return
+        parts = [added, *(_each(added, torch.zeros_like) for _ in range(2))]
+        joined = [
+            {name: torch.cat([t, part[name]]) for name, t in self._live(i).items()}
+            for i, part in enumerate(parts)
+        ]
+        self._take(joined)
+
+    def extend(self, number: int) -> None:
+        """Adds elements at the end that are to be filled; until then their opacity and moments are 0."""
+        count = self.count + number
+        if self.capacity < count:
+            grown = [
+                _each(self._live(i), lambda t: torch.cat([t, t.new_zeros(number, *t.shape[1:])]))
+                for i in range(3)
+            ]
+            grown[0]["opacity_logits"][self.count :] = -math.inf
+            self._take(grown)
+        self.count = count
+
+    def zero_parameter(self, name: str) -> None:
+        """Sets the moments of one parameter of all elements to 0."""
+        for moments in self._state[1:]:
+            moments[name].zero_()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The whole state by name, for a checkpoint."""
+        kinds = ("gaussians", "exp_avg", "exp_avg_sq")
+        return {f"{kind}.{name}": t for i, kind in enumerate(kinds) for name, t in self._live(i).items()}
+
+    @staticmethod
+    def from_tensors(tensors: dict[str, Tensor], steps: int, kind: type[Parameters]) -> Optimizer:
+        """The reverse of `tensors`, for this kind of primitives."""
+        out = Optimizer(kind(**{name: tensors[f"gaussians.{name}"] for name in kind.names}))
+        for moments, prefix in ((out.exp_avg, "exp_avg"), (out.exp_avg_sq, "exp_avg_sq")):
+            for name, tensor in moments.items():
+                tensor.copy_(tensors[f"{prefix}.{name}"])
+        out.steps = steps
+        return out
+
+    def _live(self, kind: int) -> State:
+        return {name: t[: self.count] for name, t in self._state[kind].items()}
+
+    def _take(self, states: list[State]) -> None:
+        """Makes rows the present ones, in the tensors at hand where they fit well."""
+        first = next(iter(states[0].values()))
+        count, capacity = first.shape[0], _rows_for(first.shape[0], first.device)
+        most = capacity if first.device.type != "cuda" else 3 * capacity // 2
+        if self.generation < 0 or not count <= self.capacity <= most:
+            self._state = [_each(state, lambda t: t.new_zeros(capacity, *t.shape[1:])) for state in states]
+            self.generation += 1
+            self._state[0]["opacity_logits"].fill_(-math.inf)
+            self.count = 0
+        for kept, rows in zip(self._state, states, strict=True):
+            for name, tensor in kept.items():
+                tensor[:count].copy_(rows[name])
+                if count < self.count:
+                    tensor[count : self.count].zero_()
+        if count < self.count:
+            self._state[0]["opacity_logits"][count : self.count].fill_(-math.inf)
+        self.count = count
+
+
+def _each(state: State, function: Callable[[Tensor], Tensor]) -> State:
+    return {name: function(tensor) for name, tensor in state.items()}
+
+
+def _rows_for(count: int, device: torch.device) -> int:
+    """Rows that are kept for a number of elements: on a GPU some more, so that the number may grow."""
+    if device.type != "cuda":
+        return count
+    step = max(1024, 1 << max(0, count.bit_length() - 3))
+    return -(-(count + step // 2) // step) * step

@@ -1,0 +1,111 @@
+"""What a capture format reads from its files: images with intrinsics and poses, points, and a split."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import numpy as np
+
+from luxel.render.camera import Points
+from luxel.scenes.captures.lens import Lens
+from luxel.scenes.errors import CaptureError
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp")
+
+
+@dataclass
+class SourceImage:
+    """An image file of a capture with its intrinsics and pose; its pixels are not decoded yet.
+
+    Args:
+        name: path within the capture, unique; folders that all images share are cut off later.
+        path: the image file.
+        lens: intrinsics of the stored image, in pixels, with distortion.
+        world_to_cam: rigid transform to OpenCV camera axes, float64 [4, 4].
+        time: timestamp, seconds or [0, 1]; 0 for static captures.
+        mask: the mask file, where the capture names one.
+        oriented: whether the lens is that of the image after its EXIF orientation is applied.
+    """
+
+    name: str
+    path: Path
+    lens: Lens
+    world_to_cam: np.ndarray
+    time: float = 0.0
+    mask: Path | None = None
+    oriented: bool = False
+
+
+@dataclass
+class CaptureContents:
+    """What a capture format reads.
+
+    Args:
+        format: name of the format for display ("COLMAP model", ...).
+        images: every posed image, in any order.
+        test_names: names of the images of the capture's own test split; None: it defines none.
+        unused_names: names of images in neither split.
+        points: the point cloud; None: it is triangulated.
+        up: the world's up direction where the format defines it, [3].
+        rule: origin of the split in words, where ``test_names`` is given.
+        warnings: sentences for the user.
+    """
+
+    format: str
+    images: list[SourceImage]
+    test_names: set[str] | None = None
+    unused_names: set[str] = field(default_factory=set)
+    points: Points | None = None
+    up: np.ndarray | None = None
+    rule: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key of natural order: runs of digits compare as numbers, "view 9" before "view 10"."""
+    parts = re.findall(r"\d+|\D+", name)
+    return tuple((0, int(p), p) if p.isdecimal() and len(p) < 40 else (1, 0, p) for p in parts)
+
+
+def inside_capture(folder: Path, given: object, where: str) -> Path:
+    """The path ``given`` in a capture's file, resolved against ``folder``.
+
+    Raises:
+        CaptureError: ``given`` is not a string, is absolute, or leaves the folder through ``..``; the message begins
+            with ``where``.
+    """
+    if not isinstance(given, str) or not given.strip() or "\0" in given:
+        raise CaptureError(
+            f"{where}: invalid path {given!r}.", "Write the path of a file in the capture, as a string."
+        )
+    relative = given if (folder / given).exists() else given.replace("\\", "/")
+    absolute = PurePosixPath(relative).is_absolute() or PureWindowsPath(given).drive or given.startswith("\\")
+    normal = os.path.normpath(relative)
+    if absolute or normal == ".." or normal.startswith("../"):
+        raise CaptureError(
+            f"{where}: the path {given!r} is outside the capture folder {folder}.",
+            "Put the file into the folder and write its path relative to it.",
+        )
+    return folder / normal
+
+
+def image_files(folder: Path) -> list[Path]:
+    """Image files directly in a folder, in natural order."""
+    files = [
+        entry
+        for entry in folder.iterdir()
+        if entry.suffix.lower() in IMAGE_SUFFIXES and entry.is_file() and not entry.name.startswith(".")
+    ]
+    return sorted(files, key=lambda entry: natural_key(entry.name))
+
+
+def shorten_names(sources: list[SourceImage]) -> dict[str, str]:
+    """Maps each image's name to the name without the folders that all images share."""
+    parents = [PurePosixPath(source.name).parent.parts for source in sources]
+    shared = 0
+    while all(len(p) > shared and p[shared] == parents[0][shared] for p in parents):
+        shared += 1
+    return {p.name: "/".join(PurePosixPath(p.name).parts[shared:]) for p in sources}

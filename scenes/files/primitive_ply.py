@@ -1,0 +1,147 @@
+"""PLY files of primitives: the properties that the specification of each names."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters, PrimitiveSpec
+from luxel.render.primitives.spec import SH_COLUMNS, Columns
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.ply import (
+    EXPORT_AGAIN,
+    HEADER_LIMIT,
+    need_columns,
+    read_header,
+    read_vertices,
+    write_columns,
+)
+from luxel.scenes.files.scene_format import SceneFormat
+
+REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
+
+
+def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parameters:
+    """Primitives from the properties that `save_primitive_ply` writes, in any order.
+
+    Args:
+        path: of the file.
+        primitive: its name; None: the one whose marks the file has, else the one without marks (Gaussians).
+
+    Raises:
+        CaptureError: the file cannot be read, lacks properties of the primitive, or has an unusual number of them.
+    """
+    path = Path(path)
+    spec = recognise(path) if primitive is None else PRIMITIVES[primitive]
+    vertices = read_vertices(path)
+    arrays = {
+        part.parameter: _coefficients(path, vertices, part, spec)
+        if part.parameter == "sh_rest"
+        else _read(path, vertices, part, spec)
+        for part in sorted(spec.columns, key=lambda part: part in SH_COLUMNS)
+        if part.parameter
+    }
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    return spec.parameters(**tensors)
+
+
+def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
+    """Writes the raw parameters, float32; binary, through a temporary file.
+
+    Gaussians get the layout of the 3DGS authors (INRIA), with normals of 0 as there.
+
+    Raises:
+        CaptureError: there is no permission or no room.
+    """
+    arrays, columns = as_arrays(scene), {}
+    for part in PRIMITIVES[scene.primitive].columns:
+        if not part.parameter:
+            columns[" ".join(part.names)] = np.zeros((scene.count, len(part.names)), np.float32)
+            continue
+        array = arrays[part.parameter]
+        if part.parameter == "sh_rest":
+            array = array.transpose(0, 2, 1)  # channel by channel
+        numbers = math.prod(array.shape[1:])
+        if names := " ".join(_names(part, numbers // len(part.names))):
+            columns[names] = array.reshape(scene.count, numbers)
+    write_columns(Path(path), columns)
+
+
+def recognise(path: Path) -> PrimitiveSpec:
+    """The primitive of a PLY file, by its properties; the one without marks if there are none."""
+    try:
+        with path.open("rb") as file:
+            held = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
+    except (OSError, ValueError):  # reading it reports what is wrong
+        held = set()
+    marked = (spec for spec in PRIMITIVES.values() if spec.marks & held)
+    return next(marked, PRIMITIVES[Gaussians.primitive])
+
+
+def load_gaussians(path: str | Path) -> Gaussians:
+    """Gaussians from the INRIA layout: x y z, f_dc_*, f_rest_* (channel by channel), opacity, scale_*, rot_*.
+
+    Raises:
+        CaptureError: the file cannot be read or holds no Gaussians.
+    """
+    scene = load_primitive_ply(path, Gaussians.primitive)
+    assert isinstance(scene, Gaussians)
+    return scene
+
+
+def as_arrays(scene: Parameters) -> dict[str, np.ndarray]:
+    """The parameters by name, float32."""
+    return {name: tensor.detach().cpu().float().numpy() for name, tensor in scene.tensors().items()}
+
+
+def _names(part: Columns, rows: int) -> list[str]:
+    """The properties of a parameter with ``rows`` rows."""
+    return [name.format(i) for i in range(rows) for name in part.names] if part.repeats else list(part.names)
+
+
+def _count(vertices: np.ndarray, part: Columns) -> int:
+    """How many rows of a parameter a file has."""
+    before, after = part.names[0].split("{}")
+    middles = (
+        name[len(before) : len(name) - len(after)]
+        for name in vertices.dtype.names or ()
+        if name.startswith(before) and name.endswith(after)
+    )
+    return sum(1 for middle in middles if middle.isdecimal())
+
+
+def _read(path: Path, vertices: np.ndarray, part: Columns, spec: PrimitiveSpec) -> np.ndarray:
+    """A parameter but for coefficients, float32."""
+    if part.repeats is None:
+        array = need_columns(path, vertices, part.names, spec.noun)
+        return array if len(part.names) > 1 else array[:, 0]
+    rows, (least, most) = _count(vertices, part), part.repeats
+    if rows and not least <= rows <= most:
+        raise CaptureError(
+            f"{path}: {spec.noun} have {least} to {most} {part.parameter}, these have {rows}.", EXPORT_AGAIN
+        )
+    names = _names(part, max(rows, least))
+    return need_columns(path, vertices, names, spec.noun).reshape(-1, max(rows, least), len(part.names))
+
+
+def _coefficients(path: Path, vertices: np.ndarray, part: Columns, spec: PrimitiveSpec) -> np.ndarray:
+    """Spherical harmonics above degree 0, [N, K - 1, 3], of whatever degree the file has."""
+    count = _count(vertices, part)
+    if count not in REST:
+        known = f"{', '.join(map(str, REST[:-1]))} or {REST[-1]}"
+        raise CaptureError(f"{path}: {count} f_rest properties fit no SH degree ({known}).", EXPORT_AGAIN)
+    flat = np.zeros((len(vertices), 0), np.float32)
+    if count:
+        flat = need_columns(path, vertices, _names(part, count), spec.noun)
+    return flat.reshape(len(vertices), 3, count // 3).transpose(0, 2, 1)
+
+
+PLY = SceneFormat(
+    ".ply",
+    "any primitives, raw parameters; Gaussians as other viewers read them",
+    load_primitive_ply,
+    save_primitive_ply,
+)
