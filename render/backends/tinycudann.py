@@ -136,10 +136,10 @@ def like(grid: Grid) -> PeerGrid:
     growth = _single(grid.growth)
     sizes = grid.dimensions, grid.levels, grid.features, grid.base
     while True:
-        found = PeerGrid(*sizes, growth, grid.log2_entries, hashed=True)
+        candidate = PeerGrid(*sizes, growth, grid.log2_entries, hashed=True)
         lower = _single(growth * (1 - 2**-20))
-        if found.sure or lower < 1 or grid.growth - lower > 1e-3:
-            return found
+        if candidate.sure or lower < 1 or grid.growth - lower > 1e-3:
+            return candidate
         growth = lower
 
 
@@ -158,14 +158,14 @@ class Peer:
     def __init__(self, native: Any, mlp: Mlp, table: int = 0) -> None:
         own: nn.Parameter = native.params
         shapes = mlp.network.shapes()
-        wanted = {sum(a * b for a, b in _padded(shapes, to)) + table: to for to in ALIGNMENTS}
-        if own.numel() not in wanted:
+        alignments = {sum(a * b for a, b in _padded(shapes, to)) + table: to for to in ALIGNMENTS}
+        if own.numel() not in alignments:
             raise LuxelError(
                 f"tiny-cuda-nn has {own.numel():,} parameters for a field of {mlp.weights.numel() + table:,}, "
                 "padded in a way that luxel does not know.",
                 "Leave --backend out: luxel's own kernels evaluate it.",
             )
-        self.sizes = _padded(shapes, wanted[own.numel()])
+        self.sizes = _padded(shapes, alignments[own.numel()])
         own.data = own.data.new_empty(0)
         native.loss_scale = 1.0
         self.native, self.outputs = native, mlp.network.outputs
@@ -183,8 +183,8 @@ class Peer:
     def __call__(self, x: Tensor, parameters: Tensor) -> Tensor:
         """[N, I] to [N, O], as x."""
         with on(x.device):
-            found = functional_call(self.native, {"params": parameters}, (x,))
-        return found[:, : self.outputs].to(x.dtype)
+            out = functional_call(self.native, {"params": parameters}, (x,))
+        return out[:, : self.outputs].to(x.dtype)
 
 
 def native_field(library: Any, grid: Grid, mlp: Mlp) -> nn.Module:

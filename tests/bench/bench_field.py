@@ -32,8 +32,9 @@ from torch import Tensor
 
 from luxel.render.backends import tinycudann
 from luxel.render.errors import LuxelError
-from luxel.render.fields.encodings import HASH_GROWTH, Grid
+from luxel.render.fields.encodings import Grid
 from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.sdf import SdfField
 from luxel.render.native import best_device
 from luxel.render.ops.field.encode_grid import encode_grid
 from luxel.render.ops.field.field import field
@@ -248,7 +249,7 @@ def main() -> int:
     parser.add_argument("--device", type=torch.device, default=best_device())
     parser.add_argument("--log2-rows", type=int, default=20)
     parser.add_argument("--log2-entries", type=int, default=19)
-    parser.add_argument("--growth", type=float, default=HASH_GROWTH["sdf"])
+    parser.add_argument("--growth", type=float, default=SdfField.hash_growth)
     parser.add_argument("--ways", default=None, help=f"of {', '.join(WAYS)}; separated by commas")
     parser.add_argument("--hashing", default="spatial", help="of spatial, blocks; separated by commas")
     parser.add_argument("--iterations", type=int, default=20)

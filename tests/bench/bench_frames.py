@@ -31,7 +31,7 @@ from torch import Tensor
 from luxel.render.fields import volume
 from luxel.render.fields.application import Application
 from luxel.render.fields.config import defaults
-from luxel.render.fields.drawing import frames as frame_modes
+from luxel.render.fields.drawing import frame_mode as frame_modes
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.native import best_device
 from luxel.viewer.bench.fields.stages import counting, grid_field
@@ -80,7 +80,7 @@ def measure(
 
     def run(way: str, i: int) -> Tensor:
         mode, steps = ways[way]
-        with frame_modes.drawn(mode), torch.no_grad():
+        with frame_modes.use_frame_mode(mode), torch.no_grad():
             return with_steps(made, steps, draws[i % len(draws)])
 
     pictures = {way: [run(way, i).clone() for i in range(len(draws))] for way in ways}
@@ -104,8 +104,11 @@ def measure(
         row["psnr"] = min(psnr(a, b) for a, b in zip(pictures[way], pictures["polled"], strict=True))
         row["queries"] = rows[way]
     with_steps(made, new, draws[0])
-    plan: Any = getattr(made, "_plan", None)
-    found["plan"] = {"captures": getattr(plan, "captures", 0), "redrawn": getattr(plan, "redrawn", 0)}
+    renderer: Any = getattr(made, "_renderer", None)
+    found["renderer"] = {
+        "captures": getattr(renderer, "captures", 0),
+        "redrawn": getattr(renderer, "redrawn", 0),
+    }
     return found
 
 
@@ -133,7 +136,7 @@ def main() -> int:
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
             row = measure(made, chosen, (width, height), options.iterations, device)
-            facts = row.pop("plan")
+            facts = row.pop("renderer")
             for way, line in row.items():
                 print(
                     f"{kind:9} {size:10} {way:21} {line['median']:8.3f} ms "

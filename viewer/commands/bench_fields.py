@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.errors import LuxelError
-from luxel.render.fields.config import EncodingName, FieldName
+from luxel.render.fields.applications import FieldName
+from luxel.render.fields.config import EncodingName
 from luxel.viewer.bench import report
 from luxel.viewer.bench.fields import measure as fields
 from luxel.viewer.bench.fields import report as fields_report

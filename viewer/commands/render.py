@@ -17,7 +17,6 @@ from luxel.render.backends import Backend, rasterizer
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.fields.image import ImageField
 from luxel.render.primitives import Parameters
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.resume import read_config
@@ -92,9 +91,9 @@ class Render:
         device = pick_device(self.device)
         render = rasterizer(self.backend, device)
         scene = load_drawable(self.scene).to(device)
-        if isinstance(scene, ImageField):
-            return self._write_image(scene)
         if isinstance(scene, Application):
+            if (size := scene.image_size()) is not None:
+                return self._write_image(scene, *size)
             render = render_field
             if self.transparent:
                 raise LuxelError("--transparent: a neural field has no alpha.", "Leave it out.")
@@ -111,9 +110,8 @@ class Render:
         print(f"{count} pictures of {first.width}x{first.height}: {out}")
         return 0
 
-    def _write_image(self, scene: ImageField) -> int:
-        """The whole image of an image field, of its own size or as asked for."""
-        own_width, own_height = scene.size.tolist()
+    def _write_image(self, scene: Application, own_width: int, own_height: int) -> int:
+        """The whole image of a field that is one, at its own resolution or at the requested one."""
         height = self.height or (round(self.width * own_height / own_width) if self.width else own_height)
         width = self.width or round(height * own_width / own_height)
         out = self.out or self._default_out().with_name("image.png")

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.fields.applications import APPLICATIONS, application_type, make_application
+from luxel.render.fields.application import Application, make_application
+from luxel.render.fields.applications import APPLICATIONS, application_type
 from luxel.render.fields.config import FieldConfig, HashingName, defaults
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field, save_field

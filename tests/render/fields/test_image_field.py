@@ -22,7 +22,7 @@ from luxel.scenes.synthetic.landscape import landscape
 def field(image: Any, **changes: Any) -> ImageField:
     """An untrained field that has taken an image."""
     config = replace(defaults("image"), log2_entries=10, width=16, batch=64, **changes)
-    made = ImageField(ImageField.suited(config, image))
+    made = ImageField(ImageField.adapt_config(config, image))
     made.begin(image, torch.device("cpu"))
     return made
 
@@ -102,7 +102,7 @@ def test_what_is_no_image(image: Any, wrong: str) -> None:
 
 def test_the_finest_level_follows_the_image() -> None:
     image = np.zeros((600, 900, 3), np.uint8)
-    assert ImageField.suited(defaults("image"), image).finest == 450
-    assert ImageField.suited(replace(defaults("image"), finest=99), image).finest == 99
+    assert ImageField.adapt_config(defaults("image"), image).finest == 450
+    assert ImageField.adapt_config(replace(defaults("image"), finest=99), image).finest == 99
     made = ImageField(FieldConfig(finest=512, log2_entries=12, width=16))
     assert made.field.encoding.grid.resolutions[-1] == 512  # pyright: ignore[reportAttributeAccessIssue]

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.optimizer import FieldOptimizer
-from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view
-from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.posed_images import BLENDER_BOX, DeviceImages, PosedImages, box_of, read_view
+from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import ASKED, LEFT_OUT, RAYS, SAMPLES
 
@@ -27,7 +26,9 @@ class SmallRadianceField(RadianceField):
     places: ClassVar[int] = 192
 
 
-CONFIG = FieldConfig(field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 12, seed=3)
+CONFIG = RadianceConfig(
+    field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 12, seed=3
+)
 
 
 def balls(camera: Camera) -> np.ndarray:
@@ -85,7 +86,7 @@ def train(field: RadianceField, steps: int, device: torch.device) -> None:
 
 def test_it_learns_a_small_scene(device):
     field = SmallRadianceField(CONFIG).to(device)
-    field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), device)
+    field.begin(PosedImages(ring(12), held_out=ring(4, start=0.3)), device)
     before = field.evaluate()
     train(field, 200, device)
     after = field.evaluate()
@@ -168,7 +169,7 @@ def test_steps_are_of_samples_that_can_be_seen(device):
 @pytest.mark.gpu
 def test_captured_steps_learn_and_adapt(gpu):
     field = SmallRadianceField(CONFIG).to(gpu)
-    field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), gpu)
+    field.begin(PosedImages(ring(12), held_out=ring(4, start=0.3)), gpu)
     learner = FieldOptimizer(field)
     for step in range(300):
         learner.step(step)
@@ -230,7 +231,7 @@ def test_updates_come_often_at_first():
 def test_photographs(device):
     views = ring(2, 8)
     opaque = View("opaque", views[0].camera, lambda: Pixels(np.full((8, 8, 3), 7, np.uint8)))
-    found = Photographs.read([views[0], opaque, views[1]], device)
+    found = DeviceImages.read([views[0], opaque, views[1]], device)
     assert found.pixels.shape == (192, 4) and found.candidates is None
     assert found.table.tolist() == [[0, 8], [64, 8], [128, 8]]
     assert (found.pixels[64:128].cpu() == torch.tensor([7, 7, 7, 255], dtype=torch.uint8)).all()
@@ -238,7 +239,7 @@ def test_photographs(device):
     weight = np.zeros((8, 8), np.uint8)
     weight[2, 3] = 9
     masked = View("masked", views[0].camera, lambda: Pixels(np.full((8, 8, 3), 7, np.uint8), None, weight))
-    found = Photographs.read([opaque, masked], device)
+    found = DeviceImages.read([opaque, masked], device)
     assert found.pixels.shape == (128, 3) and found.candidates is not None
     assert found.candidates.tolist() == [*range(64), 64 + 19]
     field = SmallRadianceField(CONFIG).to(device)
@@ -268,7 +269,7 @@ def test_what_is_refused():
         field.begin([], cpu)
     views = ring(1, 8)
     with pytest.raises(LuxelError, match="is empty"):
-        field.begin(Capture(views, box=(0, 0, 0, 1, 0, 1)), cpu)
+        field.begin(PosedImages(views, box=(0, 0, 0, 1, 0, 1)), cpu)
     wrong = View("wrong", views[0].camera, lambda: Pixels(np.zeros((8, 9, 3), np.uint8)))
     with pytest.raises(LuxelError, match=r"wrong: rgb is uint8 \[8, 9, 3\]"):
         field.begin([wrong], cpu)

@@ -15,7 +15,7 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.config import FieldConfig, defaults
-from luxel.render.fields.drawing.surface import SurfaceLook, backdrop
+from luxel.render.fields.drawing.surface_shading import SurfaceLook, backdrop
 from luxel.render.fields.files import FIELD_FILE, load_field
 from luxel.render.fields.sdf import MARGIN, POOL, SdfField
 from luxel.render.fields.training import FieldTrainer

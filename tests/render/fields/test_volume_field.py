@@ -16,8 +16,8 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields import volume
 from luxel.render.fields.config import defaults
-from luxel.render.fields.drawing.marching import march
 from luxel.render.fields.drawing.rays import camera_rays, clip_to_box
+from luxel.render.fields.drawing.uniform_march import march_uniform
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.fields.volume import DEPTH, GREY, GridVolume, VolumeField
 from luxel.render.ops.field.march_rays import unpack_cells
@@ -44,7 +44,7 @@ class Lump(nn.Module):
             density = self.highest - 2.5 * (x - 0.5).norm(dim=-1, keepdim=True)
             return torch.cat([density, 1.6 * x - 0.3], -1)
 
-    def frozen(self) -> Any:
+    def snapshot(self) -> Any:
         """As `luxel.render.fields.field.Field.frozen`."""
         return self.forward
 
@@ -75,7 +75,7 @@ def test_rays_through_an_even_cube_follow_beer_and_lambert(device: torch.device)
         [[-1.0, 0.2, 0.1], [0.5, 0.25, -2.0], [0.5, 0.2, 0.1], [0.5, 3.0, 0.1]], device=device
     )
     directions = torch.tensor([[1.0, 0, 0], [0, 0, 1.0], [-1.0, 0, 0], [0, 1.0, 0]], device=device)
-    found = march(even, origins, directions, low, high, 1 / 64, behind)
+    found = march_uniform(even, origins, directions, low, high, 1 / 64, behind)
     for row, length in enumerate((1.0, 0.25, 0.5, 0.0)):
         through = math.exp(-density * length)
         torch.testing.assert_close(found[row], (1 - through) * albedo + through * behind, atol=1e-5, rtol=0)
@@ -122,7 +122,7 @@ def test_a_field_is_drawn_as_rays_that_are_marched(
     assert 0.02 < share < 0.5
     behind = torch.tensor([0.9, 0.2, 0.6], device=device)
     for camera in made.views(40):
-        wanted = made._picture(made.values, camera, behind)
+        wanted = made._march_uniform(made.values, camera, behind)
         found = made.render(camera, behind)
         assert 0.05 < float((found - behind).abs().amax(-1).gt(0.1).float().mean()) < 0.9
         # The plain one ends rays after blocks, and adds densities below what counts as empty.

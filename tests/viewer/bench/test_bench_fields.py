@@ -12,7 +12,7 @@ import torch
 from tinycudann_stand_in import StandIn
 
 from luxel.render.camera import Camera
-from luxel.render.fields.applications import make_application
+from luxel.render.fields.application import make_application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.viewer.bench import timing
@@ -193,10 +193,10 @@ def test_queries_of_frozen_fields_count_too() -> None:
     made = field_of(replace(defaults("volume"), log2_entries=8, width=16), 3, 4)
     x = torch.rand(5, 3)
     with field_stages.counting(made) as queries:
-        evaluate = made.frozen()
+        evaluate = made.snapshot()
         wanted = torch.cat([evaluate(x), evaluate(x[:2])])
         assert torch.equal(torch.cat([made(x), made(x[:2])]), wanted)
     assert (queries.calls, queries.rows, queries.tables) == (4, 14, 3)
     assert queries.largest is not None and torch.equal(queries.largest, x)
-    made.frozen()(x)
+    made.snapshot()(x)
     assert queries.calls == 4

@@ -46,11 +46,11 @@ class Queries:
     tables: int = 0
     largest: Tensor | None = field(default=None, repr=False)
 
-    def made_table(self) -> None:
+    def table_prepared(self) -> None:
         """One was."""
         self.tables += 1
 
-    def asked(self, positions: Tensor, live: Tensor | None = None) -> None:
+    def queried(self, positions: Tensor, live: Tensor | None = None) -> None:
         """Adds positions [..., D], of which the first ``live`` count."""
         x = positions.reshape(-1, positions.shape[-1])
         if live is not None:
@@ -78,16 +78,16 @@ def counting(module: Field) -> Iterator[Queries]:
     found = Queries()
 
     def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        found.made_table()
-        found.asked(arguments[0])
+        found.table_prepared()
+        found.queried(arguments[0])
 
     handle = module.register_forward_pre_hook(note)
-    module.watchers.append(found)
+    module.observers.append(found)
     try:
         yield found
     finally:
         handle.remove()
-        module.watchers.remove(found)
+        module.observers.remove(found)
 
 
 def frame_parts(

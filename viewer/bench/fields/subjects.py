@@ -21,9 +21,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.application import Application
-from luxel.render.fields.config import FieldName
-from luxel.render.fields.image import ImageField
-from luxel.render.fields.photographs import Capture
+from luxel.render.fields.applications import FieldName
+from luxel.render.fields.posed_images import PosedImages
 from luxel.scenes.captures.images import for_each
 from luxel.scenes.synthetic.dnerf import default_camera_samples
 from luxel.scenes.synthetic.toy import as_bytes
@@ -110,7 +109,7 @@ def _playground(small: bool) -> Subject:
 
     for_each(work, len(listed))
     photographs = [View(f"{k}", camera, lambda k=k: made[k]) for k, camera in enumerate(listed)]
-    data = Capture(photographs[:views], photographs[views:])
+    data = PosedImages(photographs[:views], photographs[views:])
     name = f"playground, {views} x {side}x{side}"
     return Subject("radiance", name, data, listed[views:], data.background)
 
@@ -134,7 +133,7 @@ def frames(
         width, height: pixels.
         views: how many cameras at most.
     """
-    if isinstance(application, ImageField):
+    if application.image_size() is not None:
         return [lambda: application.render_size(width, height)]
     background = None
     if subject.background is not None:

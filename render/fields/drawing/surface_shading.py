@@ -1,4 +1,4 @@
-"""How the surface of a distance field is lit and drawn."""
+"""Lighting and shading of the surface of a distance field."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ LIFT = 2e-3  # above the surface where shadow rays start, in sides of the box
 
 
 class Surface(Protocol):
-    """What drawing needs of a distance field: see `luxel.render.fields.sdf.SdfField`."""
+    """What shading needs of a distance field; see `luxel.render.fields.sdf.SdfField`."""
 
     def slopes(self, positions: Tensor, detail: int | None = None) -> Tensor:
         """[N, 3]."""
         ...
 
     def trace(self, rays: Rays, tolerance: float = ..., widening: float = ...) -> Hits:
-        """Where rays meet the surface."""
+        """Intersections of rays with the surface."""
         ...
 
 
 @dataclass
 class SurfaceLook:
-    """Matte material under a lamp at the camera, a sun and a sky; colours in [0, 1] as photographs have them.
+    """Matte material under a lamp at the camera, a sun and a sky; colours in [0, 1], sRGB.
 
     Args:
         colour: of the material.
@@ -75,7 +75,7 @@ def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, ima
         rays: of a camera.
         hits: where they met the surface.
         look: material and light.
-        image: what is behind the surface, see `backdrop`; it is drawn on.
+        image: colours behind the surface, see `backdrop`; changed in place.
     """
     assert rays.cam_to_unit is not None
     if not len(hits.rays):
@@ -87,13 +87,13 @@ def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, ima
     normals = torch.where((facing < 0)[:, None], -normals, normals)  # seen from inside
     light = look.lamp * facing.abs() + look.sky * (0.5 + 0.5 * normals[:, 2])
     if look.sun > 0:
-        towards = normalize(_held(look.sun_direction, x.dtype, x.device), dim=0)
+        towards = normalize(_constant(look.sun_direction, x.dtype, x.device), dim=0)
         sunny = look.sun * (normals @ towards).clamp(min=0)
         if look.shadows:
             start = torch.cat([x + LIFT * normals, towards.expand_as(x)], -1)
             sunny[field.trace(Rays(len(x), start.contiguous())).rays.long()] = 0
         light = light + sunny
-    image[hits.rays.long()] = (light[:, None] * _held(look.colour, x.dtype, x.device)).clamp(0, 1)
+    image[hits.rays.long()] = (light[:, None] * _constant(look.colour, x.dtype, x.device)).clamp(0, 1)
     return image
 
 
@@ -104,17 +104,17 @@ def _sky(rays: Rays, look: SurfaceLook) -> Tensor:
     scale = {"dtype": rays.cam_to_unit.dtype, "device": rays.cam_to_unit.device}
     across = (torch.arange(rays.width, **scale) + 0.5 - cx) / fx
     down = ((torch.arange(rays.count // rays.width, **scale) + 0.5 - cy) / fy)[:, None]
-    # The third coordinate of the direction, and no more of it: a picture has many.
+    # Only the third coordinate of the direction, to save memory.
     axis = normalize(rays.cam_to_unit[2, :3], dim=0)
     height = (axis[0] * across + (axis[1] * down + axis[2])) * (
         across.square() + (down.square() + 1)
     ).rsqrt_()
     up = height.clamp_(0, 1).sqrt_().view(-1, 1)
-    horizon, zenith = (_held(colour, up.dtype, up.device) for colour in (look.horizon, look.zenith))
+    horizon, zenith = (_constant(colour, up.dtype, up.device) for colour in (look.horizon, look.zenith))
     return torch.lerp(horizon[None], zenith[None], up)
 
 
 @functools.lru_cache(maxsize=256)
-def _held(colour: tuple[float, float, float], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Three numbers on the device, [3]: sending them in each frame would wait for all that is under way."""
+def _constant(colour: tuple[float, float, float], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Three numbers on the device, [3]: kept, since sending them in each frame would wait for all work in flight."""
     return torch.tensor(colour, dtype=dtype, device=device)

@@ -9,7 +9,7 @@ from mesh_shapes import SHAPES, ball
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.fields.drawing.trace_plan import TracePlan
+from luxel.render.fields.drawing.sphere_tracer import DeviceSphereTracer
 from luxel.render.ops.field.sphere_trace import Rays, sphere_trace
 
 STEPS, GROWTH, PIXEL = 32, 0.125, 0.1
@@ -36,7 +36,7 @@ def places(hits, count: int) -> Tensor:
 
 def test_it_is_sphere_trace(device):
     for name, distance in SHAPES.items():
-        plan, grid = TracePlan(device, STEPS, GROWTH), grid_of(distance, 24, device)
+        plan, grid = DeviceSphereTracer(device, STEPS, GROWTH), grid_of(distance, 24, device)
         for width, height, eye in (
             (53, 41, (2.0, -1.0, 0.9)),
             (97, 20, (0.5, -1.5, 0.4)),
@@ -59,7 +59,7 @@ def test_it_is_sphere_trace(device):
 
 
 def test_another_grid_is_taken(device):
-    plan, given = TracePlan(device, STEPS, GROWTH), rays_of(30, 30, (2.0, -1.0, 0.9), device)
+    plan, given = DeviceSphereTracer(device, STEPS, GROWTH), rays_of(30, 30, (2.0, -1.0, 0.9), device)
     numbers = []
     for cells in (24, 24, 16):
         empty = torch.full((cells,) * 3, 2.0, device=device)

@@ -1,4 +1,4 @@
-"""Pictures of volumes: rays through a box in steps of one length."""
+"""Ray marching through a box in steps of one length: the ground truth of volumes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 from luxel.render.fields.drawing.rays import clip_to_box
 
-BLOCK = 16  # steps after which rays that have ended are left out
+BLOCK = 16  # steps between removals of rays that have ended
 SAMPLES = 1 << 20  # positions at a time
 DARK = 1e-4  # transmittance at which a ray ends
 
 
-def march(
+def march_uniform(
     sample: Callable[[Tensor], Tensor],
     origins: Tensor,
     directions: Tensor,
@@ -38,11 +38,11 @@ def march(
     Returns:
         [R, 3].
     """
-    found = torch.empty_like(directions)
+    colours = torch.empty_like(directions)
     with torch.no_grad():
         for part in torch.arange(len(directions), device=directions.device).split(SAMPLES // BLOCK):
-            found[part] = _march(sample, origins[part], directions[part], low, high, step, background)
-    return found
+            colours[part] = _march(sample, origins[part], directions[part], low, high, step, background)
+    return colours
 
 
 def _march(

@@ -1,4 +1,4 @@
-"""Draws a field in waves: rays that are alive get some samples, the field is evaluated, rays that are done leave."""
+"""Wavefront ray marching of a field; the host reads the number of live rays from the device wave by wave."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from luxel.render.ops.field.render_wave import (
 # both as they are, [S, 4], and None.
 Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor | None]]
 
-RAYS = 1 << 20  # of a part of a picture
+RAYS = 1 << 20  # of a part of an image
 PER_RAY = 8  # samples of a ray in a wave, about
 FEWEST, MOST = 1 << 14, 1 << 20  # rows of the field in a wave; on a CPU a sixteenth of the latter
 LONGEST = 64  # samples of a ray in a wave, at most
 
 
 class _Counts:
-    """Numbers on the device that the host reads one wave late, so that neither waits for the other."""
+    """Counts on the device that the host reads one wave late, so that neither waits for the other."""
 
     def __init__(self, numbers: Tensor) -> None:
         self.numbers = numbers
@@ -52,7 +52,7 @@ class _Counts:
 
 
 @torch.no_grad()
-def render_waves(
+def render_wavefront_polled(
     evaluate: Evaluate,
     camera: Camera,
     region: Region,
@@ -63,35 +63,35 @@ def render_waves(
     rays: int = RAYS,
     rows: int = MOST,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What a camera sees of a field.
+    """The image of a camera by wavefront ray marching; see `luxel.render.fields.drawing.wavefront`.
 
     Args:
-        evaluate: the field. It is also asked for rows that count for nothing.
+        evaluate: the field; also called with padding rows whose results are ignored.
         camera: one, on the device.
         region, occupancy: as in `luxel.render.ops.field.march_rays.march_rays`.
         background: [3].
-        scale: 1 / the unit of length in which density is counted.
-        min_transmittance: a ray ends behind less.
-        rays: of a part of the picture.
-        rows: of the field in a wave, at most; on a CPU a sixteenth of them.
+        scale: 1 / the unit of length of the density.
+        min_transmittance: a ray ends when its transmittance is below this.
+        rays: of a part of the image.
+        rows: positions at which the field is evaluated in a wave, at most; on a CPU a sixteenth of that.
 
     Returns:
         Colours [H, W, 3], alpha [H, W], and the mean distance along the ray by weight, [H, W].
     """
     height, width = camera.height, camera.width
-    picture = background.new_empty(height * width, 5)
+    image = background.new_empty(height * width, 5)
     view = camera.world_to_cam.to(background), camera.intrinsics.to(background), width
     for first in range(0, height * width, rays):
         count = min(rays, height * width - first)
         part = (*view, first, region, occupancy)
-        found = _finished(evaluate, part, count, region, background, scale, min_transmittance, rows)
-        drawn = picture[first : first + count]
-        drawn[:, :3], drawn[:, 3], drawn[:, 4] = found.rgb, 1 - found.transmittance, found.depth
-    picture = picture.view(height, width, 5)
-    return picture[..., :3], picture[..., 3], picture[..., 4]
+        ended = _march_to_end(evaluate, part, count, region, background, scale, min_transmittance, rows)
+        drawn = image[first : first + count]
+        drawn[:, :3], drawn[:, 3], drawn[:, 4] = ended.rgb, 1 - ended.transmittance, ended.depth
+    image = image.view(height, width, 5)
+    return image[..., :3], image[..., 3], image[..., 4]
 
 
-def _finished(
+def _march_to_end(
     evaluate: Evaluate,
     part: tuple[Tensor, Tensor, int, int, Region, Tensor | None],
     count: int,
@@ -101,7 +101,7 @@ def _finished(
     min_transmittance: float,
     most: int,
 ) -> WaveRays:
-    """Rays of some pixels, all of them finished."""
+    """Marches the rays of some pixels until all have ended."""
     rays = WaveRays.room(count, MOST_PLACES, background)
     begin_waves_(rays, *part, background)
     counts = _Counts(rays.listed)

@@ -1,4 +1,4 @@
-"""Photographs for a radiance field: all pixels as bytes on the device, their cameras, and the box around the scene."""
+"""Posed images for a radiance field: pixels as bytes on the device, their cameras, and the box of the scene."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from thei
 
 
 @dataclass
-class Capture:
-    """What a radiance field is trained on and judged by.
+class PosedImages:
+    """Images with cameras that a radiance field is trained and scored on.
 
     Attributes:
         views: to train on.
-        held_out: to judge by; where there are none, some of those that it is trained on.
-        points: of the scene, where they are known.
-        box: low x, y, z, high x, y, z of the part of the scene that is drawn; None: `box_of`, by the points only where
-            photographs are opaque, as those of what is cut out do not show where it ends.
-        background: behind photographs with alpha where they are compared, in [0, 1].
-        random_background: train photographs with alpha on random colours instead, so that nothing opaque is taken for
-            background.
+        held_out: views to score it on; if empty, some of the training views.
+        points: of the scene, or None.
+        box: low x, y, z, high x, y, z of the part of the scene that is drawn; None: `box_of`, with the points only if
+            the images are opaque.
+        background: behind images with alpha when scores are computed, in [0, 1].
+        random_background: composite training images with alpha on random colours instead, so that nothing opaque is
+            mistaken for background.
     """
 
     views: Sequence[View]
@@ -42,15 +42,15 @@ class Capture:
     random_background: bool = True
 
 
-class Photographs(NamedTuple):
-    """All photographs of a capture on a device.
+class DeviceImages(NamedTuple):
+    """All training images on a device.
 
     Attributes:
-        pixels: straight colours, one photograph after the other, uint8 [P, 3] or with alpha [P, 4].
-        candidates: numbers of the pixels that count, int64 [M]; None: all.
-        table: number of the first pixel and width of each photograph, int64 [V, 2].
+        pixels: straight colours, one image after the other, uint8 [P, 3] or with alpha [P, 4].
+        candidates: indices of the pixels with a weight above 0, int64 [M]; None: all.
+        table: index of the first pixel and width of each image, int64 [V, 2].
         world_to_cam, intrinsics: float32 [V, 4, 4], [V, 4].
-        near: distance that nothing is nearer than to a camera.
+        near: smallest near plane of the cameras, world units.
     """
 
     pixels: Tensor
@@ -61,32 +61,32 @@ class Photographs(NamedTuple):
     near: float
 
     @staticmethod
-    def read(views: Sequence[View], device: torch.device) -> Photographs:
-        """Reads and sends them.
+    def read(views: Sequence[View], device: torch.device) -> DeviceImages:
+        """Reads the images and copies them to the device.
 
         Raises:
             LuxelError: there are none, or one has another size than its camera says.
         """
         if not views:
             raise LuxelError(
-                "A radiance field needs photographs, there are none.", "Name a capture with views."
+                "A radiance field needs photographs, there are none.", "Give a capture with views."
             )
-        found = [read_view(view) for view in views]
-        channels = 4 if any(rgb.shape[1] == 4 for rgb, _ in found) else 3
-        sizes = [len(rgb) for rgb, _ in found]
+        read = [read_view(view) for view in views]
+        channels = 4 if any(rgb.shape[1] == 4 for rgb, _ in read) else 3
+        sizes = [len(rgb) for rgb, _ in read]
         pixels = torch.empty(sum(sizes), channels, dtype=torch.uint8, device=device)
         parts: list[Tensor] = []
         firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        for (rgb, weight), first in zip(found, firsts.tolist(), strict=True):
+        for (rgb, weight), first in zip(read, firsts.tolist(), strict=True):
             rows = pixels[first : first + len(rgb)]
             rows[:, : rgb.shape[1]] = rgb.to(device)
             rows[:, rgb.shape[1] :] = 255
             parts.append(first + torch.arange(len(rgb)) if weight is None else first + weight.nonzero()[:, 0])
         counting = sum(len(part) for part in parts)
         if counting == 0:
-            raise LuxelError("No pixel of the photographs counts: masks leave nothing.", "Look at the masks.")
+            raise LuxelError("The masks leave no pixel of the photographs.", "Check the masks.")
         cameras = [view.camera for view in views]
-        return Photographs(
+        return DeviceImages(
             pixels,
             torch.cat(parts).to(device) if counting < len(pixels) else None,
             torch.tensor([[int(a), c.width] for a, c in zip(firsts, cameras, strict=True)]).to(device),
@@ -104,8 +104,8 @@ def read_view(view: View) -> tuple[Tensor, Tensor | None]:
     """
     pixels = view.read()
     height, width = view.camera.height, view.camera.width
-    wanted = {"rgb": (height, width, 3), "alpha": (height, width), "weight": (height, width)}
-    for name, shape in wanted.items():
+    expected = {"rgb": (height, width, 3), "alpha": (height, width), "weight": (height, width)}
+    for name, shape in expected.items():
         array = getattr(pixels, name)
         if array is not None and (array.shape != shape or array.dtype != np.uint8):
             raise LuxelError(
@@ -121,7 +121,7 @@ def read_view(view: View) -> tuple[Tensor, Tensor | None]:
 
 
 def target_of(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The picture of a view on a background [3], float32 [H, W, 3], and its weights [H, W] or None."""
+    """The image of a view on a background [3], float32 [H, W, 3], and its weights [H, W] or None."""
     rows, weight = read_view(view)
     shape = view.camera.height, view.camera.width
     rgb = rows[:, :3].to(background.device).float() / 255

@@ -14,12 +14,12 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.fields.config import FieldConfig, defaults
-from luxel.render.fields.drawing.frames import VARIABLE, drawn, frame_mode
-from luxel.render.fields.drawing.frozen import key_of, renewed
-from luxel.render.fields.drawing.wave_plan import WAVES, WavePlan, rows_of_part
-from luxel.render.fields.drawing.waves import render_waves
-from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.config import defaults
+from luxel.render.fields.drawing.frame_mode import VARIABLE, frame_mode, use_frame_mode
+from luxel.render.fields.drawing.snapshot import capture_key_of, refreshed_snapshot
+from luxel.render.fields.drawing.wavefront import WAVES, WavefrontRenderer, rows_per_part
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.volume import VolumeField
 from luxel.render.ops.field.march_rays import Region, pack_cells
@@ -64,37 +64,37 @@ def assert_same(found: Any, wanted: Any, off: float = 3e-5) -> None:
 @pytest.mark.parametrize("size", [(1, 1), (7, 3), (8, 16), (9, 17), (61, 43)])
 @pytest.mark.parametrize("rays,rows", [(1 << 20, 1 << 14), (500, 3001)])
 def test_a_plan_draws_what_waves_draw(device, size, rays, rows):
-    plan = WavePlan(device, rays, rows)
+    renderer = WavefrontRenderer(device, rays, rows)
     background = torch.tensor([0.2, 0.9, 0.5], device=device)
     width, height = size
     camera = camera_of(width, height, device)
     for occupancy in (shell(device), None):
         given = camera, REGION, occupancy, background, SCALE
-        wanted = render_waves(field, *given)
-        assert_same(plan.render(field, None, *given), wanted)
+        wanted = render_wavefront_polled(field, *given)
+        assert_same(renderer.render(field, None, *given), wanted)
     empty = torch.zeros_like(shell(device))
-    colours, alpha, depth = plan.render(field, None, camera, REGION, empty, background, SCALE)
+    colours, alpha, depth = renderer.render(field, None, camera, REGION, empty, background, SCALE)
     assert torch.equal(colours, background.expand_as(colours)) and not alpha.any() and not depth.any()
 
 
 def test_values_in_one_and_no_layers(device):
-    plan = WavePlan(device, 1000, 5000, directions=False)
+    renderer = WavefrontRenderer(device, 1000, 5000, directions=False)
     given = camera_of(50, 40, device), REGION, shell(device), torch.ones(3, device=device), SCALE
-    colours, alpha, depth = plan.render(values, None, *given, layers=False)
+    colours, alpha, depth = renderer.render(values, None, *given, layers=False)
     assert alpha.numel() == depth.numel() == 0
-    assert_same([colours], render_waves(values, *given)[:1])
+    assert_same([colours], render_wavefront_polled(values, *given)[:1])
 
 
 def test_parts_that_need_more_waves_are_drawn_again(device):
-    plan = WavePlan(device, 2000, 500)  # so few samples that rays wait for room
+    renderer = WavefrontRenderer(device, 2000, 500)  # so few samples that rays wait for room
     given = camera_of(50, 80, device), REGION, shell(device), torch.ones(3, device=device), SCALE
-    wanted = render_waves(field, *given)
-    assert_same(plan.render(field, None, *given), wanted)
-    first = plan.redrawn
+    wanted = render_wavefront_polled(field, *given)
+    assert_same(renderer.render(field, None, *given), wanted)
+    first = renderer.redrawn
     assert first > 0
     for _ in range(2):
-        assert_same(plan.render(field, None, *given), wanted)
-    assert plan.redrawn == first, "the next pictures get as many waves as the last ones needed"
+        assert_same(renderer.render(field, None, *given), wanted)
+    assert renderer.redrawn == first, "the next pictures get as many waves as the last ones needed"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_parts_that_need_more_waves_are_drawn_again(device):
     [(3840, 2160, 1 << 21, 544), (100, 7, 1000, 7), (100, 30, 1000, 10), (2000, 5, 1000, 1)],
 )
 def test_parts_are_alike(width, height, rays, rows):
-    assert rows_of_part(width, height, rays) == rows and rows * width <= max(rays, width)
+    assert rows_per_part(width, height, rays) == rows and rows * width <= max(rays, width)
 
 
 def test_modes(monkeypatch):
@@ -110,7 +110,7 @@ def test_modes(monkeypatch):
     assert frame_mode() == "captured"
     monkeypatch.setenv(VARIABLE, "polled")
     assert frame_mode() == "polled"
-    with drawn("launched"):
+    with use_frame_mode("launched"):
         assert frame_mode() == "launched"
     monkeypatch.setenv(VARIABLE, "often")
     with pytest.raises(LuxelError, match="one of captured, launched, polled"):
@@ -121,21 +121,21 @@ def test_frozen_fields_stay_where_they_are(device):
     made = VolumeField(replace(defaults("volume"), log2_entries=8, width=64)).to(device)
     x = torch.rand(50, 3, device=device)
     with torch.no_grad():
-        first = renewed(made.field, None)
-        key, before = key_of(first), first(x)
+        first = refreshed_snapshot(made.field, None)
+        key, before = capture_key_of(first), first(x)
         assert key is not None
         for parameter in made.parameters():
             parameter.mul_(-2.0)
-        second = renewed(made.field, first)
-        assert second is first and key_of(second) == key
+        second = refreshed_snapshot(made.field, first)
+        assert second is first and capture_key_of(second) == key
         assert not torch.equal(second(x), before)
         torch.testing.assert_close(second(x), made.field(x, coherent=True), rtol=0, atol=1e-6)
         live = torch.tensor([20], dtype=torch.int32, device=device)
         assert torch.equal(second(x, live)[:20], second(x)[:20])
         made.field.network.weights.data = made.field.network.weights.data.clone()
-        assert key_of(renewed(made.field, first)) != key
+        assert capture_key_of(refreshed_snapshot(made.field, first)) != key
         other = VolumeField(replace(defaults("volume"), log2_entries=8, width=64)).to(device)
-        assert renewed(other.field, first) is not first
+        assert refreshed_snapshot(other.field, first) is not first
 
 
 class SmallRadianceField(RadianceField):
@@ -154,7 +154,7 @@ def volume(device: torch.device) -> VolumeField:
 
 def radiance(device: torch.device) -> RadianceField:
     """The same."""
-    config = FieldConfig(field="radiance", hidden=1, log2_entries=12, finest=128, batch=2048)
+    config = RadianceConfig(field="radiance", hidden=1, log2_entries=12, finest=128, batch=2048)
     made = SmallRadianceField(config).to(device)
     made.box.copy_(torch.tensor([-1.0, -1, -1, 1, 1, 1]))
     made.occupancy.bits.copy_(torch.randint(0, 256, (16**3 // 8,), dtype=torch.uint8))
@@ -200,18 +200,19 @@ def assert_pictures(found: list[Tensor], wanted: list[Tensor], share: float = 2e
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_each_kind_is_drawn_by_a_plan(kind, monkeypatch):
+def test_each_kind_is_drawn_with_counts_on_the_device(kind, monkeypatch):
     made, cpu = MADE[kind](torch.device("cpu")), torch.device("cpu")
     sizes = [(40, 30), (29, 61)]
     wanted = frames(made, sizes, cpu)
-    assert made._plan is None
-    monkeypatch.setattr(f"luxel.render.fields.{kind}.planned", lambda device: True)
+    assert made._renderer is None
+    monkeypatch.setattr(f"luxel.render.fields.{kind}.counts_on_device", lambda device: True)
     if kind != "sdf":
         monkeypatch.setattr(
-            f"luxel.render.fields.{kind}.WavePlan", lambda device, *_, **o: WavePlan(device, 900, 9000, **o)
+            f"luxel.render.fields.{kind}.WavefrontRenderer",
+            lambda device, *_, **o: WavefrontRenderer(device, 900, 9000, **o),
         )
     found = frames(made, sizes, cpu)
-    assert made._plan is not None
+    assert made._renderer is not None
     assert_pictures(found, wanted)
 
 
@@ -222,12 +223,12 @@ def test_captured_frames_are_those_that_the_host_looks_at(gpu, kind):
     made = MADE[kind](gpu)
     pictures = {}
     for mode in ("polled", "launched", "captured"):
-        with drawn(mode):
+        with use_frame_mode(mode):
             pictures[mode] = frames(made, sizes, gpu)
     assert_pictures(pictures["launched"], pictures["polled"])
     assert_pictures(pictures["captured"], pictures["launched"])
-    plan = made._plan
-    assert plan is not None and 1 <= plan.captures <= 2, "one for each size of its room"
+    renderer = made._renderer
+    assert renderer is not None and 1 <= renderer.captures <= 2, "one for each size of its room"
 
 
 @pytest.mark.gpu
@@ -240,21 +241,21 @@ def test_captured_frames_follow_parameters_and_applications(gpu, kind):
         for table in two.table_parameters():
             table.mul_(-0.7)
     first = frames(one, sizes, gpu), frames(two, sizes, gpu)
-    captures = one._plan.captures
+    captures = one._renderer.captures
     with torch.no_grad():
         for table in one.table_parameters():
             table.add_(0.3 * torch.randn_like(table))
     one.after_step(1)
     changed = frames(one, sizes, gpu)
-    assert one._plan.captures == captures, "parameters are where they were"
+    assert one._renderer.captures == captures, "parameters are where they were"
     assert not torch.equal(changed[0], first[0][0])
-    with drawn("polled"):
+    with use_frame_mode("polled"):
         assert_pictures(changed, frames(one, sizes, gpu))
         assert_pictures(first[1], frames(two, sizes, gpu))
     for parameter in one.parameters():
         parameter.data = parameter.data.clone()
     assert_pictures(frames(one, sizes, gpu), changed)
-    assert one._plan.captures == captures + 1
+    assert one._renderer.captures == captures + 1
     del two
     assert_pictures(frames(one, sizes, gpu), changed)
 
@@ -273,7 +274,7 @@ def test_memory_of_frames_is_bounded_and_freed(gpu, kind):
     for _ in range(5):
         frames(made, [(300, 200), (150, 100)], gpu)
     assert torch.cuda.memory_allocated(gpu) <= held + (1 << 20)
-    made._plan = made._frozen = None
+    made._renderer = made._snapshot = None
     release_memory()
     assert torch.cuda.memory_allocated(gpu) <= before + (16 << 20)
 

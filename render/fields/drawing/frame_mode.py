@@ -1,4 +1,4 @@
-"""How the work of a frame reaches a GPU."""
+"""How the work of a frame is launched on a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from luxel.render.errors import LuxelError
 
 # captured: as CUDA graphs, with counts that stay on the device; launched: the same kernels one by one; polled: the host
-# reads how many rays are left as it goes, and launches as much as they need.
+# reads the number of live rays and launches what they need.
 Mode = Literal["captured", "launched", "polled"]
 VARIABLE = "LUXEL_FRAMES"
 
@@ -20,7 +20,7 @@ _chosen: list[Mode] = []
 
 
 def frame_mode() -> Mode:
-    """What `drawn` has chosen, or else the environment variable ``LUXEL_FRAMES``; captured where neither says anything.
+    """The mode of `use_frame_mode`, else of the environment variable ``LUXEL_FRAMES``, else captured.
 
     Raises:
         LuxelError: the variable has another value.
@@ -33,14 +33,14 @@ def frame_mode() -> Mode:
     return cast(Mode, named)
 
 
-def planned(device: torch.device) -> bool:
-    """Whether frames are drawn without the host's help: on a GPU, unless they are polled."""
+def counts_on_device(device: torch.device) -> bool:
+    """Whether the counts of live rays stay on the device: on a GPU, unless frames are polled."""
     return device.type == "cuda" and frame_mode() != "polled"
 
 
 @contextmanager
-def drawn(mode: Mode) -> Iterator[None]:
-    """Frames of all fields are drawn in this way meanwhile, by all threads: for comparisons."""
+def use_frame_mode(mode: Mode) -> Iterator[None]:
+    """Within it all threads draw frames in this mode: for comparisons."""
     _chosen.append(mode)
     try:
         yield
@@ -48,8 +48,8 @@ def drawn(mode: Mode) -> Iterator[None]:
         _chosen.pop()
 
 
-class InTurn:
-    """Pictures that use the same memory, one after another, also where they are drawn on different streams.
+class StreamOrder:
+    """Orders images that share memory, also across streams.
 
     Args:
         device: on which they are drawn.
@@ -60,12 +60,12 @@ class InTurn:
         self._drawn: torch.cuda.Event | None = None
 
     def begin(self) -> None:
-        """Work of this stream from here on waits for the last picture."""
+        """Work launched on this stream from here on waits for the last image."""
         if self._drawn is not None:
             torch.cuda.current_stream(self._device).wait_event(self._drawn)
 
     def end(self) -> None:
-        """The picture is drawn when the work of this stream so far is done."""
+        """The image is done when the work of this stream so far is."""
         if self._device.type != "cuda":
             return
         if self._drawn is None:
