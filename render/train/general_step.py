@@ -116,7 +116,7 @@ def general_step(
 
 
 def _add_statistics(context: StepContext, stats: Sequence[Tensor]) -> None:
-    """Adds what density control is stats of the step; of several views the largest, as Duan et al. 2024 do."""
+    """Adds the statistics of a step for densification; of several views the maximum (Duan et al. 2024)."""
     step = torch.where(context.status[1] == 0, _largest(stats), 0.0)
     held = context.statistics.data[: step.shape[0]]
     held[:, :3].add_(step[:, :3])

@@ -44,10 +44,10 @@ class StepContext:
         statistics: for density control, a row for each row of the optimizer.
         table: see `gather_view`.
         status: see `count_step_`.
-        scalars: numbers that are weights in the loss, on the device.
-        capacity: room for tile instances of a view; None: asks the device for the number.
-        auxiliary: what the primitive keeps from step to step, if anything.
-        renews: whether this step renews that.
+        scalars: weights of the loss, on the device.
+        capacity: of tile instances per view; None: the host waits for the number that is needed.
+        auxiliary: auxiliary state of the primitive, if any.
+        renews: whether this step updates it.
     """
 
     config: TrainConfig

@@ -269,8 +269,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""
-        config = self.config
-        minutes, psnr = config.target_minutes, config.target_psnr
+        config, minutes, psnr = self.config, self.config.target_minutes, self.config.target_psnr
         if psnr is not None and self.test_psnr is not None and self.test_psnr >= psnr:
             return "target_psnr"
         if minutes is not None and self.train_seconds >= 60 * minutes:
@@ -335,8 +334,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         due = self.densifier.due(self.steps_done, self.timeline)
         if (stalled or due or self.monitor.non_finite) and self.synchronize():
             return StepReport(self.steps_done, self.optimizer.count)
-        views = self.timeline, self.dataset
-        refinement = self.densifier.after_step(self.steps_done, *views, self.memory.cap) if due else None
+        chosen = self.steps_done, self.timeline, self.dataset, self.memory.cap
+        refinement = self.densifier.after_step(*chosen) if due else None
         if self.monitor.non_finite:
             self._remove_non_finite()
         return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)

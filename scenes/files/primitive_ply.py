@@ -74,10 +74,10 @@ def recognise(path: Path) -> PrimitiveSpec:
     """The primitive of a PLY file, by its properties; the one without marks if there are none."""
     try:
         with path.open("rb") as file:
-            held = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
-    except (OSError, ValueError):  # reading it reports what is wrong
-        held = set()
-    marked = (spec for spec in PRIMITIVES.values() if spec.marks & held)
+            names = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
+    except (OSError, ValueError):  # the reader raises the error
+        names = set()
+    marked = (spec for spec in PRIMITIVES.values() if spec.marks & names)
     return next(marked, PRIMITIVES[Gaussians.primitive])
 
 

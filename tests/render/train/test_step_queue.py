@@ -32,7 +32,9 @@ def steps_logged(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "autograd"])
-@pytest.mark.parametrize("views", [1, 3], ids=["one view", "three views"])
+@pytest.mark.parametrize(
+    "views", [pytest.param(1, marks=pytest.mark.slow), 3], ids=["one view", "three views"]
+)
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_steps_without_room_are_repeated(
     toy: Any, tmp_path: Path, device: torch.device, strategy: Any, views: int, fused: bool, monkeypatch: Any

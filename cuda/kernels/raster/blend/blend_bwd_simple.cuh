@@ -23,29 +23,77 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
   __shared__ struct : Batch<Policy, D, kCount> {
     uint32_t row[kCount];  // of the gradient: the splat, or the instance where sums wait for their order
   } batch;
-  const BackwardPiece<Policy> of(args, blockIdx.x);
-  if (of.piece.x < 0) return;
-  const Place<R> at(args, of.piece.x, threadIdx.x >> 5);
+  const int2 piece =  // the tile, and the number of the piece in its list
+      reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[blockIdx.x];
+  const int tile = piece.x;
+  if (tile < 0) return;
+  const Place<R> at(args, tile, threadIdx.x >> 5);
+  const int32_t start = args.ranges[2 * tile] + piece.y * Policy::kPiece;
+  const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + Policy::kPiece, list_end);
+  const bool whole = end == list_end;  // the last piece ends where the pixels did, the others at a state of the forward pass
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
-  BackwardPixels<D, R> pixels;
-  pixels.load_last(args, at, of.start);
-  if (of.piece.y > 0 && __syncthreads_or(pixels.thread_last > 0) == 0) return;
+  float transmittance[R], behind[R], g_image[R][D] = {};  // behind: slope of the loss along what lies behind the splat, times T
+  int32_t last[R] = {}, thread_last = 0;                  // within the piece, as slots are
+  const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    transmittance[r] = 1.0f;
+    behind[r] = 0.0f;
+    if (!at.inside(r)) continue;
+    last[r] = args.last[at.pixel_at(r)] - start;
+    thread_last = max(thread_last, last[r]);
+  }
+  if (piece.y > 0 && __syncthreads_or(thread_last > 0) == 0) return;
 #pragma unroll
   for (int k = 0; k < kCount / kThreads; ++k) {
     const int slot = threadIdx.x + k * kThreads;
-    const int32_t instance = of.start + slot, id = instance < of.end ? args.instances[instance] : -1;
+    const int32_t instance = start + threadIdx.x + k * kThreads, id = instance < end ? args.instances[instance] : -1;
     Fetched<Policy, D> splat;
     fetch_splat(args, splat, id);
     store_splat<Shape<R>, Policy, D, kCount>(batch, slot, splat, id, at.x0, at.y0);
     batch.row[slot] = static_cast<uint32_t>(args.deterministic ? instance : id);
   }
-  pixels.load(args, at, of.piece, of.whole);
-  const int32_t warp_last = max_over_warp(pixels.thread_last);
+#pragma unroll
+  for (int r = 0; r < R; ++r) {
+    if (!at.inside(r)) continue;
+    const int64_t pixel = at.pixel_at(r);
+    const float t_end = in<float>(args.transmittance)[pixel];
+    float slope = args.g_transmittance ? in<float>(args.g_transmittance)[pixel] * t_end : 0.0f;
+    const int local = (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0;
+    const float* state = whole ? nullptr : state_of<D>(args, tile, piece.y) + local;
+#pragma unroll
+    for (int d = 0; d < D; ++d) {
+      const float g = g_image[r][d] = in<float>(args.g_image)[pixel * D + d];
+      if (!whole)
+        slope = fmaf(g, in<float>(args.final_image)[pixel * D + d] - state[d * kPixels], slope);
+      else if (background)
+        slope = fmaf(g * t_end, background[d], slope);
+    }
+    transmittance[r] = whole ? t_end : state[D * kPixels];
+    behind[r] = slope;
+  }
+  const int32_t warp_last = max_over_warp(thread_last);
   const Targets targets(args, at.warp, at.lane, number_of_lane<Targets::kFirst>(at.lane));
 
-  // Gathers the gradient by the splat in a slot over the warp's pixels, and adds it to memory.
-  const auto visit = [&](int slot) {
-    const Entry<Policy, D>& entry = batch.entries[slot];
+  // Gathers the gradient by the splat through pixel r, dy below it, and steps in front of the splat.
+  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& seen, auto& sums,
+                          float* g_value) {
+    const float raw = seen.alpha(), alpha = fminf(args.max_alpha, raw);
+    const float inverse = reciprocal(1.0f - alpha);
+    transmittance[r] *= inverse;
+    const float weight = alpha * transmittance[r];
+    float slope = 0.0f;
+#pragma unroll
+    for (int d = 0; d < D; ++d) {
+      slope = fmaf(g_image[r][d], entry.value[d], slope);
+      g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
+    }
+    const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
+    sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
+    behind[r] = fmaf(weight, slope, behind[r]);
+  };
+  // Gathers the gradient by the splat in slot `place` over the warp's pixels, and adds it to memory.
+  const auto visit = [&](const Entry<Policy, D>& entry, int32_t place, uint32_t row) {
     const typename Policy::Packed splat = entry.splat;
     const typename Policy::Column along(splat, px);
     Sums sums;
@@ -55,26 +103,24 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       seen[r] = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
-      counts[r] = seen[r].hits(splat.highest()) && slot < pixels.last[r];
+      counts[r] = seen[r].hits(splat.highest()) && place < last[r];
       any |= counts[r];
     }
     if (!__any_sync(kAll, any)) return;
 #pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (!counts[r]) continue;
-      pixels.gather(args, r, py + static_cast<float>(4 * r) - splat.y, entry, along, seen[r], sums, numbers + Sums::kCount);
-    }
+    for (int r = 0; r < R; ++r)
+      if (counts[r]) gather(r, py + static_cast<float>(4 * r) - splat.y, entry, along, seen[r], sums, numbers + Sums::kCount);
     sums.store(splat, along, numbers);
-    targets.add(numbers, batch.row[slot], at.lane);
+    targets.add(numbers, row, at.lane);
   };
   __syncthreads();
-  for (int group = (of.end - of.start - 1) / 32 * 32; group >= 0; group -= 32) {
+  for (int group = (end - start - 1) / 32 * 32; group >= 0; group -= 32) {
     if (group >= warp_last) continue;
     unsigned bits = __ballot_sync(kAll, batch.subtiles[group + at.lane] >> at.warp & 1);
     while (bits != 0) {
-      const int place = 31 - __clz(bits);
+      const int place = 31 - __clz(bits), slot = group + place;
       bits ^= 1u << place;
-      visit(group + place);
+      visit(batch.entries[slot], slot, batch.row[slot]);
     }
   }
 }

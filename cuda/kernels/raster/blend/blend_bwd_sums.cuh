@@ -1,6 +1,5 @@
-// What the backward passes of the tile rasterizer on the GPU share: the state of a thread's pixels, and how a splat's gradient is
-// reduced over the warp by a transposing butterfly (12 shuffles for 9 numbers instead of 45), then added to memory by one
-// instruction.
+// What the backward passes of the tile rasterizer on the GPU share: a splat's gradient is reduced over the warp by a transposing
+// butterfly (12 shuffles for 9 numbers instead of 45), then added to memory by one instruction.
 #pragma once
 
 #include "kernels/raster/blend/blend_tile.cuh"
@@ -94,82 +93,6 @@ template <typename Policy, typename Sums, int D> struct LaneTargets {
   __device__ __forceinline__ void add(float* numbers, uint32_t row, int lane) const {
     first.add(numbers, row, lane);
     if (kMore > 0) more.add(numbers, row, lane);
-  }
-};
-
-// The R pixels of a thread as a piece of a list is walked from its end: the forward pass left what each pixel had gathered there.
-template <int D, int R> struct BackwardPixels {
-  float transmittance[R], behind[R], g_image[R][D] = {};  // behind: slope of the loss along what lies behind the splat, times T
-  int32_t last[R] = {}, thread_last = 0;                  // within the piece: one past the last slot that contributed
-
-  // The piece begins at instance `start`.
-  __device__ __forceinline__ void load_last(const luxel_blend_args& args, const Place<R>& at, int32_t start) {
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      transmittance[r] = 1.0f;
-      behind[r] = 0.0f;
-      if (!at.inside(r)) continue;
-      last[r] = args.last[at.pixel_at(r)] - start;
-      thread_last = max(thread_last, last[r]);
-    }
-  }
-  // The state at the end of the piece: what the forward pass left there or, for the last piece of a list (whole), the final one.
-  __device__ __forceinline__ void load(const luxel_blend_args& args, const Place<R>& at, int2 piece, bool whole) {
-    const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
-#pragma unroll
-    for (int r = 0; r < R; ++r) {
-      if (!at.inside(r)) continue;
-      const int64_t pixel = at.pixel_at(r);
-      const float t_end = in<float>(args.transmittance)[pixel];
-      float slope = args.g_transmittance ? in<float>(args.g_transmittance)[pixel] * t_end : 0.0f;
-      const int local = (at.y - at.y0 + 4 * r) * LUXEL_TILE + at.x - at.x0;
-      const float* state = whole ? nullptr : state_of<D>(args, piece.x, piece.y) + local;
-#pragma unroll
-      for (int d = 0; d < D; ++d) {
-        const float g = g_image[r][d] = in<float>(args.g_image)[pixel * D + d];
-        if (!whole)
-          slope = fmaf(g, in<float>(args.final_image)[pixel * D + d] - state[d * kPixels], slope);
-        else if (background)
-          slope = fmaf(g * t_end, background[d], slope);
-      }
-      transmittance[r] = whole ? t_end : state[D * kPixels];
-      behind[r] = slope;
-    }
-  }
-  // Adds the gradient by a splat through pixel r, dy below it, to `sums` and g_value, and steps in front of the splat. along:
-  // what the pixels of the column have in common; seen: the splat at the pixel.
-  template <typename Policy, typename Column, typename Seen, typename Sums>
-  __device__ __forceinline__ void gather(const luxel_blend_args& args, int r, float dy, const Entry<Policy, D>& entry,
-                                         const Column& along, const Seen& seen, Sums& sums, float* g_value) {
-    const float raw = seen.alpha(), alpha = fminf(args.max_alpha, raw);
-    const float inverse = reciprocal(1.0f - alpha);
-    transmittance[r] *= inverse;
-    const float weight = alpha * transmittance[r];
-    float slope = 0.0f;
-#pragma unroll
-    for (int d = 0; d < D; ++d) {
-      slope = fmaf(g_image[r][d], entry.value[d], slope);
-      g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
-    }
-    const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
-    sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
-    behind[r] = fmaf(weight, slope, behind[r]);
-  }
-};
-
-// The piece of a list that a block walks, and its instances [start, end). whole: it ends where the pixels did.
-template <typename Policy> struct BackwardPiece {
-  int2 piece;  // tile, and the number of the piece in the tile's list; tile < 0: none
-  int32_t start, end;
-  bool whole;
-
-  __device__ __forceinline__ BackwardPiece(const luxel_blend_args& args, unsigned index)
-      : piece(reinterpret_cast<const int2*>(args.plan + 2 * static_cast<int64_t>(tiles_of(args)))[index]) {
-    if (piece.x < 0) return;
-    start = args.ranges[2 * piece.x] + piece.y * Policy::kPiece;
-    const int32_t list_end = args.ranges[2 * piece.x + 1];
-    end = min(start + Policy::kPiece, list_end);
-    whole = end == list_end;
   }
 };
 

@@ -1,4 +1,4 @@
-"""Stages whose number of rows is on the device: the rows that are wanted are those of all rows."""
+"""Stages whose number of rows is on the device: live rows equal those of a call with all rows."""
 
 from __future__ import annotations
 

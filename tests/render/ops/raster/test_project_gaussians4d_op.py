@@ -50,11 +50,18 @@ def arguments(scene, **changes):
     return tensors, {**options, **changes}
 
 
-@pytest.mark.parametrize("changes", [{}, {"antialiased": True, "with_normals": True}, {"with_depth": False}])
-@pytest.mark.parametrize("wanted", [(), (8, 10)])
-def test_opcheck(scene, changes, expected):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"antialiased": True, "with_normals": True},
+        pytest.param({"with_depth": False}, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("needs_grad", [(), (8, 10)])
+def test_opcheck(scene, changes, needs_grad):
     (*tensors,), options = arguments(scene, **changes)
-    for i in expected:
+    for i in needs_grad:
         tensors[i] = tensors[i].clone().requires_grad_()
     for statistics in (None, torch.zeros(60, 4, device=tensors[0].device)):
         torch.library.opcheck(
