@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters, PrimitiveSpec
-from luxel.render.primitives.spec import SH_COLUMNS, Columns
+from luxel.render.primitives.spec import Columns
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import (
     EXPORT_AGAIN,
@@ -41,7 +41,7 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
         part.parameter: _coefficients(path, vertices, part, spec)
         if part.parameter == "sh_rest"
         else _read(path, vertices, part, spec)
-        for part in sorted(spec.columns, key=lambda part: part in SH_COLUMNS)
+        for part in sorted(spec.columns, key=lambda part: part.parameter == "sh_rest")
         if part.parameter
     }
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
