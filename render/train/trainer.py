@@ -345,14 +345,12 @@ class Trainer(RunControls[StepReport, TrainResult]):
         rescale = PRIMITIVES[self.config.primitive].on_resolution_change
         if rescale is None or not (self._halvings or self.config.resolution.halvings):
             return False
-        halvings = self.timeline.at(self.steps_done).halvings
-        before, self._halvings = self._halvings or 0, halvings
-        if halvings == before:
-            return False
-        if self.synchronize():
-            self._halvings = before
+        before, halvings = self._halvings or 0, self.timeline.at(self.steps_done).halvings
+        if halvings != before and self.synchronize():
             return True
-        rescale(self.scene, 2.0 ** (before - halvings))
+        if halvings != before:
+            rescale(self.scene, 2.0 ** (before - halvings))
+        self._halvings = halvings
         return False
 
     def _take_stats(self, step: int, loss: float, squared_error: float) -> None:
