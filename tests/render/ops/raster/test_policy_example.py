@@ -49,7 +49,8 @@ def discs() -> tuple[Tensor, Tensor]:
 
 def blended(rows: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Image [H, W, 3] and transmittance [H, W] in torch."""
-    y, x = torch.meshgrid(torch.arange(HEIGHT) + 0.5, torch.arange(WIDTH) + 0.5, indexing="ij")
+    rows_y, columns_x = (torch.arange(size, dtype=torch.float64) + 0.5 for size in (HEIGHT, WIDTH))
+    y, x = torch.meshgrid(rows_y, columns_x, indexing="ij")
     transmittance = torch.ones(HEIGHT, WIDTH, dtype=torch.float64)
     alive = torch.ones(HEIGHT, WIDTH, dtype=torch.bool)
     image = torch.zeros(HEIGHT, WIDTH, 3, dtype=torch.float64)
