@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import typing
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.errors import LuxelError
-from luxel.render.fields.applications import FieldName
+from luxel.render.fields.applications import FieldName, application_type
 from luxel.render.fields.config import EncodingName
 from luxel.viewer.bench import report
 from luxel.viewer.bench.fields import measure as fields
@@ -73,7 +74,7 @@ class Fields:
         small = device.type != "cuda"
         # Opened first: an error ends the command before anything is measured.
         given = None
-        if self.capture is not None and "radiance" in kinds:
+        if self.capture is not None and any(_takes_capture(kind) for kind in kinds):
             given = capture_dataset(self.capture)
         report.check_writable(self.out)
 
@@ -85,7 +86,9 @@ class Fields:
             report.write(self.out, "fields", found, fields_report.TITLE, fields_report.sections(found))
 
         def make(kind: FieldName) -> FieldDataset:
-            return given if kind == "radiance" and given else make_dataset(kind, small=small)
+            if given is not None and _takes_capture(kind):
+                return dataclasses.replace(given, kind=kind)
+            return make_dataset(kind, small=small)
 
         makers = [functools.partial(make, kind) for kind in dict.fromkeys(kinds)]
         found = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)
@@ -127,3 +130,7 @@ class Fields:
             batch=batch,
             log2_entries=log2_entries,
         )
+
+
+def _takes_capture(kind: FieldName) -> bool:
+    return application_type(kind).data_type == "capture"

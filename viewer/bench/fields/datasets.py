@@ -21,7 +21,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.fields.application import Application
-from luxel.render.fields.applications import FieldName
+from luxel.render.fields.applications import FieldName, application_type
 from luxel.render.fields.posed_images import PosedImages
 from luxel.scenes.captures.images import for_each
 from luxel.scenes.synthetic.dnerf import default_camera_samples
@@ -56,7 +56,7 @@ def make_dataset(kind: FieldName, *, small: bool = False) -> FieldDataset:
         kind: of the field.
         small: for a machine without a GPU.
     """
-    return _MADE_UP[kind](small)
+    return replace(_MADE_UP[application_type(kind).data_type](small), kind=kind)
 
 
 def capture_dataset(path: Path) -> FieldDataset:
@@ -116,9 +116,9 @@ def _playground(small: bool) -> FieldDataset:
 
 _MADE_UP: dict[str, Callable[[bool], FieldDataset]] = {
     "image": _landscape,
-    "sdf": _knot,
+    "mesh": _knot,
     "volume": _cloud,
-    "radiance": _playground,
+    "capture": _playground,
 }
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from luxel.render.fields.applications import FieldName
 from luxel.render.fields.build import field_of
-from luxel.render.fields.config import FieldName, defaults
+from luxel.render.fields.config import defaults
 from luxel.render.fields.field import Field
 from luxel.render.fields.training import FieldTrainer, in_words
 from luxel.viewer.bench.fields import measure
