@@ -1,10 +1,14 @@
 # Everything runs on a machine that has python3 (3.11 or newer), make and g++; the rest is installed into .venv.
 #
-#   make demo     trains the packaged tankard and serves it in the browser (LUXEL_DEMO_EXIT=1: report, then exit)
-#   make test     lint, types, build, tests            make bench    benchmarks (a GPU makes them meaningful)
-#   make build    native libraries + editable install  make format   rewrites the sources in the house format
+#   make demo      trains the packaged tankard and serves it in the browser (LUXEL_DEMO_EXIT=1: report, then exit)
+#   make test      lint, types, build and the quick tests: under ten minutes on two cores
+#   make test-all  the same with the tests marked slow as well: what CI runs
+#   make build     native libraries + editable install      make lint    ruff
+#   make bench     benchmarks (a GPU makes them meaningful) make types   pyright
+#   make clean     removes what was built                   make format  rewrites the sources in the house format
 #
 # PYTHON: the interpreter to build .venv from.   VENV: where it goes.   TORCH: the torch to install where none is.
+# TEST_JOBS: number of pytest processes.         PYTEST_ARGS: further arguments of pytest, such as `-k camera`.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -13,13 +17,20 @@ GPU := $(wildcard /dev/nvidia0 /dev/nvidiactl)
 # Without a GPU the torch that this repository is tested with; with one, the newest that pip finds for it.
 TORCH ?= $(if $(GPU),torch,torch==2.13.0)
 # The present GPU, or one architecture that proves the CUDA sources compile. Releases leave it empty.
-CUDA_ARCHITECTURES ?= $(if $(GPU),native,90)
+CUDA_ARCHITECTURES ?= $(if $(GPU),native,90-real)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+CORES := $(shell nproc 2>/dev/null || echo 2)
+TEST_JOBS ?= $(shell [ $(CORES) -lt 4 ] && echo $(CORES) || echo 4)
 PYTEST_ARGS ?=
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CORES)
 
-.PHONY: demo test bench format build lint types clean
+# Two at a time: downloads, ruff and pyright run beside the native build.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += --jobs=2
+endif
+
+.PHONY: demo test test-all bench format build lint types clean
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
@@ -30,32 +41,37 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# torch first and alone: otherwise the dependencies would choose one that carries CUDA to a machine without a GPU.
-$(STAMPS)/tools: $(STAMPS)/venv
-	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing $(TORCH)'; $(PIP) install -qq '$(TORCH)'; }
+$(STAMPS)/builder: $(STAMPS)/venv
 	@echo 'Installing cmake, ninja, scikit-build-core'
 	@$(PIP) install -qq 'cmake>=3.24' ninja 'scikit-build-core>=0.11'
 	@touch $@
 
 NATIVE_SOURCES := $(shell find cuda -type f -not -name '*.md')
 
-$(STAMPS)/install: $(STAMPS)/tools pyproject.toml $(NATIVE_SOURCES)
+# The package itself, without its dependencies: the build needs none of them.
+$(STAMPS)/native: $(STAMPS)/builder pyproject.toml $(NATIVE_SOURCES)
 	@echo 'Building the native libraries and installing luxel (editable)'
-	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install -qq --no-build-isolation \
+	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install -qq --no-build-isolation --no-deps \
 	  -C cmake.define.LUXEL_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --editable .
 	@touch $@
 
-$(STAMPS)/test-tools: $(STAMPS)/install
-	@echo 'Installing what the tests need'
-	@$(BIN)/python -c 'import pytest, hypothesis, playwright, ruff, pyright' 2>/dev/null || \
-	  $(PIP) install -qq pytest hypothesis playwright ruff 'pyright[nodejs]'
+# $(call requirements,EXPRESSION): installs a list of requirements from the table `project` of pyproject.toml.
+requirements = $(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*project$(1), sep="\n")' | $(PIP) install -qq -r /dev/stdin
+
+# torch first and alone: otherwise the dependencies would choose one that carries CUDA to a machine without a GPU.
+$(STAMPS)/packages: $(STAMPS)/builder pyproject.toml
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo 'Installing $(TORCH)'; $(PIP) install -qq '$(TORCH)'; }
+	@echo 'Installing the dependencies of luxel'
+	@$(call requirements,["dependencies"])
 	@touch $@
 
-# pyright does not run the import hook of an editable install: links show it the package as it is installed.
-build/tree/luxel:
-	@mkdir -p $@ && for part in render scenes viewer; do ln -sfn ../../../$$part $@/$$part; done
+$(STAMPS)/test-tools: $(STAMPS)/packages pyproject.toml
+	@echo 'Installing what the tests need'
+	@$(call requirements,["optional-dependencies"]["test"])
+	@touch $@
 
-build: $(STAMPS)/install build/tree/luxel
+build: $(STAMPS)/packages $(STAMPS)/native
 
 demo: build
 	$(BIN)/luxel demo
@@ -64,11 +80,17 @@ lint: $(STAMPS)/test-tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMPS)/test-tools build/tree/luxel
+types: $(STAMPS)/test-tools
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
+# A file's tests share a process, as they share fixtures. Threads that wait sleep: there are more of them than cores.
+pytest = OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --numprocesses=$(TEST_JOBS) --dist=loadfile
+
 test: lint types build
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(pytest) -m 'not slow' $(PYTEST_ARGS)
+
+test-all: lint types build
+	$(pytest) $(PYTEST_ARGS)
 
 bench: build $(STAMPS)/test-tools
 	$(BIN)/python -m tests.bench

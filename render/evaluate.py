@@ -26,7 +26,7 @@ class EvaluationError(LuxelError):
 
 @dataclass(frozen=True)
 class ViewScore:
-    """Scores of one view; NaN where a metric was not taken or no pixel counts.
+    """Scores of one view; NaN if a metric was not computed or no pixel counts.
 
     Args:
         name: of the view.
@@ -99,21 +99,21 @@ def evaluate(
     on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
     render: Callable[..., Any] = rasterize,
 ) -> Evaluation:
-    """Renders every view and compares with its photograph.
+    """Renders every view and compares it with its image.
 
-    The photograph is composited onto the background by its alpha; the render is clamped to [0, 1] and not
-    rounded to bytes. Pixels of weight 0 do not count (for LPIPS, which has no weights, the render takes the
-    photograph's pixels there).
+    The image is composited onto the background by its alpha; the render is clamped to [0, 1] and not
+    rounded to bytes. Pixels of weight 0 do not count (for LPIPS, which has no weights, the pixels of the image
+    replace those of the render there).
 
     Args:
         scene: any primitives.
-        views: posed photographs.
-        background: RGB in [0, 1] behind the scene and behind the photographs' alpha.
-        device: where to render and compare. None: where the scene is.
+        views: cameras with images.
+        background: RGB in [0, 1] behind the scene and behind transparent parts of the images.
+        device: where to render and compare; None: the device of the scene.
         antialiased: as the scene was trained (Mip-Splatting's opacity compensation).
-        lpips: False leaves LPIPS out (NaN); views under 31 pixels a side have none in any case.
-        on_view: called after each view with (view, its score, render [H, W, 3], photograph [H, W, 3]).
-        render: draws, called like luxel.render.rasterize (see `luxel.render.backends`).
+        lpips: compute LPIPS too; else it is NaN, as for views under 31 pixels a side.
+        on_view: called after each view with (view, its score, render [H, W, 3], ground truth [H, W, 3]).
+        render: rasterizer, called like luxel.render.rasterize (see `luxel.render.backends`).
 
     Raises:
         EvaluationError: no views, or pixels that do not fit their camera.
@@ -128,39 +128,39 @@ def evaluate(
     perceptual = Lpips().to(device).eval() if lpips else None
     scores = []
     for view in views:
-        photo, weight = photograph(view, behind)
+        truth, weight = ground_truth(view, behind)
         with torch.no_grad():
             frame = render(
                 scene, view.camera.to(device), time=view.time, background=behind, antialiased=antialiased
             )
             image = frame.rgb.clamp(0, 1)
-            compared = image if weight is None else torch.where(weight[..., None] > 0, image, photo)
+            compared = image if weight is None else torch.where(weight[..., None] > 0, image, truth)
             distance = math.nan
-            if perceptual is not None and min(photo.shape[:2]) >= LPIPS_MIN_SIDE:
-                distance = float(perceptual(compared, photo))
+            if perceptual is not None and min(truth.shape[:2]) >= LPIPS_MIN_SIDE:
+                distance = float(perceptual(compared, truth))
             score = ViewScore(
                 view.name,
-                psnr(image, photo, weight),
-                ssim(image, photo, weight),
+                psnr(image, truth, weight),
+                ssim(image, truth, weight),
                 distance,
                 view.camera.width,
                 view.camera.height,
             )
         scores.append(score)
         if on_view is not None:
-            on_view(view, score, image, photo)
+            on_view(view, score, image, truth)
     return Evaluation(scores)
 
 
-def photograph(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
-    """A view's pixels as they are compared: composited onto the background, with the weight of each pixel.
+def ground_truth(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The pixels that renders of a view are compared with: composited onto the background, and the weight of each.
 
     Args:
-        view: the posed photograph.
-        background: RGB in [0, 1], [3]; its device is where the result goes.
+        view: camera and image.
+        background: RGB in [0, 1], [3]; the result is on its device.
 
     Returns:
-        Colours in [0, 1], [H, W, 3], and weights [H, W], or None where all pixels count.
+        Colours in [0, 1], [H, W, 3], and weights [H, W], or None if all pixels count.
 
     Raises:
         EvaluationError: the pixels have another size than the camera.
@@ -175,8 +175,8 @@ def photograph(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:
         if array is not None and array.shape != shape:
             raise EvaluationError(
                 f"{view.path or view.name}: the {name} has shape {list(array.shape)}, "
-                f"its camera wants {list(shape)}.",
-                "Give the image in the size that its intrinsics are for.",
+                f"its camera expects {list(shape)}.",
+                "Provide the image in the size that its intrinsics are for.",
             )
     rgb = _to_unit(pixels.rgb, background.device)
     if pixels.alpha is not None:

@@ -1,4 +1,4 @@
-"""How close two pictures are: PSNR, SSIM, LPIPS. Images are [H, W, 3] in [0, 1], sRGB as the photographs."""
+"""Image metrics: PSNR, SSIM, LPIPS. Images are [H, W, 3] in [0, 1], sRGB."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def psnr(a: Tensor, b: Tensor, weight: Tensor | None = None) -> float:
 
     Args:
         a, b: images in [0, 1], [H, W, 3].
-        weight: per pixel, >= 0, [H, W]; the mean is weighted by it. None: all count alike.
+        weight: per pixel, >= 0, [H, W]; the mean is weighted by it. None: uniform.
 
     Returns:
-        dB; infinity for equal images, NaN where no pixel counts.
+        dB; infinity for equal images, NaN if no pixel counts.
     """
     _check("psnr", a, b, weight)
     square = (a.double() - b.double()).square().mean(dim=-1)
@@ -53,11 +53,11 @@ def ssim(a: Tensor, b: Tensor, weight: Tensor | None = None, padding: Padding = 
         a, b: images in [0, 1], [H, W, 3].
         weight: per pixel, >= 0, [H, W]. Where it is 0, ``a`` counts as equal to ``b`` in its neighbours'
             windows and the pixel itself does not count.
-        padding: "zero": outside the image both pictures are 0 (what 3DGS and most papers after it report).
+        padding: "zero": outside the image both images are 0 (what 3DGS and most papers after it report).
             "valid": pixels whose window leaves the image do not count.
 
     Returns:
-        In [-1, 1], 1 for equal images; NaN where no pixel counts.
+        In [-1, 1], 1 for equal images; NaN if no pixel counts.
     """
     _check("ssim", a, b, weight)
     counted = torch.ones_like(a[..., 0]) if weight is None else weight
@@ -149,10 +149,10 @@ def _read_weights(path: Path) -> dict[str, np.ndarray]:
         data = path.read_bytes()
     except OSError as error:
         raise MetricError(f"The LPIPS weights {path} cannot be read ({error.strerror}).", remedy) from error
-    found = hashlib.sha256(data).hexdigest()
-    if found != WEIGHTS_SHA256:
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != WEIGHTS_SHA256:
         raise MetricError(
-            f"The LPIPS weights {path} are damaged (SHA-256 {found[:12]}..., {len(data)} bytes).", remedy
+            f"The LPIPS weights {path} are damaged (SHA-256 {digest[:12]}..., {len(data)} bytes).", remedy
         )
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}

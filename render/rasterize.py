@@ -15,33 +15,33 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.ops.raster.bin_splats import bin_splats
-from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
+from luxel.render.ops.raster.blend_splats import CHANNELS, Blended
+from luxel.render.pipeline import BlendSettings, bin_tiles, blend, project
 from luxel.render.primitives.parameters import Parameters, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
 MAX_ALPHA = 0.99  # of one splat at a pixel
-SPARE = 256  # room that is added to what the last frame of a kind asked for, besides a quarter
+SPARE = 256  # capacity above the need of the last similar frame, besides a quarter
 
 
 @dataclass
 class Frame:
-    """What `rasterize` returns; for a batch of cameras every tensor has a leading C.
+    """The result of `rasterize`; for a batch of cameras every tensor has a leading C.
 
     Args:
         rgb: colours over the background, [H, W, 3], not clamped above 1.
-        transmittance: share of the light from behind everything that comes through, in (0, 1], [H, W]; None from
-            backends that give ``given_alpha`` instead.
-        depth: mean z of what is seen, weighted by its contribution, [H, W] (capture units; 0 where nothing is).
-        median_depth: z of the splat at which half of the light is gone, [H, W], 0 where it never is; no gradient.
+        transmittance: fraction of the background that is visible, in (0, 1], [H, W]; None from backends that set
+            ``given_alpha`` instead.
+        depth: mean z weighted by contribution, [H, W] (capture units; 0 where nothing is visible).
+        median_depth: z of the splat at which transmittance falls to 1/2, [H, W], 0 if it never does; no gradient.
         normals: world-space normals weighted by contribution, not normalised, [H, W, 3].
         features: blended features over 0, [H, W, F].
-        count: contributing splats per pixel, int32 [H, W]; None where it was not asked for.
+        count: contributing splats per pixel, int32 [H, W]; None unless requested.
         splats: screen splats, [C, N, 8]: x, y, opacity, depth, conic a, b, c, radius; undefined where culled; None
-            from backends that do not keep them.
+            from backends that do not provide them.
         tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
-        totals: splats that touch a tile, and (tile, splat) pairs that the frame asks for, all cameras together,
-            int64 [2]; None from backends that do not tell.
+        totals: splats that touch a tile, and (tile, splat) pairs that the frame needs, all cameras together,
+            int64 [2]; None from backends that do not provide them.
         overflow: 1 where `max_instances` was too small and parts are missing, int32 [1]; None likewise.
     """
 
@@ -74,14 +74,14 @@ class Frame:
 
     @property
     def instances(self) -> Tensor:
-        """(tile, splat) pairs that the frame asks for, all cameras together, int64 [1]."""
+        """(tile, splat) pairs that the frame needs, all cameras together, int64 [1]."""
         assert self.totals is not None
         return self.totals[1:]
 
 
 @dataclass
 class DensifyStatistics:
-    """What a densification strategy learns from backward passes; `rasterize` adds to it in place.
+    """Statistics of backward passes for densification; `rasterize` adds to them in place.
 
     Args:
         data: [N, 4] float32: see the properties, in their order. Of 4D Gaussians the second holds sums of
@@ -95,7 +95,7 @@ class DensifyStatistics:
     def zeros(
         count: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
     ) -> DensifyStatistics:
-        """Statistics of ``count`` primitives that no pass has seen yet."""
+        """Zero statistics of ``count`` primitives."""
         return DensifyStatistics(torch.zeros(count, 4, device=device, dtype=dtype))
 
     @property
@@ -119,7 +119,7 @@ class DensifyStatistics:
         return self.data[:, 3]
 
     def reset(self) -> None:
-        """Forgets everything, in place."""
+        """Sets all to 0, in place."""
         self.data.zero_()
 
     def select(self, index: Tensor) -> DensifyStatistics:
@@ -148,37 +148,36 @@ def rasterize(
     max_visible: int | None = None,
     on_totals: Callable[[Tensor], None] | None = None,
 ) -> Frame:
-    """Draws Gaussians, 4D Gaussians or convexes as a camera, or a batch of cameras, sees them.
+    """Renders Gaussians, 4D Gaussians or convexes for a camera or a batch of cameras.
 
     Differentiable by every field of ``scene``, by ``time``, ``background``, ``features`` and ``camera.world_to_cam``.
 
     Args:
         scene: N primitives, float32 or (CPU only) float64.
         camera: a camera or C of them, on the same device.
-        time: of scenes that move: when, for all cameras or [C]. Others look the same at all times.
-        background: colour behind everything, [3] or [C, 3]; None is black.
-        sh_degree: evaluate spherical harmonics up to this degree; None: all that are stored.
+        time: of scenes that move, a scalar for all cameras or [C]; ignored by others.
+        background: colour behind everything, [3] or [C, 3]; None: black.
+        sh_degree: highest degree of spherical harmonics that is evaluated; None: all that are stored.
         antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); of Gaussians.
         dilation: px^2 added to the diagonal of screen covariances; of Gaussians.
         max_alpha: cap on the alpha of one splat at a pixel.
-        depth, normals, count: also give these (median_depth comes with depth). Convexes have no normals.
-        features: anything to blend like colours, [N, F], over a background of 0.
-        statistics: filled in place by the backward pass.
-        absolute_gradients: let the statistics hold absolute gradients too (costs a little).
-        deterministic: give bit-identical gradients every time on the GPU too, except by the camera; slower. On the
-            CPU they always are.
-        max_instances: room for (tile, splat) pairs. None takes as much as is needed, for which the host waits
-            for the device; with a number nothing waits, and ``Frame.overflow`` tells whether it sufficed.
-        max_visible: with ``max_instances``, room for visible splats, which saves time where few are visible; where
-            ``Frame.visible`` is larger, the frame is not to be used. None: room for all.
-        on_totals: called with `Frame.totals` as soon as they are asked of the device, before the rest of the frame
-            is: who copies them to the host there need not wait for the frame to learn whether its room sufficed.
+        depth, normals, count: render these too (median_depth comes with depth). Convexes have no normals.
+        features: values blended like colours, [N, F], over a background of 0.
+        statistics: updated in place by the backward pass.
+        absolute_gradients: accumulate absolute gradients in the statistics too (slightly slower).
+        deterministic: bit-identical gradients on the GPU, except by the camera; slower. On the CPU they always are.
+        max_instances: capacity for (tile, splat) pairs. None: as many as needed, for which the host waits for the
+            device; with a number nothing waits, and ``Frame.overflow`` says whether it was too small.
+        max_visible: with ``max_instances``, capacity for visible splats, which saves time if few are visible; if
+            ``Frame.visible`` is larger, the frame is invalid. None: all splats.
+        on_totals: called with `Frame.totals` right after projection is submitted, before the rest of the frame; so a
+            caller can copy them to the host without waiting for the frame.
 
     Returns:
         Frame, with a leading C where ``camera`` is a batch.
 
     Raises:
-        ValueError: shapes, devices or float types that do not fit together, or a scene that moves and no time.
+        ValueError: inconsistent shapes, devices or float types, or a scene that moves without a time.
         NativeError: no kernels for this device.
     """
     if features is not None and (features.dim() != 2 or features.shape[0] != scene.count):
@@ -201,91 +200,74 @@ def rasterize(
         with_depth=depth,
         with_normals=normals,
     )
-    told = None if statistics is None else statistics.data
-    splats, values, tile_counts, totals = scene.project(view, told)
+    projected = project(scene, view, None if statistics is None else statistics.data)
 
     if on_totals is not None:
-        on_totals(totals)
+        on_totals(projected.totals)
+
+    absolute = absolute_gradients and statistics is not None
+    settings = BlendSettings(
+        scene.policy, **size, max_alpha=max_alpha, absolute=absolute, deterministic=deterministic
+    )
 
     def draw(visible_capacity: int, capacity: int) -> Frame:
-        instances, ranges, overflow, plan = bin_splats(
-            splats,
-            tile_counts,
-            totals,
-            **size,
-            visible_capacity=visible_capacity,
-            capacity=capacity,
-            primitive=scene.policy,
-        )
+        lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
 
-        def blend(
-            part: Tensor, behind: Tensor | None, median: bool = False, tally: bool = False
-        ) -> tuple[Tensor, ...]:
-            return blend_splats(
-                splats,
-                part,
-                behind,
-                instances,
-                ranges,
-                plan,
-                primitive=scene.policy,
-                **size,
-                max_alpha=max_alpha,
-                absolute=absolute_gradients and statistics is not None,
-                deterministic=deterministic,
-                median=median,
-                tally=tally,
-            )
+        def blend_values(part: Tensor) -> Blended:
+            return blend(projected._replace(values=part), lists, None, settings)
 
-        image, transmittance, _, contributors, median_depth = blend(
-            values, _behind(background, values, cameras), depth, count
-        )
+        behind = _behind(background, projected.values, cameras)
+        blended = blend(projected, lists, behind, settings, median=depth, count=count)
+        image, transmittance = blended.image, blended.transmittance
         return Frame(
             rgb=image[..., :3] if image.shape[-1] > 3 else image,
             transmittance=transmittance,
             depth=image[..., 3] / (1 - transmittance).clamp_min(1e-10) if depth else None,
-            median_depth=median_depth if depth else None,
+            median_depth=blended.median_depth if depth else None,
             normals=image[..., -3:] if normals else None,
-            features=_blend_features(blend, features, cameras) if features is not None else None,
-            count=contributors if count else None,
-            splats=splats,
-            tile_counts=tile_counts,
-            totals=totals,
-            overflow=overflow,
+            features=_blend_features(blend_values, features, cameras) if features is not None else None,
+            count=blended.contributors if count else None,
+            splats=projected.splats,
+            tile_counts=projected.tile_counts,
+            totals=projected.totals,
+            overflow=lists.overflow,
         )
 
     if max_instances is None:
-        frame = _draw_with_enough_room(
-            draw, totals, (device, *tile_counts.shape, camera.width, camera.height)
+        frame = _draw_with_capacity(
+            draw, projected.totals, (device, *projected.tile_counts.shape, camera.width, camera.height)
         )
     else:
-        frame = draw(min(max_visible or tile_counts.numel(), tile_counts.numel()), max_instances)
+        rows = projected.tile_counts.numel()
+        frame = draw(min(max_visible or rows, rows), max_instances)
     return _first(frame) if single else frame
 
 
 def _times(time: float | Tensor | None, scene: Parameters, cameras: int, single: bool) -> Tensor:
     """The time of each camera, [C]."""
     if time is None:
-        raise ValueError(f"{scene.noun} move: they need a time to be drawn at")
+        raise ValueError(f"{scene.noun} move: they need a time to be rendered at")
     held = scene.opacity_logits
     if not isinstance(time, Tensor):
         return held.new_full((cameras,), time)
     if time.shape not in ((),) + (((cameras,),) if not single else ()):
-        wanted = "[]" if single else f"[] or [{cameras}]"
-        raise ValueError(f"time must be {wanted}, got {list(time.shape)}")
+        expected = "[]" if single else f"[] or [{cameras}]"
+        raise ValueError(f"time must be {expected}, got {list(time.shape)}")
     return time.to(held).expand(cameras)
 
 
-_ROOM: dict[tuple[Any, ...], tuple[int, int]] = {}  # visible splats, instances: by kind of frame
+_ROOM: dict[
+    tuple[Any, ...], tuple[int, int]
+] = {}  # visible splats, instances: by device, shapes and image size
 
 
-def _draw_with_enough_room(draw: Callable[[int, int], Frame], totals: Tensor, kind: tuple[Any, ...]) -> Frame:
-    """Draws with the room that earlier frames of this kind needed, looking only afterwards whether it sufficed.
+def _draw_with_capacity(draw: Callable[[int, int], Frame], totals: Tensor, key: tuple[Any, ...]) -> Frame:
+    """Draws with the capacity that earlier frames of this key needed, and checks afterwards whether it sufficed.
 
-    So the device does not stand idle while the host waits for the exact numbers; the first frame of a kind, and
-    one that needs more, is drawn with those.
+    So the device is not idle while the host waits for the exact numbers; the first frame of a key, and one that
+    needs more, is drawn with those.
     """
-    room = _ROOM.get(kind) if totals.is_cuda and not torch.compiler.is_compiling() else None
+    room = _ROOM.get(key) if totals.is_cuda and not torch.compiler.is_compiling() else None
     if room is None:
         needed = totals.tolist()
         frame = draw(*needed)
@@ -305,7 +287,7 @@ def _draw_with_enough_room(draw: Callable[[int, int], Frame], totals: Tensor, ki
         seen, instances = (
             max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
         )
-        _ROOM[kind] = seen, instances
+        _ROOM[key] = seen, instances
     return frame
 
 
@@ -320,13 +302,13 @@ def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor |
     return torch.nn.functional.pad(colour, (0, others)) if others else colour
 
 
-def _blend_features(blend, features: Tensor, cameras: int) -> Tensor:
+def _blend_features(blend_values: Callable[[Tensor], Blended], features: Tensor, cameras: int) -> Tensor:
     """Blends [N, F] in groups of as many channels as a kernel takes, [C, H, W, F]."""
     parts = []
     for group in features.split(max(CHANNELS), dim=-1):
         width = min(c for c in CHANNELS if c >= group.shape[-1])
         padded = torch.nn.functional.pad(group, (0, width - group.shape[-1]))
-        image = blend(padded.expand(cameras, *padded.shape), None)[0]
+        image = blend_values(padded.expand(cameras, *padded.shape)).image
         parts.append(image[..., : group.shape[-1]])
     return torch.cat(parts, dim=-1)
 

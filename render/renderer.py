@@ -1,4 +1,4 @@
-"""Draws one scene again and again: on a GPU as a captured graph, which costs the host microseconds a frame."""
+"""Renders one scene repeatedly: on a GPU as a captured graph, which costs the host microseconds per frame."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import Frame, rasterize
 from luxel.render.replay import Replay
 
-MARGIN = 1.3  # room for visible splats and for (tile, splat) pairs, relative to what was needed
+MARGIN = 1.3  # capacity for visible splats and for (tile, splat) pairs, relative to the need
 SPARE = 1 << 14
 
 
 class Renderer:
     """`rasterize` for many cameras of one size.
 
-    On a GPU the work is captured as a CUDA graph at the second call and replayed from then on. A frame whose lists
-    need more room than was captured is drawn again with more, so frames are always whole. On the CPU it is `rasterize`.
+    On a GPU the work is captured as a CUDA graph at the second call and replayed from then on. A frame that needs more
+    capacity than was captured is rendered again with more, so frames are always complete. On the CPU it is `rasterize`.
 
     Args:
-        scene: what is drawn; changes of their values in place show in the next frame. Tensors that are replaced
-            do not: make another Renderer.
+        scene: what is rendered; values changed in place show in the next frame. If tensors are replaced, make
+            another Renderer.
         options: keywords of `rasterize`, the same for every frame (not ``max_instances``).
     """
 
@@ -74,7 +74,7 @@ class Renderer:
         if camera.batched:
             raise ValueError("Renderer draws one camera at a time")
         if self.scene.moves and time is None:
-            raise ValueError(f"{self.scene.noun} move: they need a time to be drawn at")
+            raise ValueError(f"{self.scene.noun} move: they need a time to be rendered at")
         if time is not None and time != self._held_time:
             self._time.fill_(time)
             self._held_time = time
@@ -90,37 +90,37 @@ class Renderer:
             epoch = (held.width, held.height, held.near, held.far, self._room)
             self._needed.clear()
             g_held = None if g_rgb is None else self._g_rgb
-            found = self._replay.run(
+            outputs = self._replay.run(
                 epoch, g_rgb is not None, lambda g=g_held: self._draw(held, g, self._room)
             )
             needed = self._needed.wait()
             if all(n <= room for n, room in zip(needed, self._room, strict=True)):
-                return found
+                return outputs
             self._room = _with_margin(*needed)
 
     def _hold(self, camera: Camera, g_rgb: Tensor | None) -> Camera:
-        """Puts what differs from frame to frame where the captured work reads it."""
+        """Copies camera and gradient to where the captured work reads them."""
         device = self.scene.device
-        kept = self._camera
+        present = self._camera
         shape = (camera.width, camera.height, camera.near, camera.far)
-        if kept is None or shape != (kept.width, kept.height, kept.near, kept.far):
-            kept = replace(
+        if present is None or shape != (present.width, present.height, present.near, present.far):
+            present = replace(
                 camera,
                 world_to_cam=torch.empty(4, 4, device=device),
                 intrinsics=torch.empty(4, device=device),
             )
-            self._camera, self._held, self._g_rgb, self._room = kept, None, None, None
+            self._camera, self._held, self._g_rgb, self._room = present, None, None, None
             self._replay.forget()
         if self._held is None or not self._held.same(camera):
-            kept.world_to_cam.copy_(camera.world_to_cam, non_blocking=True)
-            kept.intrinsics.copy_(camera.intrinsics, non_blocking=True)
+            present.world_to_cam.copy_(camera.world_to_cam, non_blocking=True)
+            present.intrinsics.copy_(camera.intrinsics, non_blocking=True)
             self._held = _View.of(camera)
         if g_rgb is not None:
             if self._g_rgb is None:
                 self._g_rgb = torch.empty_like(g_rgb, device=device, memory_format=torch.contiguous_format)
             if self._g_rgb.data_ptr() != g_rgb.data_ptr():
                 self._g_rgb.copy_(g_rgb, non_blocking=True)
-        return kept
+        return present
 
     def _draw(
         self, camera: Camera, g_rgb: Tensor | None, room: tuple[int, int] | None
@@ -169,7 +169,7 @@ class _View(NamedTuple):
 
 
 class _Needed:
-    """How much room a frame needs, brought to the host while the frame is still being drawn.
+    """The capacity that a frame needs, copied to the host while the frame is still being rendered.
 
     Args:
         device: a GPU.
@@ -185,18 +185,18 @@ class _Needed:
         self._numbers.fill_(-1)
 
     def send(self, totals: Tensor) -> None:
-        """Copies the numbers beside what comes next; `join` afterwards. Can be captured."""
+        """Copies the numbers on a parallel stream; `join` afterwards. Can be captured."""
         self._stream.wait_stream(torch.cuda.current_stream(totals.device))
         with torch.cuda.stream(self._stream):
             self._numbers.copy_(totals, non_blocking=True)
             self._arrived.record(self._stream)
 
     def join(self) -> None:
-        """Ends the branch that `send` has begun."""
+        """Waits for the stream of `send`."""
         torch.cuda.current_stream(self._stream.device).wait_stream(self._stream)
 
     def wait(self) -> list[int]:
-        """Visible splats and (tile, splat) pairs, once they are here."""
+        """Visible splats and (tile, splat) pairs, once they have arrived."""
         while min(needed := self._numbers.tolist()) < 0:
             self._arrived.synchronize()
         return needed

@@ -1,4 +1,4 @@
-"""Runs the same device work again and again: on a GPU as a captured CUDA graph."""
+"""Runs the same device work repeatedly: on a GPU as a captured CUDA graph."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Outputs = TypeVar("Outputs")
 
 
 def sent_to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of a GPU's tensor in page-locked memory, there once an event recorded after this call has happened."""
+    """A copy of a GPU tensor in page-locked memory, valid once an event recorded after this call has happened."""
     return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor, non_blocking=True)
 
 
 class _Held:
-    """What a `Replay` captured, and the pool in which that works."""
+    """The graphs that a `Replay` captured, and their memory pool."""
 
     graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph | None, Any]]
     pool: torch.cuda.MemPool | None
@@ -37,7 +37,7 @@ _dropped: list[object] = []
 
 @contextlib.contextmanager
 def _memory_stays() -> Iterator[None]:
-    """Neither captures nor frees of other threads happen within; the garbage collector rests."""
+    """Context in which no other thread captures or frees memory, and the garbage collector is off."""
     with _capturing:
         collects = gc.isenabled()
         gc.disable()
@@ -64,7 +64,7 @@ def _drop(held: _Held) -> None:
 
 
 def release_memory() -> None:
-    """Hands memory that torch keeps for later back to the device, as soon as no thread is capturing."""
+    """Returns torch's cached memory to the device, as soon as no thread is capturing."""
     if torch.cuda.is_available():
         with _capturing:
             _dropped.clear()
@@ -72,14 +72,14 @@ def release_memory() -> None:
 
 
 class Replay(Generic[Outputs]):
-    """Captures work once and replays it, which costs the host some microseconds instead of milliseconds.
+    """Captures work once and replays it, which costs the host microseconds instead of milliseconds.
 
-    Work that is captured allocates from a pool of its own; what it returns is overwritten by its next run. The first
-    run of a key is not captured, so that what is loaded on first use is there. On the CPU the work simply runs.
+    Captured work allocates from its own pool; its outputs are overwritten by its next run. The first run of a key is
+    not captured, so that lazy initialisation happens before. On the CPU the work simply runs.
 
     Args:
         device: where the work is done.
-        generators: sources of chance that the work draws from; a replay draws on as the work itself would.
+        generators: random number generators that the work uses; a replay advances them as the work itself would.
     """
 
     def __init__(self, device: torch.device, generators: Sequence[torch.Generator] = ()) -> None:
@@ -91,7 +91,7 @@ class Replay(Generic[Outputs]):
         self._epoch: Hashable = None
 
     def forget(self) -> None:
-        """Drops what was captured, and its memory: the tensors that it worked on are no more."""
+        """Drops captured graphs and their memory, when the tensors that they work on are gone."""
         _drop(self._held)
         self._epoch = None
 
@@ -99,9 +99,9 @@ class Replay(Generic[Outputs]):
         """Does ``work`` on torch's current stream; nothing waits for the device.
 
         Args:
-            epoch: everything that the captured work depends on beside its key; where it differs from the last run's,
-                what was captured before is dropped.
-            key: which of several kinds of work this is.
+            epoch: everything that the captured work depends on apart from its key; where it differs from that of
+                the last run, earlier captures are dropped.
+            key: identifies the work among several.
         """
         if self.device.type != "cuda":
             return work()
@@ -140,7 +140,7 @@ class Replay(Generic[Outputs]):
             try:
                 outputs = work()
             except BaseException:
-                with contextlib.suppress(RuntimeError):  # the first error is the one to hear of
+                with contextlib.suppress(RuntimeError):  # the first error is the one to report
                     graph.capture_end()
                 raise
             graph.capture_end()

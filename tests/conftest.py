@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -23,6 +24,15 @@ NOT_RUN = {"gpu": "GPU tests that did not run", "captures": "capture tests that 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU and luxel's CUDA library")
     config.addinivalue_line("markers", "captures: needs the folder of captures (LUXEL_SHARED, or ../shared)")
+    config.addinivalue_line("markers", "slow: run by `make test-all`, left out by `make test`")
+    let_children_be_interrupted()
+
+
+def let_children_be_interrupted() -> None:
+    """In the background of a script SIGINT is ignored, and a process passes this on to its children: the tests that
+    interrupt one would wait forever. Handlers are not passed on, so a handler that does nothing sets children free."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda number, frame: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

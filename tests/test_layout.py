@@ -6,9 +6,12 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import source_tree
+from source_tree import RULES, circles, debt, imported, may_import
 
 ROOT = Path(__file__).resolve().parent.parent
 ORDER = ("render", "scenes", "viewer", "tests")  # each may import itself and what stands before it
@@ -109,3 +112,107 @@ def test_importing_needs_neither_gpu_nor_libraries(tmp_path: Path) -> None:
         env={**os.environ, "LUXEL_NATIVE_DIR": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""},
     )
     assert run.returncode == 0 and "imported" in run.stdout, run.stderr
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_are_kept(rule: str) -> None:
+    """What breaks a rule is exactly what `layout_debt.json` lists: nothing new, and nothing that was mended."""
+    actual, listed = set(RULES[rule]()), set(debt().get(rule, []))
+    assert not actual - listed, f"{rule}; broken by: {sorted(actual - listed)}"
+    assert not listed - actual, (
+        f"mended, run `python tests/source_tree.py --write`: {sorted(listed - actual)}"
+    )
+
+
+def test_exceptions_are_needed() -> None:
+    """An exception that nothing makes use of is taken off its list."""
+    sizes = {
+        str(path): (source_tree.ROOT / path).read_text().count("\n")
+        for path in source_tree.files(*source_tree.FOLDERS)
+    }
+    for path in source_tree.LARGER:
+        members = sum(str(Path(name).parent) == path for name in sizes)
+        assert sizes.get(path, 0) > source_tree.MOST_LINES or members > source_tree.MOST_FILES, path
+    graph, paths = source_tree.import_graph(), source_tree.modules()
+    readers = {
+        str(paths[name]) for name in graph if any("render.reference" in other for other in graph[name])
+    }
+    assert set(source_tree.WITNESSES) <= readers
+    assert set(source_tree.CYCLES) <= {" <-> ".join(circle) for circle in circles(graph)}
+
+
+@pytest.mark.parametrize(
+    ("importer", "other", "allowed"),
+    [
+        ("ops", "mesh", True),
+        ("mesh", "ops", False),
+        ("primitives", "rasterize", False),
+        ("runs", "train", False),
+        ("runs", "evaluate", True),
+        ("runs", "primitives", False),
+        ("fields", "train", False),
+        ("train", "fields", False),
+        ("train", "runs", True),
+        ("nets", "light", False),
+        ("camera", "errors", True),
+        ("ops", "a room without a rank", False),
+    ],
+)
+def test_the_order_inside_render(importer: str, other: str, allowed: bool) -> None:
+    assert may_import(importer, other) is allowed
+
+
+def test_cycles_are_noticed() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"f"}, "f": {"e"}}
+    assert sorted(circles(graph)) == [["b", "c"], ["e", "f"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_imports_are_read_wherever_they_stand() -> None:
+    known = frozenset({"luxel.render", "luxel.render.camera", "luxel.scenes"})
+    lazy = "def f():\n    from luxel.render import camera, errors\n"
+    assert imported(lazy, known) == {"luxel.render", "luxel.render.camera"}
+    assert imported("if TYPE_CHECKING:\n    import luxel.scenes\n", known) == set()
+    assert imported("import luxel.scenes, torch", known) == {"luxel.scenes"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A heavy policy",
+        "every so many-th view",
+        "The resolution is none.",
+        "it heeds the count",
+        "The pictures of a run",
+        "is told",
+    ],
+)
+def test_retired_words_are_noticed(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text(text)
+    (tmp_path / "README.md").write_text("resolution: int | None; every Nth view; an image")
+    monkeypatch.setattr(source_tree, "ROOT", tmp_path)
+    monkeypatch.setattr(
+        source_tree, "written_files", lambda suffixes: source_tree.files("docs", suffixes=suffixes)
+    )
+    assert len(source_tree.retired_words()) == 1
+
+
+def test_retired_names_are_noticed_in_code_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.py").write_text('found = 1  # wanted\n"""told"""\n')
+    (tmp_path / "b.cuh").write_text('// nowhere\nint heavy; /* Kind\n */ f("Seen");\n')
+    monkeypatch.setattr(source_tree, "ROOT", tmp_path)
+    assert source_tree.names_in(Path("a.py")) & {*source_tree.IDENTIFIERS} == {"found"}
+    assert source_tree.names_in(Path("b.cuh")) & {*source_tree.IDENTIFIERS} == {"heavy"}
+
+
+def test_editors_see_the_package_before_it_is_built() -> None:
+    """`.editor/luxel` holds the folders under their imported names; pyright reads it, ruff and the sdist do not."""
+    links = {path.name: path.resolve() for path in (ROOT / ".editor" / "luxel").iterdir()}
+    assert links == {name: ROOT / name for name in ORDER[:-1]}
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    assert config["pyright"]["extraPaths"] == [".editor"]
+    assert (
+        ".editor" in config["ruff"]["extend-exclude"]
+        and ".editor" in config["scikit-build"]["sdist"]["exclude"]
+    )

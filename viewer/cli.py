@@ -1,4 +1,4 @@
-"""The `luxel` command: finds the command by name, reads its options with tyro, and speaks plainly of errors."""
+"""The `luxel` command: finds the command by name, reads its options with tyro, prints errors without tracebacks."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import importlib
 import importlib.metadata
 import inspect
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 COMMANDS = {
-    "train": ("Train", "Trains a scene from a capture: photos, a COLMAP model, or a posed data set."),
+    "train": ("Train", "Trains a scene on photographs, a COLMAP model or a posed data set."),
     "view": ("ViewScene", "Shows a run or a scene file in the browser."),
-    "eval": ("Eval", "Measures a run on its held-out views; table, JSON and a page of pictures."),
-    "render": ("Render", "Renders a camera path to an MP4 or a folder of PNG files."),
-    "export": ("Export", "Writes a scene as another format, a mesh, or moment by moment."),
-    "bench": ("Bench", "Measures the rasterizer or training on this machine, alone or against gsplat."),
-    "demo": ("Demo", "Trains the packaged tankard in about a minute and shows it; needs nothing else."),
-    "doctor": ("Doctor", "Says what is installed, which backend runs, and what is missing."),
+    "eval": ("Eval", "Evaluates a run on its held-out views: PSNR, SSIM, LPIPS, a report."),
+    "render": ("Render", "Renders a camera path to an MP4 video or PNG files."),
+    "export": ("Export", "Writes a scene in another format or as a mesh."),
+    "bench": ("Bench", "Measures speed and quality on this machine, alone or against gsplat."),
+    "demo": ("Demo", "Trains and shows the packaged capture; a minute, no download."),
+    "doctor": ("Doctor", "Checks the installation and says how to fix what is missing."),
 }
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -33,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 done and something is wrong (doctor), 2 bad input or usage, 130 interrupted.
     """
-    # Read when torch is imported. Threads that spin at the end of a parallel loop lose most of a CPU to each other as
-    # soon as anything else runs, a viewer's render for one: 5 to 10 times fewer steps were seen.
+    # Read when torch is imported. Threads that spin at the end of a parallel loop take the CPU from everything else
+    # that runs, such as the renders of the viewer.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help", "help"):
@@ -47,12 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"Did you mean `luxel {near[0]}`?" if near else "`luxel --help` lists the commands."
-        return _complain(f"{name!r} is no command of luxel.", hint)
+        return _complain(f"there is no command {name!r}.", hint)
     return run_guarded(name, rest)
 
 
 def run_guarded(name: str, arguments: Sequence[str]) -> int:
-    """Runs a command by name; errors a person can act on become one message on stderr."""
+    """Runs a command by name; a LuxelError becomes one message on stderr."""
     from luxel.render.errors import LuxelError
 
     try:
@@ -96,21 +98,36 @@ _OS_REMEDY = {
 def _run(name: str, arguments: Sequence[str]) -> int:
     import tyro
 
-    kind: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
-    if hasattr(kind, "variant"):  # one command for several kinds of things, each with options of its own
-        kind = kind.variant(arguments)
+    command: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
+    if hasattr(command, "variant"):  # a command whose options depend on what it is used for
+        command = command.variant(arguments)
     options: dict[str, Any] = {
         "prog": f"luxel {name}",
         "args": list(arguments),
-        "description": inspect.getdoc(kind),
+        "description": _description(command),
     }
-    if hasattr(kind, "defaults"):  # a run that is resumed brings the values of its options
-        options["default"] = kind.defaults(options["args"])
-    return tyro.cli(kind, **options).execute()
+    if hasattr(command, "defaults"):  # for example the options of a run that is resumed
+        options["default"] = command.defaults(options["args"])
+    return tyro.cli(command, **options).execute()
+
+
+def _description(command: Any) -> str:
+    """The docstring of a command, wrapped to the terminal.
+
+    tyro joins lines that begin with a letter and doubles empty ones, so these begin with a space, and empty lines
+    hold a zero-width space.
+    """
+    width = max(40, min(shutil.get_terminal_size().columns, 100) - 2)
+    blocks = []
+    for block in (inspect.getdoc(command) or "").split("\n\n"):
+        examples = any(line.startswith(" ") for line in block.splitlines())
+        lines = block.splitlines() if examples else textwrap.wrap(block, width, break_on_hyphens=False)
+        blocks.append("\n".join(f" {line}" for line in lines))
+    return "\n\u200b\n".join(blocks)
 
 
 def _complain(problem: str, remedy: str) -> int:
-    """One message, one remedy, no traceback."""
+    """Prints a problem and its remedy to stderr; returns the exit status."""
     print(f"luxel: {problem.rstrip()}", file=sys.stderr)
     if remedy:
         print(f"  {remedy.strip()}", file=sys.stderr)
@@ -126,23 +143,23 @@ def _version() -> str:
 
 def _overview() -> str:
     lines = [
-        f"luxel {_version()}: turns photographs into a scene that you look at in the browser.",
+        f"luxel {_version()}: 3D scenes and neural fields from photographs",
         "",
-        "usage: luxel COMMAND [OPTIONS]          luxel COMMAND --help explains each",
+        "usage: luxel COMMAND [OPTIONS]     (luxel COMMAND --help lists its options)",
         "",
     ]
     lines += [f"  {name:<8} {text}" for name, (_, text) in COMMANDS.items()]
     lines += [
         "",
         "To start:",
-        "  luxel demo                            nothing else is needed",
-        "  luxel train my-photos/ --view         a folder of photographs, watched while it trains",
-        "  luxel train my-photos/ --steps 7000 --run runs/first",
-        "  luxel train photo.jpg --field image   a neural field of an image, a mesh, a volume or a capture",
-        "  luxel eval runs/first                 how good it is, as numbers and as a page",
+        "  luxel demo                             a first scene, without data of your own",
+        "  luxel train photos/ --view             trains on photographs, with a viewer",
+        "  luxel train photos/ --run runs/first   trains into a folder that you choose",
+        "  luxel train photo.jpg --field image    trains a neural field of an image",
+        "  luxel view runs/first                  opens it in the browser",
         "  luxel render runs/first --out tour.mp4",
         "",
-        "Scenes are served on this machine only. Errors end with status 2 and say what to do.",
+        "Exit status: 0 done, 1 a check failed, 2 wrong input or usage, 130 interrupted.",
     ]
     return "\n".join(lines)
 

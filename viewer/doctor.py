@@ -1,4 +1,4 @@
-"""What this machine offers luxel: each finding with its remedy where something is missing."""
+"""Diagnosis of an installation: findings, each with a remedy if something is missing."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Finding:
     """One line of the diagnosis.
 
     Args:
-        name: what was looked at, a stable key.
-        state: "ok"; "note": luxel works without it; "missing": luxel does not.
+        name: what was checked, a stable key.
+        state: "ok"; "note": luxel works without it; "missing": luxel needs it.
         detail: what was found.
-        remedy: the command or step that mends it; empty where nothing is to be done.
+        remedy: the command or step that fixes it; empty if nothing is to be done.
     """
 
     name: str
@@ -40,8 +40,8 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Looks at everything luxel uses; never raises: what fails to answer becomes a finding."""
-    looks: list[tuple[str, Callable[[], Finding]]] = [
+    """Checks everything that luxel uses; never raises: a check that fails becomes a finding."""
+    checks: list[tuple[str, Callable[[], Finding]]] = [
         ("luxel", _luxel),
         ("python", _python),
         ("torch", _torch),
@@ -52,7 +52,7 @@ def diagnose() -> list[Finding]:
         ("nvcc", _nvcc),
         ("backend", _backend),
         ("render", _render),
-        ("pycolmap", lambda: _package("pycolmap", "photos without poses cannot be opened")),
+        ("pycolmap", lambda: _package("pycolmap", "captures without poses cannot be opened")),
         ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
         ("viser", lambda: _package("viser", "the viewer cannot start")),
         ("tiny-cuda-nn", _tiny_cuda_nn),
@@ -61,10 +61,10 @@ def diagnose() -> list[Finding]:
         ("disk", _disk),
     ]
     findings = []
-    for name, look in looks:
+    for name, check in checks:
         try:
-            findings.append(look())
-        except Exception as error:  # a broken installation is what this is for
+            findings.append(check())
+        except Exception as error:  # broken installations are what is diagnosed here
             remedy = getattr(error, "remedy", "") or "Reinstall luxel: pip install --force-reinstall luxel."
             problem = getattr(error, "problem", "") or f"{type(error).__name__}: {error}"
             findings.append(Finding(name, "missing", problem, remedy))
@@ -146,12 +146,12 @@ def _driver() -> Finding:
     cuda = f"CUDA {runs.value // 1000}.{runs.value % 1000 // 10}"
     import torch
 
-    wanted = torch.version.cuda
-    if wanted and int(wanted.split(".")[0]) > runs.value // 1000:
+    needed = torch.version.cuda
+    if needed and int(needed.split(".")[0]) > runs.value // 1000:
         return Finding(
             "driver",
             "note",
-            f"{release}runs up to {cuda}, but this torch needs CUDA {wanted}",
+            f"{release}runs up to {cuda}, but this torch needs CUDA {needed}",
             f"Install a newer NVIDIA driver, or a torch built for {cuda} or older.",
         )
     return Finding("driver", "ok", f"{release}runs up to {cuda}")
@@ -185,7 +185,7 @@ def _cuda_library() -> Finding:
         return Finding(
             "cuda library",
             "note",
-            "luxel was built without its CUDA kernels",
+            "luxel was built without CUDA kernels",
             "pip install 'luxel[nvcc]', then reinstall: pip install --force-reinstall --no-deps luxel, or make build.",
         )
     problem = cuda_problem()
@@ -222,7 +222,7 @@ def _backend() -> Finding:
 
 
 def _render() -> Finding:
-    """Draws one Gaussian, so that all of the above has been run and not only found."""
+    """Renders one Gaussian, which runs the library that was found."""
     import torch
 
     from luxel.render.camera import Camera
@@ -242,8 +242,8 @@ def _render() -> Finding:
     frame = rasterize(one, Camera.look_at((0, -3, 0), (0, 0, 0), width=32, height=32).to(device))
     middle = float(frame.alpha[16, 16])
     if not 0.9 < middle <= 1:
-        return Finding("render", "missing", f"a test image on {device} came out wrong", "Reinstall luxel.")
-    return Finding("render", "ok", f"a test image on {device} came out right")
+        return Finding("render", "missing", f"a test image on {device} is wrong", "Reinstall luxel.")
+    return Finding("render", "ok", f"a test image on {device} is right")
 
 
 def _package(module: str, without: str, distribution: str = "") -> Finding:
@@ -254,7 +254,7 @@ def _package(module: str, without: str, distribution: str = "") -> Finding:
 
 
 def _tiny_cuda_nn() -> Finding:
-    """The second backend of neural fields, which nothing needs."""
+    """The optional second backend of neural fields."""
     from luxel.render.backends import tinycudann
     from luxel.render.errors import LuxelError
 
@@ -288,7 +288,7 @@ def _cache() -> Finding:
             "cache",
             "note",
             f"{folder} cannot be written ({error.strerror})",
-            "Make it writable, or keep captures in folders that are: their caches then lie beside the photographs.",
+            "Make it writable, or keep captures in writable folders: their caches are then kept beside the images.",
         )
     return Finding("cache", "ok", f"{folder} can be written")
 

@@ -1,4 +1,4 @@
-"""What neural fields are trained on, opened by kind: images, meshes, volumes, captures."""
+"""The data of neural fields, opened by data type: images, meshes, volumes, captures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.render.fields.applications import application_type, application_types
 from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.runs import Origin, RunError, load_origin
-
-LANDSCAPE, CLOUD, KNOT = "landscape", "cloud", "knot"  # words for what luxel makes up itself
 
 
 @dataclass
@@ -22,7 +21,7 @@ class FieldData:
     """What a field is trained on.
 
     Args:
-        name: for people and file names.
+        name: shown to people and used in file names.
         data: as `Application.begin` takes it.
         about: more entries for config.json of the run.
         views: posed photographs, where there are any.
@@ -40,12 +39,12 @@ class FieldData:
 
 @dataclass
 class FieldOrigin:
-    """Where the data of a field are and how they are opened, so that they can be opened alike again.
+    """Where the data of a field are and how to open them again in the same way.
 
     Args:
-        kind: of the field.
-        path: of the data, or a word for what luxel makes up itself.
-        capture: how a capture is opened; its path counts nothing.
+        kind: the application.
+        path: of the data, or the name of made-up data.
+        capture: how a capture is opened; its own path is not used.
     """
 
     kind: str
@@ -54,9 +53,9 @@ class FieldOrigin:
 
     @staticmethod
     def of(kind: str, path: str, capture: Origin) -> FieldOrigin:
-        """With the absolute path of what is no word."""
-        words = {"image": LANDSCAPE, "volume": CLOUD, "sdf": KNOT}
-        return FieldOrigin(kind, path if path == words.get(kind) else str(Path(path).resolve()), capture)
+        """With the absolute path, unless it is the name of made-up data."""
+        made_up = path == data_type_of(kind).made_up
+        return FieldOrigin(kind, path if made_up else str(Path(path).resolve()), capture)
 
     @staticmethod
     def of_run(folder: Path) -> FieldOrigin:
@@ -92,17 +91,34 @@ class FieldOrigin:
         """Reads the data.
 
         Raises:
-            LuxelError: they are missing, damaged, or of another kind.
+            LuxelError: they are missing, damaged, or of another type.
         """
-        return OPENERS[self.kind](self, on_progress)
+        return data_type_of(self.kind).open(self, on_progress)
 
     def about(self) -> dict[str, Any]:
-        """What config.json of a run says of data that are no capture."""
+        """The entries of config.json for data other than a capture."""
         return {"data": {"path": self.path, "max_size": self.capture.max_size}}
 
 
-def _image(origin: FieldOrigin, on_progress: Any) -> FieldData:
-    if origin.path == LANDSCAPE:
+@dataclass(frozen=True)
+class DataType:
+    """One type of data that applications are trained on (`Application.data_type`).
+
+    Args:
+        open: reads it.
+        options: of `luxel train --field` that say how it is opened, by name.
+        suffixes: of its files, lower case; empty: none is its own.
+        made_up: name on the command line of an example that luxel generates, or None.
+    """
+
+    open: Callable[[FieldOrigin, Any], FieldData]
+    options: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    made_up: str | None = None
+
+
+def _open_image(origin: FieldOrigin, on_progress: Any) -> FieldData:
+    if origin.path == DATA_TYPES["image"].made_up:
         from luxel.scenes.synthetic.landscape import landscape
 
         side = origin.capture.max_size or 1024
@@ -112,8 +128,8 @@ def _image(origin: FieldOrigin, on_progress: Any) -> FieldData:
     return FieldData(origin.name, read_image(origin.path, origin.capture.max_size), origin.about())
 
 
-def _sdf(origin: FieldOrigin, on_progress: Any) -> FieldData:
-    if origin.path == KNOT:
+def _open_mesh(origin: FieldOrigin, on_progress: Any) -> FieldData:
+    if origin.path == DATA_TYPES["mesh"].made_up:
         from luxel.scenes.synthetic.knot_mesh import ridged_knot
 
         return FieldData(origin.name, ridged_knot(), origin.about())
@@ -122,8 +138,8 @@ def _sdf(origin: FieldOrigin, on_progress: Any) -> FieldData:
     return FieldData(origin.name, read_mesh(origin.path), origin.about())
 
 
-def _volume(origin: FieldOrigin, on_progress: Any) -> FieldData:
-    if origin.path == CLOUD:
+def _open_volume(origin: FieldOrigin, on_progress: Any) -> FieldData:
+    if origin.path == DATA_TYPES["volume"].made_up:
         from luxel.scenes.synthetic.cloud import Cloud
 
         return FieldData(origin.name, Cloud(), origin.about())
@@ -132,39 +148,52 @@ def _volume(origin: FieldOrigin, on_progress: Any) -> FieldData:
     return FieldData(origin.name, read_volume(origin.path), origin.about())
 
 
-def _radiance(origin: FieldOrigin, on_progress: Any) -> FieldData:
-    from luxel.render.fields.photographs import Capture
+def _open_capture(origin: FieldOrigin, on_progress: Any) -> FieldData:
+    from luxel.render.fields.posed_images import PosedImages
 
     opener = origin.capture
     opener.path = origin.path
     capture = opener.open(on_progress)
     behind = (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)
-    data = Capture(capture.train, capture.test, capture.points, background=behind)
+    data = PosedImages(capture.train, capture.test, capture.points, background=behind)
     return FieldData(capture.name, data, opener.about(capture), capture.views, capture.up, behind)
 
 
-OPENERS: dict[str, Callable[[FieldOrigin, Any], FieldData]] = {
-    "image": _image,
-    "sdf": _sdf,
-    "volume": _volume,
-    "radiance": _radiance,
+DATA_TYPES: dict[str, DataType] = {
+    "image": DataType(
+        _open_image,
+        options=("max_size",),
+        suffixes=(".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"),
+        made_up="landscape",
+    ),
+    "mesh": DataType(_open_mesh, suffixes=(".ply", ".obj", ".stl"), made_up="knot"),
+    "volume": DataType(_open_volume, suffixes=(".npy", ".npz"), made_up="cloud"),
+    "capture": DataType(_open_capture, options=("max_size", "holdout_every", "masks")),
 }
 
 
+def data_type_of(kind: str) -> DataType:
+    """How the data of an application are opened."""
+    return DATA_TYPES[application_type(kind).data_type]
+
+
+def applications_with_option(name: str) -> list[str]:
+    """The applications whose data take an option of `luxel train --field`."""
+    return [kind for kind, cls in application_types() if name in DATA_TYPES[cls.data_type].options]
+
+
 def require_kind(kind: str, path: str) -> None:
-    """Refuses a file whose suffix says that it is of another kind, before anything is read.
+    """Refuses a file whose suffix belongs to another data type, before anything is read.
 
     Raises:
-        LuxelError: it is.
+        LuxelError: it does.
     """
-    suffixes = {
-        "sdf": (".ply", ".obj", ".stl"),
-        "volume": (".npy", ".npz"),
-        "image": (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"),
-    }
     suffix = Path(path).suffix.lower()
-    for other, theirs in suffixes.items():
-        if other != kind and suffix in theirs and suffix not in suffixes.get(kind, ()):
-            raise LuxelError(
-                f"{path}: this is no file for a field of {kind!r}.", f"Did you mean --field {other}?"
-            )
+    if suffix in data_type_of(kind).suffixes:
+        return
+    others = [other for other, cls in application_types() if suffix in DATA_TYPES[cls.data_type].suffixes]
+    if others:
+        raise LuxelError(
+            f"{path}: a field of {kind!r} is not trained on {suffix} files.",
+            f"Did you mean --field {others[0]}?",
+        )

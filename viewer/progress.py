@@ -1,4 +1,4 @@
-"""Progress on the terminal while a capture is opened, and where training stands."""
+"""Progress on the terminal: opening a capture, counting frames or views, a summary of a capture."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 @contextmanager
 def opening(what: str) -> Iterator[Callable[[str, float], None]]:
-    """A bar that follows the stages of opening a capture; one line a stage where stderr is no terminal.
+    """A progress bar for the stages of opening a capture; one line a stage if stderr is not a terminal.
 
     Args:
-        what: named while no stage is known.
+        what: label until the first stage begins.
 
     Yields:
         on_progress(stage, fraction done in 0..1).
@@ -52,7 +52,7 @@ def opening(what: str) -> Iterator[Callable[[str, float], None]]:
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar over ``total`` things; the yielded function says that one more is done. Silent without a terminal."""
+    """A progress bar over ``total`` things; the yielded function advances it by one. Silent without a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=total)
@@ -60,7 +60,7 @@ def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def describe(capture: Any) -> None:
-    """Says on stderr what a capture holds, how its views were divided, and what was odd about it."""
+    """Prints a summary of a capture to stderr: views, split, sizes, points and warnings."""
     views = [*capture.train, *capture.test]
     sizes = sorted({(view.camera.width, view.camera.height) for view in views})
     size = f"{sizes[0][0]}x{sizes[0][1]}" if len(sizes) == 1 else f"{len(sizes)} sizes"

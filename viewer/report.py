@@ -1,4 +1,4 @@
-"""The evaluation page: photograph, render and error side by side, with the numbers, as plain HTML and image files."""
+"""The evaluation report: image, render and error of each view with its scores, as plain HTML and image files."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ERROR_SCALE = 4.0  # a mean absolute error of 1/4 is the brightest colour of an 
 
 
 @dataclass
-class Picture:
+class ReportedView:
     """One held-out view of a report.
 
     Args:
         name: of the view.
-        photograph, render: uint8 [H, W, 3], sRGB, composited alike.
-        psnr, ssim, lpips: its scores (dB, 1, 1); lpips may be absent.
-        weight: uint8 [H, W], 0 where a pixel did not count; None: all count.
+        photograph, render: uint8 [H, W, 3], sRGB, composited on the same background.
+        psnr, ssim, lpips: its scores (PSNR in dB); lpips may be absent.
+        weight: uint8 [H, W], 0 for pixels that do not count; None: all count.
     """
 
     name: str
@@ -48,7 +48,7 @@ def error_image(photograph: np.ndarray, render: np.ndarray, weight: np.ndarray |
 
     Args:
         photograph, render: uint8 [H, W, 3].
-        weight: uint8 [H, W]; pixels of weight 0 come out grey.
+        weight: uint8 [H, W]; pixels of weight 0 are grey.
 
     Returns:
         uint8 [H, W, 3], RGB.
@@ -62,10 +62,10 @@ def error_image(photograph: np.ndarray, render: np.ndarray, weight: np.ndarray |
 
 
 class Report:
-    """Collects views one after the other, then writes index.html and report.json beside their images.
+    """Collects views one by one, then writes index.html and report.json beside their images.
 
     Args:
-        folder: is made where it is not there; files of an earlier report are replaced.
+        folder: created if it does not exist; files of an earlier report are replaced.
 
     Raises:
         LuxelError: the folder cannot be written (also from its methods).
@@ -81,14 +81,14 @@ class Report:
             for old in (folder / "images").glob("[0-9][0-9][0-9]-*.jpg"):
                 old.unlink()
 
-    def add(self, picture: Picture) -> None:
-        """Saves the images of a view; views are shown in the order of these calls."""
+    def add(self, view: ReportedView) -> None:
+        """Saves the images of a view; the page shows views in the order of these calls."""
         number = len(self._views)
         with writing(self.folder):
-            self._cards.append(_card(picture, number, self.folder / "images"))
-        self._rows.append(_row(number, picture))
-        scores = {name: _finite(getattr(picture, name)) for name in ("psnr", "ssim", "lpips")}
-        self._views.append({"name": picture.name, **scores})
+            self._cards.append(_card(view, number, self.folder / "images"))
+        self._rows.append(_row(number, view))
+        scores = {name: _finite(getattr(view, name)) for name in ("psnr", "ssim", "lpips")}
+        self._views.append({"name": view.name, **scores})
 
     def finish(
         self,
@@ -103,7 +103,7 @@ class Report:
         Args:
             title: heading of the page.
             mean: psnr, ssim, lpips over all held-out views.
-            facts: name and value of what else is worth knowing (steps, device, hold-out rule).
+            facts: name and value of further facts (steps, device, hold-out rule).
             notes: sentences under the facts, such as warnings of the capture.
 
         Returns:
@@ -133,7 +133,7 @@ class Report:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Turns what goes wrong while a report is written into a LuxelError that names the folder."""
+    """Turns an OSError while a report is written into a LuxelError that names the folder."""
     try:
         yield
     except OSError as error:
@@ -144,7 +144,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, text: str) -> Path:
-    """Writes a file whole or not at all."""
+    """Writes a file atomically."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, encoding="utf-8")
     os.replace(temporary, path)
@@ -177,14 +177,14 @@ def _stem(name: str, number: int) -> str:
     return f"{number:03d}-" + re.sub(r"[^A-Za-z0-9._-]+", "_", Path(name).stem)[:60]
 
 
-def _row(number: int, p: Picture) -> str:
+def _row(number: int, p: ReportedView) -> str:
     return (
         f"<tr><td><a href='#view-{number}'>{html.escape(p.name)}</a></td><td>{_number(p.psnr, 2)}</td>"
         f"<td>{_number(p.ssim, 4)}</td><td>{_number(p.lpips, 4)}</td></tr>"
     )
 
 
-def _card(p: Picture, number: int, folder: Path) -> str:
+def _card(p: ReportedView, number: int, folder: Path) -> str:
     """Saves the three images of a view and returns the section that shows them."""
     stem, figures = _stem(p.name, number), []
     shown = {

@@ -1,4 +1,4 @@
-"""Run folders as people name them: where a run's capture is, its configuration, its scene."""
+"""Run folders: where the capture of a run is, its configuration, its scene."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from luxel.viewer.web.playback import time_range
 
 
 class RunError(LuxelError):
-    """A run folder cannot be used as asked."""
+    """A run folder cannot be used."""
 
 
 @dataclass
@@ -87,10 +87,10 @@ def load_origin(folder: Path) -> Origin:
 
 
 def times_of(scene: Drawable, capture: Callable[[], Capture] | None = None) -> tuple[float, float] | None:
-    """First and last time of a scene that moves: of its photographs, or its own where they are gone; see `time_range`.
+    """First and last time of a scene that moves: of the images of its capture, else its own; see `time_range`.
 
     Args:
-        capture: opens the photographs; None: there are none.
+        capture: opens the capture; None: not available.
     """
     views: Sequence[View] = ()
     if capture is not None and scene.moves:
@@ -98,23 +98,24 @@ def times_of(scene: Drawable, capture: Callable[[], Capture] | None = None) -> t
             views = capture().views
         except LuxelError as error:
             print(
-                f"The times are those of the scene, not of its photographs: {error.problem}", file=sys.stderr
+                f"Using the times of the scene, as its capture cannot be opened: {error.problem}",
+                file=sys.stderr,
             )
     return time_range(scene, views)
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder looks like one that training wrote."""
+    """Whether a folder looks like a run folder."""
     return path.is_dir() and any(
         (path / name).exists() for name in ("config.json", "scene.ply", "checkpoints")
     )
 
 
 def run_folder(path: Path) -> Path:
-    """The path, where it is the folder of a run.
+    """The path of a run folder, checked.
 
     Raises:
-        RunError: it is not.
+        RunError: it is no run folder.
     """
     if not path.exists():
         raise RunError(
@@ -139,7 +140,7 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
             folder = Path("runs") / f"{stem}-{number}"
     else:
         folder = chosen
-        # A folder with no more than a config.json is that of a run that could not begin.
+        # A folder with only a config.json is that of a run that could not start.
         if available(folder / "checkpoints") or any((folder / f).exists() for f in ("scene.ply", FIELD_FILE)):
             raise RunError(
                 f"{folder}: there is already a run.",
@@ -159,7 +160,7 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
 
 
 def discard_unstarted(folder: Path) -> None:
-    """Takes away the folder of a run that could not begin; one that holds any file stays."""
+    """Removes the folder of a run that could not start, unless it holds a file."""
     for empty in (folder / "checkpoints", folder):
         if empty.is_dir() and not any(empty.iterdir()):
             empty.rmdir()
@@ -179,8 +180,8 @@ def load_run_scene(folder: Path) -> Parameters:
             f"{folder}: this run has neither a scene.ply nor a checkpoint yet.",
             f"Let it train: luxel train --resume {folder}",
         )
-    found = load_newest(checkpoints, lambda message: None)
-    name = found.state.get("config", {}).get("primitive", Gaussians.primitive)
+    checkpoint = load_newest(checkpoints, lambda message: None)
+    name = checkpoint.state.get("config", {}).get("primitive", Gaussians.primitive)
     if name not in PRIMITIVES:
         raise RunError(
             f"{checkpoints}: the newest checkpoint is of {name!r}, which is no primitive that luxel knows "
@@ -189,7 +190,7 @@ def load_run_scene(folder: Path) -> Parameters:
         )
     parameters = PRIMITIVES[name].parameters
     try:  # whatever the primitive, the tensors have this prefix
-        return parameters(**{field: found.tensors[f"gaussians.{field}"] for field in parameters.names})
+        return parameters(**{field: checkpoint.tensors[f"gaussians.{field}"] for field in parameters.names})
     except KeyError as error:
         raise RunError(
             f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."

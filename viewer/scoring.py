@@ -1,4 +1,4 @@
-"""Measures a scene on held-out views and writes the page of pictures that goes with the numbers."""
+"""Evaluates a scene on held-out views and writes the report page with images and scores."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.scenes import Capture
 from luxel.viewer.progress import counting
-from luxel.viewer.report import Picture, Report
+from luxel.viewer.report import Report, ReportedView
 
 COLOURS = {"white": (1.0, 1.0, 1.0), "black": (0.0, 0.0, 0.0)}
 
 
 def background_of(name: str, capture: Capture) -> tuple[float, float, float]:
-    """The colour that a run is judged on, as its trainer does: white for random ones, "auto" by the capture."""
+    """The background colour of an evaluation: white for "random"; "auto" is white for cut-out captures, else black."""
     if name == "auto":
         name = "white" if capture.cutout else "black"
     return COLOURS["black" if name == "black" else "white"]
@@ -42,19 +42,19 @@ def score(
     notes: Sequence[str] = (),
     render: Callable[..., Any] = rasterize,
 ) -> tuple[Evaluation, Path]:
-    """Renders the views, compares them, and writes report.json, index.html and its images.
+    """Renders the views, scores them, and writes report.json, index.html and its images.
 
     Args:
-        scene: of any primitive, on the device to use.
+        scene: any primitives, on the device that renders.
         views: held-out views.
         folder: of the report.
         title: of the page.
-        background: colour behind the scene and behind cut-out photographs.
-        antialiased: as the scene was trained.
-        lpips: measure LPIPS too.
-        known: scores of these views that were taken already; only the pictures are then made.
-        facts, notes: for the page.
-        render: draws, called like luxel.render.rasterize.
+        background: colour behind the scene and behind cut-out images.
+        antialiased: whether the scene was trained with antialiasing.
+        lpips: compute LPIPS.
+        known: scores of these views, if they were computed before; only the images are then rendered.
+        facts, notes: for the page, see `Report.finish`.
+        render: render function, called like luxel.render.rasterize.
 
     Returns:
         The scores, and the path of index.html.
@@ -70,7 +70,9 @@ def score(
             scores = already.get(view.name, scores)
             weight = view.read().weight
             report.add(
-                Picture(view.name, to_bytes(photograph), to_bytes(image), *_scores(scores), weight=weight)
+                ReportedView(
+                    view.name, to_bytes(photograph), to_bytes(image), *_scores(scores), weight=weight
+                )
             )
             advance()
 

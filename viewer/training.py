@@ -1,4 +1,4 @@
-"""Runs a training for the command line: trainer, viewer beside it, scene file and report at the end."""
+"""Training for the command line: the trainer, a viewer meanwhile, scene file and report at the end."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 ENDS = {
     "steps": "all steps done",
-    "target_psnr": "the held-out PSNR asked for was reached",
-    "target_minutes": "the time asked for is over",
-    "seconds": "the time asked for is over",
-    "max_gaussians": "the number of Gaussians asked for was reached",
-    "stopped": "stopped from outside",
+    "target_psnr": "the target of the held-out PSNR was reached",
+    "target_minutes": "the time limit was reached",
+    "seconds": "the time limit was reached",
+    "max_gaussians": "the maximal number of Gaussians was reached",
+    "stopped": "it was stopped",
     "interrupted": "interrupted",
 }
 INTERRUPTED, BAD_END = 130, 1
@@ -43,7 +43,7 @@ def fit(
     serve: Serve | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> int:
-    """Trains and measures; where asked, serves the scene meanwhile and afterwards.
+    """Trains and evaluates; optionally serves the scene meanwhile and afterwards.
 
     Prints ``held-out PSNR: NN.NN dB`` at the end where views were held out.
 
@@ -54,7 +54,7 @@ def fit(
         folder: of the run.
         device: where to train.
         serve: where the viewer listens; None: no viewer.
-        overrides: the run in ``folder`` goes on with these changes (may be empty); None: a new run.
+        overrides: resume the run in ``folder`` with these changes (may be empty); None: start a new run.
 
     Returns:
         The exit status; 130 after Ctrl-C.
@@ -80,7 +80,7 @@ def fit(
         from luxel.viewer.web.session import TrainingSession
 
         views = [*capture.train, *capture.test]
-        return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind)
+        return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind, folder=folder)
 
     return run_watched(
         trainer,
@@ -98,7 +98,7 @@ def run_watched(
     render: Callable[..., Any],
     conclude: Callable[[Any], None],
 ) -> int:
-    """Trains to the end; where asked, serves the scene meanwhile and afterwards.
+    """Trains to the end; optionally serves the scene meanwhile and afterwards.
 
     Args:
         trainer: of primitives or of a field.
@@ -124,7 +124,8 @@ def run_watched(
         unsaved = result.checkpoint is None or result.scene is None
         if unsaved:
             print(
-                f"luxel: {folder}: the run could not be saved whole; free some disk space.", file=sys.stderr
+                f"luxel: {folder}: the run could not be saved completely; free some disk space.",
+                file=sys.stderr,
             )
         if result.reason == "interrupted":
             return INTERRUPTED
@@ -140,7 +141,7 @@ def run_watched(
 
 
 def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainResult) -> None:
-    """Writes the report and says how good the scene is and where everything lies."""
+    """Writes the report and prints scores and paths."""
     seconds = result.train_seconds
     speed = f"{result.step / seconds:.1f} steps/s" if seconds > 0 else "-"
     facts = {

@@ -1,17 +1,18 @@
-"""tiny-cuda-nn (Müller 2021) behind luxel's own fields: the same parameters, evaluated by its kernels.
+"""tiny-cuda-nn (Müller 2021) as the backend of luxel's fields: the same parameters, evaluated by its kernels.
 
-A field keeps its table and its weights as luxel lays them out, and hands them to tiny-cuda-nn at each call. The layouts
-are the same but for padding: weights first, matrix after matrix, row major [its outputs, its inputs], the first one's
-inputs and the last one's outputs padded to a multiple of 16 (here with zeros); then the table, level after level. So
-training, files and what is measured do not know who evaluates, and luxel's own kernels evaluate the field where
-tiny-cuda-nn cannot be used (`luxel.render.fields.peer`). What differs:
+A field keeps its table and its weights in luxel's layout, and passes them to tiny-cuda-nn at each call. The layouts are
+equal but for padding: weights first, matrix after matrix, row major [outputs, inputs], the first one's inputs and the
+last one's outputs padded to a multiple of 16 with zeros; then the table, level after level. Training, files and
+scores do not depend on the backend, and luxel's own kernels evaluate the field where tiny-cuda-nn is not available
+(`luxel.render.fields.peer`). Differences:
 
-* levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there: `like`;
-* gradients of parameters are half before they are float, those of tables sums of halfs. The loss is scaled once, by the
-  configuration's ``loss_scale``; its own scale is off;
-* gradients by positions, and whatever is differentiated twice, come from luxel's kernels;
-* softplus is another function there and is refused, as is ``precise``: it computes in half;
-* a step is not captured as a CUDA graph, since its workspaces are its own.
+* Levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there:
+  `matching_grid`.
+* Gradients of parameters are computed in half, those of tables as sums of halfs. The loss is scaled once, by the
+  configuration's ``loss_scale``; tiny-cuda-nn's own scale is off.
+* Gradients by positions, and second derivatives, come from luxel's kernels.
+* softplus is another function there and is refused, and so is ``precise``, since it computes in half.
+* A step is not captured as a CUDA graph, since its workspaces are its own.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ NAMES = {
     "none": "None",
     "relu": "ReLU",
     "sigmoid": "Sigmoid",
-}  # of activations that are the same function there
+}  # of activations that are the same function in both
 ALIGNMENTS = (16, 8)  # to which it pads: its fused networks, and CUTLASS's
-UNSURE = 4e-6  # share of a level's points by which rounding may move its scale
+ROUNDING = 4e-6  # share of a level's points by which rounding may move its scale
 
 
 def require(device: torch.device | str | None = None) -> Any:
-    """The module `tinycudann`, where it can be used.
+    """The module `tinycudann`, if it can be used.
 
     Args:
         device: where it is to compute; None: on any GPU.
 
     Raises:
-        LuxelError: it is not installed or cannot be imported, there is no GPU, or the device is none.
+        LuxelError: it is not installed or cannot be imported, there is no GPU, or the device is not a GPU.
     """
     if importlib.util.find_spec("tinycudann") is None:
         raise LuxelError("The tiny-cuda-nn backend is not installed, and needs an NVIDIA GPU.", INSTALL)
@@ -69,7 +70,7 @@ def require(device: torch.device | str | None = None) -> Any:
 
 
 def encoding_options(grid: Grid) -> dict[str, Any]:
-    """A grid as tiny-cuda-nn's configuration has it.
+    """A grid as a configuration of tiny-cuda-nn.
 
     Its grids that are not hashed have other sizes than luxel's; of levels that have no more points than entries, both
     agree in those that are.
@@ -86,7 +87,7 @@ def encoding_options(grid: Grid) -> dict[str, Any]:
 
 
 def network_options(mlp: Mlp) -> dict[str, Any]:
-    """A network as tiny-cuda-nn's configuration has it; fused where it has hidden layers.
+    """A network as a configuration of tiny-cuda-nn; fused if it has hidden layers.
 
     Raises:
         ValueError: it has no such activation.
@@ -105,7 +106,7 @@ def network_options(mlp: Mlp) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PeerGrid(Grid):
-    """A grid with the scales of tiny-cuda-nn, 2^(l log2 growth) base - 1 in float32; see `like`."""
+    """A grid with the scales of tiny-cuda-nn, 2^(l log2 growth) base - 1 in float32; see `matching_grid`."""
 
     @cached_property
     def scales(self) -> tuple[float, ...]:
@@ -115,20 +116,20 @@ class PeerGrid(Grid):
         return tuple(_single(points - 1) for points in grown)
 
     @property
-    def sure(self) -> bool:
+    def stable(self) -> bool:
         """Whether rounding cannot give a level whose points lie in order another number of them."""
         if self.growth == 1:
             return True
         for level in range(1, self.levels):
             scale = self.base * self.growth**level - 1
             in_order = self.log2_entries is None or round(scale) ** self.dimensions <= 2**self.log2_entries
-            if in_order and abs(scale - round(scale)) <= UNSURE * (scale + 1):
+            if in_order and abs(scale - round(scale)) <= ROUNDING * (scale + 1):
                 return False
         return True
 
 
-def like(grid: Grid) -> PeerGrid:
-    """The grid nearest to one of luxel's that both evaluate alike: hashed, and of a growth that no rounding tips over.
+def matching_grid(grid: Grid) -> PeerGrid:
+    """The grid nearest to one of luxel's that both evaluate alike: hashed, with sizes that rounding cannot change.
 
     A finest level of 512 points, say, has a scale of 511, which rounding could raise to 513 points; with a growth that
     is lower by a millionth or so it has 512 for both.
@@ -136,20 +137,20 @@ def like(grid: Grid) -> PeerGrid:
     growth = _single(grid.growth)
     sizes = grid.dimensions, grid.levels, grid.features, grid.base
     while True:
-        found = PeerGrid(*sizes, growth, grid.log2_entries, hashed=True)
+        candidate = PeerGrid(*sizes, growth, grid.log2_entries, hashed=True)
         lower = _single(growth * (1 - 2**-20))
-        if found.sure or lower < 1 or grid.growth - lower > 1e-3:
-            return found
+        if candidate.stable or lower < 1 or grid.growth - lower > 1e-3:
+            return candidate
         growth = lower
 
 
 class Peer:
-    """A module of tiny-cuda-nn and how luxel's parameters go into it.
+    """A module of tiny-cuda-nn, called with luxel's parameters.
 
     Args:
-        native: Network or NetworkWithInputEncoding; its own parameters are given up.
+        native: Network or NetworkWithInputEncoding; its own parameters are freed.
         mlp: luxel's network of the same sizes.
-        table: how many numbers its table has.
+        table: number of parameters of its table.
 
     Raises:
         LuxelError: it has another number of parameters.
@@ -158,21 +159,21 @@ class Peer:
     def __init__(self, native: Any, mlp: Mlp, table: int = 0) -> None:
         own: nn.Parameter = native.params
         shapes = mlp.network.shapes()
-        wanted = {sum(a * b for a, b in _padded(shapes, to)) + table: to for to in ALIGNMENTS}
-        if own.numel() not in wanted:
+        alignments = {sum(a * b for a, b in _padded(shapes, to)) + table: to for to in ALIGNMENTS}
+        if own.numel() not in alignments:
             raise LuxelError(
                 f"tiny-cuda-nn has {own.numel():,} parameters for a field of {mlp.weights.numel() + table:,}, "
                 "padded in a way that luxel does not know.",
                 "Leave --backend out: luxel's own kernels evaluate it.",
             )
-        self.sizes = _padded(shapes, wanted[own.numel()])
+        self.sizes = _padded(shapes, alignments[own.numel()])
         own.data = own.data.new_empty(0)
         native.loss_scale = 1.0
         self.native, self.outputs = native, mlp.network.outputs
         self.dtype: torch.dtype = getattr(native, "dtype", torch.float16)
 
     def parameters(self, mlp: Mlp, table: Tensor | None = None) -> Tensor:
-        """Weights and table as it takes them, differentiable."""
+        """Weights and table in tiny-cuda-nn's layout, differentiable."""
         parts = [
             nn.functional.pad(m, (0, inputs - m.shape[1], 0, outputs - m.shape[0])).flatten()
             for m, (outputs, inputs) in zip(mlp.matrices(), self.sizes, strict=True)
@@ -182,9 +183,9 @@ class Peer:
 
     def __call__(self, x: Tensor, parameters: Tensor) -> Tensor:
         """[N, I] to [N, O], as x."""
-        with on(x.device):
-            found = functional_call(self.native, {"params": parameters}, (x,))
-        return found[:, : self.outputs].to(x.dtype)
+        with current_device(x.device):
+            out = functional_call(self.native, {"params": parameters}, (x,))
+        return out[:, : self.outputs].to(x.dtype)
 
 
 def native_field(library: Any, grid: Grid, mlp: Mlp) -> nn.Module:
@@ -193,8 +194,8 @@ def native_field(library: Any, grid: Grid, mlp: Mlp) -> nn.Module:
     return library.NetworkWithInputEncoding(grid.dimensions, mlp.network.outputs, *chosen)
 
 
-def made(make: Callable[[Any], Peer], device: torch.device) -> Peer | None:
-    """What ``make`` makes of the module `tinycudann` on a device; None where that cannot be used.
+def make_peer(make: Callable[[Any], Peer], device: torch.device) -> Peer | None:
+    """The peer that ``make`` builds with the module `tinycudann` on a device; None if the module cannot be used.
 
     Raises:
         LuxelError: it makes no such field.
@@ -204,7 +205,7 @@ def made(make: Callable[[Any], Peer], device: torch.device) -> Peer | None:
     except LuxelError:
         return None
     try:
-        with on(device):
+        with current_device(device):
             return make(library)
     except RuntimeError as error:
         raise LuxelError(
@@ -213,23 +214,23 @@ def made(make: Callable[[Any], Peer], device: torch.device) -> Peer | None:
         ) from error
 
 
-def held(x: Tensor) -> Tensor:
-    """Positions held to [0, 1], NaN to 0: tiny-cuda-nn takes what it is given."""
+def clamp_positions(x: Tensor) -> Tensor:
+    """Positions clamped to [0, 1], NaN to 0, which tiny-cuda-nn does not do."""
     return x.nan_to_num(0.0).clamp(0, 1)
 
 
-def on(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """The present GPU is that of the tensors: tiny-cuda-nn allocates there."""
+def current_device(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Makes the GPU of the tensors the current one, where tiny-cuda-nn allocates."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
 
 
 def _single(number: float) -> float:
-    """Rounded to float32, which tiny-cuda-nn reads."""
+    """Rounded to float32, as tiny-cuda-nn stores it."""
     return torch.tensor(number, dtype=torch.float32).item()
 
 
 def _padded(shapes: list[tuple[int, int]], alignment: int) -> list[tuple[int, int]]:
-    """[its outputs, its inputs] of each matrix there."""
+    """[outputs, inputs] of each matrix, padded."""
     sizes = [list(shape) for shape in shapes]
     for row, place in ((sizes[0], 1), (sizes[-1], 0)):
         row[place] = math.ceil(row[place] / alignment) * alignment

@@ -1,43 +1,64 @@
-"""An application: a field together with how it is trained, drawn and judged."""
+"""An application: a field together with how it is trained, drawn, scored and exported."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from luxel.render.camera import Camera
+from luxel.render.errors import LuxelError
+from luxel.render.fields.applications import application_type, application_types
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.encodings import GridEncoding
+from luxel.render.fields.encodings import HASH_GROWTH, GridEncoding
+from luxel.render.mesh.marching_cubes import field_surface
+from luxel.render.mesh.triangles import TriangleMesh
+from luxel.render.ops.field.march_rays import Region
+
+DataType = Literal["image", "mesh", "volume", "capture"]
 
 
 class Application(nn.Module, ABC):
-    """Base of image, sdf, volume and radiance fields.
+    """Base of all applications; see `luxel.render.fields.applications` for how one is registered.
 
     A subclass is made from its configuration alone, on the CPU: ``ImageField(config)``. ``state_dict()`` holds
-    everything that drawing needs beside it: tables, weights, and what the data told `begin` (a box, an occupancy grid)
-    as registered buffers of a size that the configuration fixes.
+    everything that drawing needs beside it: tables, weights, and what `begin` learns from the data (a box, an occupancy
+    grid) as registered buffers of a size that the configuration fixes.
 
-    Attributes:
-        kind: by which the command line and files know it.
+    Attributes of the class:
+        kind: its name in the registry.
+        config_type: `FieldConfig`, or a subclass with options of its own.
+        training_defaults: values of the configuration that differ from those of ``config_type``.
+        hash_growth: growth from level to level of its hash encoding where the configuration names no finest level.
+        data_type: what it is trained on: an image [H, W, 3], a triangle mesh, a volume [Z, Y, X] or [Z, Y, X, 4], or a
+            capture as `luxel.render.fields.posed_images.PosedImages`.
         noun: what `count` counts.
         capturable: whether `draw_batch` and `loss` can be captured in a CUDA graph and replayed: all shapes are the
-            same in every step, and nothing asks the device. Those of another backend are not.
+            same in every step, and nothing is read back from the device. Another backend is never captured.
         outputs: what `render` can show, of the viewer's outputs.
-        up, front: directions in its world: upwards in a picture, and from its middle to a good first camera; None
-            where that does not matter.
+        up, front: directions in its world: upwards in an image, and from its middle to a good first camera; None where
+            that does not matter.
+        surface_level: density of its exported surface unless another one is given, which needs `densities` and
+            `region`; None: it has no density.
+
+    Attributes:
         config: of this field.
     """
 
     kind: ClassVar[str]
+    config_type: ClassVar[type[FieldConfig]] = FieldConfig
+    training_defaults: ClassVar[dict[str, Any]] = {}
+    hash_growth: ClassVar[float] = HASH_GROWTH
+    data_type: ClassVar[DataType]
     noun: ClassVar[str] = "parameters"
     capturable: ClassVar[bool] = True
     outputs: ClassVar[tuple[str, ...]] = ("colour",)
     up: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 1.0)
     front: ClassVar[tuple[float, float, float] | None] = None
+    surface_level: ClassVar[float | None] = None
     moves: ClassVar[bool] = False
     antialiases: ClassVar[bool] = False
     resizable: ClassVar[bool] = False
@@ -56,20 +77,21 @@ class Application(nn.Module, ABC):
         return [parameter for parameter in self.parameters() if id(parameter) not in tables]
 
     @classmethod
-    def suited(cls, config: FieldConfig, data: Any) -> FieldConfig:
-        """The configuration completed by what the data say, before the field is made; as it is, unless a kind needs it.
+    def adapt_config(cls, config: FieldConfig, data: Any) -> FieldConfig:
+        """The configuration with what depends on the data, before the field is made; the base changes nothing.
 
         Args:
+            config: as the person gave it.
             data: as `begin` takes them.
         """
         return config
 
     @abstractmethod
     def begin(self, data: Any, device: torch.device) -> None:
-        """Takes what it is trained on and judged by; before training, and not needed for drawing.
+        """Takes the data that it is trained and scored on; before training, and not needed for drawing.
 
         Args:
-            data: as the kind has it.
+            data: of its `data_type`.
             device: where it is trained; the parameters are there already.
 
         Raises:
@@ -81,7 +103,7 @@ class Application(nn.Module, ABC):
         """Samples of one step, on the device; nothing is read back.
 
         Args:
-            generator: the only source of chance, on the device.
+            generator: the only source of randomness, on the device.
         """
 
     @abstractmethod
@@ -92,18 +114,19 @@ class Application(nn.Module, ABC):
         """Called after step number ``step`` (0 is the first), with the parameters that it has left; not captured."""
 
     def kept_samples(self) -> dict[str, Tensor]:
-        """Samples, by name, that later batches are drawn from: a checkpoint has them, and a resumed run fills them in
-        place after `begin`. None, unless a kind keeps any.
+        """Samples, by name, that later batches are drawn from; empty unless an application keeps some.
+
+        A checkpoint holds them, and a resumed run restores them in place after `begin`.
         """
         return {}
 
     def capture_key(self) -> Hashable:
-        """What a captured step depends on beside the contents of tensors; where it changes, a step is captured anew."""
+        """What a captured step depends on besides the contents of tensors; when it changes, it is captured again."""
         return ()
 
     @abstractmethod
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
-        """What a camera sees, [H, W, 3] in [0, 1], in the colour space of photographs.
+        """The image of a camera, [H, W, 3] in [0, 1], sRGB.
 
         Args:
             camera: one, on the field's device.
@@ -112,14 +135,54 @@ class Application(nn.Module, ABC):
 
     @abstractmethod
     def evaluate(self) -> dict[str, float]:
-        """How good the field is by the data of `begin`, for example {"psnr": 41.2}; may wait for the device."""
+        """Scores on the data of `begin`, for example {"psnr": 41.2} (dB); may wait for the device."""
+
+    def image_size(self) -> tuple[int, int] | None:
+        """Width and height in pixels of an application that is an image as a whole; None for all others."""
+        return None
+
+    def render_size(self, width: int, height: int) -> Tensor:
+        """The whole image at a resolution, [H, W, 3] in [0, 1], of an application that has an `image_size`."""
+        raise NotImplementedError(f"A field of {self.kind!r} is drawn by a camera")
+
+    def surface(self, resolution: int, level: float | None = None) -> TriangleMesh:
+        """Its surface as triangles in the coordinates of its data, by marching cubes.
+
+        Args:
+            resolution: cells along its box.
+            level: density of the surface, per longest side of the box; None: `surface_level`.
+
+        Raises:
+            LuxelError: it has no surface, or a level and no density.
+        """
+        if self.surface_level is None:
+            names = ", ".join(name for name, cls in application_types() if cls.exports_surface())
+            raise LuxelError(f"A field of {self.kind!r} has no surface.", f"Give one of {names}.")
+        chosen = self.surface_level if level is None else level
+        mesh = field_surface(lambda x: chosen - self.densities(x), resolution, device=self.device)
+        box = mesh.vertices.new_tensor(self.region.box)
+        return TriangleMesh(box[:3] + mesh.vertices * (box[3:] - box[:3]), mesh.faces)
+
+    @classmethod
+    def exports_surface(cls) -> bool:
+        """Whether `surface` gives a mesh."""
+        return cls.surface_level is not None or cls.surface is not Application.surface
+
+    def densities(self, positions: Tensor) -> Tensor:
+        """Density at positions in its box as [0, 1]^3, [N, 3] to [N], per longest side of the box."""
+        raise NotImplementedError(f"A field of {self.kind!r} has no density")
+
+    @property
+    def region(self) -> Region:
+        """Its box, and how rays are sampled in it; of applications that have a density."""
+        raise NotImplementedError(f"A field of {self.kind!r} has no density")
 
     def numbers(self) -> dict[str, int]:
-        """How many numbers are trained, by the name of a trainer's status."""
+        """The number of trained parameters, as a trainer's status names it."""
         return {"count": self.count}
 
     def detach(self) -> Self:
-        """The same: drawing keeps no gradients."""
+        """Itself: drawing keeps no gradients."""
         return self
 
     @property
@@ -129,7 +192,7 @@ class Application(nn.Module, ABC):
 
     @property
     def count(self) -> int:
-        """How many numbers are trained."""
+        """The number of trained parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     @property
@@ -137,3 +200,13 @@ class Application(nn.Module, ABC):
         """Points that outline what is drawn, [P, 3]: the corners of the unit cube, unless a subclass knows better."""
         corners = torch.tensor([0.0, 1.0], device=self.device)
         return torch.cartesian_prod(corners, corners, corners)
+
+
+def make_application(config: FieldConfig) -> Application:
+    """The application that a configuration describes, with its first parameters, on the CPU.
+
+    Raises:
+        LuxelError: the configuration makes no field.
+    """
+    config.check()
+    return application_type(config.field)(config)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from luxel.render.backends.tinycudann import like
+from luxel.render.backends.tinycudann import matching_grid
+from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.encodings import HASH_GROWTH, Grid, GridEncoding, growth_to
+from luxel.render.fields.encodings import Grid, GridEncoding, growth_to
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.peer import PeerField, PeerMlp
 from luxel.render.ops.field.mlp import Activation
-
-_GROWTH = {"image": "image", "sdf": "sdf", "volume": "volume", "radiance": "nerf"}
 
 
 def grid_of(config: FieldConfig, dimensions: int) -> Grid:
@@ -19,7 +18,8 @@ def grid_of(config: FieldConfig, dimensions: int) -> Grid:
         return Grid.multi_resolution_dense(dimensions, log2_entries=config.log2_entries)
     if config.encoding == "lowres":
         return Grid.low_resolution_dense(dimensions, log2_entries=config.log2_entries)
-    growth = growth_to(16, config.finest, 16) if config.finest else HASH_GROWTH[_GROWTH[config.field]]
+    own = application_type(config.field).hash_growth
+    growth = growth_to(16, config.finest, 16) if config.finest else own
     hashed = "blocks" if config.hashes_blocks else True
     return Grid.multi_resolution_hash(dimensions, growth, config.log2_entries, hashed)
 
@@ -38,7 +38,7 @@ def field_of(
     by_luxel = config.backend == "luxel"
     grid = grid_of(config, dimensions)
     encoding = GridEncoding(
-        grid if by_luxel else like(grid), seed=config.seed, half_tables=not config.precise
+        grid if by_luxel else matching_grid(grid), seed=config.seed, half_tables=not config.precise
     )
     network = Mlp(
         encoding.width,

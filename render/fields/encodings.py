@@ -13,8 +13,7 @@ from luxel.render.ops.field.encode_grid import FEATURES, HASHED, MOST_LEVELS, en
 from luxel.render.ops.field.grid_layout import Hashed, level_points
 from luxel.render.ops.field.spherical_harmonics import sh_basis
 
-# Growth from level to level in the authors' settings of the four applications, by the kind of grid.
-HASH_GROWTH = {"nerf": 1.51572, "sdf": 1.38191, "volume": 1.275, "image": 1.25992}
+HASH_GROWTH = 1.51572  # from level to level, of radiance fields in the authors' settings
 DENSE_GROWTH = 1.405
 
 
@@ -80,7 +79,7 @@ class Grid:
     def multi_resolution_hash(
         cls,
         dimensions: int,
-        growth: float = HASH_GROWTH["nerf"],
+        growth: float = HASH_GROWTH,
         log2_entries: int = 19,
         hashed: Hashed = True,
     ) -> Grid:
@@ -113,11 +112,13 @@ class Grid:
     @cached_property
     def offsets(self) -> tuple[int, ...]:
         """The first entry of each level, and the number of all, [L + 1]."""
-        found = [0]
+        offsets = [0]
         for resolution in self.resolutions:
             size = -(-level_points(resolution, self.dimensions, self.hashed) // 8) * 8
-            found.append(found[-1] + (size if self.log2_entries is None else min(size, 2**self.log2_entries)))
-        return tuple(found)
+            offsets.append(
+                offsets[-1] + (size if self.log2_entries is None else min(size, 2**self.log2_entries))
+            )
+        return tuple(offsets)
 
     @property
     def entries(self) -> int:
@@ -173,8 +174,8 @@ class GridEncoding(nn.Module):
         """
         grid = self.grid
         rows, half = self.rows(x), self.half_table()
-        found = encode_grid(rows, self.table, grid.offsets, grid.scales, grid.hashed, half)
-        return found.reshape(*x.shape[:-1], self.width)
+        features = encode_grid(rows, self.table, grid.offsets, grid.scales, grid.hashed, half)
+        return features.reshape(*x.shape[:-1], self.width)
 
     def rows(self, x: Tensor) -> Tensor:
         """Positions [..., D] as [N, D].

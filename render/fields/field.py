@@ -5,25 +5,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from luxel.render.fields.drawing.frozen import Frozen, FrozenField, Watcher
+from luxel.render.fields.drawing.snapshot import FieldSnapshot, QueryObserver, Snapshot
 from luxel.render.fields.encodings import FrequencyEncoding, GridEncoding
 from luxel.render.fields.mlp import Mlp
 from luxel.render.ops.field.field import field
 
 
 class Field(nn.Module):
-    """Positions to O numbers: what images, distances and volumes have in common.
+    """Positions to O numbers: the common part of all applications.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", figure 3. A grid and its network run as one stage,
-    `luxel.render.ops.field.field.field`, unless the positions ask for a gradient or the sizes are not
-    covered. Nobody sees the difference but in time: on a GPU set the encoding's ``half_tables``, the fastest.
+    `luxel.render.ops.field.field.field`, unless the positions need a gradient or the sizes are not covered; results
+    are the same. On a GPU it is fastest with the encoding's ``half_tables``.
 
     Args:
         encoding: of positions.
-        network: from what the encoding gives to the result. On a GPU it computes in half unless it is ``precise``, and
-            a caller whose gradients are small scales its loss.
-        coherent: whether neighbouring positions are mostly neighbours in space, as samples along rays are: a GPU need
-            not order them first. An attribute of the same name says so from then on.
+        network: from the encoding to the result. On a GPU it computes in half unless it is ``precise``; scale the loss
+            where gradients are small.
+        coherent: whether neighbouring rows are mostly neighbours in space, as samples along rays are, so that a GPU
+            need not sort them first; also an attribute.
 
     Raises:
         ValueError: the network takes another number of inputs than the encoding gives.
@@ -38,24 +38,24 @@ class Field(nn.Module):
                 f"Field: the encoding gives {encoding.width} numbers, the network takes {network.network.inputs}"
             )
         self.encoding, self.network, self.coherent = encoding, network, coherent
-        self.watchers: list[Watcher] = []
+        self.observers: list[QueryObserver] = []
 
-    def frozen(self) -> Frozen:
-        """The field as it is now, for the many calls of a picture: coherent positions [N, D] to [N, O]. No gradients.
+    def snapshot(self) -> Snapshot:
+        """The field with its present parameters, for the many calls of an image: coherent positions [N, D] to [N, O].
 
-        What a call would make of the parameters, a table in half, is made once. A second argument, how many positions
-        are wanted, may be given: see `luxel.render.fields.drawing.frozen.FrozenField`.
+        No gradients. The table is converted to half once, not at each call. A second argument may give the number of
+        leading positions that count, int32 [1]: see `luxel.render.fields.drawing.snapshot.FieldSnapshot`.
         """
         if not isinstance(self.encoding, GridEncoding):
             return torch.no_grad()(self._forward_any)
-        return FrozenField(self)
+        return FieldSnapshot(self)
 
     def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
         """The field at positions.
 
         Args:
             x: as the encoding takes them, [..., D], of the network's type and device.
-            coherent: of these positions; None: as of all.
+            coherent: as the attribute, for these positions; None: the attribute.
 
         Returns:
             [..., O].
@@ -66,7 +66,7 @@ class Field(nn.Module):
         encoding, network = self.encoding, self.network
         in_order = self.coherent if coherent is None else coherent
         if isinstance(encoding, GridEncoding):
-            found = field(
+            out = field(
                 encoding.rows(x),
                 encoding.table,
                 network.weights,
@@ -81,9 +81,9 @@ class Field(nn.Module):
                 sort=False if in_order else None,
             )
         else:
-            found = network(encoding(x).flatten(0, -2))
-        return found.reshape(*x.shape[:-1], found.shape[-1])
+            out = network(encoding(x).flatten(0, -2))
+        return out.reshape(*x.shape[:-1], out.shape[-1])
 
     def _forward_any(self, x: Tensor, live: Tensor | None = None) -> Tensor:
-        """All rows, whatever is wanted."""
+        """All rows, whatever the live count."""
         return self(x)

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.fields.applications import make_application
+from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.runs.checkpoint import Checkpoint, write_tensors
 
@@ -27,7 +26,7 @@ def save_field(path: Path, application: Application) -> None:
 
 
 def is_field(path: Path) -> bool:
-    """Whether a file is one that `save_field` wrote; False where it cannot be read."""
+    """Whether `save_field` wrote a file; False if it cannot be read."""
     try:
         return _KEY in _header(path)
     except LuxelError:
@@ -38,13 +37,15 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
     """Reads a field that `save_field` wrote.
 
     Raises:
-        LuxelError: it is absent, damaged, or no field of luxel.
+        LuxelError: it is missing, damaged, or not a neural field of luxel.
     """
     from safetensors.torch import load_file
 
     header = _header(path)
     if _KEY not in header:
-        raise LuxelError(f"{path}: this is no neural field of luxel.", "Give the field.safetensors of a run.")
+        raise LuxelError(
+            f"{path}: this is not a neural field of luxel.", "Give the field.safetensors of a run."
+        )
     try:
         application = make_application(FieldConfig.from_dict(json.loads(header[_KEY])))
         application.load_state_dict(load_file(path))
@@ -55,26 +56,26 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
     return application.to(device)
 
 
-def field_of_checkpoint(found: Checkpoint) -> Application:
+def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
     """The field of a checkpoint that `luxel.render.fields.training.FieldTrainer` wrote, on the CPU.
 
     Raises:
         LuxelError: the checkpoint is of something else.
     """
     try:
-        application = make_application(FieldConfig.from_dict(found.state["config"]))
+        application = make_application(FieldConfig.from_dict(checkpoint.state["config"]))
         prefix = "field."
-        state = {name[len(prefix) :]: t for name, t in found.tensors.items() if name.startswith(prefix)}
+        state = {name[len(prefix) :]: t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}
         application.load_state_dict(state)
     except (KeyError, RuntimeError) as error:
         raise LuxelError(
-            f"The checkpoint of step {found.step} is of no such field ({error}).", "Train it again."
+            f"The checkpoint of step {checkpoint.step} is not of such a field ({error}).", "Train it again."
         ) from error
     return application
 
 
 def _header(path: Path) -> dict[str, str]:
-    """The texts of a file's header."""
+    """The metadata of a file's header."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -1,10 +1,10 @@
-"""A field of an image: positions in the picture to colours."""
+"""Image fields: positions in an image to colours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -33,6 +33,9 @@ class ImageField(Application):
     """
 
     kind = "image"
+    training_defaults: ClassVar[dict[str, Any]] = {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99}
+    hash_growth = 1.25992
+    data_type = "image"
     up, front = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
     size: Tensor
 
@@ -45,7 +48,7 @@ class ImageField(Application):
         self.register_load_state_dict_post_hook(lambda *_: self._keep_aspect())
 
     @classmethod
-    def suited(cls, config: FieldConfig, data: Any) -> FieldConfig:
+    def adapt_config(cls, config: FieldConfig, data: Any) -> FieldConfig:
         """With the finest level at half the longest side of the image, unless it is given."""
         height, width = _checked(data).shape[:2]
         return config if config.finest else config.with_finest(max(16, max(height, width) // 2))
@@ -58,7 +61,7 @@ class ImageField(Application):
             device: where it is trained.
 
         Raises:
-            LuxelError: it is no such image.
+            LuxelError: it is not such an image.
         """
         image = torch.as_tensor(_checked(data))
         if image.is_floating_point():
@@ -87,8 +90,13 @@ class ImageField(Application):
             behind = torch.zeros(3, device=self.device) if background is None else background.to(colours)
             return torch.where(hit[:, None], colours, behind).reshape(camera.height, camera.width, 3)
 
+    def image_size(self) -> tuple[int, int]:
+        """Width and height of the image that it was trained on, in pixels."""
+        width, height = self.size.tolist()
+        return width, height
+
     def render_size(self, width: int, height: int) -> Tensor:
-        """The whole image, sampled at the centres of width x height pixels, [H, W, 3]; no gradients."""
+        """The whole image, evaluated at the centres of width x height pixels, [H, W, 3]; no gradients."""
         return torch.cat(list(self._bands(width, height)))
 
     def _bands(self, width: int, height: int) -> Iterator[Tensor]:
@@ -104,16 +112,16 @@ class ImageField(Application):
         return self.field(positions, coherent=True).clamp(0, 1)
 
     def evaluate(self) -> dict[str, float]:
-        """PSNR over all pixels, both pictures of 8 bits."""
+        """PSNR over all pixels, with both images rounded to 8 bits."""
         assert self._image is not None, "begin comes first"
         height, width = self._image.shape[:2]
         error = torch.zeros((), dtype=torch.float64, device=self.device)
         first = 0
-        for found in self._bands(width, height):
-            wanted = self._image[first : first + len(found)]
-            off = found.mul(255).round() - wanted.to(found.dtype)
-            error += off.square().sum(dtype=torch.float64)
-            first += len(found)
+        for band in self._bands(width, height):
+            truth = self._image[first : first + len(band)]
+            difference = band.mul(255).round() - truth.to(band.dtype)
+            error += difference.square().sum(dtype=torch.float64)
+            first += len(band)
         mean = float(error) / (255**2 * self._image.numel())
         return {"psnr": -10 * math.log10(max(mean, 1e-12))}
 
@@ -148,10 +156,10 @@ def _at(flat: Tensor, index: Tensor) -> Tensor:
 
 
 def _checked(data: Any) -> np.ndarray | Tensor:
-    """The image, where it is one."""
+    """The image, after validation."""
     if not isinstance(data, np.ndarray | Tensor) or data.ndim != 3 or data.shape[2] != 3 or 0 in data.shape:
         shape = list(getattr(data, "shape", [])) or type(data).__name__
-        raise LuxelError(f"An image must be [H, W, 3], got {shape}.", "Give a picture in colour.")
+        raise LuxelError(f"An image must be [H, W, 3], got {shape}.", "Give an image in colour.")
     image = torch.as_tensor(data)
     if image.dtype != torch.uint8 and not image.is_floating_point():
         raise LuxelError(f"An image must be of bytes or floats, got {image.dtype}.", "Convert it.")

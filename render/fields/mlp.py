@@ -97,7 +97,7 @@ class Mlp(torch.nn.Module):
         )
 
     def joins_directions(self) -> bool:
-        """Whether `beside_directions` is one kernel, for which rows that are not wanted cost next to nothing."""
+        """Whether `beside_directions` is one kernel, which skips the rows behind a live count."""
         device = self.weights.device
         return device.type == "cpu" or computed_anew(device, self.network._replace(precise=self.precise))
 

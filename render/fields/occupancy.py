@@ -67,11 +67,11 @@ class Occupancy(nn.Module):
         for first in range(0, count, ROWS):
             last = min(first + ROWS, count)
             part = torch.arange(first, last, device=device) if cells is None else cells[first:last]
-            found = density(self._positions(part, generator)).to(self.densities)
+            values = density(self._positions(part, generator)).to(self.densities)
             if cells is None:
-                torch.maximum(self.densities[first:last], found, out=self.densities[first:last])
+                torch.maximum(self.densities[first:last], values, out=self.densities[first:last])
             else:
-                self.densities.scatter_reduce_(0, part, found, "amax")
+                self.densities.scatter_reduce_(0, part, values, "amax")
         self.refresh()
 
     def refresh(self) -> None:

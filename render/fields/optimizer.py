@@ -1,4 +1,4 @@
-"""What moves the parameters of a field: Adam, the running mean, and the captured step."""
+"""Optimization of a field: Adam, the running mean of its parameters, and the captured step."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from luxel.render.fields.application import Application
 from luxel.render.ops.train.adam import adam_schedule, scheduled_adam_
 from luxel.render.replay import Replay
 
-ROWS = 256  # steps whose schedule is sent to the device at once
+ROWS = 256  # steps whose schedule is uploaded at once
 
 
 class FieldOptimizer:
     """Parameters of an application with Adam's moments and their running mean; nothing waits for the device.
 
-    Between steps the application has the running mean of its parameters (where there is one), so that whoever draws or
-    measures it has the better ones; during a step it has those that Adam moves.
+    Between steps the application holds the running mean of its parameters (if there is one), so that renders and
+    evaluations use it; during a step it holds the parameters that Adam updates.
 
-    The loss is scaled, and its gradients stay so: Adam (Kingma & Ba 2015) does not see a factor, but for its eps, which
-    is scaled alike. With ``sparse`` it leaves out entries of tables that have no gradient (Müller et al. 2022, section
+    The loss is scaled, and its gradients stay scaled: Adam (Kingma & Ba 2015) is invariant to the factor except for its
+    eps, which is scaled too. With ``sparse`` it skips entries of tables without gradient (Müller et al. 2022, section
     4). The running mean has no bias towards the first parameters (Kingma & Ba, section 3). A step whose gradients of
-    weights are not finite, as where half overflows, changes nothing; of tables neither, where another backend has them
-    in half.
+    weights are not finite, for example after overflow of half precision, changes nothing; nor does one whose gradients
+    of tables are not finite, with backends that hold these in half precision.
 
     Args:
         application: its parameters are on the device.
@@ -57,10 +57,10 @@ class FieldOptimizer:
         return self._replay.captures
 
     def step(self, step: int) -> Tensor:
-        """Asks for step number ``step``; gives its loss, a scalar that the next step overwrites."""
+        """Submits step number ``step``; returns its loss, a scalar that the next step overwrites."""
         self._reach(step)
         application = self.application
-        with self._learning():
+        with self._updating():
             if application.capturable and self._by_luxel:
                 loss = self._replay.run(application.capture_key(), "step", self._work)
             else:
@@ -69,27 +69,27 @@ class FieldOptimizer:
         return loss
 
     def tensors(self) -> dict[str, Tensor]:
-        """The whole state by name, for a checkpoint."""
-        found = {f"field.{name}": t for name, t in self.application.state_dict().items()}
+        """The complete state by name, for a checkpoint."""
+        state = {f"field.{name}": t for name, t in self.application.state_dict().items()}
         groups = {"moved": self._moved, "exp_avg": self._first, "exp_avg_sq": self._second}
         for prefix, tensors in groups.items():
-            found |= {f"{prefix}.{name}": t for name, t in zip(self._names, tensors, strict=True)}
-        found |= {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
-        return found | {"generator": self.generator.get_state()}
+            state |= {f"{prefix}.{name}": t for name, t in zip(self._names, tensors, strict=True)}
+        state |= {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
+        return state | {"generator": self.generator.get_state()}
 
     def restore(self, tensors: dict[str, Tensor]) -> bool:
-        """Takes up a state that `tensors` gave; whether the samples go on, as on another device they cannot.
+        """Restores a state of `tensors`; whether random state was restored too, which fails on a different device type.
 
         Raises:
-            RuntimeError: it is of another field.
-            KeyError: it is not whole.
+            RuntimeError: it is of a different field.
+            KeyError: it is incomplete.
         """
         prefix = "field."
         state = {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}
         self.application.load_state_dict(state)
         groups = {"moved": self._moved, "exp_avg": self._first, "exp_avg_sq": self._second}
-        for prefix, kept in groups.items():
-            for name, tensor in zip(self._names, kept, strict=True):
+        for prefix, present in groups.items():
+            for name, tensor in zip(self._names, present, strict=True):
                 tensor.copy_(tensors[f"{prefix}.{name}"])
         samples = {f"samples.{name}": t for name, t in self.application.kept_samples().items()}
         fits = all(name in tensors and tensors[name].shape == t.shape for name, t in samples.items())
@@ -101,8 +101,8 @@ class FieldOptimizer:
         return True
 
     @contextmanager
-    def _learning(self) -> Iterator[None]:
-        """The application has the parameters that Adam moves."""
+    def _updating(self) -> Iterator[None]:
+        """Context in which the application holds the parameters that Adam updates."""
         self._point_at(self._moved)
         try:
             yield
@@ -114,7 +114,7 @@ class FieldOptimizer:
             parameter.data = tensor
 
     def _work(self) -> Tensor:
-        """One step; everything that differs from step to step lies on the device."""
+        """One step; everything that differs between steps is on the device."""
         config = self.application.config
         loss = self.application.loss(self.application.draw_batch(self.generator))
         gradients = list(torch.autograd.grad(loss * config.loss_scale, self._shown))
@@ -144,7 +144,7 @@ class FieldOptimizer:
         return loss.detach()
 
     def _groups(self, gradients: list[Tensor]) -> list[tuple[list[int], Tensor | None]]:
-        """Parameters that Adam moves together, and which rows of them; None: all."""
+        """Parameters that Adam updates together, and which rows of them; None: all."""
         if not self.application.config.sparse:
             return [(list(range(len(gradients))), None)]
         groups: list[tuple[list[int], Tensor | None]] = [(self._decays, None)] if self._decays else []
@@ -152,7 +152,7 @@ class FieldOptimizer:
         return groups + [([i], (gradients[i] != 0).flatten(1).any(-1)) for i in tables]
 
     def _reach(self, step: int) -> None:
-        """Makes the cursor point at ``step``, sending rows where it has left those that are there."""
+        """Makes the cursor point at ``step``, uploading rows if it is not among those present."""
         if step == self._next and step < self._sent_from + ROWS:
             self._next += 1
             return

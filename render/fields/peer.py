@@ -1,4 +1,4 @@
-"""Fields and networks that tiny-cuda-nn evaluates where it can, on parameters that are luxel's."""
+"""Fields and networks that tiny-cuda-nn evaluates where it is available, with luxel's parameters."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from luxel.render.ops.field.colour_inputs import colour_inputs
 
 
 class PeerMlp(Mlp):
-    """An `Mlp` that tiny-cuda-nn computes where it can be used, and otherwise luxel."""
+    """An `Mlp` that tiny-cuda-nn computes where it is available, and otherwise luxel."""
 
     by_luxel = False  # always
     _made: tuple[torch.device, tinycudann.Peer | None] | None = None
 
     def forward(self, x: Tensor, live: Tensor | None = None) -> Tensor:
-        """[N, I] to [N, O]; as there, but differentiable once, and at rows that are not wanted too."""
+        """As `Mlp.forward`, but differentiable once only; all rows are evaluated whatever the live count."""
         peer = None if not len(x) else self._used(x.device)
         return super().forward(x, live) if peer is None else peer(x, peer.parameters(self))
 
     def beside_directions(
         self, features: Tensor, directions: Tensor, live: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Of features and directions; as there."""
+        """As `Mlp.beside_directions`."""
         if self._used(features.device) is None:
             return super().beside_directions(features, directions, live)
         inputs, density = colour_inputs(features, directions, live)
         return self(inputs), density
 
     def joins_directions(self) -> bool:
-        """As there; tiny-cuda-nn does not."""
+        """As `Mlp.joins_directions`; False for tiny-cuda-nn."""
         return self._used(self.weights.device) is None and super().joins_directions()
 
     def _used(self, device: torch.device) -> tinycudann.Peer | None:
@@ -50,15 +50,15 @@ class PeerMlp(Mlp):
             def make(library: Any) -> tinycudann.Peer:
                 return tinycudann.Peer(library.Network(sizes.inputs, sizes.outputs, options), self)
 
-            self._made = device, tinycudann.made(make, device)
+            self._made = device, tinycudann.make_peer(make, device)
         return self._made[1]
 
 
 class PeerField(Field):
-    """A `Field` that tiny-cuda-nn evaluates where it can be used, and otherwise luxel.
+    """A `Field` that tiny-cuda-nn evaluates where it is available, and otherwise luxel.
 
     Args:
-        encoding: its grid is one of `luxel.render.backends.tinycudann.like`.
+        encoding: its grid is one of `luxel.render.backends.tinycudann.matching_grid`.
         network: luxel's.
         coherent: for luxel's kernels.
     """
@@ -70,29 +70,29 @@ class PeerField(Field):
     def __init__(self, encoding: GridEncoding, network: Mlp, coherent: bool = False) -> None:
         super().__init__(encoding, network, coherent)
 
-    def frozen(self) -> Callable[[Tensor], Tensor]:
-        """The field as it is now, as there."""
+    def snapshot(self) -> Callable[[Tensor], Tensor]:
+        """As `Field.snapshot`."""
         peer = None if self.by_luxel else self._peer(self.encoding.table.device)
         if peer is None:
-            return super().frozen()
+            return super().snapshot()
         with torch.no_grad():
             parameters = peer.parameters(self.network, self.encoding.table)
 
         @torch.no_grad()
         def evaluate(x: Tensor, live: Tensor | None = None) -> Tensor:
-            return peer(tinycudann.held(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
+            return peer(tinycudann.clamp_positions(x), parameters) if len(x) else x.new_empty(0, peer.outputs)
 
         return evaluate
 
     def forward(self, x: Tensor, coherent: bool | None = None) -> Tensor:
-        """The field at positions, as there."""
+        """As `Field.forward`."""
         rows = self.encoding.rows(x)
         by_x = rows.requires_grad and torch.is_grad_enabled()
         peer = None if self.by_luxel or by_x or not len(rows) else self._peer(x.device)
         if peer is None:
             return super().forward(x, coherent)
-        found = peer(tinycudann.held(rows), peer.parameters(self.network, self.encoding.table))
-        return found.reshape(*x.shape[:-1], peer.outputs)
+        out = peer(tinycudann.clamp_positions(rows), peer.parameters(self.network, self.encoding.table))
+        return out.reshape(*x.shape[:-1], peer.outputs)
 
     def _peer(self, device: torch.device) -> tinycudann.Peer | None:
         if self._made is None or self._made[0] != device:
@@ -103,12 +103,12 @@ class PeerField(Field):
                     tinycudann.native_field(library, self.encoding.grid, self.network), self.network, entries
                 )
 
-            self._made = device, tinycudann.made(make, device)
+            self._made = device, tinycudann.make_peer(make, device)
         return self._made[1]
 
 
 def evaluate_by_luxel(fields: nn.Module) -> None:
-    """From now on luxel's own kernels evaluate all fields in a module."""
+    """Makes luxel's own kernels evaluate all fields in a module from now on."""
     for module in fields.modules():
         if isinstance(module, PeerField | PeerMlp):
             module.by_luxel = True

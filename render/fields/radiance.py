@@ -1,8 +1,9 @@
-"""A radiance field (NeRF) on a hash grid, trained on photographs."""
+"""Radiance fields (NeRF) on a hash grid, trained on posed images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -13,12 +14,24 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of, mlp_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
-from luxel.render.fields.drawing.wave_plan import WavePlan
-from luxel.render.fields.drawing.waves import render_waves
+from luxel.render.fields.drawing.frame_mode import counts_on_device
+from luxel.render.fields.drawing.snapshot import (
+    Snapshot,
+    capture_key_of,
+    refreshed_snapshot,
+    supports_live_count,
+)
+from luxel.render.fields.drawing.wavefront import WavefrontRenderer
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.fields.occupancy import Occupancy
-from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view, target_of
+from luxel.render.fields.posed_images import (
+    BLENDER_BOX,
+    DeviceImages,
+    PosedImages,
+    box_of,
+    read_view,
+    target_of,
+)
 from luxel.render.metrics import psnr, ssim
 from luxel.render.ops.field.colour_inputs import HARMONICS, colour_inputs
 from luxel.render.ops.field.composite import composite
@@ -31,8 +44,30 @@ MOST_DENSITY = 15.0  # before the activation
 FINEST_OF_OBJECTS = (
     2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
 )
-RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # of a picture, and of the field; 0.7 GB
-JUDGED = 8  # views that it is trained on, where none are held out
+RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # of an image, and of the field; 0.7 GB
+SCORED = 8  # training views to score on if none are held out
+
+
+@dataclass
+class RadianceConfig(FieldConfig):
+    """A radiance field and its training."""
+
+    marched: int = 4
+    """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
+    0: a step takes all samples."""
+    least_alpha: float = 0.0
+    """With `marched`: leave out samples whose alpha is below this, 0 to 1."""
+    huber: float = 0.1
+    """Error of a colour, in [0, 1], above which the loss grows linearly."""
+
+    def problems(self) -> list[tuple[bool, str]]:
+        """The rules of all fields, and its own."""
+        return [
+            *super().problems(),
+            (not 0 <= self.marched <= 64, "marched must be 0 to 64"),
+            (not 0 <= self.least_alpha < 1, "least_alpha must be at least 0 and below 1"),
+            (not self.huber > 0, "huber must be positive"),
+        ]
 
 
 class Drawn(NamedTuple):
@@ -57,13 +92,24 @@ class RadianceField(Application):
     """
 
     kind: ClassVar[str] = "radiance"
+    config_type = RadianceConfig
+    training_defaults: ClassVar[dict[str, Any]] = {
+        "steps": 35_000,
+        "hidden": 1,
+        "sparse": True,
+        "schedule": "shares",
+        "weight_decay": 0.0,
+    }
+    data_type = "capture"
+    surface_level = 50.0
     cells: ClassVar[int] = 128  # of the occupancy grid, along each axis
     places: ClassVar[int] = 1024  # along the diagonal of the box
 
+    config: RadianceConfig
     box: Tensor
     live: Tensor
 
-    def __init__(self, config: FieldConfig) -> None:
+    def __init__(self, config: RadianceConfig) -> None:
         super().__init__(config)
         self.density = field_of(config, 3, FEATURES)
         self.density.coherent = True  # samples along rays, cells in their order
@@ -73,16 +119,16 @@ class RadianceField(Application):
         self.register_buffer("box", torch.tensor(BLENDER_BOX, dtype=torch.float64))
         self.register_buffer("live", torch.tensor([max(1, config.batch // 1024)], dtype=torch.int32))
         self._region: tuple[Any, Region] | None = None
-        self._frozen: Frozen | None = None
-        self._plan: WavePlan | None = None
-        self._capture: Capture | None = None
-        self._photographs: Photographs | None = None
+        self._snapshot: Snapshot | None = None
+        self._renderer: WavefrontRenderer | None = None
+        self._data: PosedImages | None = None
+        self._images: DeviceImages | None = None
         self._background: Tensor | None = None
 
     @classmethod
-    def suited(cls, config: FieldConfig, data: Capture | Sequence[View]) -> FieldConfig:
-        """With a coarser finest level, unless it is given, where what is cut out fills the box."""
-        views = data.views if isinstance(data, Capture) else data
+    def adapt_config(cls, config: FieldConfig, data: PosedImages | Sequence[View]) -> FieldConfig:
+        """With a coarser finest level, unless one is given, for images with alpha, whose object fills the box."""
+        views = data.views if isinstance(data, PosedImages) else data
         cut_out = len(views) > 0 and read_view(views[0])[0].shape[1] == 4
         return config.with_finest(FINEST_OF_OBJECTS) if cut_out and config.finest is None else config
 
@@ -91,8 +137,8 @@ class RadianceField(Application):
         """Where it is sampled; read from the device where it has changed."""
         version = self.box.data_ptr(), self.box._version
         if self._region is None or self._region[0] != version:
-            found = Region.of_box(self.box.tolist(), places=self.places, resolution=self.cells)
-            self._region = version, found
+            region = Region.of_box(self.box.tolist(), places=self.places, resolution=self.cells)
+            self._region = version, region
         return self._region[1]
 
     @property
@@ -102,33 +148,33 @@ class RadianceField(Application):
         ends = [torch.tensor(pair, device=self.device) for pair in zip(low, high, strict=True)]
         return torch.cartesian_prod(*ends)
 
-    def begin(self, data: Capture | Sequence[View], device: torch.device) -> None:
-        """Takes photographs.
+    def begin(self, data: PosedImages | Sequence[View], device: torch.device) -> None:
+        """Takes posed images.
 
         Args:
-            data: a capture, or its views alone.
-            device: where the parameters are; the photographs are sent there.
+            data: posed images, or the training views alone.
+            device: where the parameters are; the images are copied there.
 
         Raises:
-            LuxelError: there are no photographs, one has another size than its camera says, or the box is empty.
+            LuxelError: there are no images, one has another size than its camera says, or the box is empty.
         """
-        capture = data if isinstance(data, Capture) else Capture(list(data))
-        self._photographs = Photographs.read(capture.views, device)
-        transparent = self._photographs.pixels.shape[1] == 4
-        box = capture.box or box_of(capture.views, None if transparent else capture.points)
+        given = data if isinstance(data, PosedImages) else PosedImages(list(data))
+        self._images = DeviceImages.read(given.views, device)
+        transparent = self._images.pixels.shape[1] == 4
+        box = given.box or box_of(given.views, None if transparent else given.points)
         if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
             raise LuxelError(f"The box {list(box)} is empty.", "Give low x y z, then high x y z.")
         self.box.copy_(torch.tensor(box, dtype=torch.float64))
-        self._capture = capture
-        fixed = None if transparent and capture.random_background else capture.background
+        self._data = given
+        fixed = None if transparent and given.random_background else given.background
         self._background = None if fixed is None else torch.tensor(fixed, device=device)
         assert self.region.box is not None  # read now: a captured step must not
 
     def draw_batch(self, generator: torch.Generator) -> Drawn:
-        """Random pixels, as many as the last steps have shown to fill a batch of samples that can be seen."""
-        shown = self._shown()
+        """Random pixels, as many as fill a batch with visible samples, by the last steps."""
+        images = self._training_images()
         numbers = torch.randint(2**62, (self.rays,), generator=generator, device=generator.device)
-        drawn = draw_pixels(numbers, shown.pixels, shown.candidates, self._background, self.live)
+        drawn = draw_pixels(numbers, images.pixels, images.candidates, self._background, self.live)
         return Drawn(numbers[:1], *drawn)
 
     def loss(self, batch: Drawn) -> Tensor:
@@ -148,7 +194,7 @@ class RadianceField(Application):
         total = torch.nn.functional.huber_loss(
             seen.rgb, batch.targets, reduction="sum", delta=self.config.huber
         )
-        rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # those without room teach nothing
+        rays = samples.counters[RAYS] - samples.counters[LEFT_OUT]  # rays without room have no loss
         return total / (3 * rays.clamp_min(1))
 
     def evaluate_at(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,12 +212,12 @@ class RadianceField(Application):
         return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
 
     def after_step(self, step: int) -> None:
-        """Looks anew at what is occupied, now and then."""
+        """Updates the occupancy grid when it is due."""
         if self.occupancy.due(step):
             self.occupancy.update(step, self.densities, self.config.seed)
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
-        """What a camera sees, [H, W, 3] in [0, 1], sRGB as the photographs.
+        """The image of a camera, [H, W, 3] in [0, 1], sRGB.
 
         Args:
             camera: one.
@@ -184,7 +230,7 @@ class RadianceField(Application):
         region = self.region._replace(near=camera.near, far=camera.far)
         behind = self.box.new_zeros(3) if background is None else background
         behind = behind.to(self.device, torch.float32)
-        evaluate = self._frozen = renewed(self.density, self._frozen)
+        evaluate = self._snapshot = refreshed_snapshot(self.density, self._snapshot)
 
         def query(x: Tensor, directions: Tensor | None, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
             assert directions is not None
@@ -192,39 +238,41 @@ class RadianceField(Application):
             return density, colour
 
         given = camera, region, self.occupancy.bits, behind, 1 / self.region.size
-        if not (planned(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()):
-            return render_waves(query, *given)
-        if self._plan is None:
-            self._plan = WavePlan(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
-        density_key = key_of(evaluate)
+        if not (
+            counts_on_device(self.device) and supports_live_count(evaluate) and self.colour.joins_directions()
+        ):
+            return render_wavefront_polled(query, *given)
+        if self._renderer is None:
+            self._renderer = WavefrontRenderer(self.device, RAYS_OF_PART, ROWS_OF_WAVE)
+        density_key = capture_key_of(evaluate)
         key = None if density_key is None else (density_key, self.colour.weights.data_ptr())
-        return self._plan.render(query, key, *given)
+        return self._renderer.render(query, key, *given)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Also where it goes to another device."""
-        self._frozen = self._plan = None
+        self._snapshot = self._renderer = None
         return super()._apply(fn, recurse)
 
     def evaluate(self) -> dict[str, float]:
-        """Mean PSNR (dB) and SSIM over the held-out views, or over some that it is trained on."""
-        self._shown()
-        assert self._capture is not None
-        views = list(self._capture.held_out) or list(self._capture.views)[:JUDGED]
-        behind = torch.tensor(self._capture.background, device=self.device)
+        """Mean PSNR (dB) and SSIM over the held-out views, or over some training views if there are none."""
+        self._training_images()
+        assert self._data is not None
+        views = list(self._data.held_out) or list(self._data.views)[:SCORED]
+        behind = torch.tensor(self._data.background, device=self.device)
         scores: list[tuple[float, float]] = []
         for view in views:
-            wanted, weight = target_of(view, behind)
-            found = self.render(view.camera.to(self.device), behind).clamp(0, 1)
-            scores.append((psnr(found, wanted, weight), ssim(found, wanted, weight)))
+            target, weight = target_of(view, behind)
+            image = self.render(view.camera.to(self.device), behind).clamp(0, 1)
+            scores.append((psnr(image, target, weight), ssim(image, target, weight)))
         return {
             "psnr": sum(s[0] for s in scores) / len(scores),
             "ssim": sum(s[1] for s in scores) / len(scores),
         }
 
     def _samples(self, batch: Drawn) -> Samples:
-        """Samples of a step: those that can be seen, or all."""
+        """Samples of a step: the visible ones, or all."""
         capacity = self.config.batch
-        target = _nearly(capacity)
+        target = _target_count(capacity)
         if self.config.marched == 0:
             return self._marched(batch, capacity, target)
         room = capacity * self.config.marched
@@ -243,17 +291,17 @@ class RadianceField(Application):
             least_alpha=self.config.least_alpha,
             live=self.live,
             target=target,
-            raw_target=_nearly(room),
+            raw_target=_target_count(room),
         )
 
     def _marched(self, batch: Drawn, capacity: int, target: int) -> Samples:
-        shown = self._shown()
+        images = self._training_images()
         return march_pixels(
             batch.pixels,
-            shown.table,
-            shown.world_to_cam,
-            shown.intrinsics,
-            self.region._replace(near=shown.near),
+            images.table,
+            images.world_to_cam,
+            images.intrinsics,
+            self.region._replace(near=images.near),
             self.occupancy.bits,
             capacity=capacity,
             seed=batch.seed,
@@ -261,12 +309,12 @@ class RadianceField(Application):
             target=target,
         )
 
-    def _shown(self) -> Photographs:
-        if self._photographs is None:
+    def _training_images(self) -> DeviceImages:
+        if self._images is None:
             raise LuxelError("This radiance field has no photographs.", "Call begin with a capture first.")
-        return self._photographs
+        return self._images
 
 
-def _nearly(room: int) -> int:
-    """How many samples are to fill it, so that rarely a ray has none."""
+def _target_count(room: int) -> int:
+    """Number of samples to aim for, so that few rays find no room."""
     return max(1, room - room // 16)

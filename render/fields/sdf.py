@@ -1,9 +1,9 @@
-"""A field of a shape: positions to their signed distance from a surface."""
+"""Distance fields: positions to the signed distance from a surface."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -13,10 +13,15 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
-from luxel.render.fields.drawing.surface import SurfaceLook, backdrop, shade_surface
-from luxel.render.fields.drawing.trace_plan import LARGEST, TracePlan
+from luxel.render.fields.drawing.frame_mode import counts_on_device
+from luxel.render.fields.drawing.snapshot import (
+    Snapshot,
+    capture_key_of,
+    refreshed_snapshot,
+    supports_live_count,
+)
+from luxel.render.fields.drawing.sphere_tracer import LARGEST, DeviceSphereTracer
+from luxel.render.fields.drawing.surface_shading import SurfaceLook, backdrop, shade_surface
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.sdf_samples import MeshSamples, SamplePool, SdfBatch
 from luxel.render.mesh.marching_cubes import field_surface
@@ -28,13 +33,13 @@ from luxel.render.ops.field.sphere_trace import Hits, Rays, sphere_trace
 MARGIN = 0.05  # of the unit box, around the longest side of the mesh
 OFFSET = 0.01  # added to the true distance in the denominator of the loss
 CHUNK = 1 << 20  # positions at a time outside of training
-EVALUATED = {"cpu": 1 << 16, "cuda": 1 << 21}  # random positions of a measurement, by device
+SCORED = {"cpu": 1 << 16, "cuda": 1 << 21}  # random positions of a measurement, by device
 CELLS = {"cpu": 64, "cuda": 128}  # of the coarse grid of distances, along an axis, by device
 SLACK = 1e-3  # how far off the coarse grid may be, in sides of the box
 STEPS, GROWTH = 32, 0.125  # of a ray; of the tolerance with each of them
 TOLERANCE = 2e-4  # how near a ray must come to the surface, in sides of the box
 PIXEL = 0.1  # and in pixels, added to it
-# Samples are drawn from a pool of so many batches, of which a share is drawn anew at each step; 0: all are, always.
+# Batches in the pool that samples are drawn from, a share of which is redrawn at each step; 0: no pool.
 POOL = {"cpu": 0, "cuda": 16}
 
 
@@ -53,7 +58,7 @@ class SdfField(Application):
     Attributes:
         centre: buffer, the middle of the unit box in the mesh's coordinates, [3].
         side: buffer, the length of its sides there, [].
-        look: how it is drawn.
+        look: material and light.
         samples: of the mesh that `begin` took, or None.
         pool: that batches are drawn from, or None.
         pool_batches: size of the pool that samples are drawn from, in batches; 0: all are drawn anew at each step.
@@ -61,6 +66,14 @@ class SdfField(Application):
     """
 
     kind = "sdf"
+    training_defaults: ClassVar[dict[str, Any]] = {
+        "rate": 5e-3,
+        "decay_factor": 0.5,
+        "decay_from": 5_000,
+        "decay_every": 500,
+    }
+    hash_growth = 1.38191
+    data_type = "mesh"
     up, front = (0.0, 0.0, 1.0), (0.6, -1.0, 0.4)
     centre: Tensor
     side: Tensor
@@ -74,8 +87,8 @@ class SdfField(Application):
         self.register_buffer("centre", torch.full((3,), 0.5))
         self.register_buffer("side", torch.tensor(1.0))
         self._grid: Tensor | None = None
-        self._frozen: Frozen | None = None
-        self._plan: TracePlan | None = None
+        self._snapshot: Snapshot | None = None
+        self._renderer: DeviceSphereTracer | None = None
         self.samples: MeshSamples | None = None
         self.pool: SamplePool | None = None
         self.register_load_state_dict_post_hook(lambda *_: self._forget())
@@ -114,9 +127,9 @@ class SdfField(Application):
 
     def loss(self, batch: SdfBatch) -> Tensor:
         """The mean relative error of a batch, and the eikonal loss where it has a weight."""
-        found = self.field(batch.positions)[:, 0]
+        distances = self.field(batch.positions)[:, 0]
         truth = batch.distances
-        loss = ((found - truth).abs() / (truth.abs() + OFFSET)).mean()
+        loss = ((distances - truth).abs() / (truth.abs() + OFFSET)).mean()
         if self.eikonal > 0:
             uniform = batch.positions[: len(batch.positions) // 2].detach().requires_grad_()
             (slope,) = torch.autograd.grad(self.field(uniform).sum(), uniform, create_graph=True)
@@ -124,11 +137,11 @@ class SdfField(Application):
         return loss
 
     def after_step(self, step: int) -> None:
-        """The coarse grid is of the parameters before."""
+        """The coarse grid is that of the parameters before."""
         self._forget()
 
     def kept_samples(self) -> dict[str, Tensor]:
-        """Those of the pool."""
+        """The pool."""
         return {} if self.pool is None else {"pool": self.pool.rows, "pool_next": self.pool.next}
 
     def capture_key(self) -> Hashable:
@@ -170,9 +183,9 @@ class SdfField(Application):
             return torch.autograd.grad(features, leaf, g_features)[0]
 
     def trace(self, rays: Rays, tolerance: float = TOLERANCE, widening: float = 0.0) -> Hits:
-        """Where rays in the unit box meet the surface."""
+        """Intersections of rays in the unit box with the surface."""
         with torch.no_grad():
-            evaluate = self._frozen = renewed(self.field, self._frozen)
+            evaluate = self._snapshot = refreshed_snapshot(self.field, self._snapshot)
             return sphere_trace(
                 rays,
                 self.coarse_grid(),
@@ -199,8 +212,10 @@ class SdfField(Application):
             intrinsics=camera.intrinsics.contiguous(),
             width=camera.width,
         )
-        self._frozen = renewed(self.field, self._frozen)
-        if rays.count > LARGEST or not (planned(self.device) and supports_live_count(self._frozen)):
+        self._snapshot = refreshed_snapshot(self.field, self._snapshot)
+        if rays.count > LARGEST or not (
+            counts_on_device(self.device) and supports_live_count(self._snapshot)
+        ):
             hits = self.trace(rays, widening=PIXEL / float(camera.intrinsics[:2].max()))
             image = backdrop(rays, self.look, background)
         else:
@@ -209,17 +224,17 @@ class SdfField(Application):
         return image.view(camera.height, camera.width, 3)
 
     def _traced(self, rays: Rays, background: Tensor | None) -> tuple[Hits, Tensor]:
-        """Hits of a camera's rays, and what is behind the surface; the host waits once."""
-        assert self._frozen is not None
-        if self._plan is None:
-            self._plan = TracePlan(self.device, STEPS, GROWTH)
-        given = self._frozen, key_of(self._frozen), rays, self.coarse_grid()
-        with self._plan.traced(*given, tolerance=TOLERANCE, pixels=PIXEL) as hits:
-            image = backdrop(rays, self.look, background)  # while the device is busy
+        """Hits of a camera's rays, and the colours behind the surface; the host waits once."""
+        assert self._snapshot is not None
+        if self._renderer is None:
+            self._renderer = DeviceSphereTracer(self.device, STEPS, GROWTH)
+        given = self._snapshot, capture_key_of(self._snapshot), rays, self.coarse_grid()
+        with self._renderer.traced(*given, tolerance=TOLERANCE, pixels=PIXEL) as hits:
+            image = backdrop(rays, self.look, background)  # meanwhile the device traces
             return hits(), image
 
     def coarse_grid(self) -> Tensor:
-        """Distances at the centres of the cells of the unit box, less `SLACK`, [R, R, R]; computed where need be."""
+        """Distances at the centres of the cells of the unit box, less `SLACK`, [R, R, R]; until parameters change."""
         if self._grid is None:
             cells = CELLS[self.device.type]
             along = (torch.arange(cells, device=self.device) + 0.5).to(self.centre.dtype) / cells
@@ -242,17 +257,17 @@ class SdfField(Application):
             mean_error_near: of either; iou: of the insides, at uniform positions.
         """
         samples, generator = self._mesh_samples(), torch.Generator(self.device).manual_seed(1)
-        count = EVALUATED[self.device.type]
+        count = SCORED[self.device.type]
         sums = torch.zeros(4, dtype=torch.float64, device=self.device)
         done = 0
         with torch.no_grad():
             while done < count:
                 size = min(CHUNK, count - done)
                 positions, truth = samples.draw(2 * size, generator)
-                found = self.field(positions)[:, 0]
-                error = (found - truth).abs().double()
-                inside, wanted = found[:size] < 0, truth[:size] < 0
-                both, either = (inside & wanted).sum(), (inside | wanted).sum()
+                distances = self.field(positions)[:, 0]
+                error = (distances - truth).abs().double()
+                inside, truly_inside = distances[:size] < 0, truth[:size] < 0
+                both, either = (inside & truly_inside).sum(), (inside | truly_inside).sum()
                 sums += torch.stack([error[:size].sum(), error[size:].sum(), both.double(), either.double()])
                 done += size
         uniform, near, both, either = sums.tolist()
@@ -263,14 +278,21 @@ class SdfField(Application):
             "iou": both / either if either else 1.0,
         }
 
-    def surface(self, resolution: int) -> TriangleMesh:
-        """The surface as triangles in the mesh's coordinates, by marching cubes with so many cells along the box.
+    def surface(self, resolution: int, level: float | None = None) -> TriangleMesh:
+        """The surface as triangles in the mesh's coordinates, by marching cubes.
+
+        Args:
+            resolution: cells along the unit box.
+            level: must be None: it has no density.
 
         Raises:
+            LuxelError: a level is given.
             ValueError: resolution below 1.
         """
-        found = field_surface(self.field, resolution, device=self.device, dtype=self.centre.dtype)
-        return TriangleMesh((found.vertices - 0.5) * self.side + self.centre, found.faces)
+        if level is not None:
+            raise LuxelError(f"A field of {self.kind!r} has no density.", "Leave the level out.")
+        mesh = field_surface(self.field, resolution, device=self.device, dtype=self.centre.dtype)
+        return TriangleMesh((mesh.vertices - 0.5) * self.side + self.centre, mesh.faces)
 
     @property
     def centres(self) -> Tensor:
@@ -280,7 +302,7 @@ class SdfField(Application):
         return self.centre + half * torch.cartesian_prod(corners, corners, corners)
 
     def _mesh_samples(self) -> MeshSamples:
-        """Of the mesh that `begin` took."""
+        """Samples of the mesh that `begin` took."""
         if self.samples is None:
             raise LuxelError("The field has no mesh to learn from.", "Call `begin` with one first.")
         return self.samples
@@ -291,15 +313,15 @@ class SdfField(Application):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Also where it goes to another device."""
-        self._grid = self._frozen = self._plan = None
+        self._grid = self._snapshot = self._renderer = None
         return super()._apply(fn, recurse)
 
 
 def checked_mesh(data: Any) -> TriangleMesh:
-    """A mesh in double on the CPU, where ``data`` is one.
+    """The mesh in float64 on the CPU, after validation.
 
     Raises:
-        LuxelError: it is none, or none that has a distance.
+        LuxelError: it is not a mesh, or has no area.
     """
     if isinstance(data, TriangleMesh):
         vertices, faces = data.vertices, data.faces

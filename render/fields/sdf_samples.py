@@ -69,7 +69,7 @@ class SamplePool:
 
     Attributes:
         rows: x, y, z, distance, [2, batches * batch / 2, 4].
-        next: the row that is renewed next, int64 [1].
+        next: the row that is refreshed_snapshot next, int64 [1].
     """
 
     def __init__(self, samples: MeshSamples, batch: int, batches: int, generator: torch.Generator) -> None:

@@ -12,8 +12,8 @@ import torch
 
 from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.fields.applications import application_type, make_application
+from luxel.render.fields.application import Application, make_application
+from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import FIELD_FILE, save_field
 from luxel.render.fields.optimizer import FieldOptimizer
@@ -108,8 +108,8 @@ class FieldTrainer(RunControls[int, FieldResult]):
     ) -> FieldTrainer:
         """A new run of the field that configuration and data describe; ``more`` are options of the constructor."""
         config.check()
-        suited = application_type(config.field).suited(config, data)
-        return cls(make_application(suited), data, folder, device, **more)
+        adapted = application_type(config.field).adapt_config(config, data)
+        return cls(make_application(adapted), data, folder, device, **more)
 
     @classmethod
     def resume(

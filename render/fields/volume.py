@@ -1,10 +1,10 @@
-"""A field of a volume: positions to density and albedo."""
+"""Volume fields: positions to density and albedo."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,12 +15,17 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.frames import planned
-from luxel.render.fields.drawing.frozen import Frozen, key_of, renewed, supports_live_count
-from luxel.render.fields.drawing.marching import march
+from luxel.render.fields.drawing.frame_mode import counts_on_device
 from luxel.render.fields.drawing.rays import camera_rays
-from luxel.render.fields.drawing.wave_plan import WavePlan
-from luxel.render.fields.drawing.waves import render_waves
+from luxel.render.fields.drawing.snapshot import (
+    Snapshot,
+    capture_key_of,
+    refreshed_snapshot,
+    supports_live_count,
+)
+from luxel.render.fields.drawing.uniform_march import march_uniform
+from luxel.render.fields.drawing.wavefront import WavefrontRenderer
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.ops.field.march_rays import Region, pack_cells
 
 STEPS = 256  # along the longest side of the box, of a render of the truth
@@ -30,13 +35,16 @@ FIELD_STEPS = (
 DIM = 4e-3  # transmittance behind which a ray of the field ends: a grey level
 CELLS = {"cpu": 32, "cuda": 128}  # that rays may skip, along an axis, by device
 EMPTY = 1e-3  # share of the highest density at most in a cell that is skipped
-RAYS, ROWS = 1 << 21, 1 << 23  # of a part of a picture, and of the field in a wave at most
+RAYS, ROWS = 1 << 21, 1 << 23  # of a part of an image, and positions in a wave, at most
 CHUNK = 1 << 20  # positions at a time
 DEPTH = 24.0  # optical depth of a unit of length where a grid has its highest value
-GREY = 0.9  # albedo of a grid that has none
-PROBES = 1 << 18  # positions at which the highest density is looked for
-JUDGED = {"cpu": 48, "cuda": 256}  # pixels along the sides of the views of a measurement, by device
-ALBEDO_WEIGHT, FAINT = 0.5, 0.02  # of the loss: what albedo counts, and where next to nothing is
+GREY = 0.9  # albedo of a grid without albedo
+PROBES = 1 << 18  # positions at which the highest density is searched
+SCORED = {"cpu": 48, "cuda": 256}  # pixels along the sides of the views of a measurement, by device
+ALBEDO_WEIGHT, FAINT = (
+    0.5,
+    0.02,
+)  # of the loss: weight of the albedo, and the density share below which it fades
 
 Sampler = Callable[[Tensor], Tensor]
 
@@ -54,6 +62,10 @@ class VolumeField(Application):
     """
 
     kind = "volume"
+    training_defaults: ClassVar[dict[str, Any]] = {"decay_from": 5_000, "decay_every": 2_000}
+    hash_growth = 1.275
+    data_type = "volume"
+    surface_level = 10.0
     extent: Tensor
     peak: Tensor
 
@@ -65,8 +77,8 @@ class VolumeField(Application):
         self._truth: Sampler | None = None
         self._cells: Tensor | None = None
         self._place: tuple[Region, float] | None = None
-        self._frozen: Frozen | None = None
-        self._plan: WavePlan | None = None
+        self._snapshot: Snapshot | None = None
+        self._renderer: WavefrontRenderer | None = None
         self.register_load_state_dict_post_hook(lambda *_: self._forget())
 
     def begin(self, data: Any, device: torch.device) -> None:
@@ -103,41 +115,43 @@ class VolumeField(Application):
         """Weighted squared error at positions [S, 3] of the unit cube."""
         assert self._truth is not None, "begin comes first"
         with torch.no_grad():
-            wanted = self._truth(batch)
-            density = wanted[:, :1] / self.peak
-            wanted = torch.cat([density, wanted[:, 1:]], 1)
+            target = self._truth(batch)
+            density = target[:, :1] / self.peak
+            target = torch.cat([density, target[:, 1:]], 1)
             weight = torch.cat(
                 [torch.ones_like(density), *[ALBEDO_WEIGHT * (density / FAINT).clamp(0, 1)] * 3], 1
             )
-        found = self.field(batch)
-        off = torch.where((found < 0) & (wanted <= 0), 0.0, found - wanted)
-        return (weight * off.square()).mean()
+        values = self.field(batch)
+        difference = torch.where((values < 0) & (target <= 0), 0.0, values - target)
+        return (weight * difference.square()).mean()
 
     def after_step(self, step: int) -> None:
-        """Which cells are empty is of the parameters before."""
+        """The empty cells are those of the parameters before."""
         self._cells = None
 
     def values(self, positions: Tensor) -> Tensor:
         """Density per unit of length and albedo at positions [S, 3] along rays through the unit cube, [S, 4]."""
-        found = self.field(positions, coherent=True).clamp_min(0)
-        return torch.cat([found[:, :1] * self.peak, found[:, 1:].clamp_max(1)], 1)
+        values = self.field(positions, coherent=True).clamp_min(0)
+        return torch.cat([values[:, :1] * self.peak, values[:, 1:].clamp_max(1)], 1)
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         """The volume in constant sunlight, [H, W, 3]; no gradients."""
         region, peak = self._region()
         behind = self.extent.new_zeros(3) if background is None else background.to(self.extent)
-        evaluate = self._frozen = renewed(self.field, self._frozen)
+        evaluate = self._snapshot = refreshed_snapshot(self.field, self._snapshot)
         given = camera.to(self.device), region, self.occupied_cells(), behind, peak, DIM
-        if not (planned(self.device) and supports_live_count(evaluate)):
-            found = render_waves(lambda x, directions: (evaluate(x), None), *given, rays=RAYS, rows=ROWS)
-            return found[0].clamp(0, 1)
-        if self._plan is None:
-            self._plan = WavePlan(self.device, RAYS, ROWS, directions=False)
+        if not (counts_on_device(self.device) and supports_live_count(evaluate)):
+            layers = render_wavefront_polled(
+                lambda x, directions: (evaluate(x), None), *given, rays=RAYS, rows=ROWS
+            )
+            return layers[0].clamp(0, 1)
+        if self._renderer is None:
+            self._renderer = WavefrontRenderer(self.device, RAYS, ROWS, directions=False)
 
         def query(x: Tensor, directions: Tensor | None, live: Tensor) -> tuple[Tensor, None]:
             return evaluate(x, live), None
 
-        return self._plan.render(query, key_of(evaluate), *given, layers=False)[0].clamp_(0, 1)
+        return self._renderer.render(query, capture_key_of(evaluate), *given, layers=False)[0].clamp_(0, 1)
 
     @torch.no_grad()
     def occupied_cells(self) -> Tensor:
@@ -148,30 +162,30 @@ class VolumeField(Application):
         around it are. Computed where the parameters have changed.
         """
         if self._cells is None:
-            evaluate, fine = self.field.frozen(), 2 * self._region()[0].resolution
+            evaluate, fine = self.field.snapshot(), 2 * self._region()[0].resolution
             along = (torch.arange(fine, device=self.device) + 0.5).to(self.extent) / fine
             y, x = torch.meshgrid(along, along, indexing="ij")
-            found = []
+            planes = []
             for z in along.split(max(1, CHUNK // fine**2)):
                 shape = (len(z), fine, fine)
                 places = torch.stack([x.expand(shape), y.expand(shape), z[:, None, None].expand(shape)], -1)
-                found.append((evaluate(places.view(-1, 3))[:, 0] > EMPTY).view(shape))
-            above = torch.cat(found).to(torch.float16 if self.device.type == "cuda" else torch.float32)
+                planes.append((evaluate(places.view(-1, 3))[:, 0] > EMPTY).view(shape))
+            above = torch.cat(planes).to(torch.float16 if self.device.type == "cuda" else torch.float32)
             above = nn.functional.max_pool3d(above[None, None], 4, 2, 1)[0, 0]
             self._cells = pack_cells(above > 0)
         return self._cells
 
     def render_truth(self, camera: Camera, background: Tensor | None = None) -> Tensor:
-        """What it is trained on, drawn in the same way, [H, W, 3]."""
+        """The volume that it is trained on, drawn in the same way, [H, W, 3]."""
         assert self._truth is not None, "begin comes first"
-        return self._picture(self._truth, camera, background)
+        return self._march_uniform(self._truth, camera, background)
 
     def evaluate(self) -> dict[str, float]:
         """PSNR of renders beside those of the truth, over three views on white, and the mean error of the density."""
         assert self._truth is not None, "begin comes first"
         white = torch.ones(3, device=self.device)
         error = 0.0
-        for camera in self.views(JUDGED[self.device.type]):
+        for camera in self.views(SCORED[self.device.type]):
             off = self.render(camera, white) - self.render_truth(camera, white)
             error += float(off.double().square().mean()) / 3
         generator = torch.Generator(self.device).manual_seed(1)
@@ -193,7 +207,7 @@ class VolumeField(Application):
 
     @property
     def region(self) -> Region:
-        """Where it is sampled."""
+        """Its box, and how rays are sampled in it."""
         return self._region()[0]
 
     @property
@@ -202,7 +216,7 @@ class VolumeField(Application):
         return super().centres * self.extent
 
     def _region(self) -> tuple[Region, float]:
-        """Where rays are sampled, and the density for a result of 1; read from the device once."""
+        """`region`, and the density for a result of 1; read from the device once."""
         if self._place is None:
             sides = self.extent.tolist()
             resolution = CELLS[self.device.type]
@@ -210,22 +224,24 @@ class VolumeField(Application):
         return self._place
 
     def _forget(self) -> None:
-        """Parameters and box are others."""
+        """Parameters or box have changed."""
         self._cells = self._place = None
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         """Also where it goes to another device."""
         self._forget()
-        self._frozen = self._plan = None
+        self._snapshot = self._renderer = None
         return super()._apply(fn, recurse)
 
-    def _picture(self, sample: Sampler, camera: Camera, background: Tensor | None) -> Tensor:
+    def _march_uniform(self, sample: Sampler, camera: Camera, background: Tensor | None) -> Tensor:
         origins, directions = camera_rays(camera)
         behind = torch.zeros(3, device=origins.device) if background is None else background
         extent = self.extent
         low = torch.zeros_like(extent)
-        found = march(lambda x: sample(x / extent), origins, directions, low, extent, 1 / STEPS, behind)
-        return found.clamp(0, 1).reshape(camera.height, camera.width, 3)
+        colours = march_uniform(
+            lambda x: sample(x / extent), origins, directions, low, extent, 1 / STEPS, behind
+        )
+        return colours.clamp(0, 1).reshape(camera.height, camera.width, 3)
 
 
 class GridVolume(nn.Module):
@@ -246,10 +262,10 @@ class GridVolume(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         """Density and albedo at positions [S, 3] of the unit cube (x, y, z), [S, 4]."""
         places = (2 * positions - 1)[None, None, None]
-        found = nn.functional.grid_sample(
+        values = nn.functional.grid_sample(
             self.grid, places, mode="bilinear", padding_mode="border", align_corners=False
         )
-        return found[0, :, 0, 0].T
+        return values[0, :, 0, 0].T
 
 
 def _checked(data: Any) -> Tensor:

@@ -78,8 +78,8 @@ def field_surface(
         for plane in planes:
             x = torch.stack([(along[plane] + base[0]).expand_as(y), y, z], -1).view(-1, 3)
             with torch.no_grad():
-                found = [field(part).reshape(-1) for part in x.split(MOST_POINTS)]
-            rows.append(torch.cat(found).view(count, count))
+                values = [field(part).reshape(-1) for part in x.split(MOST_POINTS)]
+            rows.append(torch.cat(values).view(count, count))
         slab = torch.stack(rows if last is None else [last, *rows])
         last = slab[-1]
         parts.append(_march(slab, level, first, (count, count)))

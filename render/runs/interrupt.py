@@ -12,6 +12,8 @@ from typing import Any
 class Interrupt:
     """Context that handles SIGINT, in the main thread only (Python allows no other).
 
+    Where SIGINT was ignored when the process began, as in the background of a script, it stays ignored.
+
     Args:
         say: receives the message on the first Ctrl-C.
 
@@ -26,7 +28,8 @@ class Interrupt:
         self._mine = False
 
     def __enter__(self) -> Interrupt:
-        self._mine = threading.current_thread() is threading.main_thread()
+        main = threading.current_thread() is threading.main_thread()
+        self._mine = main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
         if self._mine:
             self._before = signal.signal(signal.SIGINT, self._handle)
         return self

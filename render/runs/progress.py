@@ -77,17 +77,18 @@ def _cells(status: dict[str, Any]) -> list[tuple[str, str]]:
     def decibel(value: float | None) -> str:
         return "-" if value is None else f"{value:.2f} dB"
 
-    if "loss" in status:  # a field's
+    quality = []
+    if "loss" in status:
         loss = status["loss"]
-        scores = [(name.replace("_", " "), f"{score:.4g}") for name, score in status["scores"].items()]
-        quality = [("loss", "-" if loss is None else f"{loss:.3g}"), *scores]
-    else:
-        quality = [("PSNR", decibel(status["psnr"])), ("held-out", decibel(status["test_psnr"]))]
+        quality.append(("loss", "-" if loss is None else f"{loss:.3g}"))
+    if "psnr" in status:
+        quality += [("PSNR", decibel(status["psnr"])), ("held-out", decibel(status["test_psnr"]))]
+    quality += [(name.replace("_", " "), f"{score:.4g}") for name, score in status.get("scores", {}).items()]
     return [
         ("step", f"{status['step']}/{status['steps']}"),
         ("steps/s", f"{status['steps_per_s']:.1f}"),
         *quality,
-        (status.get("noun", "Gaussians"), f"{status['count']:,}"),
+        (status["noun"], f"{status['count']:,}"),
         ("memory", f"{status['memory'] / BYTES:.2f} GiB"),
         ("elapsed", duration(status["elapsed"])),
         ("left", "paused" if status["paused"] else duration(status["eta"])),

@@ -118,16 +118,16 @@ class RunFolder:
         file = self.path / "metrics.jsonl"
         if not file.is_file():
             return
-        kept = []
+        lines = []
         for line in file.read_text(errors="replace").splitlines():
             try:
                 if int(json.loads(line)["step"]) <= step:
-                    kept.append(line + "\n")
+                    lines.append(line + "\n")
             except (ValueError, KeyError, TypeError):
                 continue
         part = self.path / ".metrics.jsonl.part"
         try:
-            part.write_text("".join(kept))
+            part.write_text("".join(lines))
             os.replace(part, file)
         except OSError as error:
             self.say(f"metrics.jsonl cannot be written ({error.strerror or error}).")

@@ -1,7 +1,7 @@
-"""One training step through autograd, of any renderer and of views of any size: gather, draw, compare, and Adam.
+"""One training step by autograd, with any rasterizer and views of any size: gather, render, loss, Adam.
 
-Like the fused step it takes everything that differs from step to step from the table, so that it can be
-captured and replayed where the renderer does not wait for the host.
+Like the fused step it takes everything that differs between steps from the table, so that it can be captured
+and replayed if the rasterizer does not wait for the device.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def general_step(
     """A step over one view or several; the loss is their mean.
 
     Args:
-        render: draws with gradients by autograd, called like `luxel.render.rasterize.rasterize`.
-        context: what is worked on. With a capacity nothing waits for the device, and where the lists of a view need
-            more, nothing changes and ``status`` says so.
-        stacks: give the stack of each view when its turn has come; the table has a row for each, one after another.
-        schedule: what the schedules say.
+        render: renders with gradients by autograd, called like `luxel.render.rasterize.rasterize`.
+        context: tensors and options. With a capacity nothing waits for the device, and if a view needs more tile
+            instances, nothing changes and ``status`` is set.
+        stacks: return the image stack of each view in order; the table has one row per view.
+        schedule: schedule values of the step.
     """
     config, optimizer = context.config, context.optimizer
     waits = context.capacity is None
@@ -55,7 +55,7 @@ def general_step(
         options: dict[str, Any] = {} if waits else {"max_instances": context.capacity}
         if schedule.counts:
             held = context.statistics.data[: scene.count]
-            # One view adds to what is held itself, where nothing can keep the step from counting.
+            # With one view that cannot stall, statistics are accumulated directly.
             stats.append(held if waits and views == 1 else torch.zeros_like(held))
             options["statistics"] = DensifyStatistics(stats[-1])
         frame = render(
@@ -75,8 +75,8 @@ def general_step(
             alpha = alpha_term(frame.alpha, target, config.loss)
             terms.append(alpha if views == 1 else alpha / views)
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
-    seen = [frame.tile_counts[0] > 0 for frame in frames]
-    visible = seen[0] if views == 1 else torch.stack(seen).any(0)
+    touched = [frame.tile_counts[0] > 0 for frame in frames]
+    visible = touched[0] if views == 1 else torch.stack(touched).any(0)
     terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]
     renew(context, scene)
     terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
@@ -116,7 +116,7 @@ def general_step(
 
 
 def _add_statistics(context: StepContext, stats: Sequence[Tensor]) -> None:
-    """Adds what density control is stats of the step; of several views the largest, as Duan et al. 2024 do."""
+    """Adds the statistics of a step for densification; of several views the maximum (Duan et al. 2024)."""
     step = torch.where(context.status[1] == 0, _largest(stats), 0.0)
     held = context.statistics.data[: step.shape[0]]
     held[:, :3].add_(step[:, :3])
@@ -128,5 +128,5 @@ def _largest(each: Sequence[Tensor]) -> Tensor:
 
 
 def _given(tensor: Tensor | None) -> Tensor:
-    assert tensor is not None, "a renderer with a capacity says whether it sufficed"
+    assert tensor is not None, "a rasterizer with a capacity returns totals and overflow"
     return tensor

@@ -1,4 +1,4 @@
-"""Measures a scene on the views that training does not see."""
+"""Evaluates a scene on the held-out views."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def measure(
     save_renders: int,
     render: Callable[..., Any] = rasterize,
 ) -> Evaluation | None:
-    """Scores of held-out views; None where there are none.
+    """Scores of held-out views; None if there are none.
 
     Args:
-        background: behind render and photograph, [3]; its device is where the work is done.
-        folder: gets the renders.
+        background: behind render and image, [3]; evaluation runs on its device.
+        folder: where renders are written.
         antialiased: as in training.
-        lpips: LPIPS too, where its weights are at hand.
-        save_renders: how many renders to write beside their photographs, evenly spread over the views.
-        render: as `luxel.render.evaluate.evaluate`.
+        lpips: LPIPS too, if its weights are available.
+        save_renders: number of renders written beside the ground truth, evenly spread over the views.
+        render: see `luxel.render.evaluate.evaluate`.
     """
     if not views:
         return None
     spread = np.linspace(0, len(views) - 1, min(save_renders, len(views)))
     chosen = {views[i].name for i in spread.round().astype(int)}
 
-    def save(view: View, _: Any, render: Tensor, photograph: Tensor) -> None:
+    def save(view: View, _: Any, render: Tensor, image: Tensor) -> None:
         if view.name in chosen:
-            folder.save_render(view.name, photograph, render)
+            folder.save_render(view.name, image, render)
 
     def score(with_lpips: bool) -> Evaluation:
         options = {"background": background, "device": background.device, "antialiased": antialiased}
@@ -53,5 +53,5 @@ def measure(
     try:
         return score(lpips)
     except MetricError as error:
-        folder.say(f"{error} Going on without LPIPS.")
+        folder.say(f"{error} Continuing without LPIPS.")
         return score(False)

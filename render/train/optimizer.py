@@ -1,4 +1,4 @@
-"""Adam's state for a growing and shrinking set of primitives."""
+"""Adam's state for a set of primitives whose size changes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ State = dict[str, Tensor]
 
 
 class Optimizer:
-    """Primitives with Adam's moments (Kingma & Ba 2015), kept in step when elements come, go or move.
+    """Primitives with Adam's moments (Kingma & Ba 2015), aligned when primitives are added, removed or moved.
 
-    On a GPU the tensors have spare rows, so that a step that was captured for them stays valid while their number
-    changes; a spare row has opacity 0, is never seen and never moves. ``generation`` goes up when the tensors are
-    replaced, ``version`` whenever elements come, go or change places. Every change of the set first builds all new
-    rows, then takes them over: running out of memory in the middle leaves the old state whole.
+    On a GPU the tensors have spare rows, so that a captured step stays valid while the number of primitives changes;
+    a spare row has opacity 0, is never visible and never updated. ``generation`` increases when the tensors are
+    replaced, ``version`` whenever primitives are added, removed or reordered. Every change first builds all new rows,
+    then copies them: running out of memory leaves the old state intact.
 
     Args:
         scene: the parameters, copied.
@@ -38,23 +38,23 @@ class Optimizer:
 
     @property
     def count(self) -> int:
-        """N, elements that are there; ``inverse_count`` is 1 / N on their device, [1], for steps that were captured."""
+        """N, the number of primitives; ``inverse_count`` is 1 / N on their device, [1], for captured steps."""
         return self._count
 
     @count.setter
     def count(self, count: int) -> None:
         self._count = count
-        self.version += 1  # every change of the set ends here
+        self.version += 1  # all changes of the set end here
         self.inverse_count.fill_(1 / max(1, count))
 
     @property
     def capacity(self) -> int:
-        """Rows, the spare ones included."""
+        """Number of rows, spare rows included."""
         return next(iter(self._state[0].values())).shape[0]
 
     @property
     def scene(self) -> Any:
-        """The N present primitives; their tensors are the optimizer's own, without gradients."""
+        """The N primitives, without gradients; their tensors are views of the state."""
         return self.primitives(self._live(0))
 
     @property
@@ -71,24 +71,24 @@ class Optimizer:
         """Parameters and both moments, each by name.
 
         Args:
-            spare: with the spare rows, as a captured step needs them: of one size while ``generation`` is the same.
+            spare: include spare rows, as captured steps need: the size is constant while ``generation`` is.
         """
         params, first, second = self._state if spare else (self._live(kind) for kind in range(3))
         return params, first, second
 
     def primitives(self, params: State) -> Any:
-        """Such parameters as primitives."""
+        """Parameters as primitives."""
         return self._kind(**params)
 
     def select(self, index: Tensor) -> None:
-        """Keeps the elements at ``index`` (positions, or a boolean mask) in that order, with their
+        """Keeps the primitives at ``index`` (positions, or a boolean mask) in that order, with their
         moments."""
         if index.dtype == torch.bool:
             index = index.nonzero()[:, 0]  # once, not once per tensor
         self._take([_each(self._live(i), lambda t: t.index_select(0, index)) for i in range(3)])
 
     def append(self, more: Parameters) -> None:
-        """Adds elements at the end; their moments are 0."""
+        """Appends primitives; their moments are 0."""
         added = more.detach().tensors()
         count = self.count + more.count
         if self.capacity >= count:
@@ -107,7 +107,7 @@ class Optimizer:
         self._take(joined)
 
     def extend(self, number: int) -> None:
-        """Adds elements at the end that are to be filled; until then their opacity and moments are 0."""
+        """Appends rows for the caller to fill; until then their opacity and moments are 0."""
         count = self.count + number
         if self.capacity < count:
             grown = [
@@ -119,12 +119,12 @@ class Optimizer:
         self.count = count
 
     def zero_parameter(self, name: str) -> None:
-        """Sets the moments of one parameter of all elements to 0."""
+        """Sets the moments of one parameter to 0."""
         for moments in self._state[1:]:
             moments[name].zero_()
 
     def tensors(self) -> dict[str, Tensor]:
-        """The whole state by name, for a checkpoint."""
+        """The complete state by name, for a checkpoint."""
         kinds = ("gaussians", "exp_avg", "exp_avg_sq")
         return {f"{kind}.{name}": t for i, kind in enumerate(kinds) for name, t in self._live(i).items()}
 
@@ -142,7 +142,7 @@ class Optimizer:
         return {name: t[: self.count] for name, t in self._state[kind].items()}
 
     def _take(self, states: list[State]) -> None:
-        """Makes rows the present ones, in the tensors at hand where they fit well."""
+        """Replaces all rows, in the present tensors if these are of a suitable size."""
         first = next(iter(states[0].values()))
         count, capacity = first.shape[0], _rows_for(first.shape[0], first.device)
         most = capacity if first.device.type != "cuda" else 3 * capacity // 2
@@ -151,8 +151,8 @@ class Optimizer:
             self.generation += 1
             self._state[0]["opacity_logits"].fill_(-math.inf)
             self.count = 0
-        for kept, rows in zip(self._state, states, strict=True):
-            for name, tensor in kept.items():
+        for present, rows in zip(self._state, states, strict=True):
+            for name, tensor in present.items():
                 tensor[:count].copy_(rows[name])
                 if count < self.count:
                     tensor[count : self.count].zero_()
@@ -166,7 +166,7 @@ def _each(state: State, function: Callable[[Tensor], Tensor]) -> State:
 
 
 def _rows_for(count: int, device: torch.device) -> int:
-    """Rows that are kept for a number of elements: on a GPU some more, so that the number may grow."""
+    """Number of rows allocated for ``count`` primitives: on a GPU some more, so that the number can grow."""
     if device.type != "cuda":
         return count
     step = max(1024, 1 << max(0, count.bit_length() - 3))

@@ -1,4 +1,4 @@
-"""What a step and a run tell their caller."""
+"""Results of a step and of a run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from luxel.render.train.densify.situation import Refinement
 
 @dataclass
 class StepReport:
-    """One step; loss and psnr are read from the device only every ``report_every`` steps, else None."""
+    """One step."""
 
     step: int
     count: int
-    loss: float | None = None
-    psnr: float | None = None
     refinement: Refinement | None = None
 
 

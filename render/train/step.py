@@ -1,4 +1,4 @@
-"""One training step without autograd, top to bottom: gather, project, bin, blend, compare, and all of it backwards."""
+"""One training step without autograd: gather, project, bin, blend, loss, and the backward of each."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.train.alpha_slope import alpha_slope
 from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.project_adam import project_adam_
+from luxel.render.pipeline import BlendSettings, bin_tiles, blend, blend_backward, project
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Viewing
 from luxel.render.primitives.spec import AuxiliaryState, Term
@@ -26,7 +26,7 @@ from luxel.render.train.timeline import ScheduleValues
 
 
 class StepOutput(NamedTuple):
-    """What a step leaves for those who watch; valid until the next step."""
+    """The output of a step; valid until the next step."""
 
     loss: Tensor  # the photometric part, scalar
     rgb: Tensor  # [H, W, 3]
@@ -36,18 +36,18 @@ class StepOutput(NamedTuple):
 
 @dataclass
 class StepContext:
-    """The tensors that steps work on, and what stays the same from step to step.
+    """The tensors that a step reads and updates, and its options.
 
     Args:
         config: of the run.
-        optimizer: parameters and moments.
+        optimizer: parameters and Adam's moments.
         statistics: for density control, a row for each row of the optimizer.
         table: see `gather_view`.
         status: see `count_step_`.
-        scalars: numbers that are weights in the loss, on the device.
-        capacity: room for tile instances of a view; None: asks the device for the number.
-        auxiliary: what the primitive keeps from step to step, if anything.
-        renews: whether this step renews that.
+        scalars: weights of the loss, on the device.
+        capacity: of tile instances per view; None: the host waits for the number that is needed.
+        auxiliary: auxiliary state of the primitive, if any.
+        renews: whether this step updates it.
     """
 
     config: TrainConfig
@@ -65,16 +65,16 @@ class StepContext:
 def fused_step(
     context: StepContext, stack: ImageStack, schedule: ScheduleValues, views: int = 1
 ) -> StepOutput:
-    """A step without autograd, whose last kernel moves each primitive where its gradient is made.
+    """A step without autograd, whose last kernel computes the gradient of each primitive and updates it at once.
 
-    Everything that differs from step to step comes from the table, so that this can be captured and replayed. Where
-    the lists need more room than ``capacity``, nothing changes and ``status`` says so.
+    Everything that differs between steps comes from the table, so that the step can be captured and replayed. If
+    more tile instances than ``capacity`` are needed, nothing changes and ``status`` is set.
 
     Args:
-        context: what is worked on.
-        stack: where the photographs of all views of the step are.
-        schedule: what the schedules say.
-        views: how many; the loss is their mean.
+        context: tensors and options.
+        stack: images of all views of the step.
+        schedule: schedule values of the step.
+        views: number of views; the loss is their mean.
     """
     config, spec = context.config, PRIMITIVES[context.config.primitive]
     params, first, second = context.optimizer.rows()
@@ -95,37 +95,29 @@ def fused_step(
         with_depth=False,
         with_normals=False,
     )
-    splats, values, tile_counts, totals = scene.project(view, None)
+    projected = project(scene, view)
     renew(context, scene)
     if context.capacity is None:
-        visible_capacity, capacity = (int(x) for x in totals.tolist())
+        visible_capacity, capacity = (int(x) for x in projected.totals.tolist())
     else:
-        visible_capacity, capacity = tile_counts.numel(), views * context.capacity
-    instances, ranges, overflow, plan = bin_splats(
-        splats,
-        tile_counts,
-        totals,
-        width=width,
-        height=height,
-        visible_capacity=visible_capacity,
-        capacity=capacity,
-        primitive=scene.policy,
-    )
-    count_step_(overflow, totals, context.table, context.status, views)
+        visible_capacity, capacity = projected.tile_counts.numel(), views * context.capacity
     absolute = schedule.counts and config.strategy.absolute
-    drawn = splats, values, rows[:, BACKGROUND].contiguous(), instances, ranges, plan
-    how = width, height, MAX_ALPHA, absolute, config.deterministic, False, False, True
-    blend, blend_bwd = (getattr(torch.ops.luxel, f"blend_{scene.policy}{suffix}") for suffix in ("", "_bwd"))
-    image, transmittance, last, _, _, states = blend(*drawn, *how)
-    loss, g_image = photometric(context, image, target)
+    settings = BlendSettings(scene.policy, width, height, MAX_ALPHA, absolute, config.deterministic)
+    lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
+    count_step_(lists.overflow, projected.totals, context.table, context.status, views)
+    background = rows[:, BACKGROUND].contiguous()
+    blended = blend(projected, lists, background, settings, keep=True)
+    loss, g_image = photometric(context, blended.image, target)
     g_transmittance = None
     if target.alpha is not None and config.loss.alpha_weight > 0:
-        g_transmittance = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
+        g_transmittance = alpha_slope(
+            blended.transmittance, target.alpha, target.weight, config.loss.alpha_weight
+        )
     projection = spec.projection
     assert projection is not None, "primitives without a projection take the general path"
-    raw_moments = "raw_moments" in projection.penalties and splats.is_cuda
-    g_splats, g_values, _ = blend_bwd(
-        *drawn, *how, image, transmittance, last, states, g_image, g_transmittance, False, raw_moments
+    raw_moments = "raw_moments" in projection.penalties and projected.splats.is_cuda
+    g_splats, g_values = blend_backward(
+        projected, lists, background, settings, blended, g_image, g_transmittance, raw_moments=raw_moments
     )
     options = view._asdict()
     options["timestamps"] = options.pop("times")
@@ -141,10 +133,10 @@ def fused_step(
         list(second.values()),
         [options[name] for name in projection.cameras],
         **{name: options[name] for name in projection.options},
-        tile_counts=tile_counts,
+        tile_counts=projected.tile_counts,
         g_splats=g_splats,
         g_values=g_values,
-        extras=extra_gradients(context, params, tile_counts, schedule),
+        extras=extra_gradients(context, params, projected.tile_counts, schedule),
         schedule=rows[0, ADAM][: len(params) + 2],
         betas=BETAS,
         eps=EPS,
@@ -158,14 +150,14 @@ def fused_step(
         skip=context.status[1:2],
     )
     add_noise(context, params, rows[0])
-    return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
+    return StepOutput(loss, blended.image[-1], blended.transmittance[-1], target.view(-1))
 
 
 def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
     """The mean of the views' photometric losses, and its gradient by the images, [B, H, W, 3]."""
     share, parts = context.config.loss.ssim_weight, [(image, target.rgb, target.weight)]
     if target.weight is not None and image.shape[0] > 1:
-        # Where pixels have weights, their mean over all views is not that of the views' means.
+        # With weights per pixel, the mean over all views differs from the mean of the views' means.
         parts = list(zip(image.split(1), target.rgb.split(1), target.weight.split(1), strict=True))
     losses, gradients, seed = [], [], context.scalars[1 / len(parts)]
     for part in parts:
@@ -178,7 +170,7 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
 
 
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:
-    """What the strategy and the kind of primitive add to the loss."""
+    """Terms of the loss from the densification strategy and the primitive."""
     config, inverse_count = context.config, context.optimizer.inverse_count
     terms = PRIMITIVES[config.primitive].regularise(
         scene, visible, inverse_count, loss_context(config, schedule.counts)
@@ -188,21 +180,21 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
 
 
 def renew(context: StepContext, scene: Any) -> None:
-    """Renews what is kept from step to step, where it is time; before the step is counted."""
+    """Updates the auxiliary state if this step does; before the step is counted."""
     if context.auxiliary is not None and context.renews:
         context.auxiliary.renew(scene, context.status)
 
 
 def auxiliary_terms(context: StepContext, scene: Any, visible: Tensor) -> list[Term]:
-    """The loss of what is kept from step to step."""
+    """Terms of the loss from the auxiliary state."""
     return [] if context.auxiliary is None else [context.auxiliary.term(scene, visible)]
 
 
 def extra_gradients(
     context: StepContext, params: State, tile_counts: Tensor, schedule: ScheduleValues
 ) -> tuple[Tensor | None, ...] | None:
-    """Gradients by the parameters of what is added to the loss beside the photographs', but for what the projection's
-    backward adds itself; None where there is nothing."""
+    """Gradients by the parameters of the loss terms other than the photometric ones and those that the backward of the
+    projection adds itself; None if there are none."""
     by_autograd = PRIMITIVES[context.config.primitive].penalties is None
     if context.auxiliary is None and not by_autograd:
         return None
@@ -218,14 +210,14 @@ def extra_gradients(
 
 
 def instances_needed(context: StepContext, stack: ImageStack) -> int:
-    """How many tile instances the step asks for; waits for the device."""
+    """Number of tile instances that the step needs; waits for the device."""
     target, _ = stack.gather(context.table)
     scene = context.optimizer.scene
     return int(rasterize(scene, target.camera, time=target.time, max_instances=1).instances)
 
 
 def add_noise(context: StepContext, params: dict[str, Tensor], row: Tensor) -> None:
-    """Random moves of Gaussians, where the strategy wants them."""
+    """Adds noise to the means of Gaussians if the strategy has any."""
     if not context.config.strategy.noise > 0:
         return
     langevin_noise_(

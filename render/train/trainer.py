@@ -26,6 +26,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
 from luxel.render.train.held_out import measure
+from luxel.render.train.loss_monitor import LossMonitor
 from luxel.render.train.memory_budget import MemoryBudget
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import StepReport, TrainResult
@@ -34,7 +35,7 @@ from luxel.render.train.start import first_primitives, scene_extent
 from luxel.render.train.step_queue import StepQueue
 from luxel.render.train.timeline import Timeline
 
-ATTEMPTS = 8  # of a step for which memory runs out
+ATTEMPTS = 8  # of a step when memory runs out
 
 
 class Trainer(RunControls[StepReport, TrainResult]):
@@ -61,8 +62,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         queue: the steps submitted to the device.
         densifier: densification and pruning.
         memory: limits of images and primitives.
-        psnr: running mean of the PSNR of training views in dB; None before the first report.
-        loss: of the last reported step.
+        monitor: loss and PSNR of training views.
         test_psnr: PSNR of the held-out views in dB; None before they are evaluated.
         background: "white", "black" or "random".
 
@@ -97,11 +97,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.train_views, self.test_views = list(train_views), list(test_views)
         self.extent = scene_extent(self.train_views)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        self.psnr: float | None = None
-        self.loss: float | None = None
+        self.monitor = LossMonitor()
         self.test_psnr: float | None = None
         self._tested_at = -1
-        self._loss_was_finite, self._diverging = True, False
         self._halvings: int | None = 0  # of the images that the primitives are adapted to; None: not known
         self._auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
         self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
@@ -166,11 +164,6 @@ class Trainer(RunControls[StepReport, TrainResult]):
         return self.optimizer.scene
 
     @property
-    def cap(self) -> int | None:
-        """Largest number of primitives; None: no limit."""
-        return self.memory.cap
-
-    @property
     def steps(self) -> int:
         """Length of the run."""
         return self.config.steps
@@ -196,7 +189,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         return {
             **self.loop.counters(self.config.steps, None if minutes is None else 60 * minutes),
             "progress": self.progress,
-            "psnr": self.psnr,
+            "psnr": self.monitor.psnr,
             "test_psnr": self.test_psnr,
             "count": self.optimizer.count,
             "noun": self.scene.noun,
@@ -267,7 +260,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             "config": self.config.to_dict(),
             "adam_steps": self.optimizer.steps,
             "train_seconds": self.train_seconds,
-            "psnr": self.psnr,
+            "psnr": self.monitor.psnr,
             "test_psnr": self.test_psnr,
             "halvings": self._halvings,
             "train_views": [view.name for view in self.train_views],
@@ -276,8 +269,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""
-        config = self.config
-        minutes, psnr = config.target_minutes, config.target_psnr
+        config, minutes, psnr = self.config, self.config.target_minutes, self.config.target_psnr
         if psnr is not None and self.test_psnr is not None and self.test_psnr >= psnr:
             return "target_psnr"
         if minutes is not None and self.train_seconds >= 60 * minutes:
@@ -340,54 +332,38 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.steps_done = step + 1
         stalled = self.queue.poll()
         due = self.densifier.due(self.steps_done, self.timeline)
-        if (stalled or due or self._diverging) and self.synchronize():
+        if (stalled or due or self.monitor.non_finite) and self.synchronize():
             return StepReport(self.steps_done, self.optimizer.count)
-        views = self.timeline, self.dataset
-        refinement = self.densifier.after_step(self.steps_done, *views, self.cap) if due else None
-        if self._diverging:
+        chosen = self.steps_done, self.timeline, self.dataset, self.memory.cap
+        refinement = self.densifier.after_step(*chosen) if due else None
+        if self.monitor.non_finite:
             self._remove_non_finite()
         return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
 
     def _adapt_to_resolution(self) -> bool:
-        """Rescales what depends on the size of images where the next step has images of another size.
-
-        Returns:
-            Whether steps have to be repeated first.
-        """
-        halvings = self.timeline.at(self.steps_done).halvings
-        before, self._halvings = self._halvings or 0, halvings
+        """Rescales parameters if the next step has images of another size; whether steps must be repeated first."""
         rescale = PRIMITIVES[self.config.primitive].on_resolution_change
-        if halvings == before or rescale is None:
+        if rescale is None or not (self._halvings or self.config.resolution.halvings):
             return False
-        if self.synchronize():
-            self._halvings = before
+        before, halvings = self._halvings or 0, self.timeline.at(self.steps_done).halvings
+        if halvings != before and self.synchronize():
             return True
-        rescale(self.scene, 2.0 ** (before - halvings))
+        if halvings != before:
+            rescale(self.scene, 2.0 ** (before - halvings))
+        self._halvings = halvings
         return False
 
     def _take_stats(self, step: int, loss: float, squared_error: float) -> None:
         """Loss and error of a step have arrived from the device, some steps later."""
-        psnr = -10 * math.log10(max(squared_error, 1e-10)) if math.isfinite(squared_error) else math.nan
-        now = self.timeline.at(step)
+        psnr, now = self.monitor.take(loss, squared_error), self.timeline.at(step)
         self._log(step, {"loss": loss, "psnr": psnr, "sh_degree": now.sh_degree, "halvings": now.halvings})
-        self.loss = loss
-        if math.isfinite(loss) and math.isfinite(psnr):
-            self.psnr = psnr if self.psnr is None else 0.9 * self.psnr + 0.1 * psnr
-            self._loss_was_finite = True
-        else:
-            self._diverging = True
 
     def _remove_non_finite(self) -> None:
-        self._diverging = False
-        if not self._loss_was_finite:
-            raise LuxelError(
-                f"Training diverged at step {self.steps_done}: the loss is {self.loss}.",
-                f"Lower the learning rates, or resume an earlier checkpoint: luxel train --resume {self.folder.path}",
-            )
-        self._loss_was_finite = False
-        self.say(
-            f"The loss is {self.loss} at step {self.steps_done}: non-finite {self.scene.noun} are removed."
+        resume = f"luxel train --resume {self.folder.path}"
+        self.monitor.recover(
+            self.steps_done, f"Lower the learning rates, or resume an earlier checkpoint: {resume}"
         )
+        self.say(f"The loss is {self.monitor.loss} at step {self.steps_done}: non-finite rows are removed.")
         self.densifier.remove_non_finite()
 
     def _reduce_memory(self) -> None:
@@ -410,7 +386,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         else:
             self.say("Resumed on a different device type; random state was reset.")
         self.loop.resume_at(start.step, float(start.state["train_seconds"]))
-        self.psnr = start.state["psnr"]
+        self.monitor.psnr = start.state["psnr"]
         self._halvings = start.state.get("halvings")
         self.folder.trim_log(start.step)
 

@@ -136,9 +136,9 @@ def _triangulate(
     options = pycolmap.IncrementalPipelineOptions()
     options.random_seed = features.SEED
     result = pycolmap.triangulate_points(model, str(database), str(images), str(out), options=options)
-    held = list(result.points3D.values())
-    xyz = np.array([point.xyz for point in held], np.float32).reshape(-1, 3)
-    rgb = np.array([point.color for point in held], np.uint8).reshape(-1, 3)
+    points3d = list(result.points3D.values())
+    xyz = np.array([point.xyz for point in points3d], np.float32).reshape(-1, 3)
+    rgb = np.array([point.color for point in points3d], np.uint8).reshape(-1, 3)
     keep = np.isfinite(xyz).all(axis=1)
     return Points(xyz[keep], rgb[keep])
 

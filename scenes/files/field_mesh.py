@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.mesh.marching_cubes import field_surface
-from luxel.render.mesh.triangles import TriangleMesh
 from luxel.scenes.files.mesh import GREY, Mesh
 from luxel.scenes.files.mesh_files import save_mesh
 
-LEVELS = {"radiance": 50.0, "volume": 10.0}  # default density of the surface, by application
 COARSEST, FINEST = 8, 1024  # cells along the field's box
 
 
@@ -23,21 +19,16 @@ def field_mesh(application: Application, resolution: int = 256, level: float | N
     """The surface of a field by marching cubes, in the coordinates of what it was trained on; grey.
 
     Args:
-        application: a field that has a surface: one of signed distances, or of densities (radiance, volume).
+        application: a field that has a surface: one of signed distances, or one with a density.
         resolution: cells along its box, 8 to 1024.
         level: density where the surface of the latter is, above 0, per unit of length, which is the longest side of the
-            box; None: `LEVELS`.
+            box; None: the `surface_level` of the application.
 
     Raises:
         LuxelError: the field has no surface, nothing of it lies in the box, or the resolution or the level is out of
             range or of no use.
     """
-    dense = application.kind in LEVELS
-    if not dense and not hasattr(application, "surface"):
-        raise LuxelError(
-            f"A field of {application.kind!r} has no surface.", "Give one of sdf, radiance or volume."
-        )
-    if level is not None and not dense:
+    if level is not None and application.surface_level is None and application.exports_surface():
         raise LuxelError(f"A field of {application.kind!r} has no density.", "Leave the level out.")
     if level is not None and not (level > 0 and math.isfinite(level)):
         raise LuxelError(f"The level of a density must be above 0, got {level:g}.", "Give another one.")
@@ -45,26 +36,16 @@ def field_mesh(application: Application, resolution: int = 256, level: float | N
         raise LuxelError(
             f"A mesh of {resolution} cells along an axis cannot be made.", f"Give {COARSEST} to {FINEST}."
         )
-    if dense:
-        surface = _dense_surface(
-            application, resolution, LEVELS[application.kind] if level is None else level
-        )
-    else:
-        surface = application.surface(resolution)  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+    surface = application.surface(resolution, level)
     if not len(surface.faces):
         raise LuxelError(
             "The field has no surface in its box.",
-            "Lower the level, or train it longer." if dense else "Train it longer, or on another mesh.",
+            "Lower the level, or train it longer."
+            if application.surface_level is not None
+            else "Train it longer, or on another mesh.",
         )
     xyz = surface.vertices.cpu().float().numpy()
     return Mesh(xyz, np.full((len(xyz), 3), GREY, np.uint8), surface.faces.cpu().numpy())
-
-
-def _dense_surface(application: Any, resolution: int, level: float) -> TriangleMesh:
-    """Where the density of a radiance field or of a volume is ``level``, in its world."""
-    surface = field_surface(lambda x: level - application.densities(x), resolution, device=application.device)
-    box = surface.vertices.new_tensor(application.region.box)
-    return TriangleMesh(box[:3] + surface.vertices * (box[3:] - box[:3]), surface.faces)
 
 
 def save_field_mesh(

@@ -139,9 +139,9 @@ def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: s
     Raises:
         CaptureError: one is missing; ``what`` is the plural noun of the message.
     """
-    held = vertices.dtype.names or ()
-    missing = [name for name in names if name not in held]
-    if "packed_position" in held:
+    columns = vertices.dtype.names or ()
+    missing = [name for name in names if name not in columns]
+    if "packed_position" in columns:
         raise CaptureError(f"{path}: compressed PLY is not supported.", EXPORT_AGAIN)
     if missing:
         raise CaptureError(f"{path}: {what} need the properties {', '.join(missing)}.", EXPORT_AGAIN)
@@ -158,15 +158,15 @@ def load_points(path: str | Path) -> Points:
     path = Path(path)
     vertices = read_vertices(path)
     xyz = need_columns(path, vertices, ("x", "y", "z"), "points")
-    held = vertices.dtype.names or ()
-    channels = next((c for c in (("red", "green", "blue"), ("r", "g", "b")) if set(c) <= set(held)), None)
+    columns = vertices.dtype.names or ()
+    channels = next((c for c in (("red", "green", "blue"), ("r", "g", "b")) if set(c) <= set(columns)), None)
     rgb = np.full((len(xyz), 3), 128, np.uint8)
     if channels:
         kind = vertices.dtype[channels[0]]
         full = 1.0 if kind.kind == "f" else 65535.0 if kind.itemsize == 2 else 255.0
         colours = np.stack([vertices[c].astype(np.float64) for c in channels], -1) * (255 / full)
         rgb = np.clip(np.nan_to_num(colours) + 0.5, 0, 255).astype(np.uint8)
-    elif {"f_dc_0", "f_dc_1", "f_dc_2"} <= set(held):
+    elif {"f_dc_0", "f_dc_1", "f_dc_2"} <= set(columns):
         dc = np.stack([vertices[f"f_dc_{c}"].astype(np.float64) for c in range(3)], -1)
         rgb = np.clip(np.nan_to_num(0.5 + SH_C0 * dc) * 255 + 0.5, 0, 255).astype(np.uint8)
     finite = np.isfinite(xyz).all(axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters, PrimitiveSpec
-from luxel.render.primitives.spec import SH_COLUMNS, Columns
+from luxel.render.primitives.spec import Columns
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import (
     EXPORT_AGAIN,
@@ -41,7 +41,7 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
         part.parameter: _coefficients(path, vertices, part, spec)
         if part.parameter == "sh_rest"
         else _read(path, vertices, part, spec)
-        for part in sorted(spec.columns, key=lambda part: part in SH_COLUMNS)
+        for part in sorted(spec.columns, key=lambda part: part.parameter == "sh_rest")
         if part.parameter
     }
     tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
@@ -74,10 +74,10 @@ def recognise(path: Path) -> PrimitiveSpec:
     """The primitive of a PLY file, by its properties; the one without marks if there are none."""
     try:
         with path.open("rb") as file:
-            held = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
-    except (OSError, ValueError):  # reading it reports what is wrong
-        held = set()
-    marked = (spec for spec in PRIMITIVES.values() if spec.marks & held)
+            names = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}
+    except (OSError, ValueError):  # the reader raises the error
+        names = set()
+    marked = (spec for spec in PRIMITIVES.values() if spec.marks & names)
     return next(marked, PRIMITIVES[Gaussians.primitive])
 
 

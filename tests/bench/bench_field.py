@@ -5,7 +5,7 @@ What it measures
                (CPU) or 1e-2 (half, on a GPU) ends the run with status 1.
     time       medians in turns, and millions of positions per second: ordering positions, the encoding alone, the
                perceptron alone, the field's inference at random positions and at samples along rays, its training step
-               (forward, and backward to table and weights; no optimiser); torch (index_select and nn.Sequential in
+               (forward, and backward to table and weights; no optimizer); torch (index_select and nn.Sequential in
                half), and tiny-cuda-nn where it is installed.
     kernels    of a training step and of the perceptron's, by name.
 
@@ -32,8 +32,9 @@ from torch import Tensor
 
 from luxel.render.backends import tinycudann
 from luxel.render.errors import LuxelError
-from luxel.render.fields.encodings import HASH_GROWTH, Grid
+from luxel.render.fields.encodings import Grid
 from luxel.render.fields.mlp import Mlp
+from luxel.render.fields.sdf import SdfField
 from luxel.render.native import best_device
 from luxel.render.ops.field.encode_grid import encode_grid
 from luxel.render.ops.field.field import field
@@ -170,7 +171,7 @@ def tiny_cuda_nn(problem: Problem) -> torch.nn.Module | None:
     except LuxelError:
         return None
     network = Mlp(SIZES[0], SIZES[3], width=SIZES[1], hidden_layers=SIZES[2])
-    with tinycudann.on(problem.device):
+    with tinycudann.current_device(problem.device):
         return tinycudann.native_field(library, problem.grid, network)
 
 
@@ -248,7 +249,7 @@ def main() -> int:
     parser.add_argument("--device", type=torch.device, default=best_device())
     parser.add_argument("--log2-rows", type=int, default=20)
     parser.add_argument("--log2-entries", type=int, default=19)
-    parser.add_argument("--growth", type=float, default=HASH_GROWTH["sdf"])
+    parser.add_argument("--growth", type=float, default=SdfField.hash_growth)
     parser.add_argument("--ways", default=None, help=f"of {', '.join(WAYS)}; separated by commas")
     parser.add_argument("--hashing", default="spatial", help="of spatial, blocks; separated by commas")
     parser.add_argument("--iterations", type=int, default=20)

@@ -31,24 +31,24 @@ from torch import Tensor
 from luxel.render.fields import volume
 from luxel.render.fields.application import Application
 from luxel.render.fields.config import defaults
-from luxel.render.fields.drawing import frames as frame_modes
+from luxel.render.fields.drawing import frame_mode as frame_modes
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.native import best_device
+from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, frames, make_dataset
 from luxel.viewer.bench.fields.stages import counting, grid_field
-from luxel.viewer.bench.fields.subjects import Subject, capture_subject, frames, subject
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms
 
 OLD_STEPS = 128
 
 
-def trained(subject: Subject, encoding: Any, seconds: float, device: torch.device) -> Application:
+def trained(dataset: FieldDataset, encoding: Any, seconds: float, device: torch.device) -> Application:
     """An application after so many seconds."""
-    config = dataclasses.replace(defaults(subject.kind), encoding=encoding, steps=10**7)
+    config = dataclasses.replace(defaults(dataset.kind), encoding=encoding, steps=10**7)
     if device.type == "cpu":
         config = dataclasses.replace(config, batch=2048, log2_entries=13)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = FieldTrainer.new(config, subject.data, f"{folder}/run", device, say=lambda _: None)
+        trainer = FieldTrainer.new(config, dataset.data, f"{folder}/run", device, say=lambda _: None)
         while trainer.train_seconds < seconds:
             trainer.step()
         return trainer.application
@@ -68,10 +68,10 @@ def psnr(a: Tensor, b: Tensor) -> float:
 
 
 def measure(
-    made: Application, subject: Subject, size: tuple[int, int], iterations: int, device: torch.device
+    made: Application, dataset: FieldDataset, size: tuple[int, int], iterations: int, device: torch.device
 ) -> dict[str, Any]:
     """One row."""
-    draws = frames(made, subject, *size, 4)
+    draws = frames(made, dataset, *size, 4)
     new = volume.FIELD_STEPS
     ways: dict[str, tuple[frame_modes.Mode, int | None]] = {m: (m, new) for m in get_args(frame_modes.Mode)}
     if made.kind == "volume":
@@ -80,7 +80,7 @@ def measure(
 
     def run(way: str, i: int) -> Tensor:
         mode, steps = ways[way]
-        with frame_modes.drawn(mode), torch.no_grad():
+        with frame_modes.use_frame_mode(mode), torch.no_grad():
             return with_steps(made, steps, draws[i % len(draws)])
 
     pictures = {way: [run(way, i).clone() for i in range(len(draws))] for way in ways}
@@ -104,8 +104,11 @@ def measure(
         row["psnr"] = min(psnr(a, b) for a, b in zip(pictures[way], pictures["polled"], strict=True))
         row["queries"] = rows[way]
     with_steps(made, new, draws[0])
-    plan: Any = getattr(made, "_plan", None)
-    found["plan"] = {"captures": getattr(plan, "captures", 0), "redrawn": getattr(plan, "redrawn", 0)}
+    renderer: Any = getattr(made, "_renderer", None)
+    found["renderer"] = {
+        "captures": getattr(renderer, "captures", 0),
+        "redrawn": getattr(renderer, "redrawn", 0),
+    }
     return found
 
 
@@ -125,15 +128,15 @@ def main() -> int:
     options = parser.parse_args()
     device, report, good = options.device, {"machine": machine_facts(options.device), "rows": []}, True
     for kind in options.kinds:
-        given = capture_subject(options.capture) if kind == "radiance" and options.capture else None
-        chosen = given or subject(kind, small=device.type == "cpu")
+        given = capture_dataset(options.capture) if kind == "radiance" and options.capture else None
+        chosen = given or make_dataset(kind, small=device.type == "cpu")
         made = trained(chosen, options.encoding, options.seconds, device)
         for size in options.sizes:
             width, height = (int(side) for side in size.split("x"))
             if device.type == "cuda":
                 torch.cuda.reset_peak_memory_stats(device)
             row = measure(made, chosen, (width, height), options.iterations, device)
-            facts = row.pop("plan")
+            facts = row.pop("renderer")
             for way, line in row.items():
                 print(
                     f"{kind:9} {size:10} {way:21} {line['median']:8.3f} ms "

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,37 +30,15 @@ from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.reference.train.loss import photometric_loss as reference_loss
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.timing import compare_ms, kernel_times
+from luxel.viewer.bench.train.loss_times import image_pair, loss_variants, time_loss, value_and_gradient
 
-INPUT_SETS = 4  # more than a cache holds
 MAX_ERROR = 1e-4
-# Floats moved per number of the picture: forward reads two pictures and writes three maps, backward reads those and
-# both pictures and writes the gradient.
-FLOATS_MOVED = (2 + 3) + (3 + 2 + 1)
 ADAM_FLOATS_MOVED = 4 + 3
-Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-
-
-def pictures(width: int, height: int, device: torch.device, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """A smooth photograph with flat parts, a render near it, and weights of which a tenth are 0."""
-    generator = torch.Generator().manual_seed(seed)
-    coarse = torch.rand(1, 3, height // 8 + 1, width // 8 + 1, generator=generator)
-    target = torch.nn.functional.interpolate(coarse, (height, width), mode="bilinear")[0].movedim(0, -1)
-    target[: height // 4] = 1.0
-    rgb = (target + 0.05 * torch.randn(height, width, 3, generator=generator)).clamp(0, 1)
-    weight = (torch.rand(height, width, generator=generator) > 0.1).float()
-    rgb, target, weight = (t.contiguous().to(device) for t in (rgb, target, weight))
-    return rgb.requires_grad_(), target, weight
-
-
-def gradient(loss: Loss, rgb: Tensor, target: Tensor, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Value and gradient by rgb."""
-    value = loss(rgb, target, weight)
-    return value, torch.autograd.grad(value, rgb)[0]
 
 
 def check(width: int, height: int, device: torch.device) -> dict[str, dict[str, float]]:
     """Errors against float64, by case."""
-    rgb, target, weight = pictures(width, height, device, seed=0)
+    rgb, target, weight = image_pair(width, height, device, seed=0)
     wide = rgb.detach().double().requires_grad_()
     errors = {}
     for padding in ("zero", "valid"):
@@ -74,48 +51,13 @@ def check(width: int, height: int, device: torch.device) -> dict[str, dict[str, 
             def witness(a: Tensor, b: Tensor, w: Tensor | None, padding: Any = padding) -> Tensor:
                 return reference_loss(a, b, None if w is None else w.double(), 0.2, padding)
 
-            value, g = gradient(native, rgb, target, w)
-            wanted, g_wanted = gradient(witness, wide, target.double(), w)
+            value, g = value_and_gradient(native, rgb, target, w)
+            expected, g_expected = value_and_gradient(witness, wide, target.double(), w)
             errors[f"{padding} padding, {'weighted' if weighted else 'unweighted'}"] = {
-                "value": abs(value.item() - wanted.item()) / wanted.item(),
-                "gradient": ((g - g_wanted).norm() / g_wanted.norm()).item(),
+                "value": abs(value.item() - expected.item()) / expected.item(),
+                "gradient": ((g - g_expected).norm() / g_expected.norm()).item(),
             }
     return errors
-
-
-def replayed(run: Callable[[int], object]) -> Callable[[int], object]:
-    """``run(0)`` captured into a CUDA graph."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            run(0)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run(0)
-    return lambda _: graph.replay()
-
-
-def time_loss(width: int, height: int, device: torch.device, iterations: int) -> dict[str, Any]:
-    """Times of all competitors, and the kernels of luxel."""
-    sets = [pictures(width, height, device, seed) for seed in range(INPUT_SETS)]
-
-    def run(loss: Loss, weighted: bool) -> Callable[[int], object]:
-        def once(i: int) -> object:
-            rgb, target, weight = sets[i % INPUT_SETS]
-            return gradient(loss, rgb, target, weight if weighted else None)
-
-        return once
-
-    competitors = {"luxel": run(photometric_loss, False), "luxel, weighted": run(photometric_loss, True)}
-    kernels = kernel_times(competitors["luxel"], device)
-    if device.type == "cuda":
-        competitors["luxel, graph"] = replayed(competitors["luxel"])
-        competitors["luxel, weighted, graph"] = replayed(competitors["luxel, weighted"])
-    competitors["plain torch"] = run(reference_loss, False)
-    times = compare_ms(competitors, device, warmup=5, iterations=iterations)
-    return {"times": times, "kernels": kernels, "bytes": 4 * FLOATS_MOVED * 3 * width * height}
 
 
 def time_adam(count: int, device: torch.device, iterations: int) -> dict[str, Any]:
@@ -129,11 +71,11 @@ def time_adam(count: int, device: torch.device, iterations: int) -> dict[str, An
     for leaf, g in zip(leaves, grads, strict=True):
         leaf.grad = g
     torch_adam = torch.optim.Adam([{"params": [p], "lr": 1e-3} for p in leaves], eps=1e-15, fused=True)
-    competitors = {
+    variants = {
         "luxel": lambda i: fused_adam_(params, grads, *moments, rates, i + 1),
         "torch, fused": lambda i: torch_adam.step(),
     }
-    times = compare_ms(competitors, device, warmup=3, iterations=iterations)
+    times = compare_ms(variants, device, warmup=3, iterations=iterations)
     return {"times": times, "bytes": 4 * ADAM_FLOATS_MOVED * sum(p.numel() for p in params)}
 
 
@@ -169,16 +111,21 @@ def main() -> int:
         print(f"more than {MAX_ERROR:g}: nothing is timed")
         return 1
 
-    loss = time_loss(width, height, options.device, options.iterations)
+    loss = time_loss(width, height, options.device, options.iterations, {"plain torch": reference_loss})
+    kernels = kernel_times(loss_variants({}, width, height, options.device)["luxel"], options.device)
     adam = time_adam(options.count, options.device, options.iterations)
     print(table(f"loss, forward + backward, {width}x{height}x3, on {options.device}", loss))
-    if loss["kernels"]:
-        for row in loss["kernels"]:
-            print(f"    {row['ms']:8.4f} ms  x{row['launches']:<5g} {row['kernel']}")
+    for row in kernels:
+        print(f"    {row['ms']:8.4f} ms  x{row['launches']:<5g} {row['kernel']}")
     print(table(f"Adam, {options.count} x 59 numbers", adam))
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
-        report = {"machine": machine_facts(options.device), "errors": errors, "loss": loss, "adam": adam}
+        report = {
+            "machine": machine_facts(options.device),
+            "errors": errors,
+            "loss": {**loss, "kernels": kernels},
+            "adam": adam,
+        }
         (options.out / "loss.json").write_text(json.dumps(report, indent=1))
     return 0
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.fields.drawing.waves import render_waves
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.native import best_device
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import Region, march_rays, pack_cells
@@ -76,7 +76,9 @@ def frames(camera: Camera, device: torch.device) -> dict[str, Callable[[int], An
     white = torch.ones(3, device=device)
     given = camera.world_to_cam, camera.intrinsics, camera.width, camera.height, REGION.box, REGION.step
     return {
-        "luxel": lambda _: render_waves(field, camera, REGION, bits, white, SCALE)[0].reshape(-1, 3),
+        "luxel": lambda _: render_wavefront_polled(field, camera, REGION, bits, white, SCALE)[0].reshape(
+            -1, 3
+        ),
         "torch": lambda _: render_waves_reference(field, *given, cells, white, scale=SCALE)[0],
     }
 

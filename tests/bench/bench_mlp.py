@@ -123,15 +123,15 @@ def main() -> int:
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(options.rows, inputs, generator=generator).to(device).requires_grad_()
     g_out = torch.randn(options.rows, outputs, generator=generator).to(device)
-    competitors = {name: both_ways(net, x, g_out) for name, net in networks.items()}
+    variants = {name: both_ways(net, x, g_out) for name, net in networks.items()}
     peer = sequential(networks["luxel"])
-    competitors["torch"] = both_ways(peer, x, g_out)
+    variants["torch"] = both_ways(peer, x, g_out)
     if device.type == "cuda":
-        competitors["torch, half"] = both_ways(peer, x, g_out, half=True)
+        variants["torch, half"] = both_ways(peer, x, g_out, half=True)
     times = {}
     print(f"{options.rows} rows, {inputs} -> {width} x {layers} -> {outputs}, on {device}")
     for way in ("forward", "forward + backward"):
-        runs = {name: of[way] for name, of in competitors.items()}
+        runs = {name: of[way] for name, of in variants.items()}
         times[way] = compare_ms(runs, device, warmup=3, iterations=options.iterations)
         for name, row in times[way].items():
             spread = f"(p10 {row['p10']:.4f}, p90 {row['p90']:.4f})"

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
-from luxel.render.fields.config import FieldConfig
-from luxel.render.fields.drawing.wave_plan import WavePlan
-from luxel.render.fields.drawing.waves import render_waves
-from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.drawing.wavefront import WavefrontRenderer
+from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
+from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.ops.field.colour_inputs import colour_inputs
 from luxel.render.ops.field.colour_network import colour_network
 from luxel.render.ops.field.composite import composite
@@ -178,7 +177,7 @@ def in_waves(width: int, height: int, share: float | None, device: torch.device)
     colours = COLOURS.to(device)
     behind = torch.tensor([0.2, 0.5, 0.9], device=device)
     names = ("rgb", "alpha", "depth")
-    found = render_waves(lambda x, d: field(x, d, colours), camera, REGION, occupancy, behind, 0.4)
+    found = render_wavefront_polled(lambda x, d: field(x, d, colours), camera, REGION, occupancy, behind, 0.4)
     return {name: t.cpu() for name, t in zip(names, found, strict=True)}
 
 
@@ -192,7 +191,7 @@ def plain_waves(width: int, height: int, rays: int, rows: int, device: torch.dev
 
     names = ("rgb", "alpha", "depth")
     limits = {"rays": rays, "rows": rows}
-    found = render_waves(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
+    found = render_wavefront_polled(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
     return {name: t.cpu() for name, t in zip(names, found, strict=True)}
 
 
@@ -203,7 +202,7 @@ def planned_waves(
     camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
     occupancy = None if share is None else bits(share).to(device)
     colours, behind = COLOURS.to(device), torch.tensor([0.2, 0.5, 0.9], device=device)
-    plan = WavePlan(device, rays, rows)
+    plan = WavefrontRenderer(device, rays, rows)
 
     def query(x: Tensor, directions: Tensor | None, live: Tensor) -> tuple[Tensor, Tensor]:
         assert directions is not None
@@ -224,14 +223,14 @@ class SmallRadianceField(RadianceField):
 
 def trained(steps: int, device: torch.device) -> dict[str, Tensor]:
     """The picture of a field after some steps of plain descent."""
-    config = FieldConfig(field="radiance", hidden=1, log2_entries=10, finest=64, batch=2048, precise=True)
+    config = RadianceConfig(field="radiance", hidden=1, log2_entries=10, finest=64, batch=2048, precise=True)
     field = SmallRadianceField(config).to(device)
     image = np.full((9, 11, 3), 90, np.uint8)
     cover = np.tri(9, 11, dtype=np.uint8) * 255
     camera = Camera.look_at((0, -4, 0.3), (0, 0, 0), width=11, height=9)
     field.begin([View("one", camera, lambda: Pixels(image, cover))], device)
     numbers = torch.Generator().manual_seed(0)
-    shown, behind = field._shown(), torch.ones(3, device=device)
+    shown, behind = field._training_images(), torch.ones(3, device=device)
     for step in range(steps):
         chance = torch.randint(2**62, (field.rays,), generator=numbers).to(device)
         drawn = draw_pixels(chance, shown.pixels, None, behind, field.live)

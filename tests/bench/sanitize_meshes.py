@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.fields.drawing.trace_plan import TracePlan
+from luxel.render.fields.drawing.sphere_tracer import DeviceSphereTracer
 from luxel.render.mesh.marching_cubes import field_surface
 from luxel.render.mesh.tree import MeshTree
 from luxel.render.mesh.triangles import TriangleMesh
@@ -52,7 +52,7 @@ def trace(
         lens = torch.tensor([40.0, 42.0, 20.0, count / 80])
         chosen = Rays(count, cam_to_unit=pose.to(device), intrinsics=lens.to(device), width=40)
     if planned:
-        plan = TracePlan(device, steps, 0.0)
+        plan = DeviceSphereTracer(device, steps, 0.0)
         ask = {"tolerance": 1e-3, "pixels": 0.0}
         with plan.traced(lambda x, live: ring(x)[:, None], None, chosen, grid, **ask) as traced:
             hits = traced()

@@ -1,12 +1,13 @@
-"""What a training step of each primitive takes at the same number of tile instances.
+"""What a training step of each primitive takes at the same number of (tile, primitive) pairs.
 
 What it measures
     Gaussians are trained on a capture for --after steps. The scene then is trained on, count fixed and one view a step,
-    as Gaussians, as 4D Gaussians that stand still, and as convexes whose size is chosen so that the views ask for as
-    many (tile, primitive) pairs: median milliseconds of 40 steps, and with --kernels what they consist of.
+    as each primitive of the registry, in such a size that a view has as many (tile, primitive) pairs: median
+    milliseconds of 40 steps, and with --kernels what they consist of.
+    (`luxel.viewer.bench.train.step_times`, as `luxel bench record` measures.)
 
     With --trained convexes it starts from convexes that were trained themselves (preset light), beside as many
-    Gaussians, trained as long, whose size is chosen so that the views ask for as many pairs.
+    Gaussians, trained as long, whose size is chosen so that a view has as many pairs.
 
 How to run
     python tests/bench/step_of_primitives.py CAPTURE [--after 6000] [--background white] [--kernels]
@@ -18,43 +19,25 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from step_profile import profiled, timed
+from step_profile import profiled
 
-from luxel.render.camera import View
-from luxel.render.primitives import Gaussians, Gaussians4d, Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.replay import release_memory
 from luxel.render.train import Trainer
-from luxel.render.train.densify.fixed import FixedCount
-from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
-from luxel.viewer.bench.raster.conversions import as_primitive
+from luxel.viewer.bench.train.step_times import (
+    equal_scene,
+    instances,
+    scaled_to,
+    step_times,
+    trained,
+    trainer_for,
+)
 
 WINDOW, WINDOWS = 40, 9  # steps that are timed together, and how often
-
-
-def instances(scene: Parameters, views: list[View], device: torch.device) -> float:
-    """(Tile, primitive) pairs of a view, on average."""
-    with torch.no_grad():
-        found = [rasterize(scene, v.camera.to(device), time=v.time, max_instances=1).instances for v in views]
-    return torch.cat(found).double().mean().item()
-
-
-def asking_for(wanted: float, scene: Parameters, views: list[View], device: torch.device) -> Parameters:
-    """The scene in such a size that it asks for ``wanted`` pairs a view."""
-    low, high = 0.2, 5.0
-    for _ in range(12):
-        middle = (low * high) ** 0.5
-        if instances(scene.scaled(middle), views, device) > wanted:
-            high = middle
-        else:
-            low = middle
-    return scene.scaled(low)
 
 
 def main() -> None:
@@ -75,62 +58,39 @@ def main() -> None:
     views = list(capture.train)[::8]
     with tempfile.TemporaryDirectory() as folder:
 
-        def trainer(primitive: str, name: str, kind: str = "default", most: int | None = None) -> Trainer:
-            config = preset(kind, primitive)
-            config.background, config.checkpoints.every, config.eval_every = options.background, 0, 0
-            config.batch = 1
-            config.max_gaussians = most or config.max_gaussians
-            return Trainer(config, capture.train, capture.test, capture.points, f"{folder}/{name}", device)
-
-        def trained(*what: Any) -> Parameters:
-            runner = trainer(*what)
-            while runner.steps_done < options.after:
-                runner.step()
-            runner.synchronize()
-            return runner.scene.map(torch.clone)
+        def trainer(primitive: str, run: str, name: str = "default", most: int | None = None) -> Trainer:
+            return trainer_for(capture, f"{folder}/{run}", device, primitive, name, most, options.background)
 
         scenes: dict[str, Parameters]
         if options.trained == "convexes":
-            convexes = trained("convexes", "first", "light")
-            gaussians = trained("gaussians", "second", "default", convexes.count)
-            wanted = instances(convexes, views, device)
-            scenes = {"gaussians": asking_for(wanted, gaussians, views, device), "convexes": convexes}
+            convexes = trained(trainer("convexes", "first", "light"), options.after)
+            gaussians = trained(trainer("gaussians", "second", most=convexes.count), options.after)
+            pairs = instances(convexes, views, device)
+            scenes = {"gaussians": scaled_to(pairs, gaussians, views, device), "convexes": convexes}
         else:
-            gaussians = trained("gaussians", "first")
+            gaussians = trained(trainer("gaussians", "first"), options.after)
             assert isinstance(gaussians, Gaussians)
-            wanted = instances(gaussians, views, device)
-            scenes = {
-                "gaussians": gaussians,
-                "gaussians4d": Gaussians4d.from_gaussians(gaussians, time=0.0, time_scale=1.0),
-                "convexes": asking_for(wanted, as_primitive(gaussians, "convexes"), views, device),
-            }
+            scenes = {name: equal_scene(name, gaussians, views, device) for name in PRIMITIVES}
         base = 0.0
         for primitive, scene in scenes.items():
-            median = measured(trainer(primitive, primitive), scene, base, views, options.kernels)
-            base = base or median
+            runner = trainer(primitive, primitive)
+            row = step_times(runner, scene, views, window=WINDOW, windows=WINDOWS)
+            base = base or row["step_ms"]
+            print(
+                f"{primitive}: {row['step_ms']:.3f} ms a step ({row['low']:.3f} to {row['high']:.3f}), "
+                f"{row['step_ms'] / base:.2f} of Gaussians, {row['count']:,} with {row['instances']:,} pairs a view"
+            )
+            if options.kernels:
+                print_kernels(runner)
             release_memory()
 
 
-def measured(runner: Trainer, scene: Parameters, base: float, views: list[View], kernels: bool) -> float:
-    """Median milliseconds of a step of ``runner`` on a scene of fixed count, which it prints."""
-    runner.config.strategy = FixedCount(prune_opacity=0)
-    runner.config.sh_every = runner.config.reorder_every = 0
-    asked = instances(scene, views, runner.device)
-    runner.start_from(scene)
-    for _ in range(100):
-        runner.step()
-    took = [1e3 * timed(runner, WINDOW) / WINDOW for _ in range(WINDOWS)]
-    median = float(np.median(took))
-    print(
-        f"{runner.config.primitive}: {median:.3f} ms a step ({min(took):.3f} to {max(took):.3f}), "
-        f"{median / (base or median):.2f} of Gaussians, {scene.count:,} with {asked:,.0f} instances a view"
-    )
-    if kernels:
-        rows, _ = profiled(runner, runner.steps_done + WINDOW)
-        print(f"  {sum(r[1] for r in rows):.0f} us of kernels, {sum(r[2] for r in rows):.0f} launches")
-        for kernel, us, launches in rows[:28]:
-            print(f"  {us:8.1f} us {launches:5.1f} x  {kernel[:110]}")
-    return median
+def print_kernels(runner: Trainer) -> None:
+    """Prints what the steps of a trainer consist of."""
+    rows, _ = profiled(runner, runner.steps_done + WINDOW)
+    print(f"  {sum(r[1] for r in rows):.0f} us of kernels, {sum(r[2] for r in rows):.0f} launches")
+    for kernel, us, launches in rows[:28]:
+        print(f"  {us:8.1f} us {launches:5.1f} x  {kernel[:110]}")
 
 
 if __name__ == "__main__":

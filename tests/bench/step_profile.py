@@ -30,6 +30,7 @@ from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.machine import machine_facts
+from luxel.viewer.bench.train.step_times import restart_from, seconds_of
 
 
 def random_gaussians(xyz: np.ndarray, count: int, device: torch.device) -> Gaussians:
@@ -69,16 +70,6 @@ def profiled(trainer: Trainer, until: int) -> tuple[list[tuple[str, float, float
         if "CUDA" in str(event.device_type)
     ]
     return sorted(rows, key=lambda row: -row[1]), seconds
-
-
-def timed(trainer: Trainer, steps: int) -> float:
-    """Seconds that the next steps take."""
-    trainer.synchronize()
-    started, until = time.perf_counter(), trainer.steps_done + steps
-    while trainer.steps_done < until:
-        trainer.step()
-    trainer.synchronize()
-    return time.perf_counter() - started
 
 
 class Utilisation:
@@ -149,7 +140,7 @@ def main() -> None:
         trainer = Trainer(config, capture.train, capture.test, capture.points, f"{folder}/run", device)
         if options.gaussians:
             many = random_gaussians(capture.points.xyz, options.gaussians, device)
-            trainer.start_from(many)
+            restart_from(trainer, many)
         started = time.perf_counter()
         while trainer.steps_done < options.after:
             trainer.step()
@@ -183,7 +174,7 @@ def report(trainer: Trainer) -> None:
     for name, us, launches in rows[:40]:
         print(f"  {us:8.1f} us {launches:5.1f} x  {name[:100]}")
     with Utilisation() as utilisation:
-        seconds = timed(trainer, 4000) / 10
+        seconds = seconds_of(trainer, 4000) / 10
     rows, traced = profiled(trainer, trainer.steps_done + 400)
     kernels = sum(us for _, us, _ in rows) * 400e-6
     print(
@@ -201,8 +192,8 @@ def report(trainer: Trainer) -> None:
         watch(owner, name, spent)
     for _ in range(1000):
         trainer.step()
-    for name, seconds_of in spent.items():
-        print(f"  {name}: {len(seconds_of)} times in 1000 steps, {1e3 * np.mean(seconds_of):.2f} ms each")
+    for name, calls in spent.items():
+        print(f"  {name}: {len(calls)} times in 1000 steps, {1e3 * np.mean(calls):.2f} ms each")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ def test_capture_format(run_example, tmp_path: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(scenes.CaptureError, match=r"poses\.csv: line 4: invalid row .*'wide'"):
         scenes.open(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(scenes.CaptureError, match=r"poses\.csv: there is no poses\.csv; transforms\.json: there is"):
+    with pytest.raises(
+        scenes.CaptureError, match=r"poses\.csv: there is no poses\.csv; transforms\.json: there is"
+    ):
         scenes.open(tmp_path / "empty")
     with pytest.raises(ValueError, match="already registered"):
         example["main"]()

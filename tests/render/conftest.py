@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from toy_run import same_state, toy, toy_cutout
 
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.render.reference.raster.rasterize import rasterize_reference
+
+__all__ = ["same_state", "toy", "toy_cutout"]  # fixtures of every test that trains
 
 D = torch.float64
 OUTPUTS = ("rgb", "alpha", "depth", "median_depth", "normals", "features")
@@ -44,12 +47,12 @@ def assert_agrees(
     options = {**EXACT, **options}
 
     def leaves(dtype: torch.dtype, device: torch.device) -> dict[str, torch.Tensor]:
-        found = {**gaussians.tensors(), "world_to_cam": camera.world_to_cam}
+        actual = {**gaussians.tensors(), "world_to_cam": camera.world_to_cam}
         if background is not None:
-            found["background"] = background
+            actual["background"] = background
         if features is not None:
-            found["features"] = features
-        return {k: t.detach().to(device, dtype, copy=True).requires_grad_() for k, t in found.items()}
+            actual["features"] = features
+        return {k: t.detach().to(device, dtype, copy=True).requires_grad_() for k, t in actual.items()}
 
     def render(function: Callable[..., Any], given: dict[str, torch.Tensor]) -> Any:
         return function(
@@ -75,31 +78,34 @@ def assert_agrees(
     generator = torch.Generator().manual_seed(7)
     losses = torch.zeros((), dtype=D), torch.zeros((), dtype=D)
     for name in OUTPUTS:
-        found, wanted = getattr(native, name), getattr(witness, name)
-        assert (found is None) == (wanted is None), f"{name}: {found} against {wanted}"
-        if wanted is None:
+        actual, expected = getattr(native, name), getattr(witness, name)
+        assert (actual is None) == (expected is None), f"{name}: {actual} against {expected}"
+        if expected is None:
             continue
-        assert found.shape == wanted.shape, f"{name}: {list(found.shape)} against {list(wanted.shape)}"
-        assert found.dtype == gaussians.means.dtype and found.device.type == gaussians.device.type
-        scale = max(1.0, wanted.abs().max().item())
+        assert actual.shape == expected.shape, f"{name}: {list(actual.shape)} against {list(expected.shape)}"
+        assert actual.dtype == gaussians.means.dtype and actual.device.type == gaussians.device.type
+        scale = max(1.0, expected.abs().max().item())
         torch.testing.assert_close(
-            found.detach().cpu().to(D)[keep], wanted[keep], rtol=0, atol=forward * scale, msg=_named(name)
+            actual.detach().cpu().to(D)[keep], expected[keep], rtol=0, atol=forward * scale, msg=_named(name)
         )
         if name == "median_depth":
-            assert not found.requires_grad
+            assert not actual.requires_grad
             continue
-        weight = torch.randn(wanted.shape, generator=generator, dtype=D)
-        weight = weight * keep.reshape(*keep.shape, *[1] * (wanted.dim() - keep.dim()))
-        losses = losses[0] + (found * weight.to(found)).sum().cpu().to(D), losses[1] + (wanted * weight).sum()
+        weight = torch.randn(expected.shape, generator=generator, dtype=D)
+        weight = weight * keep.reshape(*keep.shape, *[1] * (expected.dim() - keep.dim()))
+        losses = (
+            losses[0] + (actual * weight.to(actual)).sum().cpu().to(D),
+            losses[1] + (expected * weight).sum(),
+        )
 
     losses[0].backward()
     if losses[1].requires_grad:  # nothing in sight: nothing to differentiate
         losses[1].backward()
     for name, leaf in witness_in.items():
-        found, wanted = native_in[name].grad, leaf.grad
-        wanted = torch.zeros_like(leaf) if wanted is None else wanted
-        assert found is not None and found.shape == leaf.shape, f"no gradient of {name}"
-        difference, norm = (found.cpu().to(D) - wanted).norm().item(), wanted.norm().item()
+        actual, expected = native_in[name].grad, leaf.grad
+        expected = torch.zeros_like(leaf) if expected is None else expected
+        assert actual is not None and actual.shape == leaf.shape, f"no gradient of {name}"
+        difference, norm = (actual.cpu().to(D) - expected).norm().item(), expected.norm().item()
         assert difference <= backward * norm + 1e-30, (
             f"gradient of {name}: {difference:.3g} off in {norm:.3g}"
         )

@@ -119,11 +119,11 @@ def assert_agrees(
     def leaves(dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
         return {k: t.detach().to(device, dtype, copy=True).requires_grad_() for k, t in given.items()}
 
-    def parts(found: dict[str, Tensor]) -> tuple[Convexes, Camera, dict[str, Tensor]]:
-        like = found["points"]
-        posed = replace(camera.to(like.dtype).to(like.device), world_to_cam=found["world_to_cam"])
-        rest = {k: t for k, t in found.items() if k in ("background", "features")}
-        return Convexes(**{name: found[name] for name in Convexes.names}), posed, rest
+    def parts(actual: dict[str, Tensor]) -> tuple[Convexes, Camera, dict[str, Tensor]]:
+        like = actual["points"]
+        posed = replace(camera.to(like.dtype).to(like.device), world_to_cam=actual["world_to_cam"])
+        rest = {k: t for k, t in actual.items() if k in ("background", "features")}
+        return Convexes(**{name: actual[name] for name in Convexes.names}), posed, rest
 
     native_in, witness_in = leaves(convexes.points.dtype, convexes.device), leaves(D, torch.device("cpu"))
     own, posed, rest = parts(native_in)
@@ -149,16 +149,16 @@ def assert_agrees(
         image.append(witness.features)
     expected = torch.cat([*image, witness.alpha[..., None]], -1)
     expected = expected.reshape(*pixels, expected.shape[-1])
-    found = torch.cat([native.image, native.alpha[..., None]], -1)
-    assert found.shape == expected.shape and found.dtype == convexes.points.dtype
+    actual = torch.cat([native.image, native.alpha[..., None]], -1)
+    assert actual.shape == expected.shape and actual.dtype == convexes.points.dtype
     scale = max(1.0, expected.abs().max().item())
-    difference = (found.detach().cpu().to(D) - expected)[keep].abs().max().item() if keep.any() else 0.0
+    difference = (actual.detach().cpu().to(D) - expected)[keep].abs().max().item() if keep.any() else 0.0
     assert difference <= forward * scale, f"image: {difference:.3g} off in {scale:.3g}"
 
     weight = (
         torch.randn(expected.shape, generator=torch.Generator().manual_seed(7), dtype=D) * keep[..., None]
     )
-    (found * weight.to(found)).sum().backward()
+    (actual * weight.to(actual)).sum().backward()
     if expected.requires_grad:
         (expected * weight).sum().backward()
     for name, leaf in witness_in.items():

@@ -177,9 +177,9 @@ def apart(
     return g_world_to_cam
 
 
-def assert_moved_alike(found: State, expected: State, start: State) -> None:
+def assert_moved_alike(actual: State, expected: State, start: State) -> None:
     """To rounding; on a GPU to 1e-4 of the distance moved, since two kernels may round a small gradient apart."""
-    for a, b, before in zip(found.tensors(), expected.tensors(), start.tensors(), strict=True):
+    for a, b, before in zip(actual.tensors(), expected.tensors(), start.tensors(), strict=True):
         if not b.numel():
             continue
         of_move, of_size = 1e-6, 1e-7

@@ -157,7 +157,7 @@ def assert_agrees4d(
     keep = witness.margin > margin
     assert (~keep).double().mean() <= jumps, f"{(~keep).double().mean():.3f} of the pixels sit on a jump"
     assert torch.equal(native.count.cpu()[keep], witness.count[keep]) and witness.count.max() > 0
-    found: dict[str, float] = {}
+    actual: dict[str, float] = {}
     generator, losses = torch.Generator().manual_seed(7), [torch.zeros((), dtype=D)] * 2
     for name in ("rgb", "alpha", "depth", "median_depth", "normals"):
         a, b = getattr(native, name), getattr(witness, name)
@@ -166,8 +166,8 @@ def assert_agrees4d(
             continue
         assert a.shape == b.shape and a.dtype == gaussians.means.dtype, name
         scale = max(1.0, b.abs().max().item())
-        found[name] = (a.detach().cpu().to(D) - b.detach())[keep].abs().max().item() / scale
-        assert found[name] <= forward, f"{name}: {found[name]:.3g}"
+        actual[name] = (a.detach().cpu().to(D) - b.detach())[keep].abs().max().item() / scale
+        assert actual[name] <= forward, f"{name}: {actual[name]:.3g}"
         if name != "median_depth":
             weight = torch.randn(b.shape, generator=generator, dtype=D)
             weight = weight * keep.reshape(*keep.shape, *[1] * (b.dim() - keep.dim()))
@@ -178,8 +178,8 @@ def assert_agrees4d(
         expected, gradient = leaf.grad, ours[name].grad
         assert expected is not None and gradient is not None, name
         difference, norm = (gradient.cpu().to(D) - expected).norm().item(), expected.norm().item()
-        found[f"g_{name}"] = difference / max(norm, 1e-300)
+        actual[f"g_{name}"] = difference / max(norm, 1e-300)
         assert difference <= backward * norm + 1e-30, (
             f"gradient of {name}: {difference:.3g} off in {norm:.3g}"
         )
-    return found
+    return actual

@@ -49,9 +49,9 @@ def test_a_scene_scores_its_own_pictures(
         assert (score.width, score.height) == (camera.width, camera.height)
         assert score.psnr > 55 and score.ssim > 0.999 and 0 <= score.lpips < 1e-3  # bytes against floats
     assert len(seen) == 2
-    for (seen_view, score, picture, photo), wanted, given in zip(seen, result.scores, views, strict=True):
-        assert seen_view is given and score == wanted
-        assert picture.shape == photo.shape == (given.camera.height, given.camera.width, 3)
+    for (seen_view, score, render, truth), expected, given in zip(seen, result.scores, views, strict=True):
+        assert seen_view is given and score == expected
+        assert render.shape == truth.shape == (given.camera.height, given.camera.width, 3)
     wrong = evaluate(scene, views, background=(0, 0, 0), device=device)
     assert wrong.mean.psnr < 30
 

@@ -37,10 +37,12 @@ def test_psnr_counts_by_weight(device: torch.device) -> None:
 @pytest.mark.parametrize("padding", ["zero", "valid"])
 def test_ssim_equals_the_map_of_plain_torch(device: torch.device, padding: str) -> None:
     a, b = noise(40, 31, 3), 0.6 * noise(40, 31, 3) + 0.4 * noise(40, 31, 3, seed=1)
-    wanted = ssim_map(a[None].double(), b[None].double())[0]
+    expected = ssim_map(a[None].double(), b[None].double())[0]
     if padding == "valid":
-        wanted = wanted[5:-5, 5:-5]
-    assert ssim(a.to(device), b.to(device), padding=padding) == pytest.approx(wanted.mean().item(), abs=1e-5)
+        expected = expected[5:-5, 5:-5]
+    assert ssim(a.to(device), b.to(device), padding=padding) == pytest.approx(
+        expected.mean().item(), abs=1e-5
+    )
 
 
 def test_ssim_at_the_edges(device: torch.device) -> None:

@@ -30,12 +30,12 @@ def test_draws_what_rasterize_draws(
     background = torch.tensor([0.2, 0.4, 0.6], device=device)
     drawer = Renderer(scene, background=background, depth=True, count=True)
     for camera in [*cameras(device), *cameras(device), *cameras(device, 33, 21)]:
-        found, wanted = (
+        actual, expected = (
             drawer.draw(camera),
             rasterize(scene, camera, background=background, depth=True, count=True),
         )
         for name in ("rgb", "alpha", "depth", "count"):
-            torch.testing.assert_close(getattr(found, name), getattr(wanted, name), rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(getattr(actual, name), getattr(expected, name), rtol=1e-5, atol=1e-5)
 
 
 def test_gradients_are_those_of_autograd(
@@ -46,12 +46,12 @@ def test_gradients_are_those_of_autograd(
     for k, camera in enumerate(cameras(device)):
         g_rgb = torch.randn(50, 70, 3, generator=torch.Generator().manual_seed(k)).to(device)
         drawer.draw(camera)
-        _, found = drawer.draw_with_gradients(camera, g_rgb)
+        _, actual = drawer.draw_with_gradients(camera, g_rgb)
         leaves = scene.detach().requires_grad_()
         rasterize(leaves, camera, sh_degree=2).rgb.backward(g_rgb)
         for name, leaf in leaves.tensors().items():
             scale = leaf.grad.abs().max()
-            torch.testing.assert_close(getattr(found, name) / scale, leaf.grad / scale, rtol=0, atol=1e-4)
+            torch.testing.assert_close(getattr(actual, name) / scale, leaf.grad / scale, rtol=0, atol=1e-4)
 
 
 def test_changes_in_place_show(random_gaussians: Callable[..., Gaussians], device: torch.device) -> None:

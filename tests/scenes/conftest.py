@@ -1,4 +1,4 @@
-"""Fixtures of the scenes tests: a small written-out capture, drawn without the renderer."""
+"""Fixtures of the scenes tests: a small capture on disk, drawn without the rasterizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Camera paths: where they lead, and their files."""
+"""Camera paths and their files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_orbit_goes_round_and_looks_at_the_centre(up: tuple[int, int, int]) -> N
     assert max(step) - min(step) < 1e-4
 
 
-def test_orbit_refuses_the_impossible() -> None:
+def test_orbit_refuses_invalid_arguments() -> None:
     for bad in ({"radius": 0.0}, {"radius": 1.0, "up": (0, 0, 0)}, {"radius": 1.0, "elevation": math.pi / 2}):
         with pytest.raises(ValueError, match="orbit"):
             orbit((0, 0, 0), **bad)
@@ -59,7 +59,7 @@ def test_orbit_like_the_views() -> None:
 
 
 @pytest.mark.parametrize("loop", [False, True])
-def test_interpolation_meets_its_keyframes(loop: bool) -> None:
+def test_interpolation_passes_through_keyframes(loop: bool) -> None:
     frames = 40 if loop else 31
     cameras = interpolate(KEYS, frames, loop)
     assert len(cameras) == frames
@@ -73,13 +73,13 @@ def test_interpolation_meets_its_keyframes(loop: bool) -> None:
         assert torch.allclose(rotation @ rotation.T, torch.eye(3).double(), atol=1e-5)
 
 
-def test_interpolation_of_one_and_of_none() -> None:
+def test_interpolation_of_one_keyframe() -> None:
     assert torch.allclose(interpolate(KEYS[:1], 3)[2].world_to_cam, KEYS[0].world_to_cam, atol=1e-6)
     with pytest.raises(ValueError, match="keyframe"):
         interpolate([], 3)
 
 
-def test_quaternions_and_their_shorter_way() -> None:
+def test_slerp_takes_the_shorter_arc() -> None:
     random = np.random.default_rng(0)
     for q in [*random.standard_normal((50, 4)), *np.eye(4)]:
         rotation = rotation_from_quaternion(q, "test")
@@ -118,7 +118,7 @@ def test_times_come_back_and_are_interpolated(tmp_path: Path) -> None:
         load_path(tmp_path / "path.json")
 
 
-def test_nerfstudio_layout_by_hand(tmp_path: Path) -> None:
+def test_nerfstudio_layout(tmp_path: Path) -> None:
     matrix = [1, 0, 0, 5, 0, 1, 0, 6, 0, 0, 1, 7, 0, 0, 0, 1]  # OpenGL: looks along -z
     document = {
         "render_width": 100,
@@ -145,7 +145,7 @@ def test_nerfstudio_layout_by_hand(tmp_path: Path) -> None:
         {"fps": "fast"},
     ],
 )
-def test_bad_files(tmp_path: Path, change: dict) -> None:
+def test_invalid_files(tmp_path: Path, change: dict) -> None:
     save_path(tmp_path / "p.json", KEYS)
     document = json.loads((tmp_path / "p.json").read_text()) | change
     (tmp_path / "p.json").write_text(json.dumps(document))

@@ -43,13 +43,16 @@ def machine_facts(device: torch.device) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of the checkout, with "+" where files have changed since; LUXEL_COMMIT where there is none."""
+    """The commit of the checkout, with "+" where code has changed since; LUXEL_COMMIT where there is none."""
     here = str(Path(__file__).resolve().parent)
     # Only a checkout of luxel counts, not one that an installed luxel happens to lie in.
     inside = _output(["git", "-C", here, "ls-files", "--error-unmatch", Path(__file__).name])
     found = _output(["git", "-C", here, "rev-parse", "HEAD"]) if inside else ""
     if found:
-        return found + ("+" if _output(["git", "-C", here, "status", "--porcelain", "-uno"]) else "")
+        # Documents, those with the figures among them, change nothing that is measured.
+        code = [":(top)", ":(top,exclude)docs", ":(top,exclude,glob)**/*.md"]
+        changed = _output(["git", "-C", here, "status", "--porcelain", "-uno", "--", *code])
+        return found + ("+" if changed else "")
     return os.environ.get("LUXEL_COMMIT", "")
 
 

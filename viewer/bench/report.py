@@ -99,7 +99,7 @@ def conclude(
     sections: Sequence[Section],
     printed: int = 1,
 ) -> int:
-    """Writes everything once more, prints the tables of the first sections, and says where the rest is.
+    """Writes the final report and prints the tables of its first sections and the path of the page.
 
     Args:
         printed: how many sections.
@@ -143,15 +143,19 @@ def plain(value: Any) -> Any:
     return value
 
 
+def describe_versions(machine: dict[str, Any]) -> str:
+    """Versions of luxel, torch and the peers that are installed, and of CUDA."""
+    names = [name for name in ("luxel", "torch", "gsplat", "tinycudann") if machine.get(name)]
+    versions = [f"{name} {machine[name]}" for name in names]
+    return ", ".join([*versions, f"CUDA {machine['cuda']}"] if machine.get("cuda") else versions)
+
+
 def describe_machine(report: dict[str, Any]) -> dict[str, str]:
     """The facts of a machine as people read them."""
     machine, state = report["machine"], report["machine"].get("gpu_state") or {}
-    versions = [
-        f"{name} {machine[name]}" for name in ("luxel", "torch", "gsplat", "tinycudann") if machine.get(name)
-    ]
     facts = {
         "device": machine.get("gpu") or machine["processor"],
-        "versions": ", ".join([*versions, f"CUDA {machine['cuda']}"] if machine.get("cuda") else versions),
+        "versions": describe_versions(machine),
         "commit": machine["commit"] or "unknown",
     }
     if state:

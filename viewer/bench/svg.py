@@ -62,8 +62,8 @@ def line_plot(
             )
     label = html.escape(f"{y_label} against {x_label}", quote=True)
     keys = [(s.name, s.style) for s in series]
-    picture = f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img aria-label='{label}'>{''.join(parts)}</svg>"
-    return f"<div class=plot>{_legend(keys)}{picture}</div>"
+    drawing = f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img aria-label='{label}'>{''.join(parts)}</svg>"
+    return f"<div class=plot>{_legend(keys)}{drawing}</div>"
 
 
 def stacked_bars(rows: Sequence[tuple[str, dict[str, float]]], parts: Sequence[str], unit: str) -> str:

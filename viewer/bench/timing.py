@@ -51,21 +51,21 @@ def summary(times: Sequence[float]) -> dict[str, float]:
 
 
 def compare_ms(
-    competitors: dict[str, Callable[[int], object]],
+    variants: dict[str, Callable[[int], object]],
     device: torch.device,
     *,
     warmup: int,
     iterations: int,
     rounds: int = 2,
 ) -> dict[str, dict[str, Any]]:
-    """Times of each competitor, taken in turns over ``rounds`` so that a drift of the clock meets them all.
+    """Times of each variant, taken in turns over ``rounds`` so that a drift of the clock meets them all.
 
     Returns:
         per name: median, p10, p90 over all rounds, and the median of each round (their spread is the noise).
     """
     times: dict[str, list[list[float]]] = defaultdict(list)
     for _ in range(rounds):
-        for name, run in competitors.items():
+        for name, run in variants.items():
             times[name].append(times_ms(run, device, warmup=warmup, iterations=-(-iterations // rounds)))
     return {
         name: {**summary([t for part in parts for t in part]), "rounds": [float(np.median(p)) for p in parts]}

@@ -21,11 +21,12 @@ from luxel.viewer.bench.compare import compare, load_report
 from luxel.viewer.bench.raster import measure as raster
 from luxel.viewer.bench.raster import report as raster_report
 from luxel.viewer.bench.raster import scenes
-from luxel.viewer.bench.raster.competitors import PASSES
+from luxel.viewer.bench.raster.variants import PASSES
 from luxel.viewer.bench.train import measure as train
 from luxel.viewer.bench.train import report as train_report
-from luxel.viewer.bench.train.contenders import Contender, configured, contender
+from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
+from luxel.viewer.commands.bench_record import Record
 from luxel.viewer.commands.options import DeviceName, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin
@@ -38,11 +39,11 @@ GPU_SIZES, CPU_SIZES = ("1280x720", "1920x1080", "3840x2160"), ("320x180", "640x
 class Raster:
     """Times the rasterizer: inference, forward, and forward + backward, by scene and image size.
 
-    Without options: made-up landscapes of several sizes, at several resolutions (small ones where there is no GPU).
+    Without options: synthetic landscapes of several sizes, at several resolutions (small ones without a GPU).
     Prints a table and writes OUT/raster.json, raster.md and raster.html: times with percentiles, time by stage and
     kernel, peak memory, rooflines against ceilings measured in the same run, and the distance of image and gradients
-    from a float64 reference. With --against gsplat both draw the same scenes in turns, in one process; whose image is
-    under 60 dB to the reference is marked and not ranked.
+    from a float64 reference. With --against gsplat both draw the same scenes in turns, in one process; a backend whose
+    image is under 60 dB to the reference is marked and not ranked.
 
     Examples:
         luxel bench raster
@@ -56,14 +57,14 @@ class Raster:
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals."""
     primitive: PrimitiveName = "gaussians"
-    """What the made-up landscapes are made of; scene files are measured as they are."""
+    """Primitive of the synthetic landscapes; scene files keep theirs. Default: gaussians."""
     counts: tuple[int, ...] = ()
-    """Primitives of the made-up landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
+    """Primitives of the synthetic landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
     sizes: tuple[str, ...] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1280x720, 1920x1080 and 3840x2160 (small ones without a GPU), and for
     the published scenes those that their goals are for."""
     only: tuple[str, ...] = ()
-    """Measure only the scenes of these names, or all whose name begins so: terrain, garden, garden-g5."""
+    """Scenes to measure, by name or by the beginning of names: terrain, garden, garden-g5. Default: all."""
     against: Literal["gsplat"] | None = None
     """Measure another backend beside luxel's."""
     backend: Backend = "luxel"
@@ -85,7 +86,7 @@ class Raster:
             raise LuxelError("--counts start at 100 and --iterations at 1.", "Give a larger number.")
         if self.primitive != "gaussians" and (self.data is not None or self.against is not None):
             raise LuxelError("--data and --against are for Gaussians.", "Leave them out, or --primitive.")
-        asked = [scenes.parse_size(text) for text in self.sizes]
+        sizes = [scenes.parse_size(text) for text in self.sizes]
         device = pick_device(self.device)
         backends = _backends(self.backend, self.against, device)
         on_gpu = device.type == "cuda"
@@ -101,7 +102,7 @@ class Raster:
             print(f"{place}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True)
             report.write(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
 
-        rows = [(scene, asked or scene.sizes or usual) for scene in chosen]
+        rows = [(scene, sizes or scene.sizes or usual) for scene in chosen]
         found = raster.run(rows, backends, device, self._settings(on_gpu), keep)
         return report.conclude(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
 
@@ -121,7 +122,7 @@ class Raster:
 
 @dataclass
 class TrainBench:
-    """Trains captures and reports how good they became, how fast, and the way there.
+    """Trains captures and reports quality, training time, and quality over time.
 
     CAPTURE is whatever `luxel train` opens. Prints a table and writes OUT/train.json, train.md and train.html with
     curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
@@ -163,7 +164,7 @@ class TrainBench:
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
-    """Hold out every so many-th view, beginning with the first, where the data set names no test views."""
+    """Hold out every Nth view, beginning with the first, where the data set names no test views; default 8."""
     max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
     """Shrink photographs to at most this many pixels on their longer side."""
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
@@ -180,7 +181,7 @@ class TrainBench:
         if not self.captures:
             raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")
         device = pick_device(self.device)
-        contenders = self.contenders(device)
+        variants = self.variants(device)
         opened = []
         for path in self.captures:
             origin = Origin(str(path.resolve()), self.holdout_every, self.max_size, self.masks)
@@ -196,29 +197,29 @@ class TrainBench:
                 print(f"{row['scene']}, {name}: {figures}", file=sys.stderr, flush=True)
             report.write(self.out, "train", found, train_report.TITLE, train_report.sections(found))
 
-        found = train.run(opened, contenders, device, keep)
+        found = train.run(opened, variants, device, keep)
         return report.conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
 
-    def contenders(self, device: torch.device) -> list[Contender]:
-        """Who trains, the first against the others; each backend is found to work here.
+    def variants(self, device: torch.device) -> list[TrainVariant]:
+        """The variants to train, the first compared with the others; each backend works on the device.
 
         Raises:
-            LuxelError: a setting that there is not, or a backend that cannot draw here.
+            LuxelError: an unknown setting, or a backend that cannot draw on the device.
         """
-        first = Contender(self.backend, replace(self.configuration(device), backend=self.backend))
+        first = TrainVariant(self.backend, replace(self.configuration(device), backend=self.backend))
         first.config.check()
         chosen = {first.name: first}
         for words in self.against:
-            chosen.setdefault(words, contender(words, first.config, self.evaluations))
+            chosen.setdefault(words, parse_variant(words, first.config, self.evaluations))
         for one in chosen.values():
             rasterizer(one.config.backend, device)
         return list(chosen.values())
 
     def configuration(self, device: torch.device) -> TrainConfig:
-        """What the options make of the defaults or of a preset.
+        """The preset with the options applied.
 
         Raises:
-            LuxelError: a field, value or preset that there is not.
+            LuxelError: an unknown field or preset, or an invalid value.
         """
         if self.evaluations < 1:
             raise LuxelError("--evaluations must be at least 1.", "Give a larger number.")
@@ -268,17 +269,17 @@ What = (
     | Annotated[TrainBench, _subcommand(TrainBench, "train")]
     | Annotated[Fields, _subcommand(Fields, "fields")]
     | Annotated[Compare, _subcommand(Compare, "compare")]
+    | Annotated[Record, _subcommand(Record, "record")]
 )
 
 
 @dataclass
 class Bench:
-    """Measures luxel on this machine: the rasterizer, training, or neural fields; alone or against others.
+    """Measures luxel on this machine: the rasterizer, training, or neural fields; alone or beside peers.
 
-    What is measured is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th
-    and 90th percentile, trainings as curves of quality over time, both beside the machine's clocks, power, driver,
-    versions and commit. Results are written as JSON, as Markdown and as one page
-    with plots. Without a subcommand the rasterizer is measured.
+    Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and
+    90th percentile, trainings as curves of quality over time, with clocks, power, driver, versions and commit. Results
+    are written as JSON, as Markdown and as one page with plots. Without a subcommand the rasterizer is measured.
 
     Examples:
         luxel bench
@@ -286,6 +287,7 @@ class Bench:
         luxel bench train capture/ --steps 3000
         luxel bench fields --only image --encodings hash
         luxel bench compare before/raster.json after/raster.json
+        luxel bench record --data captures/
     """
 
     what: Annotated[What, tyro.conf.arg(name="")] = field(default_factory=Raster)
@@ -297,7 +299,7 @@ class Bench:
 
 
 def _backends(first: Backend, against: Backend | None, device: torch.device) -> list[Backend]:
-    """Who is measured, each found to work here."""
+    """The backends to measure, each of which works on the device."""
     chosen: list[Backend] = [first]
     if against is not None and against != first:
         chosen.append(against)

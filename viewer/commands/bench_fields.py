@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import typing
@@ -12,11 +13,12 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.errors import LuxelError
-from luxel.render.fields.config import EncodingName, FieldName
+from luxel.render.fields.applications import FieldName, application_type
+from luxel.render.fields.config import EncodingName
 from luxel.viewer.bench import report
 from luxel.viewer.bench.fields import measure as fields
 from luxel.viewer.bench.fields import report as fields_report
-from luxel.viewer.bench.fields.subjects import Subject, capture_subject, subject
+from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, make_dataset
 from luxel.viewer.bench.raster import scenes
 from luxel.viewer.commands.options import DeviceName, pick_device
 
@@ -27,9 +29,9 @@ GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")
 class Fields:
     """Trains and draws neural fields: image, sdf, volume and radiance, each with each encoding.
 
-    Each combination is trained for some seconds, judged, and drawn at each size. Prints tables and writes
-    OUT/fields.json, fields.md and fields.html: milliseconds of a frame with percentiles and whether they are 60 FPS;
-    the shares of encoding, network and the rest in it; training samples per second; the quality after the training;
+    Each combination is trained for some seconds, evaluated, and drawn at each size. Prints tables and writes
+    OUT/fields.json, fields.md and fields.html: milliseconds of a frame with percentiles, and whether that is 60 FPS;
+    the shares of encoding, network and the rest of a frame; training samples per second; the quality after training;
     rooflines; and the field alone against plain torch, and against tiny-cuda-nn where that is installed.
 
     Examples:
@@ -45,15 +47,15 @@ class Fields:
     sizes: tuple[str, ...] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1920x1080 and 3840x2160, or small ones without a GPU."""
     seconds: float | None = None
-    """Training of each combination; default: 5, or 1 without a GPU."""
+    """Seconds of training of each combination; default: 5, or 1 without a GPU."""
     capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
-    """Photographs for radiance fields, as `luxel train` opens them, slow without a GPU; default: of a made-up scene."""
+    """Capture for radiance fields, opened as by `luxel train`; slow without a GPU. Default: a synthetic scene."""
     iterations: int | None = None
-    """Timed calls of what is measured; default: 20, or 4 without a GPU."""
+    """Timed calls of each measurement; default: 20, or 4 without a GPU."""
     quick: bool = False
     """Fewer repetitions and views: for a first impression."""
     batch: int | None = None
-    """Samples of a training step, and positions of a call against others; default: 262,144, or 4,096 without a GPU."""
+    """Samples of a training step, and positions of a call in comparisons; default: 262,144, or 4,096 without a GPU."""
     log2_entries: int | None = None
     """Logarithm to base 2 of the most entries of a level; default: 19, or 15 without a GPU."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
@@ -70,10 +72,10 @@ class Fields:
         kinds: tuple[FieldName, ...] = self.only or typing.get_args(FieldName)
         encodings: tuple[EncodingName, ...] = self.encodings or typing.get_args(EncodingName)
         small = device.type != "cuda"
-        # A capture that cannot be opened ends the command before anything is measured.
+        # Opened first: an error ends the command before anything is measured.
         given = None
-        if self.capture is not None and "radiance" in kinds:
-            given = capture_subject(self.capture)
+        if self.capture is not None and any(_takes_capture(kind) for kind in kinds):
+            given = capture_dataset(self.capture)
         report.check_writable(self.out)
 
         def keep(found: dict[str, Any]) -> None:
@@ -83,8 +85,10 @@ class Fields:
             print(f"{place}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
             report.write(self.out, "fields", found, fields_report.TITLE, fields_report.sections(found))
 
-        def make(kind: FieldName) -> Subject:
-            return given if kind == "radiance" and given else subject(kind, small=small)
+        def make(kind: FieldName) -> FieldDataset:
+            if given is not None and _takes_capture(kind):
+                return dataclasses.replace(given, kind=kind)
+            return make_dataset(kind, small=small)
 
         makers = [functools.partial(make, kind) for kind in dict.fromkeys(kinds)]
         found = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)
@@ -94,10 +98,10 @@ class Fields:
         )
 
     def _settings(self, on_gpu: bool) -> fields.Settings:
-        """How much is measured here.
+        """The settings that the options make on this device.
 
         Raises:
-            LuxelError: a number that cannot be.
+            LuxelError: an invalid number.
         """
         seconds, iterations = (5.0, 20) if on_gpu else (1.0, 4)
         batch, log2_entries = (1 << 18, 19) if on_gpu else (1 << 12, 15)
@@ -126,3 +130,7 @@ class Fields:
             batch=batch,
             log2_entries=log2_entries,
         )
+
+
+def _takes_capture(kind: FieldName) -> bool:
+    return application_type(kind).data_type == "capture"

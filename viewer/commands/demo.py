@@ -24,10 +24,10 @@ from luxel.viewer.web.serving import check_serving
 class Demo:
     """Trains the capture that comes with luxel, a Tudor tankard, and shows it in the browser.
 
-    Takes about a minute of training on two CPU cores and needs no download. The address is printed at once: the
-    tankard takes shape while you look. At the end the held-out views (every 8th, on white by their masks) are
-    measured, a line `held-out PSNR: NN.NN dB` is printed, and a report is written. The viewer then stays until
-    Ctrl-C; with LUXEL_DEMO_EXIT=1 in the environment nothing is served and the command ends after the report.
+    Trains for one minute, on the GPU or on the CPU, and needs no download. The address of the viewer is printed at
+    once and shows the scene while it trains. At the end every 8th view, which was held out, is evaluated on a white
+    background: the command prints `held-out PSNR: NN.NN dB` and writes a report. The viewer runs until Ctrl-C. With
+    LUXEL_DEMO_EXIT=1 in the environment there is no viewer, and the command ends after the report.
 
     Examples:
         luxel demo
@@ -39,11 +39,11 @@ class Demo:
     minutes: float = 1.0
     """Minutes of training."""
     device: DeviceName = "auto"
-    """Where to train; auto: the GPU where luxel can use it."""
+    """Device that trains; auto: the GPU if luxel can use it, else the CPU."""
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
     def execute(self) -> int:
-        """Trains, measures, serves; returns the exit status."""
+        """Trains, evaluates and serves; returns the exit status."""
         leave = os.environ.get("LUXEL_DEMO_EXIT", "") not in ("", "0")
         device = pick_device(self.device)
         config = TrainConfig.demo()
@@ -64,8 +64,8 @@ class Demo:
     def _must_be_a_demo(self, origin: Origin) -> None:
         """Only an earlier demo is replaced, never a run of something else."""
         try:
-            found = load_origin(self.run).path
+            path = load_origin(self.run).path
         except LuxelError:
-            found = "something else"
-        if Path(found) != Path(origin.path):
-            raise LuxelError(f"{self.run}: holds a run of {found}.", "Give another folder with --run.")
+            path = "something else"
+        if Path(path) != Path(origin.path):
+            raise LuxelError(f"{self.run}: holds a run of {path}.", "Give another folder with --run.")

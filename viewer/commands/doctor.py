@@ -13,11 +13,11 @@ from luxel.viewer.doctor import diagnose, works
 
 @dataclass
 class Doctor:
-    """Says what is installed, which backend runs, and what is missing with the exact remedy.
+    """Checks the installation: what works, what is missing, and how to fix it.
 
-    Looks at luxel's native libraries, torch, the NVIDIA driver and GPU, structure from motion (pycolmap), the
-    video encoder, and the folders that luxel writes to; draws one test image. The exit status is 0 where luxel
-    can train and show scenes, on a GPU or not, and 1 where something that it cannot do without is missing.
+    Checks luxel's native libraries, torch, the NVIDIA driver and GPU, structure from motion (pycolmap), the video
+    encoder and the folders that luxel writes to, and renders a test image. The exit status is 0 if luxel can train
+    and show scenes, with or without a GPU, and 1 if a required part is missing.
 
     Examples:
         luxel doctor
@@ -46,6 +46,6 @@ class Doctor:
         console = Console()
         console.print(table)
         console.print(
-            "luxel works here." if healthy else "[red]luxel cannot work here: see the lines marked NO.[/]"
+            "luxel works here." if healthy else "[red]luxel does not work here: see the lines marked NO.[/]"
         )
         return 0 if healthy else 1

@@ -16,7 +16,7 @@ from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.resume import read_config
-from luxel.viewer.commands.options import DeviceName, pick_device, require_drawable
+from luxel.viewer.commands.options import DeviceName, optional, pick_device, require_drawable
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.progress import describe, opening
@@ -26,13 +26,13 @@ from luxel.viewer.scoring import background_of, score
 
 @dataclass
 class Eval:
-    """Measures a scene on the views that were held out of its training.
+    """Evaluates a scene on the views that were held out of its training.
 
-    Prints PSNR, SSIM and LPIPS per view and their means, and writes OUT/report.json and OUT/index.html with
-    photograph, render and error of every view side by side. Cut-out captures are composited on the background that
-    the run was trained with (white where it was random); all pixels count except those that masks leave out.
+    Prints PSNR, SSIM and LPIPS of each view and their means, and writes OUT/report.json and OUT/index.html, a page
+    with image, render and error of every view side by side. Cut-out captures are composited on the background that
+    the run was trained with (white if it was random). All pixels count except those that masks exclude.
 
-    A run of a neural field is measured as at the end of its training, on the data that it was trained on.
+    A run of a neural field is evaluated as at the end of its training, on the data that it was trained on.
 
     Examples:
         luxel eval runs/first
@@ -42,32 +42,31 @@ class Eval:
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of a run, or a .ply, .splat or .safetensors file together with --capture."""
-    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
-    """Measure on this capture; default: the one that the run was trained on."""
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
+    """Evaluate on this capture; default: the one that the run was trained on."""
     split: Literal["test", "train"] = "test"
-    """Which views: those held out, or those trained on."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Views to evaluate on: those held out, or those trained on."""
+    out: Annotated[Path | None, optional("DIR")] = None
     """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file."""
     background: Literal["auto", "white", "black"] = "auto"
-    """Colour behind the scene and behind cut-out photographs; auto: as the run was trained."""
-    holdout_every: int | None = None
-    """Hold out every so many-th view instead of as the run did."""
-    max_size: int | None = None
-    """Shrink photographs to at most this many pixels on their longer side, instead of as the run did."""
-    antialiased: bool | None = None
-    """Render with Mip-Splatting's opacity compensation; default: as the run was trained."""
+    """Colour behind the scene and behind cut-out images; auto: the one that the run was trained with."""
+    holdout_every: Annotated[int | None, optional("N")] = None
+    """Hold out every Nth view; default: as in the run."""
+    max_size: Annotated[int | None, optional("PIXELS")] = None
+    """Downscale images to at most this many pixels along the longer side; default: as in the run."""
+    antialiased: Annotated[bool | None, optional("{True,False}")] = None
+    """Render with the opacity compensation of Mip-Splatting; default: as the run was trained."""
     lpips: bool = True
-    """Measure LPIPS too."""
+    """Compute LPIPS (slower)."""
     json: bool = False
-    """Print JSON instead of the table."""
+    """Print JSON instead of a table."""
     device: DeviceName = "auto"
-    """Where to render and compare; auto: the GPU where luxel can use it."""
-    backend: Backend | None = None
-    """Who draws, luxel's own kernels or gsplat's; default: as the run was trained, a field by luxel where tiny-cuda-nn
-    cannot be used."""
+    """Device to render and compare on; auto: the GPU if luxel can use it, else the CPU."""
+    backend: Annotated[Backend | None, optional("{luxel,gsplat}")] = None
+    """Rasterizer backend; default: that of the run. Fields are evaluated by luxel if tiny-cuda-nn is not available."""
 
     def execute(self) -> int:
-        """Measures, prints and writes; returns the exit status."""
+        """Evaluates, prints and writes the report; returns the exit status."""
         device = pick_device(self.device)
         if is_field_run(self.scene):
             return self._evaluate_field(device)
@@ -84,16 +83,16 @@ class Eval:
         if not views:
             raise LuxelError(
                 f"{origin.path}: no views are held out ({capture.holdout}).",
-                "Measure on --split train, or hold some out with --holdout-every 8.",
+                "Evaluate on --split train, or hold out every Nth view with --holdout-every N.",
             )
-        wanted = config.background if self.background == "auto" else self.background
-        words = "held-out views" if self.split == "test" else "training views"
+        background = config.background if self.background == "auto" else self.background
+        split = "held-out views" if self.split == "test" else "training views"
         evaluation, page = score(
             scene,
             views,
             self.out or self._default_out(),
-            title=f"{capture.name}: {words}",
-            background=background_of(wanted, capture),
+            title=f"{capture.name}: {split}",
+            background=background_of(background, capture),
             antialiased=config.antialiased if self.antialiased is None else self.antialiased,
             lpips=self.lpips,
             facts={
@@ -113,18 +112,18 @@ class Eval:
         return 0
 
     def _evaluate_field(self, device: torch.device) -> int:
-        """Measures a neural field by what it was trained on, as its training does."""
+        """Evaluates a neural field on the data that it was trained on, as its training does."""
         field = load_run_field(self.scene).to(device)
         if self.backend == "gsplat":
-            raise LuxelError("--backend gsplat: it draws no neural fields.", "Leave it out.")
+            raise LuxelError("--backend gsplat: gsplat cannot draw neural fields.", "Leave it out.")
         if self.backend == "luxel":
             evaluate_by_luxel(field)
         origin = FieldOrigin.of_run(self.scene)
         if self.capture is not None:
             origin.path = str(self.capture)
         with opening("opening the data") as on_progress:
-            found = origin.open(on_progress)
-        field.begin(found.data, device)
+            opened = origin.open(on_progress)
+        field.begin(opened.data, device)
         with torch.no_grad():
             scores = field.evaluate()
         path = (self.out or self._default_out()) / "report.json"
@@ -136,7 +135,8 @@ class Eval:
     def _origin(self) -> Origin:
         if not self.scene.is_dir() and self.capture is None:
             raise LuxelError(
-                f"{self.scene}: a scene file does not say what to compare it with.", "Give --capture CAPTURE."
+                f"{self.scene}: a scene file does not name a capture to compare it with.",
+                "Give --capture CAPTURE.",
             )
         try:
             origin = load_origin(self.scene)

@@ -18,58 +18,56 @@ from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
 from luxel.scenes.files.mesh import Mesh
 from luxel.scenes.files.mesh_files import writable_mesh_suffixes
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import load_drawable, load_origin, times_of
 
 FINE = 256  # cells along the box of a neural field
-MOMENT = re.compile(r"frame-\d{5,}\.ply")
+FRAME = re.compile(r"frame-\d{5,}\.ply")
 
 
 @dataclass
 class Export:
-    """Writes a scene in another format: for other viewers, smaller, as a mesh, or moment by moment.
+    """Writes a scene in another format, as a mesh, or as a sequence of static scenes.
 
-    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out says what is written.
-    Any primitive fits into .ply (Gaussians as other viewers read them) and .safetensors; .splat holds Gaussians
-    without their view dependence. Convexes become a triangle mesh with --mesh, as do neural fields: those of signed
-    distances, and those of radiance and volumes where their density has a --level. A scene that moves becomes a folder
-    of ordinary .ply scenes with --frames, or one still scene with --time.
+    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out chooses the format. Every
+    primitive can be written as .ply (Gaussians in the layout of 3DGS, which other viewers read) and .safetensors;
+    .splat holds Gaussians without view-dependent colour. --mesh writes the hulls of convexes, or the surface of a
+    neural field, as a triangle mesh. --frames writes a dynamic scene as a folder of static .ply scenes, --time as one.
 
     Examples:
         luxel export runs/first --out scene.splat
         luxel export runs/first --out small.safetensors --half
         luxel export runs/convexes --out mesh.obj --mesh
         luxel export runs/knot --out knot.ply --mesh --resolution 512
-        luxel export runs/moving --out moments/ --frames 30 --times 0 0.5
+        luxel export runs/moving --out frames/ --frames 30 --times 0 0.5
         luxel export runs/moving --out still.ply --time 0.25
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
     """Folder of a run, or a .ply, .splat or .safetensors file."""
     out: Annotated[Path, tyro.conf.arg(metavar="PATH")]
-    """File to write, its suffix the format; with --frames a folder."""
+    """File to write, in the format of its suffix; with --frames a folder."""
     half: bool = False
-    """.safetensors in float16, about half as large; places and times stay float32."""
+    """Write .safetensors in float16, about half as large; positions and times stay float32."""
     mesh: bool = False
-    """Convexes as a mesh of their hulls, or the surface of a neural field, .ply or .obj with vertex colours."""
-    resolution: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """With --mesh, of a neural field: cells along its box, 8 to 1024 (default: 256)."""
-    level: Annotated[float | None, tyro.conf.arg(metavar="DENSITY")] = None
-    """With --mesh, of a radiance field or a volume: density at the surface, per longest side of its box (default: 50,
-    of a volume 10)."""
+    """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
+    resolution: Annotated[int | None, optional("N")] = None
+    """With --mesh of a neural field: cells along the longest side of its box, 8 to 1024; default: 256."""
+    level: Annotated[float | None, optional("DENSITY")] = None
+    """With --mesh of a field with density: density at the surface, per side of its box; default: 50, of volumes 10."""
     device: DeviceName = "auto"
-    """Where a neural field is evaluated; auto: the GPU where luxel can use it."""
-    min_opacity: float | None = None
-    """With --mesh: leave convexes out that are less opaque (default: 0.1)."""
-    frames: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Of a scene that moves: N moments as frame-00000.ply, ... in the folder --out."""
-    times: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="START END")] = None
-    """With --frames: first and last moment; default: the whole range of the capture."""
-    time: float | None = None
-    """Of a scene that moves: this one moment as ordinary Gaussians."""
+    """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
+    min_opacity: Annotated[float | None, optional("OPACITY")] = None
+    """With --mesh of convexes: leave out those of lower opacity, in [0, 1); default: 0.1."""
+    frames: Annotated[int | None, optional("N")] = None
+    """Dynamic scenes: write N times as frame-00000.ply, ... into the folder --out."""
+    times: Annotated[tuple[float, float] | None, optional("START END")] = None
+    """With --frames: first and last time; default: the range of the capture."""
+    time: Annotated[float | None, optional("TIME")] = None
+    """Dynamic scenes: write this time as static Gaussians."""
     force: bool = False
-    """Replace what is there."""
+    """Replace existing files."""
 
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
@@ -79,13 +77,13 @@ class Export:
             return self._write_field(scene)
         if self.resolution is not None or self.level is not None:
             raise LuxelError(
-                f"{self.scene}: --resolution and --level are of neural fields, and this scene is of {scene.noun}.",
+                f"{self.scene}: --resolution and --level are for neural fields, not for {scene.noun}.",
                 "Leave them out.",
             )
         self._check_primitive(scene)
         self._check_place()
         if self.frames is not None:
-            return self._write_moments(scene, self.frames)
+            return self._write_times(scene, self.frames)
         if self.mesh:
             return self._write_mesh(scene)
         if self.time is not None:
@@ -97,13 +95,13 @@ class Export:
     def _write_field(self, field: Application) -> int:
         if not self.mesh or self.min_opacity is not None:
             raise LuxelError(
-                f"{self.scene}: a neural field is exported as a mesh of its surface.",
-                "Give --mesh and a name in .ply or .obj with --out, and no option of primitives.",
+                f"{self.scene}: a neural field can only be exported as a mesh of its surface.",
+                "Give --mesh and an --out that ends in .ply or .obj, and no options of primitives.",
             )
         self._check_place()
         sizes = FINE if self.resolution is None else self.resolution, self.level
-        found = save_field_mesh(self.out, field.to(pick_device(self.device)), *sizes)
-        print(f"{len(found.faces):,} triangles: {self.out} ({_size(self.out)})")
+        mesh = save_field_mesh(self.out, field.to(pick_device(self.device)), *sizes)
+        print(f"{len(mesh.faces):,} triangles: {self.out} ({_size(self.out)})")
         return 0
 
     def _write_mesh(self, scene: Parameters) -> int:
@@ -114,43 +112,49 @@ class Export:
         left_out = " and ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
         print(
             f"{made.parts:,} {scene.noun} as {len(made.faces):,} triangles: {self.out} ({_size(self.out)}); "
-            f"{left_out} {scene.noun} are not in it"
+            f"{left_out} {scene.noun} were left out"
         )
         return 0
 
-    def _write_moments(self, scene: Parameters, frames: int) -> int:
+    def _write_times(self, scene: Parameters, frames: int) -> int:
         start, end = self.times or self._range(scene)
         written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist())
         kept = {path.name for path in written}
-        for old in self.out.iterdir():  # of an export with more moments
-            if MOMENT.fullmatch(old.name) and old.name not in kept:
+        for old in self.out.iterdir():  # of an earlier export with more frames
+            if FRAME.fullmatch(old.name) and old.name not in kept:
                 old.unlink()
-        print(f"{len(written)} moments from {start:g} to {end:g}: {self.out}")
+        print(f"{len(written)} times from {start:g} to {end:g}: {self.out}")
         return 0
 
     def _range(self, scene: Parameters) -> tuple[float, float]:
-        """From the first time of the run's capture to the last, or of the scene itself."""
-        found = times_of(scene, self._capture if (self.scene / "config.json").is_file() else None)
-        assert found is not None
-        return found
+        """First and last time of the run's capture, or of the scene itself."""
+        times = times_of(scene, self._capture if (self.scene / "config.json").is_file() else None)
+        assert times is not None
+        return times
 
     def _capture(self) -> Capture:
         with opening("opening the capture") as on_progress:
             return load_origin(self.scene).open(on_progress)
 
     def _check_options(self) -> None:
-        """Refuses what makes no sense whatever the scene holds."""
+        """Refuses options that exclude each other or are out of range, whatever the scene holds."""
         suffix, scenes, meshes = self.out.suffix.lower(), writable_suffixes(), writable_mesh_suffixes()
-        moments = (self.time, *(self.times or ()))
+        times = [t for t in (self.time, *(self.times or ())) if t is not None]
         wrong = [
             (
                 self.mesh and (self.frames is not None or self.time is not None),
-                f"--mesh is of {_with_meshes()} and neural fields, --frames and --time of scenes that move.",
+                "--mesh cannot be combined with --frames or --time.",
             ),
-            (self.frames is not None and self.time is not None, "--frames writes many moments, --time one."),
+            (
+                self.frames is not None and self.time is not None,
+                "--frames and --time exclude each other.",
+            ),
             (self.times is not None and self.frames is None, "--times needs --frames N."),
-            (self.frames is not None and not 1 <= self.frames <= 99_999, "--frames goes from 1 to 99999."),
-            (not np.isfinite([t for t in moments if t is not None]).all(), "times must be finite numbers."),
+            (self.frames is not None and not 1 <= self.frames <= 99_999, "--frames must be from 1 to 99999."),
+            (
+                not np.isfinite(times).all(),
+                "--time and --times must be finite numbers.",
+            ),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
             (
                 (self.resolution is not None or self.level is not None) and not self.mesh,
@@ -158,7 +162,7 @@ class Export:
             ),
             (
                 self.min_opacity is not None and not 0 <= self.min_opacity < 1,
-                "--min-opacity goes from 0 to 1, without 1.",
+                "--min-opacity must be at least 0 and less than 1.",
             ),
             (
                 self.half
@@ -175,11 +179,11 @@ class Export:
             ),
             (
                 suffix in meshes and suffix not in scenes and not self.mesh,
-                f"{self.out}: {suffix} holds a mesh; --mesh makes one of {_with_meshes()} or of a neural field.",
+                f"{self.out}: {suffix} holds a mesh, which needs --mesh.",
             ),
             (
                 self.frames is None and not self.mesh and suffix not in scenes,
-                f"{self.out}: {self.out.suffix or 'a name without suffix'} is no format that is written "
+                f"{self.out}: {self.out.suffix or 'a name without suffix'} is not a format that luxel writes "
                 f"({', '.join(scenes)}; .obj with --mesh; a folder with --frames).",
             ),
         ]
@@ -190,36 +194,38 @@ class Export:
                 )
 
     def _check_primitive(self, scene: Parameters) -> None:
-        """Refuses what makes no sense for the scene's primitive."""
+        """Refuses options that the scene's primitive does not support."""
         if self.mesh and PRIMITIVES[scene.primitive].to_mesh is None:
             raise LuxelError(
-                f"{self.scene}: --mesh is of {_with_meshes()}, and this scene is of {scene.noun}.",
+                f"{self.scene}: --mesh is for {_with_meshes()} and neural fields, not for {scene.noun}.",
                 "Leave it out.",
             )
         if (self.frames is not None or self.time is not None) and not scene.moves:
             raise LuxelError(
-                f"{self.scene}: --frames and --time are for scenes that move; this one, of {scene.noun}, does not.",
+                f"{self.scene}: --frames and --time are for dynamic scenes, and this scene of {scene.noun} is static.",
                 "Leave them out.",
             )
-        known = find_format(self.out)
-        whole = self.time is None and self.frames is None and not self.mesh
-        if whole and known is not None and not known.stores(scene):
-            remedy = "Write one moment of it with --time T, or" if scene.moves else "Write"
-            nouns = " and ".join(primitive.noun for primitive in known.primitives or ())
+        scene_format = find_format(self.out)
+        entire = self.time is None and self.frames is None and not self.mesh
+        if entire and scene_format is not None and not scene_format.stores(scene):
+            remedy = "Write one time of it with --time T, or write" if scene.moves else "Write"
+            nouns = " and ".join(primitive.noun for primitive in scene_format.primitives or ())
             raise LuxelError(
-                f"{self.out}: {known.suffix} holds {nouns}, and this scene is made of {scene.noun}.",
+                f"{self.out}: {scene_format.suffix} holds {nouns}, and this scene is made of {scene.noun}.",
                 f"{remedy} {' or '.join(other.suffix for other in formats_for(scene))}.",
             )
 
     def _check_place(self) -> None:
-        """Refuses to replace anything unasked, and ever to replace a folder by a file or a file by a folder."""
+        """Refuses to replace files without --force, a folder by a file, or a file by a folder."""
         if self.frames is not None and self.out.exists() and not self.out.is_dir():
-            raise LuxelError(f"{self.out}: is a file, and --frames writes a folder.", "Give another --out.")
+            raise LuxelError(
+                f"{self.out}: this is a file, and --frames writes a folder.", "Give another --out."
+            )
         if self.frames is None and self.out.is_dir():
-            raise LuxelError(f"{self.out}: is a folder.", "Give the name of a file with --out.")
+            raise LuxelError(f"{self.out}: this is a folder.", "Give the name of a file with --out.")
         if not self.force and (any(self.out.iterdir()) if self.out.is_dir() else self.out.exists()):
             raise LuxelError(
-                f"{self.out}: there is something already.", "Give another --out, or replace it with --force."
+                f"{self.out}: already exists.", "Give another --out, or replace it with --force."
             )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import torch
+import tyro
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
@@ -22,13 +23,21 @@ class Serve:
     """Where the web viewer listens."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Anything but a loopback address can be reached by others and needs `--token`."""
+    """Address to listen on; anything but a loopback address is open to other machines and needs --token."""
     port: int = 8080
-    """Port; if it is in use the next free one is taken and printed."""
-    token: str | None = None
-    """Secret of at least 12 characters that browsers must send; it is part of the printed address."""
+    """Port to listen on; if it is in use, the next free one is taken and printed."""
+    token: Annotated[str | None, tyro.conf.arg(metavar="SECRET", help_behavior_hint="")] = None
+    """Secret of at least 12 characters that a browser must send; it is part of the printed address. Default: none."""
     share_of_time: float = 0.3
-    """Fraction of time that rendering for viewers may take from training, above 0 and at most 1."""
+    """Largest fraction of time, in (0, 1], that rendering for viewers may take from training."""
+
+
+def optional(metavar: str) -> Any:
+    """For an option whose default is None: its name in help texts, without "(default: None)".
+
+    Its help text says what happens without it.
+    """
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
 
 
 def pick_device(name: DeviceName) -> torch.device:

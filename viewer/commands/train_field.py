@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,15 +13,22 @@ import tyro
 
 from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
-from luxel.render.fields.config import FieldConfig, FieldName, defaults
+from luxel.render.fields.applications import APPLICATIONS
+from luxel.render.fields.config import FieldConfig, defaults, option_owners
 from luxel.render.native import best_device
 from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
-from luxel.viewer.field_data import FieldData, FieldOrigin, require_kind
+from luxel.viewer.field_data import (
+    FieldData,
+    FieldOrigin,
+    applications_with_option,
+    data_type_of,
+    require_kind,
+)
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, discard_unstarted, is_field_run, new_run_folder, run_folder
 from luxel.viewer.training import ENDS, run_watched
-from luxel.viewer.web.drawable import field_places, render_field
+from luxel.viewer.web.drawable import field_orientation, render_field
 
 BATCH_ON_CPU = 1 << 13  # samples of a step where nothing else is asked for
 
@@ -30,15 +38,14 @@ if typing.TYPE_CHECKING:
 
 @dataclass
 class TrainField:
-    """Trains a neural field and says how good it became.
+    """Trains a neural field and prints its scores.
 
-    DATA is, by the kind of field: image: an image file, or the word landscape for a made-up photograph; sdf: a triangle
-    mesh, .ply, .obj or .stl, or the word knot for a made-up one; volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density,
-    red, green, blue) as .npy or .npz, or the word cloud for a made-up one; radiance: a capture, as for `luxel train`
-    without --field.
+    DATA depends on --field. image: an image file, or `landscape`, a made-up one. sdf: a triangle mesh (.ply, .obj,
+    .stl), or `knot`, a made-up one. volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density, red, green, blue) as .npy or
+    .npz, or `cloud`, a made-up one. radiance: a capture, as for `luxel train` without --field.
 
-    The run folder then holds config.json, metrics.jsonl, checkpoints/ and field.safetensors. Ctrl-C saves a checkpoint;
-    the run goes on from it with --resume, and a finished run is extended by --resume with more --steps.
+    The run folder holds config.json, metrics.jsonl, checkpoints/ and field.safetensors. Ctrl-C saves a checkpoint.
+    --resume continues a run from its newest checkpoint; with more --steps it extends a finished run.
 
     Examples:
         luxel train photo.jpg --field image --view
@@ -52,21 +59,21 @@ class TrainField:
     """
 
     data: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")] = None
-    """What to train on. Left out with --resume, unless the data have moved."""
+    """Data to train on; with --resume only needed if they have moved."""
     run: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the new run; default: runs/NAME of the data, numbered."""
+    """Folder of the new run; default: runs/NAME, after the data, numbered."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Go on with the run in this folder; its options are kept unless given anew."""
+    """Continue the run in this folder; options that are not given keep the run's values."""
     view: bool = False
-    """Serve the field in the browser while it trains, and afterwards until Ctrl-C."""
+    """Show the field in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
-    """Where to train; auto: the GPU where luxel can use it."""
+    """Device to train on; auto: the GPU if luxel can use it."""
     max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
-    """Images and photographs: shrink them to at most this many pixels on their longer side."""
+    """Fields of images and captures: shrink images to at most this many pixels on the longer side."""
     holdout_every: int = 8
-    """Radiance: hold out every so many-th view where the data set names no test views; 0: none."""
+    """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"
-    """Radiance: masks and alpha, as for `luxel train` without --field."""
+    """Fields of captures: use of masks and alpha, as for `luxel train` without --field."""
     config: Annotated[FieldConfig, tyro.conf.arg(name="")] = field(default_factory=FieldConfig)
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
@@ -80,22 +87,28 @@ class TrainField:
 
     @staticmethod
     def defaults(arguments: Sequence[str]) -> TrainField:
-        """The values that options have where they are not given: those of a run that is resumed, or of the kind."""
+        """Default values of the options: those of the run that is resumed, or of the application.
+
+        Raises:
+            LuxelError: an argument is an option of another application.
+        """
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
             command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
-        elif (name := given(arguments, "--field")) in typing.get_args(FieldName):
-            command.config = defaults(typing.cast(FieldName, name))
+        elif (name := given(arguments, "--field")) in APPLICATIONS:
+            command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
             if device == "cpu" or (device == "auto" and best_device().type == "cpu"):
                 command.config.batch = BATCH_ON_CPU
+        _refuse_foreign_options(command.config, arguments)
         return command
 
     def execute(self) -> int:
-        """Opens the data, trains, measures; returns the exit status."""
+        """Opens the data, trains, evaluates; returns the exit status."""
         from luxel.render.fields.training import FieldTrainer
 
         self.config.check()
+        self._check_data_options()
         if self.view:
             from luxel.viewer.web.serving import check_serving
 
@@ -105,13 +118,13 @@ class TrainField:
         folder, origin = self._folder_and_origin()
         try:
             with opening("opening the data") as on_progress:
-                found = origin.open(on_progress)
+                data = origin.open(on_progress)
             if self.resume is None:
-                trainer = FieldTrainer.new(self.config, found.data, folder, device, about=found.about)
+                trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
             else:
                 overrides = self._overrides(folder)
                 trainer = FieldTrainer.resume(
-                    folder, found.data, device, overrides=overrides, about=found.about
+                    folder, data.data, device, overrides=overrides, about=data.about
                 )
         except BaseException as error:
             discard_unstarted(folder)
@@ -120,14 +133,22 @@ class TrainField:
             ):
                 raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
             raise
-        print(f"{found.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
+        print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
         return run_watched(
             trainer,
-            lambda: _session(trainer, found),
+            lambda: _session(trainer, data),
             self.serve if self.view else None,
             render_field,
             lambda result: _conclude(trainer, result),
         )
+
+    def _check_data_options(self) -> None:
+        """Refuses options that say how data of another type are opened."""
+        taken = data_type_of(self.config.field).options
+        for option in ("max_size", "holdout_every", "masks"):
+            changed = getattr(self, option) != getattr(TrainField, option)
+            if changed and option not in taken and self.resume is None:
+                raise _foreign_option(option, self.config.field, applications_with_option(option))
 
     def _folder_and_origin(self) -> tuple[Path, FieldOrigin]:
         capture = Origin("", self.holdout_every, self.max_size, self.masks)
@@ -143,7 +164,7 @@ class TrainField:
         kind = RunFolder.read_body(folder)["config"].get("field")
         if kind != self.config.field:
             raise LuxelError(
-                f"{folder}: is a run of a field of {kind!r}, not of {self.config.field!r}.",
+                f"{folder}: this is a run of a field of {kind!r}, not of {self.config.field!r}.",
                 "Leave --field out, or start a new run.",
             )
         if self.data is not None:
@@ -151,17 +172,40 @@ class TrainField:
         return folder, FieldOrigin.of_run(folder)
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
-        """What the options change in the configuration of a run that goes on, by name."""
+        """Values of the configuration that the options change in a resumed run, by name."""
         before = FieldConfig.from_dict(RunFolder.read_body(folder)["config"]).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
 
 
-def _session(trainer: Any, found: FieldData) -> Session:
+def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> None:
+    """Refuses options that only other applications have.
+
+    Raises:
+        LuxelError: an argument is one.
+    """
+    own = {f.name for f in dataclasses.fields(config)} | {f.name for f in dataclasses.fields(TrainField)}
+    for argument in arguments:
+        if not argument.startswith("--"):
+            continue
+        name = argument[2:].split("=")[0].replace("-", "_")
+        if name not in own and (owners := option_owners(name)):
+            raise _foreign_option(name, config.field, owners)
+
+
+def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
+    return LuxelError(
+        f"--{name.replace('_', '-')}: a field of {kind!r} has no such option; it belongs to --field "
+        f"{' or '.join(owners)}.",
+        "Leave it out.",
+    )
+
+
+def _session(trainer: Any, data: FieldData) -> Session:
     from luxel.viewer.web.session import TrainingSession
 
-    places = field_places(trainer.application, found.up, found.background)
-    return TrainingSession(trainer, found.views, found.name, **places)
+    orientation = field_orientation(trainer.application, data.up, data.background)
+    return TrainingSession(trainer, data.views, data.name, folder=trainer.folder.path, **orientation)
 
 
 def _conclude(trainer: Any, result: Any) -> None:

@@ -9,25 +9,26 @@ from typing import Annotated, Any
 
 import tyro
 
-from luxel.render.backends import Backend, rasterizer
+from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
-from luxel.viewer.commands.options import DeviceName, Serve, pick_device, require_drawable
+from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, has_capture, is_field_run, load_drawable, load_origin
-from luxel.viewer.web.drawable import field_places, render_field
+from luxel.viewer.web.drawable import field_orientation, render_function
 
 
 @dataclass
 class ViewScene:
     """Shows a scene in the browser and prints the address.
 
-    SCENE is the folder of a run, or a scene file: .ply as 3DGS or luxel writes it, .splat or .safetensors; of
-    Gaussians, 4D Gaussians, convexes, or a neural field. Pictures are rendered on this machine for each open page; drag
-    to turn, scroll to come closer. The photographs of a run are shown where they were taken, and a click on one goes
-    there. A scene that moves is played, or stopped at any moment.
+    SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .splat, .safetensors) with any
+    primitive or a neural field. Images are rendered on this machine, for each open page its own. Drag to turn, scroll
+    to zoom. "Show cameras" shows where the images of the capture were taken; a click on a camera flies there. Dynamic
+    scenes are played or stopped at any time. "Camera path" records a path for `luxel render --path`, "Inspect" shows
+    the coordinates and depth of a clicked point.
 
     Examples:
         luxel view runs/first
@@ -37,25 +38,21 @@ class ViewScene:
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
     """Folder of a run, or a .ply, .splat or .safetensors file."""
-    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
-    """Show the photographs of this capture; default: those that the run was trained on."""
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
+    """Show the cameras of this capture; default: the one that the run was trained on."""
     device: DeviceName = "auto"
-    """Where to render; auto: the GPU where luxel can use it."""
+    """Device that renders; auto: the GPU if luxel can use it, else the CPU."""
     backend: Backend = "luxel"
-    """Who draws: luxel's own kernels, or gsplat's (an NVIDIA GPU and `pip install 'luxel[gsplat]'`)."""
+    """Rasterizer backend; gsplat needs an NVIDIA GPU and `pip install 'luxel[gsplat]'`, and draws Gaussians only."""
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)
 
     def execute(self) -> int:
         """Serves until Ctrl-C; returns the exit status."""
         device = pick_device(self.device)
-        render = rasterizer(self.backend, device)
         scene = load_drawable(self.scene).to(device)
-        directions: dict[str, Any] = {}
-        if isinstance(scene, Application):
-            render, directions = render_field, field_places(scene)
-        else:
-            require_drawable(self.backend, scene)
-        capture = self._photographs()
+        render = render_function(scene, self.backend)
+        orientation = field_orientation(scene) if isinstance(scene, Application) else {}
+        capture = self._open_capture()
         from luxel.viewer.web.serving import serve_until_interrupted, start_viewer
         from luxel.viewer.web.session import StaticSession
 
@@ -63,32 +60,33 @@ class ViewScene:
             scene,
             [*capture.train, *capture.test] if capture else [],
             name=self.scene.resolve().stem if self.scene.is_file() else self.scene.resolve().name,
-            **{**directions, **self._of(capture)},
+            **{**orientation, **self._appearance(capture)},
             antialiased=self._trained_antialiased(),
+            folder=self.scene.resolve() if self.scene.is_dir() else None,
         )
         print(f"{self.scene}: {scene.count:,} {scene.noun} on {device}")
         return serve_until_interrupted(start_viewer(session, self.serve, render))
 
     @staticmethod
-    def _of(capture: Capture | None) -> dict[str, Any]:
-        """What the photographs say of a session."""
+    def _appearance(capture: Capture | None) -> dict[str, Any]:
+        """Up direction and background that suit a capture."""
         if capture is None:
             return {}
         return {"up": capture.up, "background": (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)}
 
     def _trained_antialiased(self) -> bool:
-        """Whether the scene comes from a run that was trained so."""
+        """Whether the scene comes from a run that was trained with antialiasing."""
         if not (self.scene / "config.json").is_file() or is_field_run(self.scene):
             return False
         return read_config(self.scene)[0].antialiased
 
-    def _is_of_no_capture(self) -> bool:
-        """Whether the scene is a field of something else than a capture."""
+    def _has_no_capture(self) -> bool:
+        """Whether the scene is a field that was trained on something other than a capture."""
         return is_field_run(self.scene) and not has_capture(self.scene)
 
-    def _photographs(self) -> Capture | None:
-        """The capture to show; a scene is shown without it where it is gone, unless it was asked for."""
-        if self.capture is None and (not self.scene.is_dir() or self._is_of_no_capture()):
+    def _open_capture(self) -> Capture | None:
+        """The capture to show; None, with a message, if the run's own cannot be opened."""
+        if self.capture is None and (not self.scene.is_dir() or self._has_no_capture()):
             return None
         try:
             origin = Origin(str(self.capture)) if self.capture else load_origin(self.scene)
@@ -97,5 +95,5 @@ class ViewScene:
         except LuxelError as error:
             if self.capture is not None:
                 raise
-            print(f"Showing the scene without its photographs: {error.problem}", file=sys.stderr)
+            print(f"The scene is shown without the images of its capture: {error.problem}", file=sys.stderr)
             return None

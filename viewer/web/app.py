@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,46 +15,71 @@ import viser
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.guard import Guard, bind, is_loopback
-from luxel.viewer.web.navigate import Pose, first_pose, orbit_point, survey
-from luxel.viewer.web.panels import ClientPanel, Thumbnails, TrainingPanel, tick
+from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
+from luxel.viewer.web.page import Page
+from luxel.viewer.web.panels import PANELS
+from luxel.viewer.web.panels.panel import (
+    AnyPanel,
+    Panel,
+    SharedPanel,
+    open_page_panels,
+    open_shared_panels,
+)
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render
-from luxel.viewer.web.stream import ClientStream, ViserSink
+from luxel.viewer.web.thumbnails import Thumbnails
 
 log = logging.getLogger("luxel.viewer")
 
 MIN_TOKEN = 12  # characters
+REFRESH = 0.5  # seconds between refreshes of shared panels
 
 
 class _Server(viser.ViserServer):
-    """viser without its share button: a scene leaves this machine only by the address it listens on."""
+    """viser without its share button, which would open a public tunnel to this machine."""
 
     def request_share_url(self, verbose: bool = True) -> str | None:
         return None
 
 
 @dataclass
-class _Page:
-    stream: ClientStream
-    sink: ViserSink
+class OpenPage:
+    """A page and its panels."""
+
+    page: Page
+    panels: list[Panel]
+
+    def close(self, wait: float = 0.0) -> None:
+        """Closes the panels and stops rendering; returns after at most ``wait`` seconds."""
+        for panel in self.panels:
+            try:
+                panel.detach()
+            except Exception:
+                log.exception("The panel %s failed to close.", type(panel).__name__)
+        self.page.close(wait)
 
 
 class ViewerApp:
     """Serves a scene to browsers.
 
     Each page has its own camera, rendered on this machine and sent as images. Pages may come and go, and a
-    render may fail, without an effect on each other or on training.
+    render may fail, without any effect on other pages or on training.
 
     Args:
         session: StaticSession or TrainingSession.
         host: address to listen on; anything but a loopback address needs a token.
-        port: first choice; the next free one is taken where it is in use (``url`` has it; a line is logged).
-        share_of_time: upper bound of the fraction of wall time that images may keep training waiting.
-        token: secret of at least 12 characters that a browser must bring; it is part of ``url``.
-        render: drawing function; luxel.render.rasterize if None.
+        port: preferred port; if it is in use, the next free one is taken (see ``url``) and a line is logged.
+        share_of_time: largest fraction of wall time that rendering for pages may take from training, in (0, 1].
+        token: secret of at least 12 characters that a browser must send; it is part of ``url``.
+        render: render function; luxel.render.rasterize if None.
+        panels: tools of the pages, in their order.
+
+    Attributes:
+        url: address to open, with the token if there is one; after ``start()``.
+        extent: centre, size and up direction of the scene; after ``start()``.
 
     Raises:
-        LuxelError: the host is open to others and there is no token, or the token is short.
+        LuxelError: other machines can reach the host and there is no token, or the token is short.
     """
 
     def __init__(
@@ -65,18 +90,19 @@ class ViewerApp:
         share_of_time: float = 0.3,
         token: str | None = None,
         render: Render | None = None,
+        panels: Sequence[AnyPanel] = PANELS,
     ) -> None:
         if not 0 < share_of_time <= 1:
             raise LuxelError(f"share_of_time must be above 0 and at most 1, got {share_of_time}.")
         if token is None and not is_loopback(host):
             raise LuxelError(
-                f"{host} can be reached by other machines, and whoever reaches the viewer can use it.",
+                f"--host {host}: other machines can reach this address, and anyone who reaches the viewer can use it.",
                 "Give a token of at least 12 characters, or keep 127.0.0.1 and forward the port: "
                 f"ssh -L {port}:127.0.0.1:{port} this-machine.",
             )
         if token is not None and (len(token) < MIN_TOKEN or not token.isascii() or not _plain(token)):
             raise LuxelError(
-                "the token is too short or has characters that an address cannot carry.",
+                "--token: too short, or with characters that an address cannot contain.",
                 f"Use at least {MIN_TOKEN} letters, digits, - or _.",
             )
         session.share_of_time = share_of_time
@@ -85,7 +111,9 @@ class ViewerApp:
         self._host, self._port, self._token = host, port, token
         self._render = render
         self._server: _Server | None = None
-        self._pages: dict[int, _Page] = {}
+        self._panels = panels
+        self._shared: list[SharedPanel] = []
+        self._pages: dict[int, OpenPage] = {}
         self._pages_lock = threading.Lock()
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
@@ -98,7 +126,7 @@ class ViewerApp:
             The address to open, with the token where there is one.
 
         Raises:
-            LuxelError: nothing can listen on this host and port, or viser does not fit.
+            LuxelError: the viewer cannot listen on this host and port, or the version of viser does not fit.
         """
         if self._server is not None:
             return self.url
@@ -107,8 +135,9 @@ class ViewerApp:
 
             self._render = rasterize
         with self.session.borrow() as scene:
-            self._around = survey(self.session.views, scene, self.session.up, self.session.front)
-        # A page may leave between the question whether it is there and the message to it.
+            session = self.session
+            self.extent = find_extent(session.views, scene, session.up, session.front)
+        # A page may be closed between the check that it is open and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         sock = bind(self._host, self._port)
         port = int(sock.getsockname()[1])
@@ -120,54 +149,77 @@ class ViewerApp:
             log.warning("Port %d is in use: the viewer listens on port %d.", self._port, port)
         shown = f"[{self._host}]" if ":" in self._host else self._host
         self.url = f"http://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
-        self._furnish(server)
+        self._set_up(server)
         return self.url
 
-    def _furnish(self, server: _Server) -> None:
+    def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=(214, 118, 36)
         )
         server.gui.main_panel.dock_right()  # beside the image, not on it
-        start = first_pose(self.session.views, self._around)
-        server.scene.set_up_direction(self._around.up)
+        start = first_pose(self.session.views, self.extent)
+        server.scene.set_up_direction(self.extent.up)
         server.initial_camera.position = start.position
-        server.initial_camera.look_at = orbit_point(start, self._around)
+        server.initial_camera.look_at = orbit_point(start, self.extent)
         server.initial_camera.fov = start.fov_y
-        server.initial_camera.near = 1e-3 * self._around.radius
-        server.initial_camera.far = 1e3 * self._around.radius
-        panel = TrainingPanel(server.gui, self.session)
-        threading.Thread(target=tick, args=(panel.refresh, self._done), daemon=True).start()
+        server.initial_camera.near = 1e-3 * self.extent.radius
+        server.initial_camera.far = 1e3 * self.extent.radius
+        self._shared = open_shared_panels(self._panels, self.session, server.gui)
+        threading.Thread(target=self._refresh_shared, daemon=True).start()
         server.on_client_connect(self._open)
         server.on_client_disconnect(self._close)
 
-    def _open(self, client: Any) -> None:
-        assert self._render is not None
-        panel = ClientPanel(client, self.session, self._around, self._thumbnails)
-        sink = ViserSink(client)
-        stream = ClientStream(self.session, self._render, sink, panel.report, self._logged)
-        panel.attach(stream)
+    def _refresh_shared(self) -> None:
+        """Refreshes the shared panels until the viewer stops; one that fails is logged once and tried again."""
+        while not self._done.wait(REFRESH):
+            for panel in self._shared:
+                try:
+                    panel.refresh()
+                except Exception as error:
+                    if (message := f"{type(panel).__name__}: {error}") not in self._logged:
+                        self._logged.add(message)
+                        log.exception("The panel %s could not be refreshed.", type(panel).__name__)
 
-        async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half new
-            stream.move(Pose.of_client(camera))
+    def open_page(self, client: Any) -> OpenPage:
+        """Makes a page for a client and starts to render for it.
+
+        Args:
+            client: viser ClientHandle, or an `luxel.viewer.web.offline.OfflineClient`.
+        """
+        assert self._render is not None, "start() comes first"
+        page = Page(client, self.session, self.extent, self._render, self._thumbnails, self._logged)
+        opened = OpenPage(page, open_page_panels(self._panels, page))
+
+        async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half updated
+            page.stream.move(Pose.of_client(camera))
 
         client.camera.on_update(moved)
-        if self.session.views:  # a window narrower than the photograph shows all of it, too
+        if self.session.views:  # a window narrower than the image shows all of it, too
             aspect = client.camera.image_width / max(1, client.camera.image_height)
             client.camera.fov = Pose.of_camera(self.session.views[0].camera, aspect).fov_y
-        stream.move(Pose.of_client(client.camera))
+        page.stream.move(page.pose())
         with self._pages_lock:
-            self._pages[client.client_id] = _Page(stream, sink)
-        stream.start()
+            self._pages[client.client_id] = opened
+        page.start()
+        return opened
+
+    def _open(self, client: Any) -> None:
+        self.open_page(client)
         gone = self._server is None or client.client_id not in self._server.get_clients()
-        if gone or self._done.is_set():  # it left while it was being furnished
+        if gone or self._done.is_set():  # closed while the panels were being built
             self._close(client)
 
     def _close(self, client: Any) -> None:
         with self._pages_lock:
-            page = self._pages.pop(client.client_id, None)
-        if page is not None:
-            page.stream.stop()
-            page.sink.close()
+            opened = self._pages.pop(client.client_id, None)
+        if opened is not None:
+            opened.close()
+
+    @property
+    def server(self) -> viser.ViserServer:
+        """viser's server, after ``start()``."""
+        assert self._server is not None, "start() comes first"
+        return self._server
 
     @property
     def pages(self) -> int:
@@ -180,14 +232,16 @@ class ViewerApp:
             pass
 
     def stop(self) -> None:
-        """Stops serving; training is left alone."""
+        """Stops serving; training goes on."""
         self._done.set()
         with self._pages_lock:
             pages = list(self._pages.values())
             self._pages.clear()
         for page in pages:
-            page.stream.stop(wait=1.0)  # a thread that renders while Python ends may bring it down
-            page.sink.close()
+            page.close(wait=1.0)  # a thread that renders while Python ends may crash it
+        for panel in self._shared:
+            panel.detach()
+        self._shared = []
         if self._server is not None:
             with _quiet():
                 self._server.stop()

@@ -1,13 +1,14 @@
-"""What the viewer draws, whether it is made of primitives or is a neural field.
+"""What the viewer draws: primitives, or a neural field.
 
-Both say of themselves what the viewer asks, so that it need not know which of them it has: ``noun`` and ``count`` (what
-it consists of, and how many), ``outputs`` (what can be shown, of `luxel.viewer.web.shading.MODES`), ``moves``,
-``antialiases``, ``resizable``, ``device``, ``centres`` (points that say where it is and how large), ``numbers()`` and
-``detach()``. The one thing that differs is the function that draws: luxel.render.rasterize, or `render_field`.
+Both describe themselves by the same attributes, so that the viewer has no branch for any of them: ``noun`` and
+``count`` (what it consists of, and how many), ``outputs`` (what can be shown, of `luxel.viewer.web.shading.OUTPUTS`),
+``moves``, ``antialiases``, ``resizable``, ``device``, ``centres`` (points that tell its place and size), ``numbers()``
+and ``detach()``. What differs is the function that draws: see `render_function`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,27 +16,52 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from luxel.render.backends import Backend, rasterizer
 from luxel.render.camera import Camera
 from luxel.render.fields.application import Application
 from luxel.render.primitives import Parameters
+from luxel.viewer.commands.options import require_drawable
 
 Drawable = Parameters | Application
 
 
 @dataclass
-class Picture:
-    """What a field shows, as `luxel.render.rasterize.Frame` has it: rgb [H, W, 3] in [0, 1]."""
+class FieldFrame:
+    """A rendered image of a field, as `luxel.render.rasterize.Frame` has it: rgb [H, W, 3] in [0, 1]."""
 
     rgb: Tensor
 
 
-def render_field(scene: Application, camera: Camera, *, background: Tensor | None = None) -> Picture:
-    """Draws a field where luxel.render.rasterize draws primitives."""
+def render_field(scene: Application, camera: Camera, *, background: Tensor | None = None) -> FieldFrame:
+    """Renders a field; called like luxel.render.rasterize.
+
+    Args:
+        scene: the field.
+        camera: one camera, on the field's device.
+        background: colour in [0, 1] behind the field, [3]; None: black.
+    """
     with torch.no_grad():
-        return Picture(scene.render(camera, background))
+        return FieldFrame(scene.render(camera, background))
 
 
-def field_places(
+def render_function(scene: Drawable, backend: Backend) -> Callable[..., Any]:
+    """The function that draws a scene: (scene, camera, **options) -> Frame.
+
+    Args:
+        scene: on the device that draws it.
+        backend: rasterizer backend of primitives; fields are rendered by luxel.
+
+    Raises:
+        LuxelError: the backend cannot be used on this device, or cannot draw this primitive.
+    """
+    render = rasterizer(backend, scene.device)
+    if isinstance(scene, Application):
+        return render_field
+    require_drawable(backend, scene)
+    return render
+
+
+def field_orientation(
     scene: Application,
     up: np.ndarray | None = None,
     background: tuple[float, float, float] = (0.0, 0.0, 0.0),
@@ -43,8 +69,8 @@ def field_places(
     """Up, front and background of a field, as `luxel.viewer.web.session.Session` has them.
 
     Args:
-        up: what its data say of it, [3].
-        background: likewise.
+        up: upward direction of its data, [3]; None: the field's own.
+        background: colour in [0, 1] that a page starts with.
     """
     front = None if scene.front is None else np.array(scene.front)
     return {"up": np.array(scene.up) if up is None else up, "front": front, "background": background}

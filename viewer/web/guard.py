@@ -1,17 +1,17 @@
-"""Who may talk to the viewer: the check of every connection, before viser sees it.
+"""Access control of the viewer: every connection is checked before viser sees it.
 
-viser serves a page and a websocket on one port and asks nobody who they are. Two dangers follow: any web
-site open in the same browser may connect to a loopback port (browsers forbid that for pages, not for
-websockets), and anything not bound to a loopback address is open to the network. So:
+viser serves a page and a websocket on one port without authentication. Two attacks follow: any web site open in the
+same browser may connect to a websocket on a loopback port (the same-origin policy does not cover websockets), and
+whatever is not bound to a loopback address is open to the network. Therefore:
 
 * a websocket must name an Origin whose host and port are those it connects to;
 * on a loopback address without a token the Host must be a loopback name, which a site cannot fake by pointing
   its own name at 127.0.0.1;
-* with a token, the first request must carry ``?token=...`` and is sent on to ``/`` with a cookie; everything
-  else needs the cookie.
+* with a token, the first request must carry ``?token=...`` and is redirected to ``/`` with a cookie; all other
+  requests need the cookie.
 
-viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts, and
-starting fails if that call never came: never open by accident.
+viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts. If that call
+does not happen, starting fails, so that the viewer is never unprotected.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Decides about one request at a time.
+    """Accepts or refuses requests.
 
     Args:
         loopback: whether the server listens on a loopback address only.
@@ -59,7 +59,7 @@ class Guard:
         self.installed = False
 
     def refusal(self, path: str, headers: Any) -> str | None:
-        """Why a request may not pass, or None.
+        """The reason to refuse a request, or None to accept it.
 
         Args:
             path: request target with its query.
@@ -67,15 +67,13 @@ class Guard:
         """
         host = headers.get("Host", "")
         if self.loopback and self.token is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
-            return (
-                "This viewer answers on this machine only: open it as http://127.0.0.1 or http://localhost."
-            )
+            return "This viewer is available on this machine only: open it as http://127.0.0.1 or http://localhost."
         if headers.get("Upgrade", "").lower() == "websocket":
             origin = urlsplit(headers.get("Origin", ""))
             if origin.scheme not in ("http", "https") or origin.netloc.lower() != host.lower():
                 return "Pages of other sites may not connect to this viewer."
         if self.token is not None and not (self.token_given(path) or self._cookie_matches(headers)):
-            return "This viewer needs its token: open the whole address that it printed when it started."
+            return "This viewer needs its token: open the complete address that it printed when it started."
         return None
 
     def token_given(self, path: str) -> bool:
@@ -86,12 +84,12 @@ class Guard:
     def _cookie_matches(self, headers: Any) -> bool:
         if self.token is None:
             return False
-        # Not http.cookies: it gives up at the first odd cookie that another program left for this host.
+        # Not http.cookies: it stops at the first malformed cookie that another program left for this host.
         pairs = (pair.strip().partition("=") for pair in headers.get("Cookie", "").split(";"))
         return any(name == self.cookie and _same(value, self.token) for name, _, value in pairs)
 
     def wrap(self, inner: Any) -> Any:
-        """A ``process_request`` for websockets' server that asks the guard first and ``inner`` then."""
+        """A ``process_request`` for websockets' server that calls ``inner`` for accepted requests only."""
 
         def process_request(connection: Any, request: Any) -> Any:
             reason = self.refusal(request.path, request.headers)
@@ -111,10 +109,10 @@ class Guard:
 
     @contextmanager
     def installed_on(self, sock: socket.socket) -> Iterator[None]:
-        """While the context lasts, the server that viser starts listens on ``sock`` behind this guard.
+        """Within the context, the server that viser starts listens on ``sock`` behind this guard.
 
         Raises:
-            LuxelError: when the context ends and no such server was started.
+            LuxelError: no such server was started within the context.
         """
 
         def serve(handler: Any, *args: Any, **options: Any) -> Any:
@@ -133,8 +131,8 @@ class Guard:
                 websocket_server.serve = original
         if not self.installed:
             raise LuxelError(
-                "this version of viser starts its server in a way that luxel cannot check connections on.",
-                "Install the one that luxel is tested with: pip install 'viser==1.1.1'.",
+                "luxel cannot check the connections of this version of viser.",
+                "Install the version that luxel is tested with: pip install 'viser==1.1.1'.",
             )
 
 
@@ -143,11 +141,11 @@ def bind(host: str, port: int, attempts: int = 50) -> socket.socket:
 
     Args:
         host: name or address of this machine.
-        port: first choice; 0 for any free one.
-        attempts: how many ports to try before taking any free one.
+        port: preferred port; 0 for any free one.
+        attempts: number of ports to try before taking any free one.
 
     Raises:
-        LuxelError: the address is not one of this machine, or the port needs rights.
+        LuxelError: the address is not one of this machine, or the port needs privileges.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -172,5 +170,5 @@ def bind(host: str, port: int, attempts: int = 50) -> socket.socket:
     raise LuxelError(f"no free port on {host}.", "End a program that listens, or give another --port.")
 
 
-def _same(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode(), wanted.encode())
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())

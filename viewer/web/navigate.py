@@ -1,4 +1,4 @@
-"""Where a page looks from: poses of its camera, jumps to views, which way is up."""
+"""Camera poses of a page: where it begins, flights to views, centre, size and up direction of the scene."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Pose:
 
     @staticmethod
     def of_camera(camera: Camera, aspect: float | None = None) -> Pose:
-        """The pose of a photograph, its field of view widened until a window of ``aspect`` shows it all."""
+        """The pose of a camera, its field of view widened until a window of ``aspect`` shows the whole image."""
         matrix = camera.cam_to_world.detach().cpu().double().numpy()
         _, fy = camera.intrinsics[:2].tolist()
         half = camera.height / (2 * fy)
@@ -82,8 +82,8 @@ class Pose:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the viewer assumes of a scene: its middle [3], size (length), up and perhaps front direction [3]."""
+class SceneExtent:
+    """Centre [3], radius (capture units), up and perhaps front direction [3] that the viewer assumes of a scene."""
 
     centre: np.ndarray
     radius: float
@@ -91,13 +91,13 @@ class Surroundings:
     front: np.ndarray | None = None
 
 
-def survey(
+def find_extent(
     views: Sequence[View], scene: Drawable, up: np.ndarray | None = None, front: np.ndarray | None = None
-) -> Surroundings:
-    """Middle, size and up direction from the views, or from the scene's parts where there are no views.
+) -> SceneExtent:
+    """Centre, radius and up direction from the views, or from the scene's parts where there are no views.
 
-    The middle is the point nearest to all optical axes (least squares), up is the mean of the cameras' up.
-    Without views up is -y, as structure from motion tends to have it.
+    The centre is the point nearest to all optical axes (least squares), up is the mean of the cameras' up.
+    Without views up is -y, which structure from motion tends to give.
     """
     if views:
         poses = torch.stack([v.camera.cam_to_world for v in views]).double().numpy()
@@ -119,34 +119,34 @@ def survey(
     length = float(np.linalg.norm(upward))
     if not length > 1e-6:
         upward, length = np.array([0.0, 0.0, 1.0]), 1.0
-    return Surroundings(centre, radius if radius > 1e-6 else 1.0, upward / length, front)
+    return SceneExtent(centre, radius if radius > 1e-6 else 1.0, upward / length, front)
 
 
-def first_pose(views: Sequence[View], around: Surroundings) -> Pose:
-    """Where a page starts: at the first view, else straight before a scene that has a front, else beside the scene, a
-    little above its middle."""
+def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
+    """Where a page begins: at the first view, else in front of a scene that has a front, else beside the scene, a
+    little above its centre."""
     if views:
         return Pose.of_camera(views[0].camera)
-    if around.front is not None:
-        eye = around.centre + 0.5 * around.radius * around.front
+    if extent.front is not None:
+        eye = extent.centre + 0.5 * extent.radius * extent.front
     else:
-        side = np.cross(around.up, np.eye(3)[int(np.argmin(np.abs(around.up)))])
+        side = np.cross(extent.up, np.eye(3)[int(np.argmin(np.abs(extent.up)))])
         side /= np.linalg.norm(side)
-        eye = around.centre + around.radius * (0.95 * side + 0.3 * around.up)
-    return Pose.of_camera(Camera.look_at(eye.tolist(), around.centre.tolist(), around.up.tolist()))
+        eye = extent.centre + extent.radius * (0.95 * side + 0.3 * extent.up)
+    return Pose.of_camera(Camera.look_at(eye.tolist(), extent.centre.tolist(), extent.up.tolist()))
 
 
-def orbit_point(pose: Pose, around: Surroundings) -> np.ndarray:
-    """The point on the optical axis nearest to the middle of the scene: what a drag turns about, [3]."""
+def orbit_point(pose: Pose, extent: SceneExtent) -> np.ndarray:
+    """The point on the optical axis nearest to the centre of the scene: what a drag turns about, [3]."""
     forward = pose.rotation[:, 2]
-    distance = float(forward @ (around.centre - pose.position))
-    return pose.position + forward * max(distance, 0.1 * around.radius)
+    distance = float(forward @ (extent.centre - pose.position))
+    return pose.position + forward * max(distance, 0.1 * extent.radius)
 
 
 def jump(
     client: Any,
     target: Pose,
-    around: Surroundings,
+    extent: SceneExtent,
     *,
     seconds: float = JUMP_SECONDS,
     cancelled: Callable[[], bool] = lambda: False,
@@ -156,9 +156,9 @@ def jump(
     Args:
         client: viser ClientHandle.
         target: where to go; its width and height do not matter.
-        around: gives the point that the page orbits about afterwards.
+        extent: gives the point that the page orbits about afterwards.
         seconds: duration; 0 jumps at once.
-        cancelled: asked before each pose; True ends the flight where it is.
+        cancelled: called before each pose; True ends the flight where it is.
     """
     start = Pose.of_client(client.camera)
     turn = vtf.SO3(start.wxyz).inverse() @ vtf.SO3(target.wxyz)
@@ -169,15 +169,15 @@ def jump(
         s = progress * progress * (3 - 2 * progress)
         wxyz = (vtf.SO3(start.wxyz) @ vtf.SO3.exp(turn.log() * s)).wxyz if progress < 1 else target.wxyz
         here = Pose(wxyz, start.position + s * (target.position - start.position), target.fov_y)
-        place(client, here, around, start.fov_y + s * (target.fov_y - start.fov_y))
+        place(client, here, extent, start.fov_y + s * (target.fov_y - start.fov_y))
         if progress < 1:
             time.sleep(1 / JUMP_RATE)
 
 
-def place(client: Any, pose: Pose, around: Surroundings, fov_y: float | None = None) -> None:
+def place(client: Any, pose: Pose, extent: SceneExtent, fov_y: float | None = None) -> None:
     """Puts the camera of a viser client at ``pose`` in one message."""
     with client.atomic():
         client.camera.position = pose.position
-        client.camera.look_at = orbit_point(pose, around)
+        client.camera.look_at = orbit_point(pose, extent)
         client.camera.wxyz = pose.wxyz
         client.camera.fov = pose.fov_y if fov_y is None else fov_y

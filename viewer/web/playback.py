@@ -1,4 +1,4 @@
-"""The time that a page shows of a scene that moves: at rest, or running with a clock."""
+"""The time that a page shows of a dynamic scene: paused, or playing by a clock."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import dataclass, replace
 import torch
 
 from luxel.render.camera import View
-from luxel.render.primitives import Parameters
 from luxel.viewer.web.drawable import Drawable
 
-NORMALISED_SECONDS = 4.0  # for which a capture plays whose times are shares of it, not seconds
-STEPS = 1000  # of a slider, at least
+NORMALISED_SECONDS = 4.0  # playing time of a capture whose times are fractions of it, not seconds
+STEPS = 1000  # least number of steps of a slider
 
 
 def time_range(scene: Drawable, views: Sequence[View] = ()) -> tuple[float, float] | None:
-    """First and last time at which there is something to see of a scene.
+    """First and last time of a dynamic scene.
 
     Args:
         scene: what is shown.
-        views: its photographs; their times count where they differ. Else those of the scene itself do, from the 1st
-            to the 99th percentile.
+        views: its posed images; if their times differ, these give the range. Otherwise the 1st and 99th percentile
+            of the ``times`` of the primitives do.
 
     Returns:
-        Start and end, start < end, in the unit of the capture's times; None where nothing moves.
+        Start and end, start < end, in the unit of the capture's times; None for a static scene.
     """
     if not scene.moves:
         return None
     times = torch.tensor([view.time for view in views], dtype=torch.float64)
-    if not _spread(times) and isinstance(scene, Parameters):
-        own = scene.tensors()["times"].detach().flatten()
+    own = getattr(scene, "times", None)
+    if not _spread(times) and own is not None:
+        own = own.detach().flatten()
         own = own[:: max(1, own.numel() // 100_000)].cpu().double()
         own = own[own.isfinite()]
         if own.numel():
@@ -47,7 +47,7 @@ def _spread(times: torch.Tensor) -> bool:
 
 
 def play_seconds(times: tuple[float, float]) -> float:
-    """How long a range of times takes at its usual speed: 4 s where it lies within [0, 1], else as many as it has."""
+    """Seconds that a range of times takes at speed 1: 4 s if it lies within [0, 1], else its own length."""
     start, end = times
     return NORMALISED_SECONDS if start >= 0 and end <= 1 else end - start
 
@@ -59,14 +59,14 @@ def slider_step(times: tuple[float, float]) -> float:
 
 @dataclass(frozen=True)
 class Playback:
-    """The time of one page. Whatever changes gives a new one; ``now`` is always the reading of one clock, seconds.
+    """The playback state of one page. Changes give a new one; ``now`` is always the reading of one clock, seconds.
 
     Args:
         start, end: of the scene, start < end.
-        time: at rest; while it runs, where it was at ``since``.
-        since: when it began to run; None: at rest.
-        speed: times the usual one, see `play_seconds`.
-        loop: begin anew at the end, instead of resting there.
+        time: what is shown while paused; while playing, what was shown at ``since``.
+        since: clock reading at which it began to play; None: paused.
+        speed: 1 plays the range in `play_seconds`.
+        loop: start again at the end, instead of stopping there.
     """
 
     start: float
@@ -78,7 +78,7 @@ class Playback:
 
     @staticmethod
     def over(times: tuple[float, float], time: float | None = None) -> Playback:
-        """At rest within a range, at ``time`` (the nearest in the range) or at its start."""
+        """Paused at ``time`` (clamped to the range), or at the start of the range."""
         start, end = times
         return Playback(start, end, start if time is None else min(max(time, start), end))
 
@@ -86,36 +86,36 @@ class Playback:
         """The time that is shown, from ``start`` to ``end``."""
         if self.since is None:
             return self.time
-        later = self._unbounded(now)
-        if later <= self.end:
-            return later
-        return self.start + (later - self.start) % (self.end - self.start) if self.loop else self.end
+        time = self._unbounded(now)
+        if time <= self.end:
+            return time
+        return self.start + (time - self.start) % (self.end - self.start) if self.loop else self.end
 
     def runs(self, now: float) -> bool:
-        """Whether the time goes on."""
+        """Whether it plays and has not come to its end."""
         return self.since is not None and (self.loop or self._unbounded(now) < self.end)
 
     def play(self, now: float) -> Playback:
-        """Running, from the start again where it had come to the end."""
+        """Playing; from the start if it was at the end."""
         time = self.at(now)
         return replace(self, time=time if time < self.end else self.start, since=now)
 
     def pause(self, now: float) -> Playback:
-        """At rest where it is."""
+        """Paused where it is."""
         return replace(self, time=self.at(now), since=None)
 
     def seek(self, time: float) -> Playback:
-        """At rest at ``time``, or at the nearest in the range; the start for what is not a number."""
+        """Paused at ``time``, clamped to the range; at the start for NaN."""
         return replace(
             self, time=min(max(time, self.start), self.end) if time == time else self.start, since=None
         )
 
-    def paced(self, speed: float, now: float) -> Playback:
-        """Where it is, at another speed."""
+    def with_speed(self, speed: float, now: float) -> Playback:
+        """At the same time, with another speed."""
         return replace(self, time=self.at(now), since=None if self.since is None else now, speed=speed)
 
-    def repeated(self, loop: bool, now: float) -> Playback:
-        """Where it is, from now on with or without beginning anew at the end."""
+    def with_loop(self, loop: bool, now: float) -> Playback:
+        """At the same time, with or without starting again at the end."""
         return replace(self, time=self.at(now), since=None if self.since is None else now, loop=loop)
 
     def _unbounded(self, now: float) -> float:

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
 
 
 def check_serving(serve: Serve) -> None:
-    """Refuses options that no viewer could start with, before anything else is begun.
+    """Checks the options of the viewer before anything else begins.
 
     Raises:
-        LuxelError: the address is open to others without a token, or an option is out of range.
+        LuxelError: other machines can reach the address and there is no token, or an option is out of range.
     """
     ViewerApp(StaticSession(Gaussians.empty()), serve.host, serve.port, serve.share_of_time, serve.token)
 
 
 def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
-    """Serves a session, drawn by ``render`` (luxel's own rasterizer if None), and prints its address on stdout.
+    """Serves a session and prints its address on stdout.
+
+    Args:
+        session: the scene.
+        serve: where to listen.
+        render: render function; luxel.render.rasterize if None.
 
     Raises:
-        LuxelError: the address cannot be listened on, or is open to others without a token.
+        LuxelError: the viewer cannot listen on the address, or other machines can reach it and there is no token.
     """
     app = ViewerApp(session, serve.host, serve.port, serve.share_of_time, serve.token, render)
     print(f"viewer: {app.start()}", flush=True)
@@ -34,7 +39,7 @@ def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | No
 
 
 def serve_until_interrupted(app: ViewerApp) -> int:
-    """Waits for Ctrl-C, stops the viewer, and returns the exit status of an orderly end."""
+    """Waits for Ctrl-C, stops the viewer, and returns the exit status 0."""
     print("Ctrl-C ends the viewer.", flush=True)
     try:
         app.wait()

@@ -1,10 +1,10 @@
-"""From a rendered frame to the bytes of a page: colours, and false colours for everything else."""
+"""From a rendered frame to the image of a page: colours, and false colours for everything else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -12,10 +12,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Parameters
 from luxel.viewer.web.drawable import Drawable
 
-MODES = ("colour", "alpha", "depth", "normals", "count")
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
 
 # Dark to bright with rising lightness, so that order is seen without reading a legend.
@@ -24,22 +22,73 @@ EMBER = np.array(
 )
 
 
+def _colour(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    return frame.rgb, ""
+
+
+def _alpha(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    return frame.alpha[..., None].expand(*frame.alpha.shape, 3), ""
+
+
+def _depth(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    low, high = spread(frame.depth[frame.alpha > 0.5])
+    colour = false_colour(1 - (frame.depth - low) / max(high - low, 1e-12))
+    return _over(colour, frame, background), f"{low:.3g} (bright) to {high:.3g}"
+
+
+def _normals(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    unit = torch.nn.functional.normalize(frame.normals, dim=-1, eps=1e-8)
+    return _over(0.5 + 0.5 * unit, frame, background), "x, y, z as red, green, blue"
+
+
+def _count(frame: Any, background: Tensor) -> tuple[Tensor, str]:
+    most = max(int(frame.count.max()), 1)
+    return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
+
+
+def _over(colour: Tensor, frame: Any, background: Tensor) -> Tensor:
+    alpha = frame.alpha[..., None]
+    return colour * alpha + background * (1 - alpha)
+
+
+class Output(NamedTuple):
+    """How an output of the renderer becomes an image.
+
+    Args:
+        shade: (frame, background [3]) -> colours in [0, 1], [H, W, 3], and a caption.
+        options: of the render function, without which the frame does not have it.
+    """
+
+    shade: Callable[[Any, Tensor], tuple[Tensor, str]]
+    options: dict[str, Any]
+
+
+# What a page can show, by the names that scenes use in their ``outputs``. A new output is one entry.
+OUTPUTS = {
+    "colour": Output(_colour, {}),
+    "alpha": Output(_alpha, {}),
+    "depth": Output(_depth, {"depth": True}),
+    "normals": Output(_normals, {"normals": True}),
+    "count": Output(_count, {"count": True}),
+}
+
+
 @dataclass
-class Look:
+class DisplaySettings:
     """What one page has chosen to see.
 
     Args:
-        mode: one of MODES.
+        output: one of OUTPUTS.
         background: colour in [0, 1] behind the scene.
         near, far: clipping distances, capture units.
         splat_scale: multiplies the size of every primitive.
-        antialiased: compensate opacity for the screen-space dilation (Mip-Splatting); not for convexes.
+        antialiased: compensate opacity for the screen-space dilation (Mip-Splatting), where the scene has that.
         resolution: rendered pixels per pixel of the window, along one side.
         quality: JPEG quality 1..99, or 100 for PNG (lossless).
-        time: what is shown of a scene that moves, in the unit of the capture's times.
+        time: what is shown of a dynamic scene, in the unit of the capture's times.
     """
 
-    mode: str = "colour"
+    output: str = "colour"
     background: tuple[float, float, float] = (0.0, 0.0, 0.0)
     near: float = 0.01
     far: float = 1e10
@@ -50,24 +99,42 @@ class Look:
     time: float = 0.0
 
 
-def modes_of(kind: type[Drawable]) -> tuple[str, ...]:
-    """Those of MODES that a kind of scene gives."""
-    return tuple(mode for mode in MODES if mode in kind.outputs)
+@dataclass(frozen=True)
+class Sample:
+    """One pixel of a rendered frame.
+
+    Args:
+        rgb: colour over the background, in [0, 1].
+        alpha: coverage in [0, 1]; None where the scene has none.
+        depth: distance along the optical axis at which half of the light is blocked (or the mean depth where the
+            renderer gives no median), capture units; None where the pixel is emptier than that, or has no depth.
+    """
+
+    rgb: tuple[float, float, float]
+    alpha: float | None
+    depth: float | None
+
+
+def outputs_of(scene_type: type[Drawable]) -> tuple[str, ...]:
+    """Those of OUTPUTS that a type of scene gives."""
+    return tuple(output for output in OUTPUTS if output in scene_type.outputs)
 
 
 def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[str, Any]:
-    """What a drawing function must be told of a scene beside the camera: only what it heeds."""
+    """Options of the render function that depend on the scene: those that it supports."""
     options: dict[str, Any] = {"antialiased": antialiased} if scene.antialiases else {}
     return options | {"time": time} if scene.moves else options
 
 
-def draw(render: Render, scene: Drawable, camera: Camera, look: Look) -> tuple[np.ndarray, str]:
+def draw(
+    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
+) -> tuple[np.ndarray, str]:
     """Renders and shades one image.
 
     Args:
-        render: luxel.render.rasterize or a function like it; told the time of scenes that move.
+        render: luxel.render.rasterize or a function like it.
         scene, camera: on one device.
-        look: what to show.
+        settings: what to show.
 
     Returns:
         uint8 [H, W, 3], and a caption (the range of a false-colour image; empty for colours).
@@ -75,40 +142,53 @@ def draw(render: Render, scene: Drawable, camera: Camera, look: Look) -> tuple[n
     Raises:
         LuxelError: the scene has no such output.
     """
-    if look.mode not in modes_of(type(scene)):
-        raise LuxelError(f"there are no {look.mode} of {scene.noun}.", "Choose another output.")
-    if look.splat_scale != 1 and isinstance(scene, Parameters):
-        scene = scene.scaled(look.splat_scale)
-    options = drawing_options(scene, antialiased=look.antialiased, time=look.time)
-    if look.mode in ("depth", "normals", "count"):
-        options[look.mode] = True
-    background = torch.tensor(look.background, device=scene.device)
+    if settings.output not in outputs_of(type(scene)):
+        raise LuxelError(
+            f"this scene of {scene.noun} has no output {settings.output!r}.",
+            f"Choose one of these: {', '.join(outputs_of(type(scene)))}.",
+        )
+    output = OUTPUTS[settings.output]
     with torch.no_grad():
-        frame = render(scene, camera, background=background, **options)
-        rgb, caption = shade(frame, look.mode, background)
+        frame, background = _render(render, scene, camera, settings, output.options)
+        rgb, caption = output.shade(frame, background)
         return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy(), caption
 
 
-def shade(frame: Any, mode: str, background: Tensor) -> tuple[Tensor, str]:
-    """The chosen output as colours in [0, 1], [H, W, 3], and its caption."""
-    if mode == "colour":
-        return frame.rgb, ""
-    alpha = frame.alpha[..., None]
-    if mode == "alpha":
-        return alpha.expand(*frame.alpha.shape, 3), ""
-    if mode == "depth":
-        low, high = spread(frame.depth[frame.alpha > 0.5])
-        colour = false_colour(1 - (frame.depth - low) / max(high - low, 1e-12))
-        return colour * alpha + background * (1 - alpha), f"{low:.3g} (bright) to {high:.3g}"
-    if mode == "normals":
-        unit = torch.nn.functional.normalize(frame.normals, dim=-1, eps=1e-8)
-        return (0.5 + 0.5 * unit) * alpha + background * (1 - alpha), "x, y, z as red, green, blue"
-    most = max(int(frame.count.max()), 1)
-    return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
+def sample(
+    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings, column: int, row: int
+) -> Sample:
+    """Colour, alpha and depth of one pixel, from one rendered frame.
+
+    Args:
+        render, scene, camera, settings: as for `draw`; the chosen output does not matter.
+        column, row: the pixel.
+    """
+    outputs = outputs_of(type(scene))
+    options = OUTPUTS["depth"].options if "depth" in outputs else {}
+    with torch.no_grad():
+        frame, _ = _render(render, scene, camera, settings, options)
+        red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()
+        alpha = float(frame.alpha[row, column]) if "alpha" in outputs else None
+        depth = None
+        if "depth" in outputs and alpha is not None and alpha >= 0.5:
+            median = getattr(frame, "median_depth", None)
+            depth = float((frame.depth if median is None else median)[row, column])
+    return Sample((red, green, blue), alpha, depth or None)
+
+
+def _render(
+    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings, options: dict[str, Any]
+) -> tuple[Any, Tensor]:
+    """A frame, and the background [3] on the scene's device."""
+    if settings.splat_scale != 1 and scene.resizable:
+        scene = cast(Any, scene).scaled(settings.splat_scale)
+    background = torch.tensor(settings.background, device=scene.device)
+    given = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
+    return render(scene, camera, background=background, **given, **options), background
 
 
 def spread(values: Tensor, limit: int = 100_000) -> tuple[float, float]:
-    """The 2nd and 98th percentile of the finite values, every n-th where there are many; (0, 1) of none."""
+    """The 2nd and 98th percentile of the finite values, every Nth where there are many; (0, 1) of none."""
     values = values.detach().flatten()
     values = values[:: max(1, values.numel() // limit)]
     values = values[torch.isfinite(values)].float()

@@ -1,4 +1,4 @@
-"""The images of one page: a loop that renders its camera, coarse while it moves and whole when it rests."""
+"""The images of one page: a loop that renders its camera, at lower resolution while it moves, in full when it rests."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from luxel.render.replay import release_memory
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import Look, Render, draw
+from luxel.viewer.web.shading import DisplaySettings, Render, Sample, draw, sample
 
 log = logging.getLogger("luxel.viewer")
 
 REST_AFTER = 0.25  # seconds without a new pose after which the camera rests
-MOVING_RENDER = (
-    0.04  # seconds that one image of a moving camera, or of a scene that plays, may take to render
-)
+MOVING_RENDER = 0.04  # seconds that one image may take to render while the camera moves or the scene plays
 REFRESH = 0.5  # seconds between images of a resting camera while the scene trains
 FRAME_GAP = 1 / 60  # seconds, at least, between two images
 ERROR_PAUSE = 1.0  # seconds before a failed render is tried again
 MOVING_QUALITY = 70  # JPEG quality while moving, at most
 MAX_SIDE = 4096  # pixels
 REPORT_GAP = 0.25  # seconds between reports
-PLAYING_REPORT_GAP = 0.125  # the same while the scene plays: how smoothly a slider follows
+PLAYING_REPORT_GAP = (
+    0.125  # seconds between reports while the scene plays, for a slider that follows smoothly
+)
 
 
 @dataclass(frozen=True)
 class StreamReport:
-    """What a page shows about its images.
+    """Numbers about the images of a page.
 
     Args:
-        fps: images of the last second, 0 while the camera rests.
+        fps: images in the last second, 0 while the camera rests.
         render_ms: time of the last render, waiting excluded.
         width, height: size of the last image.
         caption: range of a false-colour image.
         error: message of the last failure, or empty.
-        time: what the page shows now of a scene that moves; None where nothing moves.
-        playing: whether that time goes on.
+        time: what the page shows of a dynamic scene; None for a static scene.
+        playing: whether the scene plays.
     """
 
     fps: float = 0.0
@@ -75,19 +75,19 @@ class Sink(Protocol):
 class ClientStream:
     """Renders for one page until it is stopped; a failing render is reported and tried again.
 
-    Only the newest pose counts: while one image is being made any number may arrive, and all but the last
-    are dropped. The next image waits until the page has taken the one before.
+    Only the newest pose is rendered: of all poses that arrive while an image is being made, all but the last are
+    dropped. The next image waits until the page has taken the one before.
 
-    While the scene plays, each image shows the time of the moment at which its rendering begins: where rendering,
-    the page or the training's share are slow, moments between are left out, and nothing is late.
+    While the scene plays, each image shows the time at which its rendering begins: where rendering is slow, frames
+    are skipped and the playback stays in time.
 
     Args:
-        session: what to draw.
+        session: the scene.
         render: luxel.render.rasterize or a function like it.
         sink: takes the images; a ViserSink outside of tests.
         report: called about four times a second, twice as often while the scene plays, and at once with an error.
         logged: messages of failures already logged, shared by the pages.
-        clock: what the time of a playing scene goes by, seconds.
+        clock: gives the seconds by which a scene plays.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ClientStream:
         self._logged: set[str] = set() if logged is None else logged
         self._wake = threading.Condition()
         self._pose: Pose | None = None
-        self._look = Look(background=session.background, antialiased=session.antialiased)
+        self._settings = DisplaySettings(background=session.background, antialiased=session.antialiased)
         self._clock = clock
         self._playback: Playback | None = None
         if session.times is not None:
@@ -112,7 +112,7 @@ class ClientStream:
         self._dirty = False
         self._moved_at = 0.0
         self._stopped = False
-        self._drawn_version, self._drawn_at, self._drawn_whole = -1, 0.0, False
+        self._drawn_version, self._drawn_at, self._drawn_in_full = -1, 0.0, False
         self._seconds_per_pixel = 0.0
         self._sent: deque[float] = deque(maxlen=60)
         self._state = StreamReport()
@@ -138,34 +138,39 @@ class ClientStream:
         return self._stopped
 
     @property
-    def look(self) -> Look:
+    def settings(self) -> DisplaySettings:
         """What the page has chosen to see."""
-        return self._look
+        return self._settings
 
     def move(self, pose: Pose) -> None:
-        """Takes a new camera; the same one again changes nothing."""
+        """Sets the camera; the same pose again changes nothing."""
         with self._wake:
             old = self._pose
             if old is not None and _same_pose(old, pose):
                 return
             self._pose, self._dirty = pose, True
-            # A first pose or a new window size is no motion: draw it whole at once.
+            # A first pose or a new window size is no motion: draw it in full at once.
             if old is not None and (old.width, old.height) == (pose.width, pose.height):
                 self._moved_at = time.monotonic()
             self._wake.notify_all()
 
     def change(self, **choices: Any) -> None:
-        """Changes fields of the Look."""
+        """Changes fields of the display settings."""
         with self._wake:
-            self._look = replace(self._look, **choices)
+            self._settings = replace(self._settings, **choices)
             self._dirty = True
             self._retry_at = 0.0
             self._wake.notify_all()
 
     @property
     def playback(self) -> Playback | None:
-        """The time of this page and how it runs; None where nothing moves."""
+        """The playback state of this page; None for a static scene."""
         return self._playback
+
+    @property
+    def time(self) -> float:
+        """The time that the page shows now; 0 for a static scene."""
+        return 0.0 if self._playback is None else self._playback.at(self._clock())
 
     @property
     def playing(self) -> bool:
@@ -173,26 +178,26 @@ class ClientStream:
         return self._playback is not None and self._playback.runs(self._clock())
 
     def play(self) -> None:
-        """Lets the time run, from the start where it is at the end."""
-        self._steer(lambda playback, now: playback.play(now))
+        """Plays; from the start if it is at the end."""
+        self._change_playback(lambda playback, now: playback.play(now))
 
     def pause(self) -> None:
-        """Stops the time where it is; the image of that moment is drawn whole."""
-        self._steer(lambda playback, now: playback.pause(now))
+        """Pauses; the image of this time is drawn in full."""
+        self._change_playback(lambda playback, now: playback.pause(now))
 
-    def seek(self, moment: float) -> None:
-        """Stops at a moment (the nearest that the scene has); drawn like a camera's movement, and whole at rest."""
-        self._steer(lambda playback, _: playback.seek(moment), moved=True)
+    def seek(self, time: float) -> None:
+        """Pauses at a time, clamped to the range of the scene; while seeking goes on, images are coarse."""
+        self._change_playback(lambda playback, _: playback.seek(time), moved=True)
 
     def set_speed(self, speed: float) -> None:
-        """Lets the time run at so many times its usual speed."""
-        self._steer(lambda playback, now: playback.paced(speed, now))
+        """Sets the speed of the playback; 1 is normal."""
+        self._change_playback(lambda playback, now: playback.with_speed(speed, now))
 
     def set_loop(self, loop: bool) -> None:
-        """Lets the time begin anew at its end, or rest there."""
-        self._steer(lambda playback, now: playback.repeated(loop, now))
+        """Starts again at the end of the playback, or stops there."""
+        self._change_playback(lambda playback, now: playback.with_loop(loop, now))
 
-    def _steer(self, change: Callable[[Playback, float], Playback], moved: bool = False) -> None:
+    def _change_playback(self, change: Callable[[Playback, float], Playback], moved: bool = False) -> None:
         with self._wake:
             if self._playback is None:
                 return
@@ -207,76 +212,94 @@ class ClientStream:
             try:
                 if self._wait():
                     self._sink.wait()
-                    self._turn()
+                    self._draw_next()
             except Exception as error:  # whatever a render raises, the page and the training go on
                 self._fail(error)
                 with self._wake:
                     self._wake.wait_for(lambda: self._stopped, 0.1)
 
     def _wait(self) -> bool:
-        """Sleeps until there is something to draw; False when stopped."""
+        """Waits until there is something to draw; False when stopped."""
         with self._wake:
             while not self._stopped:
-                pause = self._pause()
-                if pause <= 0:
+                due = self._seconds_until_due()
+                if due <= 0:
                     return True
-                self._wake.wait(min(pause, 0.25))
-                self._tell()
+                self._wake.wait(min(due, 0.25))
+                self._send_report()
         return False
 
-    def _pause(self) -> float:
+    def _seconds_until_due(self) -> float:
         """Seconds until the next image is due."""
         now = time.monotonic()
         if self._pose is None:
             return 1.0
         earliest = max(self._retry_at, self._drawn_at + FRAME_GAP) - now
         if self._playback is not None and self._playback.since is not None:
-            if not self.playing:  # the end: the last moment is drawn whole
+            if not self.playing:  # at the end: the last frame is drawn in full
                 self._playback = self._playback.pause(self._clock())
             self._dirty = True
         if self._dirty:
             return earliest
-        if not self._drawn_whole:
+        if not self._drawn_in_full:
             return max(earliest, self._moved_at + REST_AFTER - now)
         if self._session.version != self._drawn_version:
             return max(earliest, self._drawn_at + REFRESH - now)
         return 1.0
 
-    def _turn(self) -> None:
+    def _draw_next(self) -> None:
         with self._session.borrow() as scene:  # may wait long: read the newest pose and the time only inside
             with self._wake:
                 if self._stopped or self._pose is None:
                     return
-                pose, look, self._dirty = self._pose, self._look, False
+                pose, settings, self._dirty = self._pose, self._settings_now(), False
                 moving = self.playing or time.monotonic() - self._moved_at < REST_AFTER
-                if self._playback is not None:
-                    look = replace(look, time=self._playback.at(self._clock()))
             version = self._session.version
-            width, height, whole = self._size(pose, look, moving)
-            camera = pose.camera(width, height, look.near, look.far).to(scene.device)
+            width, height, in_full = self._size(pose, settings, moving)
+            camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
             start = time.monotonic()
-            image, caption = draw(self._render, scene, camera, look)
+            image, caption = draw(self._render, scene, camera, settings)
             seconds = time.monotonic() - start
         rate = seconds / (width * height)
         self._seconds_per_pixel = (self._seconds_per_pixel + rate) / 2 if self._seconds_per_pixel else rate
         if self._stopped:
             return
-        quality = look.quality if whole else min(look.quality, MOVING_QUALITY)
+        quality = settings.quality if in_full else min(settings.quality, MOVING_QUALITY)
         self._sink.send(image, quality)
-        self._drawn_version, self._drawn_whole, self._drawn_at = version, whole, time.monotonic()
+        self._drawn_version, self._drawn_in_full, self._drawn_at = version, in_full, time.monotonic()
         self._sent.append(self._drawn_at)
         self._state = StreamReport(0.0, seconds * 1e3, width, height, caption)
-        self._tell()
+        self._send_report()
 
-    def _size(self, pose: Pose, look: Look, moving: bool) -> tuple[int, int, bool]:
-        """Width and height to render, and whether that is all that was asked for."""
-        scale = min(look.resolution, MAX_SIDE / max(pose.width, pose.height))
+    def _settings_now(self) -> DisplaySettings:
+        """The display settings with the time of the playback."""
+        if self._playback is None:
+            return self._settings
+        return replace(self._settings, time=self._playback.at(self._clock()))
+
+    def sample(self, pose: Pose, u: float, v: float) -> Sample:
+        """Colour, alpha and depth of one pixel, from one frame rendered in full.
+
+        Args:
+            pose: of the camera.
+            u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
+        """
+        with self._session.borrow() as scene:
+            settings = self._settings_now()
+            width, height, _ = self._size(pose, settings, moving=False)
+            camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
+            column, row = (min(max(int(x * n), 0), n - 1) for x, n in ((u, width), (v, height)))
+            return sample(self._render, scene, camera, settings, column, row)
+
+    def _size(self, pose: Pose, settings: DisplaySettings, moving: bool) -> tuple[int, int, bool]:
+        """Width and height to render, and whether that is the full resolution."""
+        scale = min(settings.resolution, MAX_SIDE / max(pose.width, pose.height))
         factor = 1.0
         if moving and self._seconds_per_pixel:
             # While training, a long render would be followed by a long wait for the share of time.
             budget = MOVING_RENDER * (0.5 if self._session.trains and not self._session.paused else 1.0)
-            whole = self._seconds_per_pixel * pose.width * pose.height * scale * scale
-            factor = max(0.2, round((budget / whole) ** 0.5, 1))
+            seconds = self._seconds_per_pixel * pose.width * pose.height * scale * scale
+            factor = max(0.2, round((budget / seconds) ** 0.5, 1))
         if factor > 0.8:  # fewer pixels would not be worth the change of sharpness
             factor = 1.0
         width, height = pose.width * scale * factor, pose.height * scale * factor
@@ -294,9 +317,9 @@ class ClientStream:
         self._retry_at, self._drawn_at = now + ERROR_PAUSE, now
         self._dirty = True
         self._state = replace(self._state, error=message)
-        self._tell(at_once=True)
+        self._send_report(at_once=True)
 
-    def _tell(self, at_once: bool = False) -> None:
+    def _send_report(self, at_once: bool = False) -> None:
         now = time.monotonic()
         playing = self.playing
         gap = PLAYING_REPORT_GAP if playing else REPORT_GAP
@@ -308,15 +331,15 @@ class ClientStream:
         try:
             shown = None if self._playback is None else self._playback.at(self._clock())
             self._report(replace(self._state, fps=fps, time=shown, playing=playing))
-        except Exception:  # a page that is gone; its images end with stop()
-            log.debug("a page did not take its report", exc_info=True)
+        except Exception:  # the page may be gone; its images end with stop()
+            log.debug("a report did not reach its page", exc_info=True)
 
 
 class ViserSink:
     """Sends images to a viser client and waits until it has taken the previous one.
 
-    viser does not confirm images, and a browser that gets them faster than it decodes them shows none. A
-    question about the page's local storage, answered after the image was taken, serves as confirmation.
+    viser does not confirm images, and a browser that gets them faster than it decodes them shows none. A query of
+    the page's local storage, answered after the image was taken, serves as confirmation.
 
     Args:
         client: viser ClientHandle.
@@ -329,7 +352,7 @@ class ViserSink:
         self._pending: Future[None] | None = None
 
     def wait(self) -> None:
-        """Returns when the page has taken the last image, or seems to have forgotten it."""
+        """Returns when the page has taken the last image, or does not answer."""
         if self._pending is not None:
             self._pending.result()
 
@@ -339,17 +362,17 @@ class ViserSink:
             self._client.scene.set_background_image(image, format="png")
         else:
             self._client.scene.set_background_image(image, format="jpeg", jpeg_quality=quality)
-        self._pending = self._pool.submit(self._ask)
+        self._pending = self._pool.submit(self._confirm)
 
     def close(self) -> None:
-        """Lets the waiting thread end."""
+        """Ends the waiting thread."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self) -> None:
+    def _confirm(self) -> None:
         try:
             self._client.local_storage.get_item("luxel-image", timeout=self._patience)
         except (RuntimeError, TimeoutError):
-            return  # storage is blocked (an answer as well), the page hangs, or it is gone
+            return  # storage is blocked (which is an answer too), the page hangs, or it is gone
 
 
 def _same_pose(a: Pose, b: Pose) -> bool:

@@ -1,1 +1,1 @@
-"""How fields are drawn: rays, waves of samples, sphere tracing, shading."""
+"""How fields are drawn: rays, wavefront ray marching, sphere tracing, shading."""

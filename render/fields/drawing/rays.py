@@ -1,4 +1,4 @@
-"""Rays of a camera, where they meet a box, and work on many positions in pieces."""
+"""Rays of a camera, their intersection with a box, and evaluation in chunks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def clip_to_box(origins: Tensor, directions: Tensor, low: Tensor, high: Tensor) 
 
 
 def in_chunks(function: Callable[[Tensor], Tensor], rows: Tensor, size: int) -> Tensor:
-    """A function of rows [N, ...], asked for ``size`` of them at a time."""
+    """A function of rows [N, ...], called with at most ``size`` of them at a time."""
     if len(rows) <= size:
         return function(rows)
     return torch.cat([function(part) for part in rows.split(size)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -260,8 +260,103 @@ def blend_splats(
     Raises:
         ValueError: shapes do not fit, or ``absolute`` of convexes.
     """
+    return blend_splats_fwd(
+        splats,
+        values,
+        background,
+        instances,
+        ranges,
+        plan,
+        primitive=primitive,
+        width=width,
+        height=height,
+        max_alpha=max_alpha,
+        absolute=absolute,
+        deterministic=deterministic,
+        median=median,
+        tally=tally,
+    )[:5]
+
+
+class Blended(NamedTuple):
+    """The outputs of blending; see `blend_splats`."""
+
+    image: Tensor  # [C, H, W, D]
+    transmittance: Tensor  # [C, H, W]
+    last: Tensor  # [C, H, W] int32, or empty
+    contributors: Tensor  # [C, H, W] int32, or empty
+    median_depth: Tensor  # [C, H, W], or empty
+    states: Tensor  # what the backward on a GPU needs, or empty
+
+
+def blend_splats_fwd(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    plan: Tensor,
+    *,
+    primitive: str,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool = False,
+    deterministic: bool = False,
+    median: bool = False,
+    tally: bool = False,
+    keep: bool | None = None,
+) -> Blended:
+    """`blend_splats` with all outputs.
+
+    Args:
+        keep: fill ``last`` and ``states`` for `blend_splats_bwd`; None: if an input requires a gradient.
+    """
     inputs = (splats, values, background)
-    keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
-    how = width, height, max_alpha, absolute, deterministic, median, tally, keep
+    if keep is None:
+        keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
     operation = getattr(torch.ops.luxel, f"blend_{primitive}")
-    return operation(*inputs, instances, ranges, plan, *how)[:5]
+    options = width, height, max_alpha, absolute, deterministic, median, tally, keep
+    return Blended(*operation(*inputs, instances, ranges, plan, *options))
+
+
+def blend_splats_bwd(
+    splats: Tensor,
+    values: Tensor,
+    background: Tensor | None,
+    instances: Tensor,
+    ranges: Tensor,
+    plan: Tensor,
+    blended: Blended,
+    g_image: Tensor,
+    g_transmittance: Tensor | None,
+    *,
+    primitive: str,
+    width: int,
+    height: int,
+    max_alpha: float,
+    absolute: bool = False,
+    deterministic: bool = False,
+    of_background: bool = True,
+    raw_moments: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients by splats, values and background, without autograd.
+
+    Args:
+        blended: from `blend_splats_fwd` with ``keep`` and the same inputs.
+        g_image: [C, H, W, D]. g_transmittance: [C, H, W] or None for 0.
+        of_background: else the last gradient is undefined.
+        raw_moments: leave the gradient of splats as sums over pixels that the projection's backward finishes.
+    """
+    operation = getattr(torch.ops.luxel, f"blend_{primitive}_bwd")
+    options = width, height, max_alpha, absolute, deterministic, False, False, True
+    kept = blended.image, blended.transmittance, blended.last, blended.states
+    return operation(
+        *(splats, values, background, instances, ranges, plan),
+        *options,
+        *kept,
+        g_image,
+        g_transmittance,
+        of_background,
+        raw_moments,
+    )

@@ -1,5 +1,8 @@
 """Densification strategies: one per file, a dataclass whose fields are its options, and one line here."""
 
+from dataclasses import replace
+
+from luxel.render.primitives import PRIMITIVES, spec_of
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
@@ -15,6 +18,26 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "fixed": FixedCount,
 }
 
+
+def register_strategy(name: str, strategy: type[Strategy], *primitives: str) -> None:
+    """Adds a strategy to the registry, and to the choices of primitives.
+
+    Args:
+        name: on the command line and in config.json.
+        strategy: a dataclass whose fields are its options.
+        primitives: names of the primitives that can use it.
+
+    Raises:
+        ValueError: there is another strategy of that name.
+        LuxelError: there is no such primitive.
+    """
+    if STRATEGIES.setdefault(name, strategy) is not strategy:
+        raise ValueError(f"there is a strategy {name} already")
+    for primitive in primitives:
+        spec = spec_of(primitive)
+        PRIMITIVES[primitive] = replace(spec, strategies=(*dict.fromkeys((*spec.strategies, name)),))
+
+
 __all__ = [
     "STRATEGIES",
     "AdaptiveStrategy",
@@ -23,4 +46,5 @@ __all__ = [
     "ShapingStrategy",
     "SpacetimeStrategy",
     "Strategy",
+    "register_strategy",
 ]

@@ -20,7 +20,7 @@ from luxel.render.backends import require_field_backend
 from luxel.render.backends import tinycudann as backend
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.fields.applications import make_application
+from luxel.render.fields.application import make_application
 from luxel.render.fields.build import field_of, grid_of, mlp_of
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.fields.encodings import Grid
@@ -42,19 +42,19 @@ def small(kind: Any = "image", **changes: Any) -> FieldConfig:
     return replace(defaults(kind), **{**SMALL, "backend": NAME, **changes})
 
 
-def picture(side: int = 24) -> np.ndarray:
+def image(side: int = 24) -> np.ndarray:
     """Smooth colours."""
     y, x = np.mgrid[:side, :side] / side
     return (255 * np.stack([x, y, 0.5 + 0.4 * np.sin(5 * x)], -1)).astype(np.uint8)
 
 
 def trainer(folder: Path, **changes: Any) -> FieldTrainer:
-    return FieldTrainer.new(small(**changes), picture(), folder, say=lambda _: None)
+    return FieldTrainer.new(small(**changes), image(), folder, say=lambda _: None)
 
 
-def off(found: Tensor, wanted: Tensor) -> float:
-    """Relative."""
-    return float(((found - wanted).norm() / wanted.norm().clamp_min(1e-30)).detach())
+def off(actual: Tensor, expected: Tensor) -> float:
+    """Norm of the error over the norm of what is expected."""
+    return float(((actual - expected).norm() / expected.norm().clamp_min(1e-30)).detach())
 
 
 def lively(config: FieldConfig, dimensions: int, outputs: int) -> PeerField:
@@ -103,7 +103,9 @@ def test_a_run_without_it_is_refused_before_it_starts(
 def test_what_it_cannot_compute_is_refused(
     stand_in_tinycudann: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(LuxelError, match="tiny-cuda-nn computes in half: not precise"):
+    with pytest.raises(
+        LuxelError, match="precise needs backend luxel: tiny-cuda-nn computes in half precision"
+    ):
         small(precise=True).check()
     with pytest.raises(ValueError, match="activations must be one of"):
         PeerMlp(32, 3, activation="softplus")(torch.rand(4, 32))
@@ -130,7 +132,7 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
     config = replace(defaults(kind), encoding=encoding, finest=finest)
     dimensions = 2 if kind == "image" else 3
     own = grid_of(config, dimensions)
-    grid = backend.like(own)
+    grid = backend.matching_grid(own)
     theirs = HashGrid(dimensions, backend.encoding_options(grid))
     sizes = [b - a for a, b in zip(grid.offsets, grid.offsets[1:], strict=False)]
     assert sizes == theirs.sizes and list(grid.resolutions) == theirs.points
@@ -138,7 +140,7 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
     np.testing.assert_allclose(
         grid.scales, own.scales, rtol=2e-4
     )  # a millionth or so of the growth, 15 times
-    assert grid.hashed and backend.like(grid) == grid
+    assert grid.hashed and backend.matching_grid(grid) == grid
     if encoding == "hash" and finest:
         assert grid.resolutions[-1] in (finest, finest + 1), "as configured, but for what rounding did to it"
 
@@ -146,8 +148,8 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
 def test_a_scale_that_rounding_could_tip_over_is_lowered() -> None:
     """Levels 3, 6, 9 .. of an image's growth are a hair from 31, 63, 127 .. cells."""
     own = Grid.multi_resolution_hash(2, 1.2599210498948732, 19)
-    grid = backend.like(own)
-    assert not backend.PeerGrid(2, 16, 2, 16, own.growth, 19, hashed=True).sure and grid.sure
+    grid = backend.matching_grid(own)
+    assert not backend.PeerGrid(2, 16, 2, 16, own.growth, 19, hashed=True).stable and grid.stable
     assert grid.resolutions[-1] == 512 and 0 < own.growth - grid.growth < 1e-5
 
 
@@ -170,17 +172,17 @@ def test_a_field_is_luxels(
     x = torch.rand(300, dimensions, generator=generator)
     x[0], x[1], x[2], x[3] = 0.0, 1.0, -0.5, 7.0
     g_out = torch.randn(300, outputs, generator=generator)
-    found = []
+    results = []
     for by_luxel in (False, True):
         whole.by_luxel = by_luxel
         out = whole(x)
-        found.append([out, *torch.autograd.grad((out * g_out).sum(), list(whole.parameters()))])
-        assert out.dtype == torch.float32 and whole.frozen()(x).equal(out)
+        results.append([out, *torch.autograd.grad((out * g_out).sum(), list(whole.parameters()))])
+        assert out.dtype == torch.float32 and whole.snapshot()(x).equal(out)
         assert whole(x.view(3, 100, dimensions)).shape == (3, 100, outputs)
-        assert whole(x[:0]).shape == (0, outputs) == whole.frozen()(x[:0]).shape
+        assert whole(x[:0]).shape == (0, outputs) == whole.snapshot()(x[:0]).shape
     assert stand_in_tinycudann.calls == 3 and len(stand_in_tinycudann.made) == 1
-    for name, ours, wanted in zip(("out", "table", "weights"), *found, strict=True):
-        assert wanted.norm() > 0 and off(ours, wanted) < (2e-5 if name == "out" else 1e-4), name
+    for name, actual, expected in zip(("out", "table", "weights"), *results, strict=True):
+        assert expected.norm() > 0 and off(actual, expected) < (2e-5 if name == "out" else 1e-4), name
     whole.by_luxel = False
     x[5, 0] = math.nan
     assert whole(x).isfinite().all()
@@ -191,20 +193,20 @@ def test_a_field_is_luxels(
 
 def by_both(network: PeerMlp, x: torch.Tensor, over: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Output, and gradients of its squares by x and weights, by tiny-cuda-nn and by luxel."""
-    found = []
+    results = []
     for by_luxel in (False, True):
         network.by_luxel = by_luxel
         out = network(x)
-        found.append([out, *torch.autograd.grad(over(out.square()), [x, network.weights])])
-    return list(zip(*found, strict=True))
+        results.append([out, *torch.autograd.grad(over(out.square()), [x, network.weights])])
+    return list(zip(*results, strict=True))
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "hidden"), [(32, 3, 2), (19, 5, 1), (40, 16, 0)])
 def test_a_network_is_luxels(stand_in_tinycudann: StandIn, inputs: int, outputs: int, hidden: int) -> None:
     network = PeerMlp(inputs, outputs, width=32, hidden_layers=hidden, seed=4)
     x = torch.randn(70, inputs, generator=torch.Generator().manual_seed(1), requires_grad=True)
-    for ours, wanted in by_both(network, x, torch.sum):
-        assert off(ours, wanted) < 1e-5
+    for actual, expected in by_both(network, x, torch.sum):
+        assert off(actual, expected) < 1e-5
     assert stand_in_tinycudann.calls == 1 and network(x[:0]).shape == (0, outputs)
 
 
@@ -222,15 +224,17 @@ def test_gradients_by_positions_are_luxels(stand_in_tinycudann: StandIn) -> None
 # Training
 
 
-def test_who_evaluates_follows_from_the_configuration() -> None:
+def test_the_backend_follows_from_the_configuration() -> None:
     own = make_application(replace(small("radiance"), backend="luxel"))
     peer = make_application(small("radiance"))
     assert isinstance(peer, RadianceField) and isinstance(own, RadianceField)
     assert type(peer.density) is PeerField and type(peer.colour) is PeerMlp
     assert type(own.colour) is Mlp and not isinstance(own.density, PeerField)
     assert peer.state_dict().keys() == own.state_dict().keys()
-    for name, wanted in own.named_parameters():
-        assert torch.equal(dict(peer.named_parameters())[name], wanted), f"{name}: the same first parameters"
+    for name, expected in own.named_parameters():
+        assert torch.equal(dict(peer.named_parameters())[name], expected), (
+            f"{name}: the same first parameters"
+        )
     assert [p.shape for p in peer.weight_parameters()] == [p.shape for p in own.weight_parameters()]
     assert peer.table_parameters()[0].ndim == 2 and all(p.ndim == 1 for p in peer.weight_parameters())
     assert type(mlp_of(small("radiance"), 32, 3)) is PeerMlp
@@ -242,7 +246,9 @@ def test_configurations_keep_it() -> None:
     assert FieldConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == replace(
         config, hashing="spatial"
     )
-    with pytest.raises(LuxelError, match="hashes no blocks"):
+    with pytest.raises(
+        LuxelError, match="hashing blocks needs backend luxel: tiny-cuda-nn hashes single points"
+    ):
         small(hashing="blocks").check()
     before = config.to_dict()
     del before["backend"]
@@ -292,41 +298,41 @@ def test_a_run_ends_goes_on_and_is_loaded_without_it(
     tmp_path: Path, stand_in_tinycudann: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = trainer(tmp_path / "whole", checkpoint_every=20, steps=100)
-    wanted = whole.run(progress=False)
-    assert wanted.scores["psnr"] > 15
+    expected = whole.run(progress=False)
+    assert expected.scores["psnr"] > 15
     assert json.loads((tmp_path / "whole/config.json").read_text())["config"]["backend"] == NAME
     for path in (tmp_path / "whole" / "checkpoints").glob("step-*"):
         if int(path.stem[5:]) > 80:
             path.unlink()
     called = stand_in_tinycudann.calls
-    again = FieldTrainer.resume(tmp_path / "whole", picture(), say=lambda _: None)
-    assert again.steps_done == 80 and again.run(progress=False).scores == wanted.scores
+    again = FieldTrainer.resume(tmp_path / "whole", image(), say=lambda _: None)
+    assert again.steps_done == 80 and again.run(progress=False).scores == expected.scores
     assert stand_in_tinycudann.calls >= called + 20
     with pytest.raises(LuxelError, match="trained by tiny-cuda-nn"):
-        FieldTrainer.resume(tmp_path / "whole", picture(), overrides={"backend": "luxel"})
+        FieldTrainer.resume(tmp_path / "whole", image(), overrides={"backend": "luxel"})
 
     def absent(device: Any = None) -> None:
         raise LuxelError("not installed")
 
-    found = []
+    results = []
     for usable in (True, False):
         if not usable:
             monkeypatch.setattr(backend, "require", absent)
         called = stand_in_tinycudann.calls
         field = load_field(tmp_path / "whole" / FIELD_FILE)
         assert isinstance(field, ImageField) and field.config.backend == NAME
-        found.append(field.render_size(30, 20))
+        results.append(field.render_size(30, 20))
         assert (stand_in_tinycudann.calls > called) == usable
-        field.begin(picture(), torch.device("cpu"))
-        assert field.evaluate()["psnr"] == pytest.approx(wanted.scores["psnr"], abs=0.01)
-    assert off(*found) < 1e-5
+        field.begin(image(), torch.device("cpu"))
+        assert field.evaluate()["psnr"] == pytest.approx(expected.scores["psnr"], abs=0.01)
+    assert off(*results) < 1e-5
     with pytest.raises(LuxelError, match="not installed"):
-        FieldTrainer.resume(tmp_path / "whole", picture(), say=lambda _: None)
+        FieldTrainer.resume(tmp_path / "whole", image(), say=lambda _: None)
     evaluate_by_luxel(field)
-    assert off(field.render_size(30, 20), found[0]) < 1e-5
+    assert off(field.render_size(30, 20), results[0]) < 1e-5
 
 
-@pytest.mark.parametrize("eikonal", [0.0, 0.1])
+@pytest.mark.parametrize("eikonal", [0.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_distances_are_trained_by_it(stand_in_tinycudann: StandIn, eikonal: float) -> None:
     field = SdfField(small("sdf", width=32, log2_entries=12, batch=1024, finest=64), eikonal=eikonal)
     field.begin(shape_mesh("ball", 16), torch.device("cpu"))
@@ -380,6 +386,7 @@ def discs(count: int, size: int = 24) -> list[View]:
     return views
 
 
+@pytest.mark.slow
 def test_photographs_are_learnt_by_it(tmp_path: Path, stand_in_tinycudann: StandIn) -> None:
     config = small("radiance", width=32, log2_entries=12, finest=64, batch=1 << 11, steps=160)
     run = FieldTrainer(SmallRadianceField(config), discs(8), tmp_path / "run", say=lambda _: None)
@@ -407,6 +414,24 @@ def real(gpu: torch.device) -> torch.device:
     return gpu
 
 
+MARGIN = 8e-3  # standard deviations that hidden units keep from 0
+
+
+def clear_rows(x: Tensor, mlp: Mlp) -> Tensor:
+    """Rows of inputs [N, I] whose hidden units all stay away from 0, [N].
+
+    Both sides compute in half, so a ReLU near 0 falls to either side of it, and its whole gradient is the difference:
+    at one unit in a thousand, 3e-2 of the norm. tests/bench/tinycudann_agreement.py measures it against float64.
+    """
+    keep, x = torch.ones(len(x), dtype=torch.bool, device=x.device), x.detach().double()
+    for matrix in mlp.matrices()[:-1]:
+        x = x @ matrix.detach().double().T
+        keep &= (x.abs() > MARGIN * x.std()).all(1)
+        x = x.relu()
+    assert keep.double().mean() > 0.2
+    return keep
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("encoding", ["hash", "dense", "lowres"])
 @pytest.mark.parametrize(
@@ -421,30 +446,33 @@ def test_the_real_one_agrees(
     generator = torch.Generator(real).manual_seed(3)
     x = torch.rand(10_000, dimensions, generator=generator, device=real)
     g_out = torch.randn(10_000, outputs, generator=generator, device=real)
-    found = []
+    g_out *= clear_rows(whole.encoding(x), whole.network)[:, None]
+    results = []
     for by_luxel in (False, True):
         whole.by_luxel = by_luxel
         out = whole(x)
-        found.append([out, *torch.autograd.grad((out * g_out).sum(), list(whole.parameters()))])
-        assert off(whole.frozen()(x), out) < 1e-3
+        results.append([out, *torch.autograd.grad((out * g_out).sum(), list(whole.parameters()))])
+        assert off(whole.snapshot()(x), out) < 1e-3
     assert whole._made is not None and whole._made[1] is not None
-    for name, ours, wanted in zip(("out", "table", "weights"), *found, strict=True):
-        assert off(ours, wanted) < (2e-2 if name == "table" else 1e-2), name
+    for name, actual, expected in zip(("out", "table", "weights"), *results, strict=True):
+        assert off(actual, expected) < (2e-2 if name == "table" else 1e-2), name
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("hidden", [0, 1, 3])
 def test_the_real_network_agrees(real: torch.device, hidden: int) -> None:
+    """The loss is scaled as in training: the gradients of a mean are below the normal range of half."""
     network = PeerMlp(32, 3, width=64, hidden_layers=hidden, seed=4).to(real)
     x = torch.randn(5_000, 32, device=real, requires_grad=True)
-    for ours, wanted in by_both(network, x, torch.mean):
-        assert off(ours, wanted) < 1e-2
+    keep = clear_rows(x, network)[:, None]
+    for actual, expected in by_both(network, x, lambda squares: 1024 * (squares * keep).mean()):
+        assert off(actual, expected) < 1e-2
 
 
 @pytest.mark.gpu
 def test_the_real_one_trains(real: torch.device, tmp_path: Path) -> None:
     config = replace(defaults("image"), backend=NAME, batch=1 << 14, steps=500)
-    run = FieldTrainer.new(config, picture(256), tmp_path / "run", real, say=lambda _: None)
+    run = FieldTrainer.new(config, image(256), tmp_path / "run", real, say=lambda _: None)
     scores = run.run(progress=False).scores
     assert scores["psnr"] > 30
     evaluate_by_luxel(run.application)

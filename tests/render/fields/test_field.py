@@ -79,11 +79,11 @@ def test_gradients_are_those_of_the_references():
     assert isinstance(encoding, GridEncoding)
     leaves = [x, encoding.table, network.weights]
     given = torch.randn(200, 4, dtype=D, generator=torch.Generator().manual_seed(4))
-    found = torch.autograd.grad((field(x) * given).sum(), leaves)
+    actual = torch.autograd.grad((field(x) * given).sum(), leaves)
     features = encode_grid_reference(x, encoding.table, SMALL.offsets, SMALL.scales, SMALL.hashed)
     out = mlp_reference(features, network.weights, *network.network[:4], "relu", "none")
     for name, a, b in zip(
-        ("x", "table", "weights"), found, torch.autograd.grad((out * given).sum(), leaves), strict=True
+        ("x", "table", "weights"), actual, torch.autograd.grad((out * given).sum(), leaves), strict=True
     ):
         assert (a - b).norm() <= 1e-10 * b.norm(), name
 

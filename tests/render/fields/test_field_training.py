@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.fields.applications import APPLICATIONS, application_type, make_application
+from luxel.render.fields.application import Application, make_application
+from luxel.render.fields.applications import APPLICATIONS, application_type
 from luxel.render.fields.config import FieldConfig, HashingName, defaults
 from luxel.render.fields.encodings import GridEncoding
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field, save_field
@@ -31,7 +31,7 @@ from luxel.render.runs.checkpoint import load_newest
 TINY: dict[str, Any] = {"log2_entries": 10, "batch": 256, "width": 16, "steps": 60, "report_every": 10}
 
 
-def picture(side: int = 24) -> np.ndarray:
+def smooth_image(side: int = 24) -> np.ndarray:
     """Smooth colours with an edge."""
     y, x = np.mgrid[:side, :side] / side
     image = np.stack([x, y, (x > 0.5) * 0.8], -1)
@@ -45,7 +45,7 @@ def tiny(**changes: Any) -> FieldConfig:
 
 def trainer(folder: Path, device: Any = "cpu", **changes: Any) -> FieldTrainer:
     """A run of it."""
-    return FieldTrainer.new(tiny(**changes), picture(), folder, device, say=lambda _: None)
+    return FieldTrainer.new(tiny(**changes), smooth_image(), folder, device, say=lambda _: None)
 
 
 def same_state(a: FieldTrainer, b: FieldTrainer) -> bool:
@@ -75,8 +75,8 @@ class Line(Application):
         return torch.randn(8, 2, generator=generator, dtype=torch.float64)
 
     def loss(self, batch: Tensor) -> Tensor:
-        found = batch @ self.weight + (batch @ self.table)[:, 0].square()
-        return (found - 1).square().mean() + self.poison * self.weight.sum()
+        actual = batch @ self.weight + (batch @ self.table)[:, 0].square()
+        return (actual - 1).square().mean() + self.poison * self.weight.sum()
 
     def render(self, camera: Camera, background: Tensor | None = None) -> Tensor:
         raise NotImplementedError
@@ -133,12 +133,12 @@ def test_sparse_steps_leave_entries_without_a_gradient() -> None:
     HalfLine.off = True
     for learner in (dense, sparse):
         learner.step(3)
-    for name, found in sparse.tensors().items():
+    for name, actual in sparse.tensors().items():
         if name.endswith(".table"):
-            assert torch.equal(found[1], before[name][1]) and not torch.equal(found[0], before[name][0])
-            assert torch.equal(found[0], dense.tensors()[name][0])
+            assert torch.equal(actual[1], before[name][1]) and not torch.equal(actual[0], before[name][0])
+            assert torch.equal(actual[0], dense.tensors()[name][0])
         else:
-            assert torch.equal(found, dense.tensors()[name])
+            assert torch.equal(actual, dense.tensors()[name])
     assert not torch.equal(lines[0].table[1], lines[1].table[1])
 
 
@@ -166,7 +166,7 @@ def test_resumes_exactly(tmp_path: Path, ema: float) -> None:
         for path in (tmp_path / "whole" / "checkpoints").glob("step-*"):
             if int(path.stem[5:]) > cut:
                 path.unlink()
-        again = FieldTrainer.resume(tmp_path / "whole", picture(), say=lambda _: None)
+        again = FieldTrainer.resume(tmp_path / "whole", smooth_image(), say=lambda _: None)
         assert again.steps_done == cut
         assert again.run(progress=False).scores == result.scores
         assert same_state(whole, again)
@@ -178,10 +178,10 @@ RUN = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from test_field_training import picture, tiny
+from test_field_training import smooth_image, tiny
 from luxel.render.fields.training import FieldTrainer
 config = tiny(steps=int(sys.argv[3]), checkpoint_every=15)
-run = FieldTrainer.new(config, picture(), Path(sys.argv[1]))
+run = FieldTrainer.new(config, smooth_image(), Path(sys.argv[1]))
 run.run(lambda it: print("step", it.steps_done, flush=True), progress=False)
 """
 
@@ -191,6 +191,7 @@ def launch(folder: Path, steps: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_ends_the_same(tmp_path: Path) -> None:
     whole = trainer(tmp_path / "whole", checkpoint_every=15)
     expected = whole.run(progress=False)
@@ -202,7 +203,7 @@ def test_killed_in_the_middle_ends_the_same(tmp_path: Path) -> None:
             break
     process.wait(60)
     assert process.returncode == -signal.SIGKILL
-    again = FieldTrainer.resume(tmp_path / "killed", picture(), say=lambda _: None)
+    again = FieldTrainer.resume(tmp_path / "killed", smooth_image(), say=lambda _: None)
     assert again.steps_done == 30
     assert again.run(progress=False).scores == expected.scores
     assert same_state(whole, again)
@@ -221,12 +222,12 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     step = load_newest(tmp_path / "run" / "checkpoints", print).step
     assert step >= 5 and f"Stopped at step {step}. Resume with: luxel train --resume" in said
     assert is_field(tmp_path / "run" / FIELD_FILE)
-    assert FieldTrainer.resume(tmp_path / "run", picture(), say=lambda _: None).steps_done == step
+    assert FieldTrainer.resume(tmp_path / "run", smooth_image(), say=lambda _: None).steps_done == step
 
 
 def test_ends_by_time_and_when_asked(tmp_path: Path) -> None:
     by_time = trainer(tmp_path / "time", steps=10**6, seconds=0.3).run(progress=False)
-    assert by_time.reason == "seconds" and 0.3 <= by_time.train_seconds < 5
+    assert by_time.reason == "seconds" and 0.3 <= by_time.train_seconds < 60
     asked = trainer(tmp_path / "asked", steps=10**6)
     result = asked.run(lambda it: it.request_stop() if it.steps_done == 7 else None, progress=False)
     assert (result.reason, result.step, asked.done) == ("stopped", 7, True)
@@ -316,7 +317,7 @@ def test_configurations() -> None:
 def test_another_field_does_not_go_on(tmp_path: Path) -> None:
     trainer(tmp_path / "run", steps=3).run(progress=False)
     with pytest.raises(LuxelError, match="is of another field"):
-        FieldTrainer.resume(tmp_path / "run", picture(), overrides={"width": 32}, say=lambda _: None)
+        FieldTrainer.resume(tmp_path / "run", smooth_image(), overrides={"width": 32}, say=lambda _: None)
     with pytest.raises(LuxelError, match="already holds a run"):
         trainer(tmp_path / "run")
 
@@ -338,10 +339,10 @@ def test_a_run_on_a_gpu_goes_on(tmp_path: Path, gpu: torch.device) -> None:
     first = trainer(tmp_path / "run", gpu, batch=4096, width=64, checkpoint_every=30)
     first.run(progress=False)
     again = FieldTrainer.resume(
-        tmp_path / "run", picture(), gpu, overrides={"steps": 400}, say=lambda _: None
+        tmp_path / "run", smooth_image(), gpu, overrides={"steps": 400}, say=lambda _: None
     )
     assert again.steps_done == 60
     result = again.run(progress=False)
     assert result.step == 400 and result.scores["psnr"] > 25
-    on_host = FieldTrainer.resume(tmp_path / "run", picture(), "cpu", say=lambda _: None)
+    on_host = FieldTrainer.resume(tmp_path / "run", smooth_image(), "cpu", say=lambda _: None)
     assert on_host.evaluate()["psnr"] == pytest.approx(result.scores["psnr"], abs=0.2)

@@ -22,7 +22,7 @@ from luxel.scenes.synthetic.landscape import landscape
 def field(image: Any, **changes: Any) -> ImageField:
     """An untrained field that has taken an image."""
     config = replace(defaults("image"), log2_entries=10, width=16, batch=64, **changes)
-    made = ImageField(ImageField.suited(config, image))
+    made = ImageField(ImageField.adapt_config(config, image))
     made.begin(image, torch.device("cpu"))
     return made
 
@@ -40,14 +40,14 @@ def test_targets_are_pixels_at_their_centres_and_linear_between(device: torch.de
     made.begin(image, device)
     y, x = np.mgrid[:5, :7]
     centres = torch.tensor(np.stack([(x + 0.5) / 7, (y + 0.5) / 5], -1), dtype=torch.float32).reshape(-1, 2)
-    found = made._pixels_at(centres.to(device)).cpu() * 255
+    actual = made._pixels_at(centres.to(device)).cpu() * 255
     torch.testing.assert_close(
-        found, torch.tensor(image, dtype=torch.float32).reshape(-1, 3), atol=1e-3, rtol=0
+        actual, torch.tensor(image, dtype=torch.float32).reshape(-1, 3), atol=1e-3, rtol=0
     )
     between = torch.tensor([[2.0 / 7, 0.5 / 5], [0.0, 0.0], [1.0, 1.0]], device=device)
-    wanted = np.stack([0.5 * image[0, 1] + 0.5 * image[0, 2], image[0, 0], image[4, 6]])
-    found = made._pixels_at(between).cpu() * 255
-    torch.testing.assert_close(found, torch.tensor(wanted, dtype=torch.float32), atol=1e-3, rtol=0)
+    expected = np.stack([0.5 * image[0, 1] + 0.5 * image[0, 2], image[0, 0], image[4, 6]])
+    actual = made._pixels_at(between).cpu() * 255
+    torch.testing.assert_close(actual, torch.tensor(expected, dtype=torch.float32), atol=1e-3, rtol=0)
 
 
 def test_a_camera_straight_before_it_sees_the_whole_image() -> None:
@@ -102,7 +102,7 @@ def test_what_is_no_image(image: Any, wrong: str) -> None:
 
 def test_the_finest_level_follows_the_image() -> None:
     image = np.zeros((600, 900, 3), np.uint8)
-    assert ImageField.suited(defaults("image"), image).finest == 450
-    assert ImageField.suited(replace(defaults("image"), finest=99), image).finest == 99
+    assert ImageField.adapt_config(defaults("image"), image).finest == 450
+    assert ImageField.adapt_config(replace(defaults("image"), finest=99), image).finest == 99
     made = ImageField(FieldConfig(finest=512, log2_entries=12, width=16))
     assert made.field.encoding.grid.resolutions[-1] == 512  # pyright: ignore[reportAttributeAccessIssue]

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, Points, View
 from luxel.render.errors import LuxelError
-from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.optimizer import FieldOptimizer
-from luxel.render.fields.photographs import BLENDER_BOX, Capture, Photographs, box_of, read_view
-from luxel.render.fields.radiance import RadianceField
+from luxel.render.fields.posed_images import BLENDER_BOX, DeviceImages, PosedImages, box_of, read_view
+from luxel.render.fields.radiance import RadianceConfig, RadianceField
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import ASKED, LEFT_OUT, RAYS, SAMPLES
 
@@ -27,7 +26,9 @@ class SmallRadianceField(RadianceField):
     places: ClassVar[int] = 192
 
 
-CONFIG = FieldConfig(field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 12, seed=3)
+CONFIG = RadianceConfig(
+    field="radiance", hidden=1, width=32, log2_entries=13, finest=128, batch=1 << 12, seed=3
+)
 
 
 def balls(camera: Camera) -> np.ndarray:
@@ -83,9 +84,10 @@ def train(field: RadianceField, steps: int, device: torch.device) -> None:
         field.after_step(step)
 
 
+@pytest.mark.slow
 def test_it_learns_a_small_scene(device):
     field = SmallRadianceField(CONFIG).to(device)
-    field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), device)
+    field.begin(PosedImages(ring(12), held_out=ring(4, start=0.3)), device)
     before = field.evaluate()
     train(field, 200, device)
     after = field.evaluate()
@@ -168,7 +170,7 @@ def test_steps_are_of_samples_that_can_be_seen(device):
 @pytest.mark.gpu
 def test_captured_steps_learn_and_adapt(gpu):
     field = SmallRadianceField(CONFIG).to(gpu)
-    field.begin(Capture(ring(12), held_out=ring(4, start=0.3)), gpu)
+    field.begin(PosedImages(ring(12), held_out=ring(4, start=0.3)), gpu)
     learner = FieldOptimizer(field)
     for step in range(300):
         learner.step(step)
@@ -204,8 +206,8 @@ def test_occupancy_finds_what_is_dense(device):
     distance = (x * x + y * y + z * z).sqrt()
     for step in (0, 16, 400, 416, 432, 448, 464):
         occupancy.update(step, ball)
-        found = occupancy.occupied()
-        assert found[distance < 0.2].all() and not found[distance > 0.3].any()
+        actual = occupancy.occupied()
+        assert actual[distance < 0.2].all() and not actual[distance > 0.3].any()
     assert abs(occupancy.share() - 4 / 3 * math.pi * 0.25**3) < 0.02
 
     def half(x: Tensor) -> Tensor:
@@ -213,8 +215,8 @@ def test_occupancy_finds_what_is_dense(device):
 
     for step in range(480, 480 + 16 * 60, 16):
         occupancy.update(step, half)
-    found = occupancy.occupied()
-    assert found[..., :16].all() and not found[..., 16:].any()  # what was dense has decayed
+    actual = occupancy.occupied()
+    assert actual[..., :16].all() and not actual[..., 16:].any()  # what was dense has decayed
 
 
 def test_updates_come_often_at_first():
@@ -230,17 +232,17 @@ def test_updates_come_often_at_first():
 def test_photographs(device):
     views = ring(2, 8)
     opaque = View("opaque", views[0].camera, lambda: Pixels(np.full((8, 8, 3), 7, np.uint8)))
-    found = Photographs.read([views[0], opaque, views[1]], device)
-    assert found.pixels.shape == (192, 4) and found.candidates is None
-    assert found.table.tolist() == [[0, 8], [64, 8], [128, 8]]
-    assert (found.pixels[64:128].cpu() == torch.tensor([7, 7, 7, 255], dtype=torch.uint8)).all()
-    assert torch.equal(found.pixels[128:].cpu(), read_view(views[1])[0])
+    actual = DeviceImages.read([views[0], opaque, views[1]], device)
+    assert actual.pixels.shape == (192, 4) and actual.candidates is None
+    assert actual.table.tolist() == [[0, 8], [64, 8], [128, 8]]
+    assert (actual.pixels[64:128].cpu() == torch.tensor([7, 7, 7, 255], dtype=torch.uint8)).all()
+    assert torch.equal(actual.pixels[128:].cpu(), read_view(views[1])[0])
     weight = np.zeros((8, 8), np.uint8)
     weight[2, 3] = 9
     masked = View("masked", views[0].camera, lambda: Pixels(np.full((8, 8, 3), 7, np.uint8), None, weight))
-    found = Photographs.read([opaque, masked], device)
-    assert found.pixels.shape == (128, 3) and found.candidates is not None
-    assert found.candidates.tolist() == [*range(64), 64 + 19]
+    actual = DeviceImages.read([opaque, masked], device)
+    assert actual.pixels.shape == (128, 3) and actual.candidates is not None
+    assert actual.candidates.tolist() == [*range(64), 64 + 19]
     field = SmallRadianceField(CONFIG).to(device)
     field.begin([masked], device)
     assert field._background is not None  # nothing is transparent
@@ -268,7 +270,7 @@ def test_what_is_refused():
         field.begin([], cpu)
     views = ring(1, 8)
     with pytest.raises(LuxelError, match="is empty"):
-        field.begin(Capture(views, box=(0, 0, 0, 1, 0, 1)), cpu)
+        field.begin(PosedImages(views, box=(0, 0, 0, 1, 0, 1)), cpu)
     wrong = View("wrong", views[0].camera, lambda: Pixels(np.zeros((8, 9, 3), np.uint8)))
     with pytest.raises(LuxelError, match=r"wrong: rgb is uint8 \[8, 9, 3\]"):
         field.begin([wrong], cpu)

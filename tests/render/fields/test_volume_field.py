@@ -16,8 +16,8 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields import volume
 from luxel.render.fields.config import defaults
-from luxel.render.fields.drawing.marching import march
 from luxel.render.fields.drawing.rays import camera_rays, clip_to_box
+from luxel.render.fields.drawing.uniform_march import march_uniform
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.fields.volume import DEPTH, GREY, GridVolume, VolumeField
 from luxel.render.ops.field.march_rays import unpack_cells
@@ -44,8 +44,8 @@ class Lump(nn.Module):
             density = self.highest - 2.5 * (x - 0.5).norm(dim=-1, keepdim=True)
             return torch.cat([density, 1.6 * x - 0.3], -1)
 
-    def frozen(self) -> Any:
-        """As `luxel.render.fields.field.Field.frozen`."""
+    def snapshot(self) -> Any:
+        """As `luxel.render.fields.field.Field.snapshot`."""
         return self.forward
 
 
@@ -75,10 +75,10 @@ def test_rays_through_an_even_cube_follow_beer_and_lambert(device: torch.device)
         [[-1.0, 0.2, 0.1], [0.5, 0.25, -2.0], [0.5, 0.2, 0.1], [0.5, 3.0, 0.1]], device=device
     )
     directions = torch.tensor([[1.0, 0, 0], [0, 0, 1.0], [-1.0, 0, 0], [0, 1.0, 0]], device=device)
-    found = march(even, origins, directions, low, high, 1 / 64, behind)
+    actual = march_uniform(even, origins, directions, low, high, 1 / 64, behind)
     for row, length in enumerate((1.0, 0.25, 0.5, 0.0)):
         through = math.exp(-density * length)
-        torch.testing.assert_close(found[row], (1 - through) * albedo + through * behind, atol=1e-5, rtol=0)
+        torch.testing.assert_close(actual[row], (1 - through) * albedo + through * behind, atol=1e-5, rtol=0)
 
 
 def test_rays_meet_boxes() -> None:
@@ -122,11 +122,11 @@ def test_a_field_is_drawn_as_rays_that_are_marched(
     assert 0.02 < share < 0.5
     behind = torch.tensor([0.9, 0.2, 0.6], device=device)
     for camera in made.views(40):
-        wanted = made._picture(made.values, camera, behind)
-        found = made.render(camera, behind)
-        assert 0.05 < float((found - behind).abs().amax(-1).gt(0.1).float().mean()) < 0.9
+        expected = made._march_uniform(made.values, camera, behind)
+        actual = made.render(camera, behind)
+        assert 0.05 < float((actual - behind).abs().amax(-1).gt(0.1).float().mean()) < 0.9
         # The plain one ends rays after blocks, and adds densities below what counts as empty.
-        assert float((found - wanted).abs().max()) < 3e-3
+        assert float((actual - expected).abs().max()) < 3e-3
     assert torch.equal(made.render(camera), made.render(camera, torch.zeros(3)))
     monkeypatch.undo()
     coarse = VolumeField.render(made, camera, behind)
@@ -150,9 +150,9 @@ def test_grids_have_their_values_in_the_middle_of_voxels() -> None:
     volume = GridVolume(grid)
     z, y, x = torch.meshgrid(*(torch.arange(n) for n in (3, 4, 5)), indexing="ij")
     places = torch.stack([(x + 0.5) / 5, (y + 0.5) / 4, (z + 0.5) / 3], -1).reshape(-1, 3)
-    found = volume(places)
-    torch.testing.assert_close(found[:, 1:], grid[..., 1:].reshape(-1, 3), atol=1e-5, rtol=0)
-    assert float(found[:, 0].max()) == pytest.approx(DEPTH)
+    actual = volume(places)
+    torch.testing.assert_close(actual[:, 1:], grid[..., 1:].reshape(-1, 3), atol=1e-5, rtol=0)
+    assert float(actual[:, 0].max()) == pytest.approx(DEPTH)
 
 
 def test_the_box_has_the_shape_of_the_grid() -> None:
@@ -178,16 +178,16 @@ def test_the_cloud_is_a_cloud(device: torch.device) -> None:
     cloud = Cloud().to(device)
     generator = torch.Generator(device).manual_seed(0)
     places = torch.rand(20_000, 3, generator=generator, device=device)
-    found = cloud(places)
-    density = found[:, 0]
-    assert bool(found.isfinite().all()) and bool((found >= 0).all()) and float(density.max()) <= DENSEST
-    assert 0.05 < float((density > 0).float().mean()) < 0.5 and float(found[:, 1:].max()) <= 1
+    actual = cloud(places)
+    density = actual[:, 0]
+    assert bool(actual.isfinite().all()) and bool((actual >= 0).all()) and float(density.max()) <= DENSEST
+    assert 0.05 < float((density > 0).float().mean()) < 0.5 and float(actual[:, 1:].max()) <= 1
     edges = places.clone()
     edges[:, 0] = (places[:, 0] > 0.5).float()
     assert float((cloud(edges)[:, 0] > 0).float().mean()) < 0.01, "the box does not cut it"
     nudged = (places + 1e-5).clamp(0, 1)
-    assert float((cloud(nudged) - found).abs().max()) < 0.2, "it has no jumps"
-    assert not torch.equal(Cloud(1).to(device)(places), found)
+    assert float((cloud(nudged) - actual).abs().max()) < 0.2, "it has no jumps"
+    assert not torch.equal(Cloud(1).to(device)(places), actual)
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def test_defaults_are_those_of_the_reference(random_gaussians, toy_camera, preci
     gaussians, camera = random_gaussians(100, opacity_logit=3, **precision), toy_camera(40, 30, **precision)
     witness = rasterize_reference(gaussians.to("cpu").to(torch.float64), camera.to("cpu"))
     keep = witness.margin > 2e-4
-    found = rasterize(gaussians, camera).rgb.cpu().double()
-    torch.testing.assert_close(found[keep], witness.rgb[keep], rtol=0, atol=1e-5)
+    actual = rasterize(gaussians, camera).rgb.cpu().double()
+    torch.testing.assert_close(actual[keep], witness.rgb[keep], rtol=0, atol=1e-5)
 
 
 def test_near_and_far_cut(agrees, random_gaussians, toy_camera, precision):

@@ -93,7 +93,7 @@ SCENES = {
 
 
 def to_bytes(frame, output: str) -> np.ndarray:
-    """An output as an 8-bit picture: normals from [-1, 1], depth from 0..6 units."""
+    """An output as an 8-bit image: normals from [-1, 1], depth from 0..6 units."""
     image = getattr(frame, output).detach().cpu().double()
     if output == "normals":
         image = (image + 1) / 2

@@ -27,8 +27,8 @@ def check_gradients(gaussians: Gaussians, camera, **options) -> dict[str, torch.
 def test_empty(random_gaussians, toy_camera, precision):
     camera, background = toy_camera(20, 10, **precision), torch.tensor([0.1, 0.2, 0.3]).to(**precision)
     empty = random_gaussians(0, **precision).requires_grad_()
-    wanted = {"depth": True, "normals": True, "count": True, "features": empty.means}
-    frame = rasterize(empty, camera, background=background, **wanted)
+    expected = {"depth": True, "normals": True, "count": True, "features": empty.means}
+    frame = rasterize(empty, camera, background=background, **expected)
     torch.testing.assert_close(frame.rgb, background.expand(10, 20, 3))
     for image in (frame.alpha, frame.depth, frame.median_depth, frame.normals, frame.features, frame.count):
         assert not image.any()
@@ -200,5 +200,5 @@ def test_cpu_results_do_not_depend_on_threads(random_gaussians, toy_camera):
     finally:
         torch.set_num_threads(threads)
     for other in results[1:]:
-        for found, wanted in zip(other, results[0], strict=True):
-            assert torch.equal(found, wanted)
+        for actual, expected in zip(other, results[0], strict=True):
+            assert torch.equal(actual, expected)

@@ -57,7 +57,14 @@ def stages(gaussians: Gaussians, cameras: Camera, **changes):
     )
 
 
-@pytest.mark.parametrize("changes", [{}, {"antialiased": True, "with_normals": True}, {"with_depth": False}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"antialiased": True, "with_normals": True},
+        pytest.param({"with_depth": False}, marks=pytest.mark.slow),
+    ],
+)
 def test_opcheck_project(scene, changes):
     (*tensors,), options = projection_arguments(*scene, **changes)
     tensors[6] = tensors[6].requires_grad_()
@@ -81,7 +88,9 @@ def test_opcheck_bin(scene):
     torch.library.opcheck(torch.ops.luxel.bin_splats.default, arguments, test_utils=checks)
 
 
-@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize(
+    "channels", [c if c in (3, 8) else pytest.param(c, marks=pytest.mark.slow) for c in CHANNELS]
+)
 def test_opcheck_blend(scene, channels):
     (splats, *_), (instances, ranges, _, plan) = stages(*scene)
     device = splats.device

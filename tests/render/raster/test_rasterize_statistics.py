@@ -47,8 +47,10 @@ def accumulate(statistics, gaussians, camera, weight):
     (torch.cat([frame.rgb, frame.depth[..., None]], -1) * weight).sum().backward()
 
 
-def close(found, wanted):
-    torch.testing.assert_close(found.cpu().double(), wanted, rtol=1e-4, atol=1e-4 * wanted.abs().max().item())
+def close(actual, expected):
+    torch.testing.assert_close(
+        actual.cpu().double(), expected, rtol=1e-4, atol=1e-4 * expected.abs().max().item()
+    )
 
 
 @pytest.mark.parametrize("batched", [False, True])

@@ -54,8 +54,8 @@ def test_twins_agree(tmp_path):
         str(baseline.pop("library")) == "libluxel_cpu.so" and str(fast.pop("library")) == "libluxel_cpu_v3.so"
     )
     assert baseline.keys() == fast.keys() and len(baseline) == 24
-    for name, wanted in baseline.items():
-        found, tolerance = fast[name], 1e-4 if "float32" in name else 1e-12
-        assert np.abs(wanted).max() > 0, f"{name} is all 0"
-        difference = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
+    for name, expected in baseline.items():
+        actual, tolerance = fast[name], 1e-4 if "float32" in name else 1e-12
+        assert np.abs(expected).max() > 0, f"{name} is all 0"
+        difference = np.linalg.norm(actual - expected) / np.linalg.norm(expected)
         assert difference < tolerance, f"{name}: {difference:.3g} relative"

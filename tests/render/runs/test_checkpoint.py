@@ -32,10 +32,10 @@ def example(step: int = 7) -> Checkpoint:
 def test_comes_back_as_it_was(tmp_path: Path) -> None:
     saved = example()
     path = checkpoints.save(tmp_path / "new", saved)
-    found = checkpoints.load(path)
-    assert found.step == 7 and found.state == saved.state
+    actual = checkpoints.load(path)
+    assert actual.step == 7 and actual.state == saved.state
     for name, tensor in saved.tensors.items():
-        assert torch.equal(found.tensors[name], tensor) and found.tensors[name].dtype == tensor.dtype
+        assert torch.equal(actual.tensors[name], tensor) and actual.tensors[name].dtype == tensor.dtype
     other_reader = load_file(path.with_suffix(".safetensors"))
     assert torch.equal(other_reader["transposed"], saved.tensors["transposed"])
     assert not list((tmp_path / "new").glob(".*")), "a temporary file was left"

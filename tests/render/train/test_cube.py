@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from luxel.render.camera import Camera, Pixels, Points, View
@@ -59,6 +60,7 @@ def views(count: int, size: int) -> list[View]:
 PLACES = 0.4 * np.concatenate([np.eye(3), -np.eye(3), np.full((1, 3), 0.25), np.full((1, 3), -0.25)])
 
 
+@pytest.mark.slow
 def test_eight_convexes_beat_eight_gaussians_on_a_cube(tmp_path: Path) -> None:
     shots = views(40, 40)
     points = Points(PLACES.astype(np.float32), np.full((8, 3), 128, np.uint8))

@@ -32,7 +32,9 @@ def steps_logged(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "autograd"])
-@pytest.mark.parametrize("views", [1, 3], ids=["one view", "three views"])
+@pytest.mark.parametrize(
+    "views", [pytest.param(1, marks=pytest.mark.slow), 3], ids=["one view", "three views"]
+)
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_steps_without_room_are_repeated(
     toy: Any, tmp_path: Path, device: torch.device, strategy: Any, views: int, fused: bool, monkeypatch: Any
@@ -187,7 +189,7 @@ def test_a_step_is_replayed_and_waits_for_nothing(
         torch.cuda.set_sync_debug_mode("default")
     assert trainer.queue.captures == captured, "the same step was captured again"
     assert not trainer.synchronize() and trainer.steps_done == 410
-    assert trainer.psnr is not None
+    assert trainer.monitor.psnr is not None
 
 
 @pytest.mark.gpu

@@ -138,27 +138,27 @@ def test_pauses_stops_and_lets_others_in(toy: Any, tmp_path: Path) -> None:
         waits = []
         for _ in range(10):
             time.sleep(0.02)
-            asked = time.monotonic()
-            assert trainer.lock.acquire(timeout=10)
-            waits.append(time.monotonic() - asked)
+            before = trainer.steps_done
+            assert trainer.lock.acquire(timeout=60)
             step = trainer.steps_done
+            waits.append(step - before)
             time.sleep(0.02)
             assert trainer.steps_done == step, "a step was made while a viewer held the lock"
             trainer.lock.release()
-        assert sorted(waits)[5] < 1
+        assert sorted(waits)[5] <= 3, "others waited for more than the step that was under way"
         trainer.pause()
         with trainer.lock:
             held = trainer.steps_done
         time.sleep(0.3)
         assert trainer.paused and trainer.steps_done <= held + 1
         trainer.resume_training()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while trainer.steps_done < held + 5 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert trainer.steps_done >= held + 5
     finally:
         trainer.request_stop()
-        thread.join(30)
+        thread.join(60)
     assert not thread.is_alive() and trainer.done
 
 
@@ -183,7 +183,7 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
 
     trainer = toy.trainer(tmp_path / "run", toy.config(steps=20), render=short_of_memory)
     result = trainer.run(progress=False)
-    assert result.step == 20 and trainer.dataset.streaming and result.count == 270 == trainer.cap
+    assert result.step == 20 and trainer.dataset.streaming and result.count == 270 == trainer.memory.cap
     about = [line for line in toy.said if "Memory of cpu ran out at step 4" in line]
     assert [
         "streamed step by step" in about[0],
@@ -193,7 +193,7 @@ def test_gives_way_when_memory_runs_out(toy: Any, tmp_path: Path) -> None:
 
 
 def test_streams_where_the_upload_fails(toy: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    def full(photo: ByteImage, device: torch.device) -> ByteImage:
+    def full(image: ByteImage, device: torch.device) -> ByteImage:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(ByteImage, "to", full)

@@ -62,24 +62,24 @@ def test_opaque_photographs_know_no_background() -> None:
 def test_halving_averages_by_alpha() -> None:
     rgb = torch.tensor([[[200, 0, 0], [10, 10, 10]], [[100, 0, 0], [99, 99, 99]]], dtype=torch.uint8)
     alpha = torch.tensor([[255, 0], [255, 0]], dtype=torch.uint8)
-    photo = halved(ByteImage(rgb, alpha, None), 1)
-    assert photo.rgb.tolist() == [[[150, 0, 0]]], "what lies outside of the mask bled in"
-    assert photo.alpha is not None and photo.alpha.tolist() == [[128]]
+    image = halved(ByteImage(rgb, alpha, None), 1)
+    assert image.rgb.tolist() == [[[150, 0, 0]]], "what lies outside of the mask bled in"
+    assert image.alpha is not None and image.alpha.tolist() == [[128]]
 
 
 def test_halving_leaves_ignored_pixels_out() -> None:
     rgb = torch.tensor([[[200, 0, 0], [10, 10, 10]], [[100, 0, 0], [99, 99, 99]]], dtype=torch.uint8)
     weight = torch.tensor([[255, 0], [255, 0]], dtype=torch.uint8)
-    photo = halved(ByteImage(rgb, torch.full_like(weight, 255), weight), 1)
-    assert photo.rgb.tolist() == [[[150, 0, 0]]]
-    assert photo.alpha is not None and photo.alpha.tolist() == [[255]]
-    assert photo.weight is not None and photo.weight.tolist() == [[128]]
+    image = halved(ByteImage(rgb, torch.full_like(weight, 255), weight), 1)
+    assert image.rgb.tolist() == [[[150, 0, 0]]]
+    assert image.alpha is not None and image.alpha.tolist() == [[255]]
+    assert image.weight is not None and image.weight.tolist() == [[128]]
 
 
 def test_halving_drops_the_odd_rest_and_the_camera_follows() -> None:
-    photo = halved(ByteImage(torch.zeros(7, 11, 3, dtype=torch.uint8), None, None), 1)
+    image = halved(ByteImage(torch.zeros(7, 11, 3, dtype=torch.uint8), None, None), 1)
     camera = halved_camera(Camera.look_at((0, -3, 0), (0, 0, 0), width=11, height=7), 1)
-    assert photo.rgb.shape == (3, 5, 3) and (camera.height, camera.width) == (3, 5)
+    assert image.rgb.shape == (3, 5, 3) and (camera.height, camera.width) == (3, 5)
     assert camera.intrinsics[2:].tolist() == [2.75, 1.75], "the principal point moved"
 
 
@@ -93,8 +93,8 @@ def test_a_halved_render_is_a_render_of_the_halved_camera() -> None:
         torch.zeros(2, 0, 3),
     )
     camera = Camera.look_at((0, -3, 0), (0, 0, 0), width=67, height=51)
-    photo = ByteImage((rasterize(big, camera, dilation=0.0).rgb * 255 + 0.5).to(torch.uint8), None, None)
-    seen = halved(photo, 2).rgb / 255
+    image = ByteImage((rasterize(big, camera, dilation=0.0).rgb * 255 + 0.5).to(torch.uint8), None, None)
+    seen = halved(image, 2).rgb / 255
     small = rasterize(big, halved_camera(camera, 2), dilation=0.0).rgb
     assert (seen - small).abs().mean() < 0.002
     wrong = rasterize(big, camera.resized(small.shape[1], small.shape[0]), dilation=0.0).rgb
@@ -152,11 +152,11 @@ def test_photographs_of_different_kinds_lie_apart() -> None:
     data = Dataset([view_of(p, str(i)) for i, p in enumerate(pixels)], ViewOrder(4, 0), CPU, stream=False)
     for step in range(4):
         index = data.order.view_at(step)
-        target, photo = target_of(data, step, 0, torch.zeros(3)), pixels[index]
+        target, stored = target_of(data, step, 0, torch.zeros(3)), pixels[index]
         assert (target.camera.height, target.camera.width) == shapes[index]
         assert (target.alpha is not None, target.weight is not None) == (index == 2, index == 3)
-        rgb = torch.from_numpy(photo.rgb).float() / 255
-        cover = 1 if photo.alpha is None else torch.from_numpy(photo.alpha).float()[..., None] / 255
+        rgb = torch.from_numpy(stored.rgb).float() / 255
+        cover = 1 if stored.alpha is None else torch.from_numpy(stored.alpha).float()[..., None] / 255
         torch.testing.assert_close(target.rgb, rgb * cover)
 
 

@@ -59,7 +59,7 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
     broken = moving.trainer(tmp_path / "broken", config)
     while broken.steps_done < 37:
         broken.step()
-        broken._measure_and_save_when_due()
+        broken.loop._save_when_due(broken)
     again = Trainer.resume(tmp_path / "broken", moving.train, moving.test, say=lambda _: None)
     assert again.steps_done == 25
     again.run(progress=False)
@@ -67,7 +67,9 @@ def test_it_grows_and_goes_on_as_if_it_had_not_stopped(moving: Moving, tmp_path:
         assert torch.equal(tensor, again.optimizer.tensors()[key]), key
 
 
-@pytest.mark.parametrize("every", [1, 7, 1000])
+@pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.slow), 7, pytest.param(1000, marks=pytest.mark.slow)]
+)
 def test_neighbours_that_are_kept_go_on_too(moving: Moving, tmp_path: Path, every: int) -> None:
     """Wherever a run is cut: within the life of neighbours, and just after rows were added or changed places."""
     config = brisk(moving.config("gaussians4d", steps=50, reorder_every=23))

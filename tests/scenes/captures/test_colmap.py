@@ -1,4 +1,4 @@
-"""COLMAP models: text and binary agree, every camera model, and damage of all kinds."""
+"""COLMAP models: text and binary, every camera model, and damaged files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write_capture(folder: Path, model: str = "PINHOLE", *, text: bool = False, c
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_model_by_hand(tmp_path: Path, text: bool) -> None:
+def test_hand_written_model(tmp_path: Path, text: bool) -> None:
     capture = scenes.open(write_capture(tmp_path, text=text))
     assert capture.format == "COLMAP model" and [v.name for v in capture.views] == [
         f"a {i}.png" for i in range(5)
@@ -127,7 +127,7 @@ def test_unknown_camera_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["cameras", "images", "points3D"])
-def test_cut_short_anywhere(tmp_path: Path, file: str) -> None:
+def test_truncated_at_any_byte(tmp_path: Path, file: str) -> None:
     path = write_capture(tmp_path) / f"sparse/0/{file}.bin"
     whole = path.read_bytes()
     for size in range(len(whole)):
@@ -138,7 +138,7 @@ def test_cut_short_anywhere(tmp_path: Path, file: str) -> None:
 
 @pytest.mark.parametrize("file", ["cameras", "images", "points3D"])
 @pytest.mark.parametrize("count", [2**63 - 1, 2**40, 6_000_000])
-def test_absurd_counts_allocate_nothing(tmp_path: Path, file: str, count: int) -> None:
+def test_excessive_counts_are_refused(tmp_path: Path, file: str, count: int) -> None:
     path = write_capture(tmp_path) / f"sparse/0/{file}.bin"
     path.write_bytes(struct.pack("<Q", count) + path.read_bytes()[8:])
     with pytest.raises(scenes.CaptureError, match=rf"{file}\.bin: cut short.*header counts {count} "):
@@ -161,14 +161,14 @@ def test_absurd_counts_allocate_nothing(tmp_path: Path, file: str, count: int) -
         ("points3D", "1 2 3", "line 1 is not a valid point"),
     ],
 )
-def test_bad_text(tmp_path: Path, file: str, line: str, message: str) -> None:
+def test_invalid_text_files(tmp_path: Path, file: str, line: str, message: str) -> None:
     folder = write_capture(tmp_path, text=True)
     (folder / f"sparse/0/{file}.txt").write_text(line)
     with pytest.raises(scenes.CaptureError, match=message):
         scenes.open(folder)
 
 
-def test_photograph_of_another_size(tmp_path: Path) -> None:
+def test_image_of_another_size(tmp_path: Path) -> None:
     folder = write_capture(tmp_path)
     Image.new("RGB", (48, 48)).save(folder / "images/a 3.png")
     with pytest.raises(scenes.CaptureError, match=r"a 3\.png'.*48x48.*64x48"):
@@ -202,7 +202,7 @@ def test_folder_of_another_tool(tmp_path: Path) -> None:
 
 
 def test_poses_survive_pycolmap(tmp_path: Path) -> None:
-    """What COLMAP itself writes is read as it means it."""
+    """Models written by pycolmap are read with its poses."""
     pycolmap = pytest.importorskip("pycolmap", reason="pycolmap is not installed: its files were not read")
     model = pycolmap.Reconstruction()
     camera = pycolmap.Camera(

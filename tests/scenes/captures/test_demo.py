@@ -1,4 +1,4 @@
-"""The capture that comes with the package."""
+"""The demo capture of the package."""
 
 from __future__ import annotations
 

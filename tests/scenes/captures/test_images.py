@@ -1,4 +1,4 @@
-"""Photographs: formats, orientation, size, damage, and what is kept in memory."""
+"""Images of captures: formats, orientation, size, damage, and caching in memory."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ MESSAGES = {
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("how", MESSAGES)
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
-def test_damaged_photograph_is_named(
+def test_errors_name_damaged_images(
     toy: Path, edit_json, monkeypatch: pytest.MonkeyPatch, how: str, suffix: str, kept: bool
 ) -> None:
     if suffix == "jpg":
@@ -89,7 +89,7 @@ def test_damaged_photograph_is_named(
     assert caught.value.remedy
 
 
-def test_too_large_for_memory_is_read_when_needed(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_exceed_memory_are_read_on_demand(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = scenes.open(toy)
     monkeypatch.setattr(images, "free_memory", lambda: 0)
     lazy = scenes.open(toy)
@@ -102,7 +102,7 @@ def test_too_large_for_memory_is_read_when_needed(toy: Path, monkeypatch: pytest
         lazy.train[0].read()
 
 
-def test_file_that_changes_size_later_is_refused(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_that_changes_size_after_opening(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "free_memory", lambda: 0)
     view = scenes.open(toy).train[0]
     Image.new("RGB", (10, 10)).save(toy / "images/0001.png")
@@ -110,7 +110,7 @@ def test_file_that_changes_size_later_is_refused(toy: Path, monkeypatch: pytest.
         view.read()
 
 
-def test_smaller_pixels_are_averages(tmp_path: Path) -> None:
+def test_downscaling_averages(tmp_path: Path) -> None:
     Image.fromarray(PICTURE).save(tmp_path / "a.png")
     small = ImageReader(tmp_path / "a.png", lens_of(20, 12), 10, 6)()
     expected = PICTURE.reshape(6, 2, 10, 2, 3).astype(float).mean(axis=(1, 3))
@@ -118,7 +118,7 @@ def test_smaller_pixels_are_averages(tmp_path: Path) -> None:
 
 
 def test_transparent_colours_do_not_bleed(tmp_path: Path) -> None:
-    """A red object before transparent black stays red when made smaller."""
+    """A red object on transparent black stays red when it is downscaled."""
     rgba = np.zeros((12, 20, 4), np.uint8)
     rgba[:, 7:13] = (255, 0, 0, 255)
     Image.fromarray(rgba).save(tmp_path / "a.png")
@@ -128,7 +128,7 @@ def test_transparent_colours_do_not_bleed(tmp_path: Path) -> None:
     assert (pixels.rgb[pixels.alpha > 0] == (255, 0, 0)).all()
 
 
-def test_alpha_that_is_ignored_takes_weight(tmp_path: Path) -> None:
+def test_ignored_alpha_becomes_weight(tmp_path: Path) -> None:
     rgba = np.concatenate([PICTURE, np.zeros((12, 20, 1), np.uint8)], -1)
     rgba[:, :7, 3] = 255
     Image.fromarray(rgba).save(tmp_path / "a.png")

@@ -1,4 +1,4 @@
-"""Undistortion: against OpenCV, against the model itself, and on a image whose content is known."""
+"""Undistortion: against OpenCV, against the model itself, and on a synthetic image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LENSES = {"planar": PLANAR, "barrel": BARREL, "rational": RATIONAL, "fisheye": F
 
 
 @pytest.mark.parametrize("name", LENSES)
-def test_distortion_is_opencvs(name: str) -> None:
+def test_distortion_equals_opencv(name: str) -> None:
     lens = LENSES[name]
     random = np.random.default_rng(0)
     directions = random.uniform(-0.4, 0.4, (200, 2))
@@ -38,14 +38,14 @@ def test_distortion_is_opencvs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LENSES)
-def test_undistorting_inverts(name: str) -> None:
+def test_undistortion_inverts_distortion(name: str) -> None:
     lens = LENSES[name]
     pixels = np.random.default_rng(1).uniform([0, 0], [119, 89], (300, 2))
     assert np.abs(distort_points(lens, undistort_points(lens, pixels)) - pixels).max() < 1e-3
 
 
 def test_pinhole_camera_agrees_with_opencv() -> None:
-    """Undistorted pixels of the new camera are where cv2.undistortPoints puts them."""
+    """Undistorted pixels of the pinhole camera agree with cv2.undistortPoints."""
     target = pinhole_of(PLANAR)
     pixels = np.random.default_rng(2).uniform([0, 0], [119, 89], (300, 1, 2))
     coefficients = np.array(PLANAR.distortion)
@@ -55,7 +55,7 @@ def test_pinhole_camera_agrees_with_opencv() -> None:
 
 
 @pytest.mark.parametrize("name", LENSES)
-def test_no_pixel_lacks_data_and_little_is_lost(name: str) -> None:
+def test_pinhole_view_is_defined_and_large(name: str) -> None:
     lens = LENSES[name]
     across, down, known = undistortion_maps(lens)
     assert known is None
@@ -72,7 +72,7 @@ def paint(directions: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("max_size", [None, 60])
 @pytest.mark.parametrize("name", LENSES)
-def test_undistorted_picture_is_what_a_pinhole_sees(tmp_path: Path, name: str, max_size: int | None) -> None:
+def test_undistorted_image_is_what_a_pinhole_sees(tmp_path: Path, name: str, max_size: int | None) -> None:
     lens = LENSES[name]
     columns, rows = np.meshgrid(np.arange(lens.width), np.arange(lens.height))
     seen = undistort_points(lens, np.stack([columns, rows], -1).reshape(-1, 2).astype(float))
@@ -87,12 +87,12 @@ def test_undistorted_picture_is_what_a_pinhole_sees(tmp_path: Path, name: str, m
     assert error.mean() < 1.0 and error.max() < 8, (error.mean(), error.max())
 
 
-def test_fold_over_is_refused() -> None:
+def test_folding_distortion_is_refused() -> None:
     with pytest.raises(CaptureError, match="cannot be inverted"):
         pinhole_of(Lens(120, 90, 100.0, 100.0, 60.0, 45.0, (-3.0,)))
 
 
 @pytest.mark.parametrize("bad", [(0, 5.0), (5, 0.0), (5, float("nan")), (1 << 40, 5.0)])
-def test_impossible_lenses_are_refused(bad: tuple[int, float]) -> None:
+def test_invalid_lenses_are_refused(bad: tuple[int, float]) -> None:
     with pytest.raises(CaptureError, match="camera 3"):
         Lens.create(bad[0], 5, (bad[1], 5.0), (2.5, 2.5), {}, where="camera 3")

@@ -1,4 +1,4 @@
-"""Masks: which is a cut-out, which is to be ignored, and which does not fit."""
+"""Masks: cut-outs, ignored pixels, and masks that do not fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write_masks(folder: Path, kind: str, name: str = "{stem}.png", count: int = 
 
 
 @pytest.mark.parametrize("name", ["{stem}.png", "{name}.png"])
-def test_object_masks_cut_out(toy: Path, name: str) -> None:
+def test_object_masks_make_a_cutout(toy: Path, name: str) -> None:
     write_masks(toy, "object", name)
     capture = scenes.open(toy)
     pixels = capture.train[0].read()
@@ -43,7 +43,7 @@ def test_masks_of_passers_by_are_ignored_pixels(toy: Path) -> None:
 @pytest.mark.parametrize(
     ("masks", "alpha", "weight"), [("cutout", True, False), ("ignore", False, True), ("none", False, False)]
 )
-def test_what_masks_mean_can_be_said(toy: Path, masks: str, alpha: bool, weight: bool) -> None:
+def test_use_of_masks_can_be_chosen(toy: Path, masks: str, alpha: bool, weight: bool) -> None:
     write_masks(toy, "object")
     capture = scenes.open(toy, masks=masks)
     pixels = capture.test[0].read()
@@ -95,7 +95,7 @@ def test_mask_of_another_shape(toy: Path) -> None:
         scenes.open(toy, masks="cutout")
 
 
-def test_damaged_mask_is_named(toy: Path) -> None:
+def test_errors_name_damaged_masks(toy: Path) -> None:
     write_masks(toy, "object")
     (toy / "masks/0004.png").write_bytes(b"")
     with pytest.raises(scenes.CaptureError, match=r"masks/0004\.png.*zero bytes"):

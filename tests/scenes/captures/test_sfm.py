@@ -1,4 +1,4 @@
-"""Poses and points from photographs alone, points from known poses, and what happens when neither works."""
+"""Structure from motion, triangulation from known poses, and random points."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def no_pycolmap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def aligned_error(ours: np.ndarray, truth: np.ndarray) -> float:
-    """RMS distance of positions [V, 3] after the best similarity (Umeyama 1991), as a share of their spread."""
+    """RMS distance of positions [V, 3] after the best similarity (Umeyama 1991), relative to their spread."""
     a, b = ours - ours.mean(0), truth - truth.mean(0)
     u, s, vt = np.linalg.svd(b.T @ a)
     sign = np.diag([1, 1, np.sign(np.linalg.det(u @ vt))])
@@ -54,8 +54,9 @@ def aligned_error(ours: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(((scale * a @ (u @ sign @ vt).T - b) ** 2).sum() / (b**2).sum()))
 
 
+@pytest.mark.slow
 def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names with blanks, a photograph that lies on its side, one of something else; then again from the cache."""
+    """Names with blanks, a rotated photograph, an unrelated one; then again from the cache."""
     folder = tmp_path / "fox"
     (folder / "images").mkdir(parents=True)
     numbers = ["0001", "0002", "0003", "0004", "0006", "0007", "0008"]
@@ -98,7 +99,7 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         scenes.open(folder)
 
 
-def test_principal_point_is_found_and_bounded() -> None:
+def test_principal_point_is_refined_within_bounds() -> None:
     """A synthetic model with a wrong principal point recovers the right one, unless it is far off."""
     pycolmap = importlib.import_module("pycolmap")
     options = pycolmap.SyntheticDatasetOptions()
@@ -119,7 +120,7 @@ def test_principal_point_is_found_and_bounded() -> None:
             assert np.allclose(camera.params[2:4], [512 + offset, 384 - 0.5 * offset], atol=0.5)
 
 
-def test_photographs_that_show_nothing(tmp_path: Path) -> None:
+def test_photographs_without_features(tmp_path: Path) -> None:
     for number in range(4):
         Image.new("RGB", (64, 48), (number * 40, 90, 90)).save(tmp_path / f"{number}.png")
     with pytest.raises(scenes.CaptureError) as caught:
@@ -129,6 +130,7 @@ def test_photographs_that_show_nothing(tmp_path: Path) -> None:
     assert not list((tmp_path / ".luxel").iterdir())
 
 
+@pytest.mark.slow
 def test_few_of_many_are_placed(fox: Path, tmp_path: Path) -> None:
     for number in ("0001", "0002", "0003", "0004"):
         shutil.copy(fox / f"images/{number}.jpg", tmp_path)
@@ -196,7 +198,7 @@ def colour_difference(camera: Camera, rgb: np.ndarray, capture: scenes.Capture) 
     return float(np.median(np.abs(seen - capture.points.rgb[inside]))), float(inside.mean())
 
 
-def test_scattered_points_without_pycolmap(posed_fox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_points_without_pycolmap(posed_fox: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     no_pycolmap(monkeypatch)
     capture = scenes.open(posed_fox, max_size=100)
     assert "pycolmap" in capture.warnings[0] and "random points" in capture.warnings[0]
@@ -206,7 +208,7 @@ def test_scattered_points_without_pycolmap(posed_fox: Path, monkeypatch: pytest.
         assert colour_difference(view.camera, view.read().rgb, capture)[1] > 0.2
 
 
-def test_scattered_points_of_a_cutout_are_carved(cutout_toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_points_of_a_cutout_are_carved(cutout_toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     no_pycolmap(monkeypatch)
     known = scenes.open(cutout_toy).points.xyz
     (cutout_toy / "points3D.ply").unlink()
@@ -224,14 +226,14 @@ def test_scattered_points_of_a_cutout_are_carved(cutout_toy: Path, monkeypatch: 
         assert (alpha[row[inside].astype(int), column[inside].astype(int)] == 255).mean() > 0.999
 
 
-def test_missing_point_file_is_said(toy: Path, edit_json, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warning_of_a_missing_point_file(toy: Path, edit_json, monkeypatch: pytest.MonkeyPatch) -> None:
     no_pycolmap(monkeypatch)
     edit_json(toy / "transforms.json", lambda document: document.update(ply_file_path="gone.ply"))
     capture = scenes.open(toy)  # points3D.ply is still there
     assert "gone.ply" in capture.warnings[0] and len(capture.points.xyz) == 600
 
 
-def test_cache_goes_where_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_folder_is_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     capture, home = tmp_path / "capture", tmp_path / "home"
     capture.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
@@ -243,7 +245,7 @@ def test_cache_goes_where_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     capture.chmod(0o755)
 
 
-def test_pairs() -> None:
+def test_image_pairs() -> None:
     names = [str(i) for i in range(200)]
     assert len(features.pairs_by_order(names[:150])) == 150 * 149 // 2
     pairs = features.pairs_by_order(names)

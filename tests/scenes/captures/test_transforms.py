@@ -1,4 +1,4 @@
-"""transforms.json in its dialects, and each way in which it can be wrong."""
+"""transforms.json: variants of the format, and invalid files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.synthetic.toy import ring_cameras
 
 
-def test_toy_comes_back(toy: Path) -> None:
+def test_toy_round_trip(toy: Path) -> None:
     capture = scenes.open(toy)
     assert capture.holdout == "every 8th view by name, beginning with the first"
     assert [view.name for view in capture.test] == ["0000.png", "0008.png"]
@@ -207,14 +207,14 @@ def test_differing_sizes_with_one_lens(toy: Path, edit_json) -> None:
         scenes.open(toy)
 
 
-def test_half_a_json(toy: Path) -> None:
+def test_truncated_json(toy: Path) -> None:
     file = toy / "transforms.json"
     file.write_bytes(file.read_bytes()[:700])
     with pytest.raises(scenes.CaptureError, match=r"transforms\.json.*not valid JSON"):
         scenes.open(toy)
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_no_known_format(tmp_path: Path) -> None:
     with pytest.raises(scenes.CaptureError, match="no such file"):
         scenes.open(tmp_path / "nowhere")
     with pytest.raises(
@@ -254,6 +254,6 @@ def test_skull(shared: Path) -> None:
     assert not capture.cutout and capture.train[0].camera.width == 200
 
 
-def test_the_json_itself_can_be_named(toy: Path) -> None:
+def test_path_of_the_json_file(toy: Path) -> None:
     shutil.move(toy / "transforms.json", toy / "poses.json")
     assert len(scenes.open(toy / "poses.json").views) == 16

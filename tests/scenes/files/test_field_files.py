@@ -51,7 +51,7 @@ def test_truncated_image(tmp_path: Path) -> None:
         read_image(path)
 
 
-def test_the_landscape_is_the_same_each_time_and_has_fine_texture() -> None:
+def test_landscape_is_reproducible_with_fine_texture() -> None:
     image = landscape(96, 64)
     assert image.shape == (64, 96, 3) and image.dtype == np.uint8
     assert np.array_equal(image, landscape(96, 64)) and not np.array_equal(image, landscape(96, 64, seed=1))

@@ -14,7 +14,7 @@ from luxel.render.fields.image import ImageField
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.volume import VolumeField
-from luxel.scenes.files.field_mesh import LEVELS, save_field_mesh
+from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.mesh_files import read_mesh
 
 
@@ -30,7 +30,7 @@ class _Ball(torch.nn.Module):
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".obj"])
-def test_a_field_is_written(tmp_path, suffix):
+def test_surface_of_a_distance_field(tmp_path, suffix):
     field = SdfField(dataclasses.replace(defaults("sdf"), log2_entries=8))
     field.field = _Ball()  # pyright: ignore[reportAttributeAccessIssue]
     field.centre.copy_(torch.tensor([1.0, 2.0, 3.0]))
@@ -54,7 +54,7 @@ class _Lump(torch.nn.Module):
         return torch.cat([density, torch.ones_like(x)], -1)
 
 
-def test_a_density_is_written_where_it_has_a_level(tmp_path):
+def test_isosurface_of_a_density(tmp_path):
     field = VolumeField(dataclasses.replace(defaults("volume"), log2_entries=8))
     field.field = _Lump()  # pyright: ignore[reportAttributeAccessIssue]
     field.extent.copy_(torch.tensor([1.0, 0.5, 0.25]))
@@ -62,7 +62,7 @@ def test_a_density_is_written_where_it_has_a_level(tmp_path):
     for level in (None, 4.0):
         mesh = save_field_mesh(tmp_path / "lump.ply", field, 32, level)
         places = mesh.xyz / field.extent.numpy() - 0.5
-        expected = 0.5 * (1 - (LEVELS["volume"] if level is None else level) / 20)
+        expected = 0.5 * (1 - (VolumeField.surface_level if level is None else level) / 20)
         assert np.abs(np.linalg.norm(places, axis=1) - expected).max() < 0.01
     for level, wrong in ((0.0, "must be above 0"), (21.0, "no surface in its box")):
         with pytest.raises(LuxelError, match=wrong):
@@ -75,7 +75,7 @@ def test_a_density_is_written_where_it_has_a_level(tmp_path):
     assert np.abs(np.linalg.norm(places, axis=1) - 70 / 240).max() < 0.01
 
 
-def test_what_is_refused(tmp_path):
+def test_invalid_options_are_refused(tmp_path):
     config = dataclasses.replace(defaults("sdf"), log2_entries=8)
     field = SdfField(config)
     with pytest.raises(LuxelError, match="mesh of 2000 cells"):

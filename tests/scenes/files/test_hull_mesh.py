@@ -1,4 +1,4 @@
-"""Convexes as meshes: hulls that enclose their points, faces that look outwards, and the files of both kinds."""
+"""Convexes as meshes: hulls that enclose their points, faces that face outward, and mesh files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_obj(path: Path) -> Mesh:
     return Mesh(vertices[:, :3].astype(np.float32), np.rint(255 * vertices[:, 3:]).astype(np.uint8), faces)
 
 
-def test_a_cube() -> None:
+def test_cube() -> None:
     result = scenes.convex_hulls(convexes(CUBE[None] * [1, 2, 3] + 10))
     assert (result.hulls, result.degenerate, result.faint) == (1, 0, 0)
     assert len(result.mesh.xyz) == 8 and len(result.mesh.faces) == 12
@@ -57,7 +57,7 @@ def test_a_cube() -> None:
 
 
 @pytest.mark.parametrize("k", [4, 5, 6, 8])
-def test_hulls_enclose_their_points_and_look_outwards(k: int) -> None:
+def test_hulls_enclose_points_and_face_outward(k: int) -> None:
     points = np.random.default_rng(k).standard_normal((40, k, 3)) + np.arange(40)[:, None, None] * 20
     scene = convexes(points)
     result = scenes.convex_hulls(scene)
@@ -77,7 +77,7 @@ def test_hulls_enclose_their_points_and_look_outwards(k: int) -> None:
     assert np.abs(mesh.rgb - colours[owner][:, None]).max() <= 1
 
 
-def test_points_within_are_no_vertices() -> None:
+def test_inner_points_are_not_vertices() -> None:
     inner = np.concatenate([CUBE[:7] * 0.1, [[5, 0, 0]]])[None]
     outer = np.concatenate([CUBE[[0, 3, 5, 6]], np.zeros((2, 3))])[
         None
@@ -86,7 +86,7 @@ def test_points_within_are_no_vertices() -> None:
     assert volume(scenes.convex_hulls(convexes(inner)).mesh) > 0
 
 
-def test_small_hulls_far_away_are_kept() -> None:
+def test_small_distant_hulls_are_kept() -> None:
     result = scenes.convex_hulls(convexes(CUBE[None] * 1e-3 + 1000.0))
     assert result.hulls == 1 and volume(result.mesh) > 0
 
@@ -118,14 +118,14 @@ def test_faint_and_masked_convexes_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["a.ply", "a.obj"])
-def test_nothing_at_all(tmp_path: Path, name: str) -> None:
+def test_empty_scene(tmp_path: Path, name: str) -> None:
     result = scenes.convex_hulls(Convexes.empty())
     assert (result.hulls, len(result.mesh.xyz), result.mesh.faces.shape) == (0, 0, (0, 3))
     scenes.save_mesh(tmp_path / name, result.mesh)
     assert (tmp_path / name).stat().st_size > 10
 
 
-def test_files_hold_the_mesh(tmp_path: Path) -> None:
+def test_mesh_files(tmp_path: Path) -> None:
     points = np.random.default_rng(3).standard_normal((50, 6, 3)) * 1e-3 + 7
     mesh = scenes.convex_hulls(convexes(points)).mesh
     scenes.save_mesh(tmp_path / "deep/a.ply", mesh)
@@ -141,7 +141,7 @@ def test_files_hold_the_mesh(tmp_path: Path) -> None:
         assert np.array_equal(getattr(again, field), getattr(mesh, field)), field
 
 
-def test_long_files_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_several_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("luxel.scenes.files.mesh_obj.LINES_PER_CHUNK", 7)
     mesh = scenes.convex_hulls(convexes(np.random.default_rng(1).standard_normal((9, 5, 3)))).mesh
     scenes.save_mesh(tmp_path / "a.obj", mesh)
@@ -154,7 +154,7 @@ def test_other_formats_are_refused(tmp_path: Path, name: str) -> None:
         scenes.save_mesh(tmp_path / name, scenes.convex_hulls(convexes(CUBE[None])).mesh)
 
 
-def test_a_mesh_is_no_scene(tmp_path: Path) -> None:
+def test_mesh_file_is_refused_as_scene(tmp_path: Path) -> None:
     scenes.save_mesh(tmp_path / "a.ply", scenes.convex_hulls(convexes(CUBE[None])).mesh)
     with pytest.raises(scenes.CaptureError, match="Gaussians need the properties f_dc_0"):
         scenes.load_primitives(tmp_path / "a.ply")

@@ -1,4 +1,4 @@
-"""Meshes from files: what is read is what was written, whatever the format, and damage is named."""
+"""Mesh files: round trips in every format, and damaged files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def text_stl(mesh: Mesh) -> bytes:
 
 
 def ply(kind: str, *, mixed: bool = False, extra: bool = False) -> bytes:
-    """The cube of quadrilaterals, or with two of the sides as triangles; with properties that nobody asked for."""
+    """The cube of quadrilaterals, or with two of the sides as triangles; with additional properties."""
     polygons = [list(q) for q in QUADS]
     if mixed:
         polygons = [[0, 1, 3], [0, 3, 2], *polygons[1:]]
@@ -92,7 +92,7 @@ def write(folder: Path, name: str, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".obj"])
-def test_what_is_written_is_read(tmp_path, suffix):
+def test_round_trip(tmp_path, suffix):
     save_mesh(tmp_path / f"cube{suffix}", cube())
     loaded = read_mesh(tmp_path / f"cube{suffix}")
     assert is_cube(loaded) and loaded.xyz.dtype == np.float32 and loaded.faces.dtype == np.int32
@@ -108,7 +108,7 @@ def test_stl(tmp_path, make):
 @pytest.mark.parametrize("kind", ["ascii", "binary_little_endian", "binary_big_endian"])
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("extra", [False, True])
-def test_ply_of_any_kind(tmp_path, kind, mixed, extra):
+def test_ply_variants(tmp_path, kind, mixed, extra):
     loaded = read_mesh(write(tmp_path, "cube.ply", ply(kind, mixed=mixed, extra=extra)))
     assert is_cube(loaded) and len(loaded.faces) == 12
     assert np.array_equal(loaded.rgb, cube().rgb)
@@ -131,7 +131,7 @@ def test_obj_of_polygons_and_textures(tmp_path):
     )
 
 
-def test_what_nothing_uses_is_left_out(tmp_path):
+def test_unused_vertices_are_left_out(tmp_path):
     mesh = cube()
     lines = [*("v {:g} {:g} {:g}".format(*c) for c in mesh.xyz), "v nan 7 7", "v 9 9 9"]
     lines += ["f {} {} {}".format(*(f + 1)) for f in mesh.faces] + ["f 1 2 1", "f 3 3 3"]
@@ -166,18 +166,18 @@ def test_what_nothing_uses_is_left_out(tmp_path):
         ("a.ply", ply("ascii").replace(b"property double x", b"property double w"), "lack x, y or z"),
     ],
 )
-def test_damage_is_named(tmp_path, name, data, message):
+def test_errors_name_the_damage(tmp_path, name, data, message):
     with pytest.raises(CaptureError, match=message):
         read_mesh(write(tmp_path, name, data))
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_missing_file(tmp_path):
     with pytest.raises(CaptureError, match="cannot be read"):
         read_mesh(tmp_path / "none.ply")
 
 
-def test_any_cut_is_survived(tmp_path):
-    """A file cut anywhere gives a mesh or a message."""
+def test_truncated_files(tmp_path):
+    """A file truncated at any byte gives a mesh or a CaptureError."""
     for name, data in {
         "a.ply": ply("binary_little_endian", mixed=True),
         "b.ply": ply("ascii"),
@@ -190,7 +190,7 @@ def test_any_cut_is_survived(tmp_path):
                 continue
 
 
-def test_the_knot_is_closed_and_faces_outward():
+def test_knot_is_closed_and_faces_outward():
     knot = ridged_knot(600, 12)
     mesh = as_tensors(knot)
     assert len(knot.faces) == 14_400 and mesh.is_closed()

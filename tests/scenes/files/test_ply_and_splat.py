@@ -52,14 +52,14 @@ def test_points_in_every_format(tmp_path: Path, kind: str, colour: str) -> None:
     assert points.xyz.dtype == np.float32 and points.rgb.dtype == np.uint8
 
 
-def test_points_come_back_without_those_that_are_not_finite(tmp_path: Path) -> None:
+def test_points_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     xyz = np.concatenate([XYZ, [[np.nan, 0, 0], [np.inf, 0, 0]]]).astype(np.float32)
     scenes.save_points(tmp_path / "a.ply", Points(xyz, np.zeros((5, 3), np.uint8)))
     assert np.array_equal(scenes.load_points(tmp_path / "a.ply").xyz, XYZ)
 
 
 @pytest.mark.parametrize("kind", ["ascii", "binary_little_endian", "binary_big_endian"])
-def test_cut_short_points(tmp_path: Path, kind: str) -> None:
+def test_truncated_points(tmp_path: Path, kind: str) -> None:
     path = write_points(tmp_path / "a.ply", kind)
     whole = path.read_bytes()
     body = whole.index(b"end_header\n") + 11
@@ -94,14 +94,14 @@ def test_cut_short_points(tmp_path: Path, kind: str) -> None:
         ("solid cube\nend_header\n", "not a PLY file"),
     ],
 )
-def test_headers_that_lie(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_headers(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "a.ply").write_text(text)
     with pytest.raises(scenes.CaptureError, match=message):
         scenes.load_points(tmp_path / "a.ply")
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
-def test_gaussians_come_back_exactly(tmp_path: Path, degree: int) -> None:
+def test_gaussians_round_trip(tmp_path: Path, degree: int) -> None:
     original = torus_knot(37, sh_degree=degree)
     scenes.save_primitive_ply(tmp_path / "deep/er/scene.ply", original)
     loaded = scenes.load_scene(tmp_path / "deep/er")
@@ -117,7 +117,7 @@ def test_coefficients_are_stored_channel_by_channel(tmp_path: Path) -> None:
     assert vertices["nx"].tolist() == [0.0] * 5 and len(vertices.dtype.names or ()) == 62
 
 
-def test_no_gaussians_at_all(tmp_path: Path) -> None:
+def test_empty_gaussians(tmp_path: Path) -> None:
     scenes.save_primitive_ply(tmp_path / "a.ply", Gaussians.empty(2))
     loaded = scenes.load_gaussians(tmp_path / "a.ply")
     assert loaded.count == 0 and loaded.sh_degree == 2
@@ -154,7 +154,7 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "a.ply").read_bytes() == before and os.listdir(tmp_path) == ["a.ply"]
 
 
-def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(scenes.CaptureError, match="cannot be written"):
         scenes.save_primitive_ply(tmp_path / "file/scene.ply", torus_knot(2))
@@ -171,7 +171,7 @@ def test_splat_record(tmp_path: Path) -> None:
     assert loaded.quats[0].tolist() == [127 / 128, 0, 0, -127 / 128]
 
 
-def test_splat_cut_short(tmp_path: Path) -> None:
+def test_truncated_splat(tmp_path: Path) -> None:
     (tmp_path / "a.splat").write_bytes(bytes(33))
     with pytest.raises(scenes.CaptureError, match="33 bytes are not a multiple of 32"):
         scenes.load_scene(tmp_path / "a.splat")
@@ -184,7 +184,7 @@ def test_bonsai(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["minimal.ksplat", "minimal-v2.spz"])
-def test_formats_that_are_not_read(shared: Path, name: str) -> None:
+def test_unknown_formats(shared: Path, name: str) -> None:
     with pytest.raises(scenes.CaptureError, match=r"not a scene format that luxel reads .*\.ply, \.splat"):
         scenes.load_scene(shared / "fixtures/splat-transform/splat" / name)
 

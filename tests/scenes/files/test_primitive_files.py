@@ -45,7 +45,7 @@ def assert_same(actual: Parameters, expected: Parameters) -> None:
 
 
 @pytest.mark.parametrize(("k", "degree"), [(3, 0), (4, 1), (6, 2), (8, 3)])
-def test_convexes_come_back_exactly(tmp_path: Path, k: int, degree: int) -> None:
+def test_convexes_round_trip(tmp_path: Path, k: int, degree: int) -> None:
     original = some_convexes(k=k, degree=degree)
     scenes.save_primitive_ply(tmp_path / "deep/er/scene.ply", original)
     assert_same(scenes.load_primitive_ply(tmp_path / "deep/er/scene.ply", "convexes"), original)
@@ -67,7 +67,7 @@ def test_layout_of_convexes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "scene", [torus_knot(9), some_convexes(), some_gaussians4d(), some_gaussians4d(0, 1)]
 )
-def test_safetensors_come_back_exactly(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
+def test_safetensors_round_trip(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
     original = scene.to(dtype)
     scenes.save_safetensors(tmp_path / "a.safetensors", original)
     assert_same(scenes.load_safetensors(tmp_path / "a.safetensors"), original)
@@ -84,7 +84,7 @@ def test_safetensors_are_read_by_others_and_may_share_storage(tmp_path: Path) ->
         assert torch.equal(file.get_tensor("times"), scene.log_scale_t)
 
 
-def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
+def test_gaussians_in_every_format(tmp_path: Path) -> None:
     knot = torus_knot(5)
     scenes.save_primitive_ply(tmp_path / "scene.ply", knot)
     scenes.save_safetensors(tmp_path / "a.safetensors", knot)
@@ -93,7 +93,7 @@ def test_scenes_of_gaussians_stay_what_they_were(tmp_path: Path) -> None:
         assert_same(scenes.load_primitives(path), knot)
 
 
-def test_where_gaussians_are_needed_others_are_named(tmp_path: Path) -> None:
+def test_other_primitives_where_gaussians_are_required(tmp_path: Path) -> None:
     scenes.save_primitive_ply(tmp_path / "a.ply", some_convexes())
     scenes.save_safetensors(tmp_path / "b.safetensors", some_gaussians4d())
     with pytest.raises(scenes.CaptureError, match=r"a\.ply: only Gaussians .* this scene are convexes"):
@@ -138,19 +138,19 @@ def convex_names(each: int, rest: int = 0) -> list[str]:
         ([n.replace("x_3", "x_7") for n in convex_names(4)], "need the properties x_3"),
     ],
 )
-def test_convexes_that_are_none(tmp_path: Path, names: list[str], message: str) -> None:
+def test_invalid_convexes(tmp_path: Path, names: list[str], message: str) -> None:
     with pytest.raises(scenes.CaptureError, match=message):
         scenes.load_primitives(write_ply(tmp_path / "a.ply", names))
 
 
-def test_no_convexes_at_all(tmp_path: Path) -> None:
+def test_empty_convexes(tmp_path: Path) -> None:
     scenes.save_primitive_ply(tmp_path / "a.ply", Convexes.empty(4, 2))
     loaded = scenes.load_primitive_ply(tmp_path / "a.ply", "convexes")
     assert (loaded.count, loaded.points_each, loaded.sh_degree) == (0, 4, 2)
 
 
 @pytest.mark.parametrize("name", ["a.ply", "a.safetensors"])
-def test_cut_short(tmp_path: Path, name: str) -> None:
+def test_truncated_files(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     if name == "a.ply":
         scenes.save_primitive_ply(path, some_convexes())
@@ -190,13 +190,13 @@ def changed(**tensors: torch.Tensor | None) -> dict[str, torch.Tensor]:
         ({**some_convexes().tensors(), "points": torch.zeros(7, 9, 3)}, r"points must be \[N, 3\.\.8, 3\]"),
     ],
 )
-def test_safetensors_that_are_no_scene(tmp_path: Path, tensors: dict, message: str) -> None:
+def test_invalid_safetensors(tmp_path: Path, tensors: dict, message: str) -> None:
     safetensors.torch.save_file(tensors, tmp_path / "a.safetensors")
     with pytest.raises(scenes.CaptureError, match=message):
         scenes.load_primitives(tmp_path / "a.safetensors")
 
 
-def test_safetensors_whose_header_lies(tmp_path: Path) -> None:
+def test_invalid_safetensors_headers(tmp_path: Path) -> None:
     for head in (
         b"{}x",
         b"[]",
@@ -228,7 +228,7 @@ def test_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.safetensors"]
 
 
-def test_moments_are_ordinary_scenes(tmp_path: Path) -> None:
+def test_time_slices_are_scenes_of_gaussians(tmp_path: Path) -> None:
     """The image of each file is that of the 4D scene at its time, but for the rounding to float32."""
     moving = Gaussians4d.from_gaussians(torus_knot(60, sh_degree=2), time=0.5, time_scale=0.4)
     moving.rotors += 0.2 * torch.randn(60, 8, generator=torch.Generator().manual_seed(0))

@@ -38,13 +38,13 @@ EVERY = [
 
 @pytest.mark.parametrize("scene", EVERY, ids=lambda s: f"{s.primitive}-{s.sh_degree}")
 @pytest.mark.parametrize("name", ["scene.ply", "SCENE.PLY", "scene.safetensors"])
-def test_every_primitive_comes_back_exactly(tmp_path: Path, scene: Parameters, name: str) -> None:
+def test_every_primitive_round_trip(tmp_path: Path, scene: Parameters, name: str) -> None:
     scenes.save_scene(tmp_path / "deep/er" / name, scene)
     assert_same(scenes.load_primitives(tmp_path / "deep/er" / name), scene)
 
 
 @pytest.mark.parametrize("degree", [0, 1, 2, 3])
-def test_no_4d_gaussians_at_all(tmp_path: Path, degree: int) -> None:
+def test_empty_4d_gaussians(tmp_path: Path, degree: int) -> None:
     scenes.save_primitive_ply(tmp_path / "a.ply", Gaussians4d.empty(degree))
     loaded = scenes.load_primitives(tmp_path / "a.ply")
     assert isinstance(loaded, Gaussians4d) and (loaded.count, loaded.sh_degree) == (0, degree)
@@ -93,7 +93,7 @@ def test_properties_may_come_in_any_order_and_type(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lacks", ["t", "rotor_7", "rotor_0", "scale_t", "scale_2", "opacity", "z", "f_dc_1"])
-def test_4d_gaussians_that_lack_a_property(tmp_path: Path, lacks: str) -> None:
+def test_4d_gaussians_without_a_property(tmp_path: Path, lacks: str) -> None:
     scenes.save_scene(tmp_path / "a.ply", random(Gaussians4d.empty(0)))
     vertices = read_vertices(tmp_path / "a.ply")
     kept = [n for n in vertices.dtype.names or () if n != lacks]
@@ -103,7 +103,7 @@ def test_4d_gaussians_that_lack_a_property(tmp_path: Path, lacks: str) -> None:
         scenes.load_primitives(tmp_path / "b.ply")
 
 
-def test_4d_gaussians_cut_short(tmp_path: Path) -> None:
+def test_truncated_4d_gaussians(tmp_path: Path) -> None:
     path = tmp_path / "a.ply"
     scenes.save_scene(path, random(Gaussians4d.empty(2)))
     whole = path.read_bytes()
@@ -116,7 +116,7 @@ def test_4d_gaussians_cut_short(tmp_path: Path) -> None:
         scenes.load_primitive_ply(path, "gaussians4d")
 
 
-def test_splat_comes_back_but_for_its_bytes(tmp_path: Path) -> None:
+def test_splat_round_trip_up_to_rounding(tmp_path: Path) -> None:
     original = torus_knot(30, sh_degree=2)
     original.opacity_logits = torch.linspace(-6, 6, 30)
     scenes.save_splat(tmp_path / "a.splat", original)
@@ -135,7 +135,7 @@ def test_splat_comes_back_but_for_its_bytes(tmp_path: Path) -> None:
     assert (actual.quats - unit).abs().max() < 1.1 / 128
 
 
-def test_splat_of_hurt_gaussians(tmp_path: Path) -> None:
+def test_splat_of_gaussians_that_are_not_finite(tmp_path: Path) -> None:
     hurt = torus_knot(6)
     hurt.log_scales[0], hurt.opacity_logits[1], hurt.sh_dc[2] = math.nan, math.inf, math.inf
     hurt.quats[3], hurt.log_scales[4] = 0.0, 200.0
@@ -144,13 +144,13 @@ def test_splat_of_hurt_gaussians(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scene", EVERY[1:], ids=lambda s: f"{s.primitive}-{s.sh_degree}")
-def test_splat_holds_gaussians_only(tmp_path: Path, scene: Parameters) -> None:
+def test_splat_stores_gaussians_only(tmp_path: Path, scene: Parameters) -> None:
     with pytest.raises(scenes.CaptureError, match=rf"a\.splat: .*primitives of this scene are {scene.noun}"):
         scenes.save_scene(tmp_path / "a.splat", scene)
 
 
 @pytest.mark.parametrize("name", ["scene", "scene.obj", "scene.ksplat"])
-def test_formats_that_are_not_written(tmp_path: Path, name: str) -> None:
+def test_unknown_formats(tmp_path: Path, name: str) -> None:
     with pytest.raises(scenes.CaptureError, match=r"is not a scene format that luxel writes\. .* \.ply"):
         scenes.save_scene(tmp_path / name, torus_knot(3))
     assert not list(tmp_path.iterdir())
@@ -158,7 +158,7 @@ def test_formats_that_are_not_written(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("scene", EVERY, ids=lambda s: f"{s.primitive}-{s.sh_degree}")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_half_keeps_places_and_rounds_the_rest(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
+def test_half_keeps_positions_exact(tmp_path: Path, scene: Parameters, dtype: torch.dtype) -> None:
     scenes.save_safetensors(tmp_path / "whole.safetensors", scene.to(dtype))
     scenes.save_safetensors(tmp_path / "half.safetensors", scene.to(dtype), half=True)
     actual = scenes.load_primitives(tmp_path / "half.safetensors")
@@ -178,7 +178,7 @@ def test_half_is_about_half_the_size(tmp_path: Path) -> None:
     assert small < 0.54 * large
 
 
-def test_half_leaves_what_float16_cannot_hold(tmp_path: Path) -> None:
+def test_half_keeps_values_beyond_float16(tmp_path: Path) -> None:
     scene = torus_knot(5, sh_degree=1)
     scene.opacity_logits[2], scene.sh_dc[1, 0], scene.log_scales[0, 0] = 1e5, math.nan, -math.inf
     scenes.save_safetensors(tmp_path / "a.safetensors", scene, half=True)

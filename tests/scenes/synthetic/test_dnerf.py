@@ -1,4 +1,4 @@
-"""Synthetic scenes written as D-NeRF data sets: what is opened is what was rendered; times that make no sense."""
+"""Synthetic scenes written as D-NeRF data sets: round trips, ground truth and invalid times."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, camera_samples: dict[str, 
 
 @pytest.fixture
 def damaged(written: Path, tmp_path: Path):
-    """Changes the training frames of a copy and gives its folder."""
+    """Changes the training frames of a copy; returns its folder."""
 
     def change(frames: dict[int, object]) -> Path:
         for file in written.rglob("*"):
@@ -67,9 +67,7 @@ def damaged(written: Path, tmp_path: Path):
     return change
 
 
-def test_what_is_opened_is_what_was_rendered(
-    written: Path, camera_samples: dict[str, list[CameraSample]]
-) -> None:
+def test_round_trip(written: Path, camera_samples: dict[str, list[CameraSample]]) -> None:
     capture = scenes.open(written)
     assert capture.format == "Blender transforms" and capture.warnings == [] and capture.cutout
     assert (len(capture.train), len(capture.test)) == (6, 3) and "transforms_test.json" in capture.holdout
@@ -87,7 +85,7 @@ def test_what_is_opened_is_what_was_rendered(
             assert pixels.alpha is not None and np.array_equal(pixels.alpha, as_bytes(expected.alpha))
 
 
-def test_answers_lie_beside_the_images(written: Path, camera_samples: dict[str, list[CameraSample]]) -> None:
+def test_ground_truth_files(written: Path, camera_samples: dict[str, list[CameraSample]]) -> None:
     scene = scenes.dynamic_scene()
     for part in ("train", "val", "test"):
         document = json.loads((written / f"transforms_{part}.json").read_text())
@@ -126,7 +124,7 @@ def test_points_have_times_and_ids(written: Path) -> None:
             assert (away < solid.bounding_radius(pose[0]) + 1e-5).all()
 
 
-def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
+def test_files_depend_on_the_seed_only(tmp_path: Path) -> None:
     few = default_camera_samples(3, 1, 1, **SMALL)
     first = digest(save_dnerf(scenes.dynamic_scene(4), tmp_path / "a", few, points=100))
     again = digest(save_dnerf(scenes.dynamic_scene(4), tmp_path / "b", few, points=100))
@@ -135,7 +133,7 @@ def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
     assert all(first[name] != other[name] for name in first if name.endswith(("r_000.png", ".ply")))
 
 
-def test_the_static_scene_opens_too(tmp_path: Path) -> None:
+def test_static_scene(tmp_path: Path) -> None:
     shares: list[float] = []
     save_dnerf(
         scenes.static_scene(),
@@ -168,7 +166,7 @@ def test_cameras_look_at_the_centre_from_the_upper_hemisphere() -> None:
     assert wide.intrinsics.tolist() == pytest.approx([277.78, 277.78, 100, 50], rel=1e-3)
 
 
-def test_a_rig_sees_every_time_from_every_place() -> None:
+def test_rig_sees_every_time_from_every_camera() -> None:
     rig = rig_camera_samples(4, [0.0, 0.5, 1.0], **SMALL)
     assert [sample.time for sample in rig] == [0.0] * 4 + [0.5] * 4 + [1.0] * 4
     for index, sample in enumerate(rig):
@@ -188,7 +186,7 @@ BAD_TIMES = {
 
 
 @pytest.mark.parametrize("case", BAD_TIMES)
-def test_bad_times(damaged, case: str) -> None:
+def test_invalid_times(damaged, case: str) -> None:
     value, message = BAD_TIMES[case]
     with pytest.raises(
         scenes.CaptureError, match=f"transforms_train.json: frame './train/r_002': {message}"
@@ -205,7 +203,9 @@ def test_times_of_some_frames_only(damaged) -> None:
     assert [view.time for view in capture.train][:3] == [0.0, 0.0, 0.4]
 
 
-def test_what_the_format_cannot_hold(tmp_path: Path, camera_samples: dict[str, list[CameraSample]]) -> None:
+def test_samples_that_the_format_cannot_store(
+    tmp_path: Path, camera_samples: dict[str, list[CameraSample]]
+) -> None:
     scene = scenes.dynamic_scene()
     camera = camera_samples["train"][0].camera
     shifted = replace(camera, intrinsics=camera.intrinsics + torch.tensor([0, 0, 3.0, 0]))

@@ -1,4 +1,4 @@
-"""The renderer of solids against geometry that is known: distances, areas, normals, motions, textures."""
+"""The ray caster of solids against analytic geometry: distances, areas, normals, motions, textures."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def rays(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_rays_meet_the_first_surface(shape: Shape) -> None:
+def test_rays_hit_the_first_surface(shape: Shape) -> None:
     origin, direction = rays(1500)
     t = shape.hit(origin, direction, 1e-3)
     met = np.isfinite(t)
@@ -92,7 +92,7 @@ def test_rays_meet_the_first_surface(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_rays_from_inside_meet_the_far_side(shape: Shape) -> None:
+def test_rays_from_inside_hit_the_far_side(shape: Shape) -> None:
     direction = rays(300)[1]
     origin = np.array([[shape.ring if isinstance(shape, Torus) else 0.0], [0.0], [0.0]])
     t = shape.hit(origin, direction, 0.0)
@@ -109,7 +109,7 @@ def one(shape: Shape, motion=Still((0, 0, 0)), **more: float) -> SolidScene:  # 
     return SolidScene([Solid("it", shape, PLAIN, motion, **more)])
 
 
-def test_a_sphere_ahead() -> None:
+def test_sphere_on_the_axis() -> None:
     view = one(sphere(0.5)).render(ahead(65, 49))
     assert view.depth[24, 32] == pytest.approx(3.5, abs=1e-6)
     assert view.normals[24, 32] == pytest.approx([0, -1, 0], abs=1e-6)
@@ -157,7 +157,7 @@ def test_alpha_is_the_area_of_the_disc(samples: int) -> None:
     assert (alpha[away < radius - 0.75] == 1).all() and not alpha[away > radius + 0.75].any()
 
 
-def test_nearer_solids_hide_farther_ones() -> None:
+def test_occlusion() -> None:
     near = Solid("near", sphere(0.3), PLAIN, Still((0, -0.5, 0)))
     far = Solid("far", Box((0.6, 0.1, 0.6)), PLAIN, Still((0, 0.5, 0)))
     for solids in ([near, far], [far, near]):
@@ -169,7 +169,7 @@ def test_nearer_solids_hide_farther_ones() -> None:
     assert not SolidScene([near, far]).render(replace(clipped, far=4.0)).ids.any()
 
 
-def test_cameras_in_the_midst_see_all_around() -> None:
+def test_cameras_inside_the_scene() -> None:
     """Bounding spheres around or behind the camera must not cut windows; the platform fills the lower half."""
     inside = Camera.look_at((0.45, 0, FLOOR + 0.1), (3, 0, FLOOR + 0.1), fov_y=1.5, width=40, height=40)
     scene = SolidScene([Solid("ground", Cylinder(50, 0.1), PLAIN, Still((0, 0, FLOOR - 0.1)))])
@@ -208,7 +208,7 @@ MOTIONS = {
 
 
 @pytest.mark.parametrize("name", MOTIONS)
-def test_a_solid_is_where_its_motion_says(name: str) -> None:
+def test_solids_follow_their_motion(name: str) -> None:
     motion, camera = MOTIONS[name], ahead(128, 96, fov_y=0.7)
     scene = one(Ellipsoid((0.3, 0.3, 0.3)), motion)
     for time in (0.25, 0.4, 0.63, 0.75):
@@ -237,7 +237,7 @@ def test_velocities_are_those_of_the_motion() -> None:
     assert np.abs(spin.velocity[seen] - expected).max() < 1e-3
 
 
-def test_surface_points_are_carried_onto_themselves_in_another_view() -> None:
+def test_transported_points_agree_with_another_view() -> None:
     """From view A at one time to view B at another: the same solid, the same depth, the same place of its texture.
 
     Colours are compared as shares of their sum, which Lambert's light leaves alone.
@@ -295,7 +295,7 @@ def test_textures_do_not_repeat(seed: int) -> None:
         assert correlation.max() < 0.5
 
 
-def test_textures_differ_and_stay() -> None:
+def test_textures_depend_on_the_seed_only() -> None:
     points = np.random.default_rng(0).uniform(-0.5, 0.5, (3, 200))
     assert np.array_equal(Texture(1, 0.2)(points), Texture(1, 0.2)(points))
     assert np.abs(Texture(1, 0.2)(points) - Texture(2, 0.2)(points)).mean() > 0.05
@@ -303,7 +303,7 @@ def test_textures_differ_and_stay() -> None:
     assert np.ptp(grey, axis=1).max() < 1e-6
 
 
-def test_the_same_seed_gives_the_same_bytes() -> None:
+def test_images_depend_on_the_seed_only() -> None:
     camera = ahead(96, 72, fov_y=0.7)
     for build in (dynamic_scene, static_scene):
         first, again, other = (build(seed).render(camera, 0.3) for seed in (5, 5, 6))
@@ -313,7 +313,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nothing_in_the_dynamic_scene_touches(seed: int) -> None:
+def test_solids_of_the_dynamic_scene_do_not_touch(seed: int) -> None:
     scene = dynamic_scene(seed)
     for time in np.linspace(0, 1, 61):
         placed = [(s, p, s.bounding_radius(p[0])) for s in scene.solids[1:] if (p := s.pose(float(time)))]
@@ -330,7 +330,7 @@ def test_nothing_in_the_dynamic_scene_touches(seed: int) -> None:
     assert moving == ["ball", "box", "torus", "capsule", "egg", "visitor", "pebble", "slab"]
 
 
-def test_a_slower_scene_shows_the_beginning() -> None:
+def test_pace_slows_the_scene() -> None:
     camera = ahead(96, 72, fov_y=0.7)
     whole, part = dynamic_scene(3), dynamic_scene(3, pace=0.4)
     assert whole.render(camera, 0.2).rgb.tobytes() == part.render(camera, 0.5).rgb.tobytes()
@@ -340,7 +340,7 @@ def test_a_slower_scene_shows_the_beginning() -> None:
             dynamic_scene(pace=pace)
 
 
-def test_the_visitor_comes_and_goes() -> None:
+def test_visitor_is_present_for_its_interval() -> None:
     scene, camera = dynamic_scene(0), Camera.look_at((1, -1, 4), (0, 0, 0), width=80, height=80)
     number = 1 + [solid.name for solid in scene.solids].index("visitor")
     shown = {
@@ -351,7 +351,7 @@ def test_the_visitor_comes_and_goes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_solids_of_the_static_scene_stand_apart(seed: int) -> None:
+def test_solids_of_the_static_scene_do_not_touch(seed: int) -> None:
     scene = static_scene(seed, 12)
     assert len(scene.solids) == 13 and len({solid.name for solid in scene.solids}) == 13
     points, ids = scene.sample_points(6000)
@@ -365,7 +365,7 @@ def test_solids_of_the_static_scene_stand_apart(seed: int) -> None:
     assert np.array_equal(scene.render(ahead(), 0.0).rgb, scene.render(ahead(), 1.0).rgb)
 
 
-def test_samples_lie_on_the_surfaces_evenly() -> None:
+def test_sampled_points_are_uniform_on_surfaces() -> None:
     scene = dynamic_scene(2)
     points, ids = scene.sample_points(3000, 0.5, seed=1)
     assert points.xyz.shape == (3000, 3) and points.rgb.dtype == np.uint8 and set(ids) == set(range(1, 10))
@@ -382,7 +382,7 @@ def test_samples_lie_on_the_surfaces_evenly() -> None:
     assert len(SolidScene([]).sample_points(10)[0].xyz) == 0
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     scene = one(sphere(0.5))
     for time in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match=r"in \[0, 1\]"):

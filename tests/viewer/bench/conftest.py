@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from luxel.render.backends import gsplat
 from luxel.render.camera import Camera
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import Frame, rasterize
+from luxel.viewer.bench.raster import roofline
 from luxel.viewer.cli import main
 
 SMALL = ["--counts", "300", "600", "--sizes", "48x32", "64x48", "--device", "cpu", "--quick"]
@@ -55,8 +56,16 @@ def peer(monkeypatch: pytest.MonkeyPatch) -> Any:
     return install
 
 
+@pytest.fixture(scope="session", autouse=True)
+def small_ceilings() -> Iterator[None]:
+    """Measures the machine's ceilings on small blocks: their values matter to no test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(roofline, "CPU_CEILINGS", (1 << 18, 128))
+        yield
+
+
 @pytest.fixture(scope="session")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory: pytest.TempPathFactory, small_ceilings: None) -> Path:
     """The folder of a small measurement of the rasterizer."""
     folder = tmp_path_factory.mktemp("bench")
     assert main(["bench", "raster", *SMALL, "--out", str(folder)]) == 0

@@ -12,14 +12,14 @@ import torch
 from tinycudann_stand_in import StandIn
 
 from luxel.render.camera import Camera
-from luxel.render.fields.applications import make_application
+from luxel.render.fields.application import make_application
 from luxel.render.fields.build import field_of
 from luxel.render.fields.config import FieldConfig, defaults
 from luxel.viewer.bench import timing
+from luxel.viewer.bench.fields import datasets as field_datasets
 from luxel.viewer.bench.fields import peers as field_peers
 from luxel.viewer.bench.fields import report as fields_report
 from luxel.viewer.bench.fields import stages as field_stages
-from luxel.viewer.bench.fields import subjects as field_subjects
 from luxel.viewer.cli import main
 
 WORK = field_peers.WORK
@@ -35,6 +35,7 @@ def measured_fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measured_fields: Path) -> None:
     found = strict(measured_fields / "fields.json")
     assert found["kind"] == "fields" and found["ceilings"]["half_flops_per_s"] > 0
@@ -63,6 +64,7 @@ def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measure
     assert sdf["frames"][0]["views"] == 2 and sdf["training"]["scores"]["mean_error"] > 0
 
 
+@pytest.mark.slow
 def test_the_report_says_it_all(read_page: Any, measured_fields: Path) -> None:
     tags = read_page(measured_fields / "fields.html")
     assert tags.count["svg"] == 1 and tags.count["table"] == 6 and tags.count["rect"] >= 4
@@ -71,6 +73,7 @@ def test_the_report_says_it_all(read_page: Any, measured_fields: Path) -> None:
     assert text.count("| sdf | hash |") == 1 + 1 + 2 + 3
 
 
+@pytest.mark.slow
 def test_reports_are_compared(measured_fields: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(measured_fields / "fields.json")
     assert main(["bench", "compare", path, path]) == 0
@@ -173,17 +176,17 @@ def test_tiny_cuda_nn_is_measured_with_parameters_of_its_own(stand_in_tinycudann
 
 def test_cameras_keep_what_they_see() -> None:
     camera = Camera.look_at((3, 0, 1), (0, 0, 0), width=40, height=30)
-    larger = field_subjects.resized(camera, 160, 60)
+    larger = field_datasets.resized(camera, 160, 60)
     assert larger.intrinsics[0] == 2 * camera.intrinsics[0]
     assert larger.intrinsics[2:].tolist() == [80, 30] and (larger.width, larger.height) == (160, 60)
     corners = torch.cartesian_prod(*[torch.tensor([1.0, 3.0])] * 3)
-    for view in field_subjects.ring(corners, 32, 18, 3):
+    for view in field_datasets.ring(corners, 32, 18, 3):
         local = (corners - view.position) @ view.world_to_cam[:3, :3].T
         assert (local[:, 2] > 0).all()
 
 
 def test_made_up_photographs_are_cut_out() -> None:
-    found = field_subjects.subject("radiance", small=True)
+    found = field_datasets.make_dataset("radiance", small=True)
     pixels = found.data.views[0].read()
     assert pixels.rgb.shape == (40, 40, 3) and 0 < (pixels.alpha > 0).mean() < 1
     assert len(found.data.views) == 8 and len(found.cameras) == 2
@@ -193,10 +196,10 @@ def test_queries_of_frozen_fields_count_too() -> None:
     made = field_of(replace(defaults("volume"), log2_entries=8, width=16), 3, 4)
     x = torch.rand(5, 3)
     with field_stages.counting(made) as queries:
-        evaluate = made.frozen()
+        evaluate = made.snapshot()
         wanted = torch.cat([evaluate(x), evaluate(x[:2])])
         assert torch.equal(torch.cat([made(x), made(x[:2])]), wanted)
     assert (queries.calls, queries.rows, queries.tables) == (4, 14, 3)
     assert queries.largest is not None and torch.equal(queries.largest, x)
-    made.frozen()(x)
+    made.snapshot()(x)
     assert queries.calls == 4

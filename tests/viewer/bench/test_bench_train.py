@@ -14,13 +14,19 @@ from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.presets import preset
 from luxel.viewer.bench.train import curves
 from luxel.viewer.bench.train import report as train_report
-from luxel.viewer.bench.train.contenders import Contender, contender
 from luxel.viewer.bench.train.measure import early_steps
+from luxel.viewer.bench.train.variants import TrainVariant, parse_variant
 from luxel.viewer.cli import main
 from luxel.viewer.commands.bench import TrainBench
 
 QUICK_TRAINING = ["--steps", "24", "--evaluations", "3", "--no-lpips", "--device", "cpu"]
-QUICK_TRAINING += ["--set", "init.sh_degree=1", "strategy.kind=fixed", "report_every=4"]
+QUICK_TRAINING += [
+    "--set",
+    "init.sh_degree=1",
+    "init.max_points=500",
+    "strategy.kind=fixed",
+    "report_every=4",
+]
 
 
 def curve(*points: tuple[float, float | None]) -> list[dict[str, Any]]:
@@ -53,7 +59,7 @@ def report_of(**results: dict[str, Any]) -> dict[str, Any]:
     row = {"scene": "a", "width": 4, "height": 3, "held_out": 1, "failures": {}, "results": results}
     return {
         "rows": [row],
-        "contenders": [{"name": name, "differences": {}} for name in results],
+        "variants": [{"name": name, "differences": {}} for name in results],
         "definitions": {"ahead_from": curves.AHEAD_FROM.format(first="luxel")},
     }
 
@@ -70,7 +76,7 @@ def test_training_gives_the_way_there(
     options = [str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path)]
     assert main(["bench", "train", *options]) == 0
     report = strict(tmp_path / "train.json")
-    (row,), (one,) = report["rows"], report["contenders"]
+    (row,), (one,) = report["rows"], report["variants"]
     found = row["results"]["luxel"]
     assert [point["step"] for point in found["curve"]] == [1, 2, 4, 8, 16, 24]
     assert found["curve"][-1]["psnr"] == pytest.approx(found["psnr"]) and found["psnr"] > 10
@@ -116,7 +122,7 @@ def test_both_train_alike(strict: Any, peer: Any, toy_capture: Path, tmp_path: P
     ours, theirs = row["results"]["luxel"], row["results"]["gsplat"]
     assert ours["psnr"] == pytest.approx(theirs["psnr"], abs=0.05) and ours["count"] == theirs["count"]
     assert train_report.ranked(row) == {"luxel": True, "gsplat": True}
-    assert [one["differences"] for one in report["contenders"]] == [{}, {}]
+    assert [one["differences"] for one in report["variants"]] == [{}, {}]
     assert theirs["ahead_from"] == curves.ahead_from(ours["curve"], theirs["curve"])
 
 
@@ -135,13 +141,13 @@ def test_a_competitor_trains_with_settings_of_its_own(
     assert main(["bench", "train", *options]) == 0
     report = strict(tmp_path / "train.json")
     (row,) = report["rows"]
-    assert list(row["results"]) == [one["name"] for one in report["contenders"]] == ["luxel", "gsplat", own]
+    assert list(row["results"]) == [one["name"] for one in report["variants"]] == ["luxel", "gsplat", own]
     differences = {
         "strategy.kind": ["fixed", "adaptive"],
         "steps": [24, 40],
         "rates.means": [1.6e-4, 1e-3],
     }
-    assert [one["differences"] for one in report["contenders"]] == [{}, {}, differences]
+    assert [one["differences"] for one in report["variants"]] == [{}, {}, differences]
     found = row["results"][own]
     assert [point["step"] for point in found["curve"]] == [1, 3, 6, 13, 26, 39, 40]
     assert found["steps"] == 40 and (found["ahead_from"] == "never" or found["ahead_from"] > 0)
@@ -161,25 +167,25 @@ def test_a_competitor_trains_with_settings_of_its_own(
 def test_settings_of_a_competitor_are_those_of_set() -> None:
     first = TrainBench(captures=(), preset="fast", set=("background=white", "rates.quats=5e-3"))
     base = first.configuration(torch.device("cpu"))
-    same = contender("gsplat", base, 10).config
+    same = parse_variant("gsplat", base, 10).config
     assert (same.backend, same.steps, same.rates) == ("gsplat", base.steps, base.rates)
-    changed = contender("luxel:strategy.growth=0.2,steps=50", base, 10)
+    changed = parse_variant("luxel:strategy.growth=0.2,steps=50", base, 10)
     assert changed.config.strategy == type(base.strategy)(growth=0.2)
     assert (changed.config.steps, changed.config.eval_every) == (50, 5) and changed.config.loss == base.loss
-    preset = contender("gsplat:preset=default,strategy.kind=adaptive,steps=7000", base, 10).config
+    preset = parse_variant("gsplat:preset=default,strategy.kind=adaptive,steps=7000", base, 10).config
     assert preset.strategy == AdaptiveStrategy() and preset.rates == TrainConfig().rates
     assert (preset.steps, preset.eval_every, preset.background) == (7000, 700, "white")
     assert preset.save_renders == base.save_renders == 0 and preset.lpips == base.lpips
-    assert contender("gsplat:eval_every=9", base, 10).config.eval_every == 9
+    assert parse_variant("gsplat:eval_every=9", base, 10).config.eval_every == 9
 
 
 def test_differences_leave_out_what_another_strategy_lacks() -> None:
     config = TrainConfig.from_dict({"strategy": {"kind": "adaptive", "refine_every": 50}, "eval_every": 7})
-    found = Contender("x", config).differences(preset("fast"))
+    found = TrainVariant("x", config).differences(preset("fast"))
     assert found["strategy.kind"] == ("mcmc", "adaptive") and found["strategy.refine_every"] == (None, 50)
     assert found["steps"] == (3600, 30_000) and found["resolution.halvings"] == (2, 0)
     assert "eval_every" not in found and "strategy.growth" not in found
-    assert Contender("x", preset("fast")).differences(preset("fast")) == {}
+    assert TrainVariant("x", preset("fast")).differences(preset("fast")) == {}
 
 
 def test_the_first_interval_is_halved() -> None:

@@ -45,7 +45,7 @@ class Drawn:
 @pytest.fixture
 def drawn(draw_any: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Drawn:
     found = Drawn(draw_any)
-    monkeypatch.setattr("luxel.viewer.commands.render.rasterizer", lambda *_: found)
+    monkeypatch.setattr("luxel.viewer.web.drawable.rasterizer", lambda *_: found)
     return found
 
 
@@ -160,7 +160,7 @@ def test_times_and_one_moment_are_chosen(moving: Path, drawn: Drawn, tmp_path: P
     assert drawn.times == [4.2] * 3
 
 
-def test_static_scenes_are_told_no_time(knot: Path, hard: Path, drawn: Drawn, tmp_path: Path) -> None:
+def test_static_scenes_get_no_time(knot: Path, hard: Path, drawn: Drawn, tmp_path: Path) -> None:
     for scene in (knot, hard):
         out = tmp_path / scene.stem
         assert main(["render", str(scene), "--out", str(out), "--frames", "1", *SMALL]) == 0
@@ -177,21 +177,19 @@ def test_static_scenes_are_told_no_time(knot: Path, hard: Path, drawn: Drawn, tm
         (["--times", "0", "1", "--freeze", "0.5"], "Give one of them"),
     ],
 )
-def test_times_that_make_no_sense(
-    moving: Path, refused: Callable[..., None], options: list[str], names: str
-) -> None:
+def test_invalid_times(moving: Path, refused: Callable[..., None], options: list[str], names: str) -> None:
     refused("render", moving, *options, *SMALL, names=names)
 
 
 @pytest.mark.parametrize("options", [["--times", "0", "1"], ["--freeze", "0.5"]])
-def test_times_are_for_scenes_that_move(
+def test_times_are_for_dynamic_scenes(
     knot: Path, hard: Path, refused: Callable[..., None], options: list[str]
 ) -> None:
-    refused("render", knot, *options, names="for scenes that move; this one, of Gaussians")
-    refused("render", hard, *options, names="for scenes that move; this one, of convexes")
+    refused("render", knot, *options, names="for dynamic scenes, and this scene of Gaussians is static")
+    refused("render", hard, *options, names="for dynamic scenes, and this scene of convexes is static")
 
 
-def test_paths_bring_their_times(moving: Path, drawn: Drawn, tmp_path: Path) -> None:
+def test_paths_have_times(moving: Path, drawn: Drawn, tmp_path: Path) -> None:
     cameras = orbit((0, 0, 0), 4.0, frames=3, width=24, height=18)
     save_path(tmp_path / "path.json", cameras, times=[3.0, 6.0, 2.0])
     along = ["render", str(moving), "--path", str(tmp_path / "path.json"), "--out", str(tmp_path / "o")]
@@ -302,7 +300,7 @@ def test_export_of_a_run_takes_the_times_of_its_capture(
     moving_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["export", str(moving_run), "--out", str(tmp_path / "m"), "--frames", "2"]) == 0
-    assert "2 moments from 0 to 1" in capsys.readouterr().out
+    assert "2 times from 0 to 1" in capsys.readouterr().out
 
 
 def test_export_replaces_only_when_forced(knot: Path, tmp_path: Path, refused: Callable[..., None]) -> None:
@@ -323,32 +321,44 @@ def test_export_replaces_only_when_forced(knot: Path, tmp_path: Path, refused: C
 @pytest.mark.parametrize(
     ("source", "options", "names"),
     [
-        ("knot", ["--out", "a"], "no format that is written"),
-        ("knot", ["--out", "a.obj"], "--mesh makes one of convexes"),
+        ("knot", ["--out", "a"], "not a format that luxel writes"),
+        ("knot", ["--out", "a.obj"], "which needs --mesh"),
         ("hard", ["--out", "a.obj"], ".obj holds a mesh"),
-        ("knot", ["--out", "a.obj", "--mesh"], "--mesh is of convexes, and this scene is of Gaussians"),
-        ("moving", ["--out", "a.ply", "--mesh"], "this scene is of 4D Gaussians"),
+        (
+            "knot",
+            ["--out", "a.obj", "--mesh"],
+            "--mesh is for convexes and neural fields, not for Gaussians",
+        ),
+        ("moving", ["--out", "a.ply", "--mesh"], "not for 4D Gaussians"),
         ("hard", ["--out", "a.splat", "--mesh"], "a mesh is written as .ply or .obj"),
         ("hard", ["--out", "a.splat"], ".splat holds Gaussians"),
         ("moving", ["--out", "a.splat"], "--time T"),
         ("knot", ["--out", "a.ply", "--half"], "--half is for .safetensors"),
         ("hard", ["--out", "a.obj", "--mesh", "--half"], "--half is for .safetensors"),
         ("hard", ["--out", "a.ply", "--min-opacity", "0.5"], "--min-opacity needs --mesh"),
-        ("hard", ["--out", "a.ply", "--mesh", "--min-opacity", "1"], "--min-opacity goes from 0 to 1"),
-        ("hard", ["--out", "a.ply", "--mesh", "--min-opacity", "nan"], "--min-opacity goes from 0 to 1"),
-        ("knot", ["--out", "a", "--frames", "3"], "for scenes that move"),
-        ("hard", ["--out", "a.ply", "--time", "0"], "for scenes that move"),
+        (
+            "hard",
+            ["--out", "a.ply", "--mesh", "--min-opacity", "1"],
+            "--min-opacity must be at least 0 and less than 1",
+        ),
+        (
+            "hard",
+            ["--out", "a.ply", "--mesh", "--min-opacity", "nan"],
+            "--min-opacity must be at least 0 and less than 1",
+        ),
+        ("knot", ["--out", "a", "--frames", "3"], "for dynamic scenes"),
+        ("hard", ["--out", "a.ply", "--time", "0"], "for dynamic scenes"),
         ("moving", ["--out", "a.ply", "--frames", "3"], "--frames writes a folder"),
-        ("moving", ["--out", "a", "--frames", "0"], "--frames goes from 1"),
-        ("moving", ["--out", "a", "--frames", "3", "--time", "0"], "--time one"),
+        ("moving", ["--out", "a", "--frames", "0"], "--frames must be from 1"),
+        ("moving", ["--out", "a", "--frames", "3", "--time", "0"], "--frames and --time exclude each other"),
         ("moving", ["--out", "a.ply", "--times", "0", "1"], "--times needs --frames"),
         ("moving", ["--out", "a", "--frames", "2", "--times", "0", "inf"], "finite"),
         ("moving", ["--out", "a.ply", "--time", "nan"], "finite"),
-        ("hard", ["--out", "a.ply", "--mesh", "--time", "0"], "--mesh is of convexes"),
+        ("hard", ["--out", "a.ply", "--mesh", "--time", "0"], "--mesh cannot be combined"),
         ("moving", ["--out", "moving.ply", "--time", "3"], "--force"),
     ],
 )
-def test_exports_that_make_no_sense(
+def test_invalid_exports(
     source: str,
     options: list[str],
     names: str,

@@ -28,7 +28,7 @@ SHORT = ["--device", "cpu", "--no-lpips", "--report-every", "1"]
 
 @pytest.fixture(scope="module")
 def capture(toy_capture: Path) -> Path:
-    """The pictures to train on."""
+    """The capture to train on."""
     return toy_capture
 
 
@@ -56,9 +56,21 @@ def test_help_reads_like_documentation(command: str, capsys: pytest.CaptureFixtu
     assert "{fact" not in text and "dataclass" not in text
 
 
+@pytest.mark.parametrize("command", ["view", "render", "export", "eval", "demo", "doctor"])
+def test_help_fits_a_terminal_of_80_columns(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "None" not in text, "the default of an option is said in words"
+
+
 def test_overview_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80, "one screen"
     assert all(f"  {command} " in text for command in COMMANDS)
     assert main([]) != 0
     assert main(["--version"]) == 0
@@ -126,27 +138,27 @@ def test_eval_of_a_scene_file_needs_its_capture(
     assert "held-out PSNR: " in capsys.readouterr().out
 
 
-def test_render_writes_pictures_of_the_scene(run: Path, tmp_path: Path) -> None:
+def test_render_writes_images_of_the_scene(run: Path, tmp_path: Path) -> None:
     size = ["--width", "40", "--height", "30", "--device", "cpu"]
-    out = tmp_path / "pictures"
+    out = tmp_path / "frames"
     assert main(["render", str(run), "--out", str(out), "--frames", "3", *size, "--background", "white"]) == 0
-    pictures = [np.asarray(Image.open(path)) for path in sorted(out.iterdir())]
+    images = [np.asarray(Image.open(path)) for path in sorted(out.iterdir())]
     assert [p.name for p in sorted(out.iterdir())] == ["00000.png", "00001.png", "00002.png"]
-    assert all(p.shape == (30, 40, 3) for p in pictures)
-    assert not np.array_equal(pictures[0], pictures[1]) and pictures[0].std() > 5
+    assert all(p.shape == (30, 40, 3) for p in images)
+    assert not np.array_equal(images[0], images[1]) and images[0].std() > 5
     clear = tmp_path / "clear"
     assert main(["render", str(run), "--out", str(clear), "--frames", "1", *size, "--transparent"]) == 0
     alpha = np.asarray(Image.open(clear / "00000.png"))[..., 3]
     assert alpha.min() < 30 and alpha.max() > 200
 
 
-def test_render_writes_a_film(run: Path, tmp_path: Path) -> None:
+def test_render_writes_a_video(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "tour.mp4"
     scene = str(run / "scene.ply")
     size = ["--width", "47", "--height", "31"]  # odd: padded to what H.264 takes
     assert main(["render", scene, "--out", str(out), "--frames", "5", *size, "--device", "cpu"]) == 0
-    film = np.asarray(imageio.imread(out))
-    assert film.shape == (5, 32, 48, 3) and film.std() > 5
+    video = np.asarray(imageio.imread(out))
+    assert video.shape == (5, 32, 48, 3) and video.std() > 5
     assert [path.name for path in tmp_path.iterdir()] == ["tour.mp4"]
 
 
@@ -188,12 +200,12 @@ def test_strategies_can_be_chosen(capture: Path, tmp_path: Path) -> None:
 def test_a_preset_is_where_options_start_from(capture: Path, tmp_path: Path) -> None:
     options = ["--preset", "fast", "--steps", "3", "--rates.means", "2e-4", *SHORT]
     assert main(["train", str(capture), "--run", str(tmp_path / "run"), *options]) == 0
-    config, wanted = read_config(tmp_path / "run")[0], preset("fast")
-    assert config.strategy == wanted.strategy and config.loss == wanted.loss
+    config, expected = read_config(tmp_path / "run")[0], preset("fast")
+    assert config.strategy == expected.strategy and config.loss == expected.loss
     assert (config.steps, config.rates.means, config.rates.final_factor) == (
         3,
         2e-4,
-        wanted.rates.final_factor,
+        expected.rates.final_factor,
     )
 
 

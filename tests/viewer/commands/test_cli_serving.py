@@ -84,6 +84,7 @@ def page(url: str) -> str:
         return answer.read().decode()
 
 
+@pytest.mark.slow
 def test_the_demo_writes_its_report_and_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,7 @@ def test_the_demo_writes_its_report_and_leaves(
     )
 
 
+@pytest.mark.slow
 def test_the_demo_serves_while_it_trains_and_afterwards(tmp_path: Path, start: Start) -> None:
     arguments = ("--run", str(tmp_path / "demo"), "--minutes", "0.02", "--device", "cpu", "--port", "0")
     demo = start("demo", *arguments, LUXEL_DEMO_EXIT="0")

@@ -19,7 +19,7 @@ from luxel.viewer.cli import main
 def test_everything_has_a_state_and_what_is_missing_a_remedy() -> None:
     findings = doctor.diagnose()
     names = [finding.name for finding in findings]
-    wanted = {
+    expected = {
         "luxel",
         "torch",
         "cpu library",
@@ -31,18 +31,18 @@ def test_everything_has_a_state_and_what_is_missing_a_remedy() -> None:
         "pycolmap",
         "ffmpeg",
     }
-    assert wanted <= set(names) and len(set(names)) == len(names)
+    assert expected <= set(names) and len(set(names)) == len(names)
     for finding in findings:
         assert finding.state in ("ok", "note", "missing") and finding.detail
         assert finding.remedy or finding.state == "ok" or "but" in finding.detail, finding
 
 
 def test_it_names_what_runs() -> None:
-    found = {finding.name: finding for finding in doctor.diagnose()}
-    assert torch.__version__ in found["torch"].detail
-    assert found["backend"].detail.startswith(best_device().type)
-    assert found["render"].state == "ok" and doctor.works(list(found.values()))
-    assert "libluxel_cpu" in found["cpu library"].detail
+    findings = {finding.name: finding for finding in doctor.diagnose()}
+    assert torch.__version__ in findings["torch"].detail
+    assert findings["backend"].detail.startswith(best_device().type)
+    assert findings["render"].state == "ok" and doctor.works(list(findings.values()))
+    assert "libluxel_cpu" in findings["cpu library"].detail
 
 
 def test_tiny_cuda_nn_is_a_note_where_it_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,10 +79,13 @@ def test_a_missing_library_is_found_and_ends_with_status_1(tmp_path: Path) -> No
         env={**os.environ, "LUXEL_NATIVE_DIR": str(tmp_path)},
     )
     assert run.returncode == 1 and "Traceback" not in run.stderr
-    found = {f["name"]: f for f in json.loads(run.stdout)["findings"]}
-    assert found["cpu library"]["state"] == "missing" and "LUXEL_NATIVE_DIR" in found["cpu library"]["detail"]
-    assert found["cpu library"]["remedy"]
-    assert found["pycolmap"]["state"] == "ok"
+    findings = {f["name"]: f for f in json.loads(run.stdout)["findings"]}
+    assert (
+        findings["cpu library"]["state"] == "missing"
+        and "LUXEL_NATIVE_DIR" in findings["cpu library"]["detail"]
+    )
+    assert findings["cpu library"]["remedy"]
+    assert findings["pycolmap"]["state"] == "ok"
 
 
 def test_a_look_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +93,11 @@ def test_a_look_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None
         raise ImportError("torn apart")
 
     monkeypatch.setattr(doctor, "_torch", broken)
-    found = {finding.name: finding for finding in doctor.diagnose()}
+    findings = {finding.name: finding for finding in doctor.diagnose()}
     assert (
-        found["torch"].state == "missing" and "torn apart" in found["torch"].detail and found["torch"].remedy
+        findings["torch"].state == "missing"
+        and "torn apart" in findings["torch"].detail
+        and findings["torch"].remedy
     )
 
 

@@ -24,11 +24,11 @@ from luxel.viewer.commands.train import Train
 from luxel.viewer.commands.train_field import BATCH_ON_CPU, TrainField
 from luxel.viewer.runs import load_drawable, load_run_field
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.drawable import field_places, render_field
-from luxel.viewer.web.navigate import first_pose, survey
-from luxel.viewer.web.panels import status_rows
+from luxel.viewer.web.drawable import field_orientation, render_field
+from luxel.viewer.web.navigate import find_extent, first_pose
+from luxel.viewer.web.panels.training import status_rows
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.shading import Look, draw, modes_of
+from luxel.viewer.web.shading import DisplaySettings, draw, outputs_of
 from luxel.viewer.web.stream import ClientStream
 
 QUICK = ["--device", "cpu", "--batch", "256", "--log2-entries", "10", "--width", "16", "--report-every", "10"]
@@ -95,6 +95,7 @@ def test_volumes_are_trained_and_filmed(tmp_path: Path) -> None:
     assert len(pictures) == 2 and pictures[0].shape == (12, 16, 3) and pictures[0].max() > 20
 
 
+@pytest.mark.slow
 def test_the_made_up_ones_need_no_file(tmp_path: Path) -> None:
     words = ["--run", str(tmp_path / "a"), "--steps", "2", "--max-size", "32"]
     assert main(["train", "landscape", "--field", "image", *words, *QUICK]) == 0
@@ -138,13 +139,13 @@ def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.Ca
         (tmp_path / "volume", "must be above 0", ["--mesh", "--force", "--level", "-1"]),
         (tmp_path / "sdf", "mesh of 4 cells", ["--mesh", "--force", "--resolution", "4"]),
         (tmp_path / "sdf", "need --mesh", ["--resolution", "24"]),
-        (tmp_path / "sdf", "something already", ["--mesh"]),
+        (tmp_path / "sdf", "already exists", ["--mesh"]),
     ):
         assert wrong in refused(capfd, "export", run, "--out", out, "--device", "cpu", *options)
 
 
 def test_options_of_the_kind_and_of_a_run_that_goes_on(image_run: Path) -> None:
-    assert Train.variant(["photos/"]) is Train
+    assert issubclass(Train.variant(["photos/"]), Train)
     assert Train.variant(["x", "--field=sdf"]) is TrainField
     assert Train.variant(["--resume", str(image_run)]) is TrainField
     found = TrainField.defaults(["x", "--field", "sdf", "--device", "cpu"]).config
@@ -155,24 +156,26 @@ def test_options_of_the_kind_and_of_a_run_that_goes_on(image_run: Path) -> None:
 def test_a_page_begins_around_a_field_whatever_its_number_of_parameters() -> None:
     large = VolumeField(replace(defaults("volume"), log2_entries=15))
     assert large.count > 400_000
-    np.testing.assert_allclose(survey((), large).centre, [0.5, 0.5, 0.5])
+    np.testing.assert_allclose(find_extent((), large).centre, [0.5, 0.5, 0.5])
 
 
 def test_a_finished_field_is_shown(image_run: Path) -> None:
     field = load_drawable(image_run)
     assert load_drawable(image_run / "field.safetensors").count == field.count
-    assert modes_of(type(field)) == ("colour",)
-    session = StaticSession(field, name="photo", **field_places(field))  # pyright: ignore[reportArgumentType]
+    assert outputs_of(type(field)) == ("colour",)
+    session = StaticSession(field, name="photo", **field_orientation(field))  # pyright: ignore[reportArgumentType]
     assert session.status() == {"count": field.count} and session.times is None
-    around = survey(session.views, field, session.up, session.front)
-    np.testing.assert_allclose(around.centre, [0.5, 16 / 24 / 2, 0], atol=1e-6)
-    camera = first_pose((), around).camera(60, 40)
-    image, caption = draw(render_field, field, camera, Look(background=(0.0, 0.0, 1.0), splat_scale=2.0))
+    extent = find_extent(session.views, field, session.up, session.front)
+    np.testing.assert_allclose(extent.centre, [0.5, 16 / 24 / 2, 0], atol=1e-6)
+    camera = first_pose((), extent).camera(60, 40)
+    image, caption = draw(
+        render_field, field, camera, DisplaySettings(background=(0.0, 0.0, 1.0), splat_scale=2.0)
+    )
     assert image.shape == (40, 60, 3) and caption == ""
     assert image[0, 0].tolist() == [0, 0, 255], "the background around the plane"
     assert image[20, 22, 0] > image[20, 38, 0] + 100, "the page begins before its front, upright"
-    with pytest.raises(LuxelError, match="no depth"):
-        draw(render_field, field, camera, Look(mode="depth"))
+    with pytest.raises(LuxelError, match="no output 'depth'"):
+        draw(render_field, field, camera, DisplaySettings(output="depth"))
     with ViewerApp(session, port=0, render=render_field) as app:
         assert app.url.startswith("http://127.0.0.1")
 
@@ -196,12 +199,12 @@ def test_a_field_is_shown_while_it_trains(tmp_path: Path, photo: Path) -> None:
     config.batch, config.log2_entries, config.width, config.steps = 256, 10, 16, 100_000
     pixels = np.array(Image.open(photo))
     trainer = FieldTrainer.new(config, pixels, tmp_path, "cpu", say=lambda _: None)
-    session = TrainingSession(trainer, name="photo", **field_places(trainer.application))
-    assert session.kind is type(trainer.application) and not session.antialiased
+    session = TrainingSession(trainer, name="photo", **field_orientation(trainer.application))
+    assert session.scene_type is type(trainer.application) and not session.antialiased
     sink, seen = Sink(), []
     stream = ClientStream(session, render_field, sink, lambda report: None)
-    around = survey((), trainer.scene, session.up, session.front)
-    pose = first_pose((), around)
+    extent = find_extent((), trainer.scene, session.up, session.front)
+    pose = first_pose((), extent)
     stream.start()
 
     def watch(it: FieldTrainer) -> None:
@@ -269,7 +272,7 @@ def test_bad_use_of_runs(
         capfd, "train", "--resume", image_run, "--width", 32, "--device", "cpu"
     )
     assert "neural field" in refused(capfd, "export", image_run, "--out", tmp_path / "a.ply")
-    assert "drawn as an image" in refused(
+    assert "rendered to an image file" in refused(
         capfd, "render", image_run, "--out", tmp_path / "a.mp4", "--device", "cpu"
     )
     assert "nothing to train on" in refused(capfd, "train", "--field", "image", *QUICK)

@@ -13,14 +13,14 @@ import pytest
 from PIL import Image
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.report import ERROR_SCALE, Picture, Report, error_image
+from luxel.viewer.report import ERROR_SCALE, Report, ReportedView, error_image
 
 
-def picture(name: str, seed: int = 0, **scores: float | None) -> Picture:
+def view(name: str, seed: int = 0, **scores: float | None) -> ReportedView:
     random = np.random.default_rng(seed)
     photograph = random.integers(0, 256, (20, 30, 3), dtype=np.uint8)
     given = {"psnr": 30.125, "ssim": 0.9, "lpips": 0.05, **scores}
-    return Picture(name, photograph, np.roll(photograph, 1, 1), **given)  # type: ignore[arg-type]
+    return ReportedView(name, photograph, np.roll(photograph, 1, 1), **given)  # type: ignore[arg-type]
 
 
 class Links(HTMLParser):
@@ -34,9 +34,9 @@ class Links(HTMLParser):
         self.targets += [value for name, value in attrs if name in ("src", "href") and value]
 
 
-def finished(folder: Path, pictures: list[Picture], **options: object) -> Path:
+def finished(folder: Path, views: list[ReportedView], **options: object) -> Path:
     report = Report(folder)
-    for one in pictures:
+    for one in views:
         report.add(one)
     given = {"title": "A scene", "mean": {"psnr": 30.125, "ssim": 0.9, "lpips": 0.05}, "facts": {}, **options}
     return report.finish(**given)  # type: ignore[arg-type]
@@ -44,7 +44,7 @@ def finished(folder: Path, pictures: list[Picture], **options: object) -> Path:
 
 def test_the_page_shows_three_images_of_each_view(tmp_path: Path) -> None:
     page = finished(
-        tmp_path, [picture("a.jpg"), picture("b.jpg", 1)], facts={"device": "a GPU"}, notes=["Careful."]
+        tmp_path, [view("a.jpg"), view("b.jpg", 1)], facts={"device": "a GPU"}, notes=["Careful."]
     )
     text = page.read_text()
     links = Links()
@@ -60,7 +60,7 @@ def test_the_page_shows_three_images_of_each_view(tmp_path: Path) -> None:
 
 def test_images_are_what_was_given(tmp_path: Path) -> None:
     flat = np.full((16, 16, 3), 100, np.uint8)
-    finished(tmp_path, [Picture("x", flat, flat + 20, 10.0, 0.5)])
+    finished(tmp_path, [ReportedView("x", flat, flat + 20, 10.0, 0.5)])
     shown = {
         path.stem.rsplit("-")[-1]: np.asarray(Image.open(path)) for path in (tmp_path / "images").iterdir()
     }
@@ -83,7 +83,7 @@ def test_error_colours_grow_with_the_error_and_leave_out_what_does_not_count() -
 
 def test_names_cannot_break_the_page_or_leave_the_folder(tmp_path: Path) -> None:
     evil = "../../<script>alert(1)</script>&'\".jpg"
-    page = finished(tmp_path / "report", [picture(evil), picture(evil)], title="<b>$title</b>")
+    page = finished(tmp_path / "report", [view(evil), view(evil)], title="<b>$title</b>")
     text = page.read_text()
     assert "<script" not in text and "&lt;script&gt;" in text and "&lt;b&gt;$title" in text
     assert len(list((tmp_path / "report" / "images").iterdir())) == 6, (
@@ -94,7 +94,7 @@ def test_names_cannot_break_the_page_or_leave_the_folder(tmp_path: Path) -> None
 
 def test_the_record_is_strict_json(tmp_path: Path) -> None:
     mean = {"psnr": math.inf, "ssim": 1.0, "lpips": math.nan}
-    page = finished(tmp_path, [picture("a", psnr=math.inf, lpips=None)], mean=mean)
+    page = finished(tmp_path, [view("a", psnr=math.inf, lpips=None)], mean=mean)
     record = json.loads((tmp_path / "report.json").read_text(), parse_constant=pytest.fail)
     assert record["mean"] == {"psnr": None, "ssim": 1.0, "lpips": None}
     assert record["views"][0]["name"] == "a" and record["views"][0]["lpips"] is None
@@ -102,8 +102,8 @@ def test_the_record_is_strict_json(tmp_path: Path) -> None:
 
 
 def test_a_second_report_replaces_the_first(tmp_path: Path) -> None:
-    finished(tmp_path, [picture("a"), picture("b")])
-    finished(tmp_path, [picture("c")])
+    finished(tmp_path, [view("a"), view("b")])
+    finished(tmp_path, [view("c")])
     assert len(list((tmp_path / "images").iterdir())) == 3
 
 

@@ -22,7 +22,7 @@ def views(*times: float) -> list[View]:
     ]
 
 
-def test_what_stands_still_has_no_times() -> None:
+def test_static_scenes_have_no_times() -> None:
     assert time_range(Gaussians.empty(), views(0.0, 1.0)) is None
     assert time_range(Convexes.empty()) is None
 
@@ -31,8 +31,8 @@ def test_times_are_those_of_the_views_where_they_differ(carousel: Callable[..., 
     scene = carousel()
     assert time_range(scene, views(0.5, -1.0, 7.25)) == (-1.0, 7.25)
     for alike in ((), (0.0,), (0.0, 0.0), (math.nan, 1.0)):
-        found = time_range(scene, views(*alike))
-        assert found == pytest.approx((0.0, 1.0), abs=0.02), "those of the scene itself"
+        times = time_range(scene, views(*alike))
+        assert times == pytest.approx((0.0, 1.0), abs=0.02), "those of the scene itself"
 
 
 def test_times_of_the_scene_leave_outliers_out() -> None:
@@ -52,7 +52,7 @@ def test_a_scene_of_one_time_still_has_a_range(time: float) -> None:
     assert time_range(one) == (time - 0.5, time + 0.5)
 
 
-def test_shares_take_four_seconds_and_seconds_their_own() -> None:
+def test_normalised_times_play_in_four_seconds_and_others_in_their_own_length() -> None:
     assert play_seconds((0.0, 1.0)) == play_seconds((0.1, 0.6)) == 4.0
     assert play_seconds((0.0, 12.5)) == 12.5 and play_seconds((-1.0, 1.0)) == 2.0
 
@@ -64,7 +64,7 @@ def test_slider_has_fine_round_steps(times: tuple[float, float]) -> None:
     assert math.log10(step) == pytest.approx(round(math.log10(step)))
 
 
-def test_it_runs_from_where_it_is_and_rests_where_it_stops() -> None:
+def test_it_plays_from_where_it_is_and_pauses_where_it_stops() -> None:
     rest = Playback.over((2.0, 12.0), 3.0)
     assert rest.at(0.0) == rest.at(1e9) == 3.0 and not rest.runs(5.0)
     runs = rest.play(100.0)
@@ -75,27 +75,27 @@ def test_it_runs_from_where_it_is_and_rests_where_it_stops() -> None:
     assert stopped.pause(7.0) == stopped
 
 
-def test_it_begins_anew_or_rests_at_the_end() -> None:
+def test_it_starts_again_or_stops_at_the_end() -> None:
     runs = Playback.over((0.0, 10.0), 8.0).play(0.0)
     assert runs.at(2.0) == pytest.approx(10.0) and runs.at(5.0) == pytest.approx(3.0)
     assert runs.at(35.0) == pytest.approx(3.0) and runs.runs(1e6)
-    once = runs.repeated(False, 1.0)
+    once = runs.with_loop(False, 1.0)
     assert once.at(2.5) == 10.0 and not once.runs(2.1) and once.runs(1.9)
     assert once.pause(50.0).time == 10.0
-    assert once.pause(50.0).play(60.0).at(61.0) == pytest.approx(1.0), "play at the end begins anew"
+    assert once.pause(50.0).play(60.0).at(61.0) == pytest.approx(1.0), "play at the end starts again"
 
 
 def test_speed_changes_where_it_is() -> None:
     runs = Playback.over((0.0, 1.0)).play(0.0)
     assert runs.at(2.0) == pytest.approx(0.5)
-    fast = runs.paced(2.0, 2.0)
+    fast = runs.with_speed(2.0, 2.0)
     assert fast.at(2.0) == pytest.approx(0.5) and fast.at(2.5) == pytest.approx(0.75)
-    assert not Playback.over((0.0, 1.0)).paced(4.0, 1.0).runs(2.0), "another speed starts nothing"
+    assert not Playback.over((0.0, 1.0)).with_speed(4.0, 1.0).runs(2.0), "another speed starts nothing"
 
 
 def test_seeking_stops_within_the_range() -> None:
     runs = Playback.over((0.0, 1.0)).play(0.0)
-    for wanted, found in ((0.25, 0.25), (-7.0, 0.0), (7.0, 1.0), (math.nan, 0.0)):
-        there = runs.seek(wanted)
-        assert there.at(9.0) == found and not there.runs(9.0)
+    for time, expected in ((0.25, 0.25), (-7.0, 0.0), (7.0, 1.0), (math.nan, 0.0)):
+        there = runs.seek(time)
+        assert there.at(9.0) == expected and not there.runs(9.0)
     assert Playback.over((1.0, 2.0), 0.0).time == 1.0 and Playback.over((1.0, 2.0)).time == 1.0

@@ -13,9 +13,11 @@ import torch
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.viewer.web.navigate import Pose, first_pose, jump, orbit_point, survey
-from luxel.viewer.web.panels import as_text, clock, evenly, status_rows, table
-from luxel.viewer.web.shading import EMBER, MODES, false_colour, modes_of, spread
+from luxel.viewer.web.navigate import Pose, find_extent, first_pose, jump, orbit_point
+from luxel.viewer.web.panels.camera import evenly
+from luxel.viewer.web.panels.text import as_text, clock, table
+from luxel.viewer.web.panels.training import status_rows
+from luxel.viewer.web.shading import EMBER, OUTPUTS, false_colour, outputs_of, spread
 
 
 def ring(
@@ -58,23 +60,23 @@ def test_pose_is_the_inverse_of_its_camera() -> None:
 
 
 @pytest.mark.parametrize(("aspect", "widens"), [(2.0, False), (80 / 60, False), (0.5, True)])
-def test_narrow_window_still_shows_the_whole_photograph(aspect: float, widens: bool) -> None:
+def test_narrow_window_still_shows_the_whole_image(aspect: float, widens: bool) -> None:
     camera = Camera.look_at((3, 0, 0), (0, 0, 0), fov_y=0.7, width=80, height=60)
     pose = Pose.of_camera(camera, aspect)
     assert (pose.fov_y > 0.7001) is widens
     assert math.tan(pose.fov_y / 2) * aspect >= math.tan(0.35) * 80 / 60 - 1e-6
 
 
-def test_survey_finds_middle_size_and_up() -> None:
-    around = survey(ring(), Gaussians.empty())
-    np.testing.assert_allclose(around.centre, [1, 2, 3], atol=0.02)
-    assert around.radius == pytest.approx(math.hypot(4, 1), rel=0.02)
-    assert around.up @ [0, 0, 1] > 0.99
-    np.testing.assert_allclose(survey(ring(), Gaussians.empty(), np.array([0, 2.0, 0])).up, [0, 1, 0])
+def test_extent_finds_centre_size_and_up() -> None:
+    extent = find_extent(ring(), Gaussians.empty())
+    np.testing.assert_allclose(extent.centre, [1, 2, 3], atol=0.02)
+    assert extent.radius == pytest.approx(math.hypot(4, 1), rel=0.02)
+    assert extent.up @ [0, 0, 1] > 0.99
+    np.testing.assert_allclose(find_extent(ring(), Gaussians.empty(), np.array([0, 2.0, 0])).up, [0, 1, 0])
 
 
 @pytest.mark.parametrize("points", [0, 1, 500])
-def test_survey_without_views(points: int) -> None:
+def test_extent_without_views(points: int) -> None:
     means = torch.randn(points, 3, generator=torch.Generator().manual_seed(1)) + 5
     if points > 1:
         means[0] = torch.nan
@@ -86,57 +88,57 @@ def test_survey_without_views(points: int) -> None:
         torch.zeros(points, 3),
         torch.zeros(points, 0, 3),
     )
-    around = survey([], gaussians)
-    assert np.isfinite(around.centre).all() and around.radius > 0
-    pose = first_pose([], around)
+    extent = find_extent([], gaussians)
+    assert np.isfinite(extent.centre).all() and extent.radius > 0
+    pose = first_pose([], extent)
     forward = pose.rotation[:, 2]
-    assert forward @ (around.centre - pose.position) > 0, "the page starts looking at the scene"
+    assert forward @ (extent.centre - pose.position) > 0, "the page starts looking at the scene"
 
 
-def test_survey_of_other_primitives() -> None:
+def test_extent_of_other_primitives() -> None:
     for scene in (Convexes.empty(), Gaussians4d.empty()):
-        around = survey([], scene)
-        assert np.isfinite(around.centre).all() and around.radius > 0
+        extent = find_extent([], scene)
+        assert np.isfinite(extent.centre).all() and extent.radius > 0
     convexes = Convexes.empty().map(lambda t: torch.ones(3, *t.shape[1:]))
-    np.testing.assert_allclose(survey([], convexes).centre, [1, 1, 1])
+    np.testing.assert_allclose(find_extent([], convexes).centre, [1, 1, 1])
 
 
 def test_outputs_are_those_of_the_primitive() -> None:
-    assert modes_of(Gaussians) == modes_of(Gaussians4d) == MODES
-    assert set(MODES) - set(modes_of(Convexes)) == {"normals"}
+    assert outputs_of(Gaussians) == outputs_of(Gaussians4d) == tuple(OUTPUTS)
+    assert set(OUTPUTS) - set(outputs_of(Convexes)) == {"normals"}
 
 
 def test_parallel_cameras_have_a_middle() -> None:
     views = ring(1) * 3
-    around = survey(views, Gaussians.empty())
-    assert np.isfinite(around.centre).all() and around.radius > 0
+    extent = find_extent(views, Gaussians.empty())
+    assert np.isfinite(extent.centre).all() and extent.radius > 0
 
 
 def test_jump_ends_exactly_at_the_view() -> None:
     views = ring()
-    around = survey(views, Gaussians.empty())
+    extent = find_extent(views, Gaussians.empty())
     client = FakeClient()
     target = Pose.of_camera(views[3].camera)
     seen: list[np.ndarray] = []
-    jump(client, target, around, seconds=0.2, cancelled=lambda: seen.append(client.camera.position) or False)
+    jump(client, target, extent, seconds=0.2, cancelled=lambda: seen.append(client.camera.position) or False)
     np.testing.assert_allclose(client.camera.position, target.position)
     np.testing.assert_allclose(client.camera.wxyz, target.wxyz)
     assert client.camera.fov == pytest.approx(0.8, abs=1e-5)
     assert len(seen) > 3, "it flies rather than blinks"
-    np.testing.assert_allclose(client.camera.look_at, around.centre, atol=0.05)
+    np.testing.assert_allclose(client.camera.look_at, extent.centre, atol=0.05)
 
 
 def test_jump_can_be_cancelled() -> None:
     client = FakeClient()
-    around = survey(ring(), Gaussians.empty())
-    jump(client, Pose.of_camera(ring()[2].camera), around, cancelled=lambda: True)
+    extent = find_extent(ring(), Gaussians.empty())
+    jump(client, Pose.of_camera(ring()[2].camera), extent, cancelled=lambda: True)
     np.testing.assert_array_equal(client.camera.position, np.zeros(3))
 
 
 def test_orbit_point_is_in_front_of_the_camera() -> None:
-    around = survey(ring(), Gaussians.empty())
+    extent = find_extent(ring(), Gaussians.empty())
     away = Pose.of_camera(Camera.look_at((9, 2, 3), (20, 2, 3)))
-    assert away.rotation[:, 2] @ (orbit_point(away, around) - away.position) > 0
+    assert away.rotation[:, 2] @ (orbit_point(away, extent) - away.position) > 0
 
 
 def test_false_colours_end_where_the_table_ends() -> None:

@@ -20,8 +20,13 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
+from luxel.scenes import save_primitive_ply
+from luxel.scenes.paths import load_path
+from luxel.viewer.cli import main
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.session import StaticSession, TrainingSession
 
 CHROMIUM = "/usr/bin/chromium"
@@ -72,7 +77,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
 
 
 def ball(count: int = 250) -> Gaussians:
-    """A ball whose colour tells the direction, so that every camera sees another picture."""
+    """A ball whose colour tells the direction, so that every camera sees a different image."""
     generator = torch.Generator().manual_seed(3)
     means = torch.nn.functional.normalize(torch.randn(count, 3, generator=generator), dim=-1)
     return Gaussians(
@@ -155,11 +160,11 @@ def newest_client(app: ViewerApp) -> Any:
 
 
 def at_rest(app: ViewerApp, client: Any, seconds: float = 20.0) -> None:
-    """Waits until the last camera of a client was drawn whole and has been on the page for a moment."""
-    stream = app._pages[client.client_id].stream
+    """Waits until the last camera of a client was drawn in full and has been on the page for half a second."""
+    stream = app._pages[client.client_id].page.stream
     deadline, quiet_since = time.monotonic() + seconds, time.monotonic()
     while time.monotonic() < deadline:
-        if stream._dirty or not stream._drawn_whole:
+        if stream._dirty or not stream._drawn_in_full:
             quiet_since = time.monotonic()
         if time.monotonic() - quiet_since > 0.5:
             return
@@ -181,8 +186,8 @@ def psnr(a: np.ndarray, b: np.ndarray) -> float:
 
 def likeness(page: Any, client: Any) -> float:
     """PSNR of what a page shows to what its camera should show, both without what lies around the canvas."""
-    picture = screenshot(page)
-    return psnr(cut(picture), cut(expected_image(client, picture.shape, canvas_width(page))))
+    image = screenshot(page)
+    return psnr(cut(image), cut(expected_image(client, image.shape, canvas_width(page))))
 
 
 def canvas_width(page: Any) -> int:
@@ -193,7 +198,7 @@ def canvas_width(page: Any) -> int:
 
 
 def drag(page: Any, client: Any, by: tuple[int, int]) -> None:
-    """Turns the camera of a page and waits until the server has heard of it."""
+    """Turns the camera of a page and waits until the server has its new pose."""
     start = Pose.of_client(client.camera).position.copy()
     page.mouse.move(400, 300)
     page.mouse.down()
@@ -203,7 +208,7 @@ def drag(page: Any, client: Any, by: tuple[int, int]) -> None:
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
-    """Waits for what a busy machine may take long to do; patience costs nothing where it is quick."""
+    """Waits for a condition, long enough for a busy machine."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what
@@ -215,7 +220,7 @@ def test_page_shows_the_rendered_frame_and_a_drag_turns_it(
 ) -> None:
     page = open_page(shown)
     client = newest_client(shown)
-    pictures = []
+    images = []
     for move in (None, (90, 20)):
         if move is not None:
             drag(page, client, move)
@@ -223,16 +228,17 @@ def test_page_shows_the_rendered_frame_and_a_drag_turns_it(
         at_rest(shown, client)
         # JPEG, and viser lowers the canvas's pixels where the browser draws slowly
         until(lambda: likeness(page, client) > 30, "the page does not show what its camera sees")
-        picture = screenshot(page)
-        wanted = expected_image(client, picture.shape, canvas_width(page))
-        Image.fromarray(picture.astype(np.uint8)).save(tmp_path / "page.png")
-        Image.fromarray(wanted.astype(np.uint8)).save(tmp_path / "render.png")
-        assert cut(wanted).std() > 20, "the comparison would hold for an empty picture"
-        assert psnr(cut(picture), cut(wanted)) > 30, f"see {tmp_path}"
-        pictures.append(picture)
-    assert psnr(cut(pictures[0]), cut(pictures[1])) < 20, "the drag changed nothing"
+        image = screenshot(page)
+        expected = expected_image(client, image.shape, canvas_width(page))
+        Image.fromarray(image.astype(np.uint8)).save(tmp_path / "page.png")
+        Image.fromarray(expected.astype(np.uint8)).save(tmp_path / "render.png")
+        assert cut(expected).std() > 20, "the comparison would hold for an empty image"
+        assert psnr(cut(image), cut(expected)) > 30, f"see {tmp_path}"
+        images.append(image)
+    assert psnr(cut(images[0]), cut(images[1])) < 20, "the drag changed nothing"
 
 
+@pytest.mark.slow
 def test_page_and_renderer_agree_where_a_point_is(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     """A sphere that the browser draws lies where luxel's camera projects its centre."""
     page = open_page(shown)
@@ -267,6 +273,7 @@ def test_share_button_is_absent(shown: ViewerApp, open_page: Callable[..., Any])
     assert "share.viser" not in page.content()
 
 
+@pytest.mark.slow
 def test_two_pages_look_from_different_places_and_one_may_vanish(
     shown: ViewerApp, open_page: Callable[..., Any]
 ) -> None:
@@ -305,6 +312,7 @@ def test_view_is_reached_by_name(shown: ViewerApp, open_page: Callable[..., Any]
     assert page.evaluate("document.querySelectorAll('b').length") == 0, "a file name became HTML"
 
 
+@pytest.mark.slow
 def test_cameras_are_shown_and_a_click_goes_there(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown)
     client = newest_client(shown)
@@ -318,8 +326,8 @@ def test_cameras_are_shown_and_a_click_goes_there(shown: ViewerApp, open_page: C
     page.get_by_label("Show cameras").check()
 
     def orange() -> int:
-        shot = screenshot(page)[:, :550]
-        return int((np.abs(shot - np.array([250, 150, 40], np.float32)).max(axis=-1) < 40).sum())
+        image = screenshot(page)[:, :550]
+        return int((np.abs(image - np.array([250, 150, 40], np.float32)).max(axis=-1) < 40).sum())
 
     until(lambda: orange() > 200, "no frustums")
     at_rest(shown, client)
@@ -330,6 +338,79 @@ def test_cameras_are_shown_and_a_click_goes_there(shown: ViewerApp, open_page: C
     view = ring()[0].camera.position.numpy()
     until(lambda: bool(np.allclose(Pose.of_client(client.camera).position, view, atol=0.02)), "no jump")
     assert np.linalg.norm(start - view) > 0.5
+
+
+def test_click_on_the_image_is_inspected(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
+    page = open_page(shown)
+    client = newest_client(shown)
+    at_rest(shown, client)
+    opened = shown._pages[client.client_id]
+    panel = next(panel for panel in opened.panels if isinstance(panel, InspectPanel))
+    clicks: list[Any] = []
+    opened.page.listen(clicks.append, True)
+    page.get_by_label("Inspect").check()
+    until(lambda: panel._numbers.visible, "the switch turned nothing on")
+    time.sleep(0.3)  # the browser reports clicks a moment after it was asked to
+    x, y = canvas_width(page) // 2 - 20, 220  # on the front of the ball
+    page.mouse.click(x, y)
+    page.get_by_text("Depth", exact=True).wait_for(timeout=8000)
+    assert len(clicks) == 1
+    click = clicks[0]
+    camera = opened.page.pose().camera(canvas_width(page), WINDOW["height"])
+    frame = rasterize(ball(), camera, depth=True)
+    assert click.pixel == pytest.approx((x, y), abs=1.5)
+    assert frame.median_depth is not None and frame.alpha[y, x] > 0.6, "the click must hit something"
+    assert click.sample.depth == pytest.approx(float(frame.median_depth[y, x]), rel=0.05)
+    np.testing.assert_allclose(click.sample.rgb, frame.rgb[y, x].numpy(), atol=0.1)
+    seen = camera.world_to_cam[:3, :3].numpy() @ click.point + camera.world_to_cam[:3, 3].numpy()
+    fx, fy, cx, cy = camera.intrinsics.tolist()
+    assert (fx * seen[0] / seen[2] + cx, fy * seen[1] / seen[2] + cy) == pytest.approx((x, y), abs=1.5)
+    assert np.linalg.norm(click.point) == pytest.approx(1, abs=0.3), "the ball has radius 1"
+    drag(page, client, (80, 10))
+    time.sleep(0.3)
+    assert len(clicks) == 1, "a drag is no click"
+    page.get_by_label("Inspect").uncheck()
+    page.get_by_text("Depth", exact=True).wait_for(state="hidden", timeout=8000)
+
+
+def test_camera_path_is_recorded_downloaded_and_rendered(
+    shown: ViewerApp, open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    page = open_page(shown)
+    client = newest_client(shown)
+    at_rest(shown, client)
+    page.get_by_text("Camera path", exact=True).click()
+    start = Pose.of_client(client.camera)
+    page.get_by_role("button", name="Add keyframe").click()
+    until(lambda: len(path_panel(shown, client)._keyframes) == 1, "no keyframe")
+    drag(page, client, (120, 30))
+    at_rest(shown, client)
+    page.get_by_role("button", name="Add keyframe").click()
+    until(lambda: len(path_panel(shown, client)._keyframes) == 2, "no second keyframe")
+    end = Pose.of_client(client.camera)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    file = tmp_path / "path.json"
+    download.value.save_as(file)
+    path = load_path(file)
+    assert len(path.cameras) == 120 and path.fps == 30 and path.times == []
+    for camera, pose in ((path.cameras[0], start), (path.cameras[-1], end)):
+        np.testing.assert_allclose(camera.position.numpy(), pose.position, atol=1e-4)
+    save_primitive_ply(tmp_path / "ball.ply", ball())
+    size = ("--width", "40", "--height", "52", "--frames", "2", "--device", "cpu")
+    out = tmp_path / "frames"
+    assert main(["render", str(tmp_path / "ball.ply"), "--path", str(file), "--out", str(out), *size]) == 0
+    last = np.asarray(Image.open(out / "00001.png"), np.float32)
+    camera = Pose(end.wxyz, end.position, end.fov_y, 40, 52).camera(40, 52)
+    expected = rasterize(ball(), camera).rgb.clamp(0, 1).mul(255).numpy()
+    assert last.std() > 20
+    assert psnr(last, expected) > 35
+
+
+def path_panel(app: ViewerApp, client: Any) -> CameraPathPanel:
+    """The camera path of a page."""
+    panels = app._pages[client.client_id].panels
+    return next(panel for panel in panels if isinstance(panel, CameraPathPanel))
 
 
 def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[..., Any]) -> None:
@@ -343,7 +424,7 @@ def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[...
     with FakeTrainerRunning() as trainer, ViewerApp(TrainingSession(trainer), port=0, render=render) as app:
         page = open_page(app)
         client = newest_client(app)
-        until(lambda: app._pages[client.client_id].stream._drawn_version > 0, "no image")
+        until(lambda: app._pages[client.client_id].page.stream._drawn_version > 0, "no image")
         broken.set()
         page.get_by_text("kernel <b>tripped</b> over x_1*y_2").wait_for(timeout=8000)
         step = trainer.step
@@ -351,8 +432,11 @@ def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[...
         assert trainer.step > step, "training went on"
         broken.clear()
         page.get_by_text("kernel").wait_for(state="hidden", timeout=8000)
-        drawn = app._pages[client.client_id].stream._drawn_version
-        until(lambda: app._pages[client.client_id].stream._drawn_version > drawn, "no image after the error")
+        drawn = app._pages[client.client_id].page.stream._drawn_version
+        until(
+            lambda: app._pages[client.client_id].page.stream._drawn_version > drawn,
+            "no image after the error",
+        )
 
 
 def test_training_is_watched_paused_and_continued(open_page: Callable[..., Any]) -> None:
@@ -383,6 +467,7 @@ def test_token_page_works_in_a_browser(open_page: Callable[..., Any]) -> None:
         page.get_by_role("button", name="Reset view").wait_for(timeout=8000)
 
 
+@pytest.mark.slow
 def test_panel_leaves_room_in_a_narrow_window(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown, width=400, height=700)
     client = newest_client(shown)
@@ -392,9 +477,9 @@ def test_panel_leaves_room_in_a_narrow_window(shown: ViewerApp, open_page: Calla
     middle = (slice(250, 500), slice(20, 380))
 
     def clear() -> bool:
-        picture = screenshot(page)
-        wanted = expected_image(client, picture.shape, canvas_width(page))[middle]
-        return wanted.std() > 20 and psnr(picture[middle], wanted) > 28
+        image = screenshot(page)
+        expected = expected_image(client, image.shape, canvas_width(page))[middle]
+        return expected.std() > 20 and psnr(image[middle], expected) > 28
 
     until(clear, "the panel lies on the scene")
     assert Pose.of_client(client.camera).width < 420
@@ -414,37 +499,39 @@ def test_time_is_played_paused_and_sought(
     with ViewerApp(StaticSession(carousel(), views, "carousel"), port=0, render=draw_any) as app:
         page = open_page(app)
         client = newest_client(app)
-        stream = app._pages[client.client_id].stream
+        stream = app._pages[client.client_id].page.stream
         slider = page.get_by_role("slider").first
 
         def shown() -> float:
             return float(slider.get_attribute("aria-valuenow"))
 
         at_rest(app, client)
-        until(lambda: strongest(page) == 0, "the first moment is red")
+        until(lambda: strongest(page) == 0, "the first balls are red")
         first = screenshot(page)
-        page.get_by_role("button", name="Play").click()
-        page.get_by_role("button", name="Pause").wait_for()
+        page.get_by_role("button", name="Play", exact=True).click()
+        page.get_by_role("button", name="Pause", exact=True).wait_for()
         until(lambda: psnr(cut(first), cut(screenshot(page))) < 20, "playing changed nothing")
         early = shown()
         until(lambda: shown() not in (0.0, early), "the slider does not follow")
-        page.get_by_role("button", name="Pause").click()
-        page.get_by_role("button", name="Play").wait_for()
+        page.get_by_role("button", name="Pause", exact=True).click()
+        page.get_by_role("button", name="Play", exact=True).wait_for()
         assert not stream.playing
         at_rest(app, client)
         until(lambda: abs(shown() - stream.playback.time) < 1e-3, "the slider is not where it stopped")
-        before, moment = screenshot(page), stream.playback.time
+        before, stopped_at = screenshot(page), stream.playback.time
         time.sleep(0.6)
-        assert stream.playback.time == moment and psnr(cut(before), cut(screenshot(page))) > 30, "it went on"
-        for key, colour, wanted in (("End", 2, 1.0), ("Home", 0, 0.0)):
+        assert stream.playback.time == stopped_at and psnr(cut(before), cut(screenshot(page))) > 30, (
+            "it went on"
+        )
+        for key, colour, expected in (("End", 2, 1.0), ("Home", 0, 0.0)):
             slider.press(key)
-            until(lambda wanted=wanted: stream.playback.time == wanted, "the slider sought nothing")
+            until(lambda expected=expected: stream.playback.time == expected, "the slider sought nothing")
             until(lambda colour=colour: strongest(page) == colour, "the page does not show what was sought")
-        page.get_by_role("button", name="Play").click()
+        page.get_by_role("button", name="Play", exact=True).click()
         until(lambda: stream.playing, "the button does not play again")
         page.get_by_role("button", name="Next").click()
         until(lambda: not stream.playing and stream.playback.time == 0.25, "no jump to the photograph's time")
-        page.get_by_role("button", name="Play").wait_for()
+        page.get_by_role("button", name="Play", exact=True).wait_for()
         until(lambda: shown() == 0.25, "the slider is not at the photograph's time")
 
 
@@ -456,14 +543,15 @@ def draw_as_balls(scene: Convexes, camera: Camera, **options: Any) -> Any:
     return rasterize(balls, camera, **options)
 
 
-def test_page_of_what_stands_still_has_no_time(
+@pytest.mark.slow
+def test_page_of_a_static_scene_has_no_time(
     open_page: Callable[..., Any], crystals: Callable[..., Convexes]
 ) -> None:
     with ViewerApp(StaticSession(crystals(30), name="crystals"), port=0, render=draw_as_balls) as app:
         page = open_page(app)
         page.get_by_text("Convexes", exact=True).wait_for()
         until(lambda: cut(screenshot(page)).std() > 20, "the convexes are not shown")
-        assert page.get_by_role("button", name="Play").count() == 0
+        assert page.get_by_role("button", name="Play", exact=True).count() == 0
         assert page.get_by_text("Antialiased").count() == 0, "which means nothing for convexes"
         page.get_by_label("Output").click()
         page.get_by_role("option", name="depth").wait_for()

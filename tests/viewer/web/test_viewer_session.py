@@ -25,6 +25,7 @@ class FakeTrainer:
         self.scene: Parameters = Gaussians.empty(0)
         self.step = 0
         self.inside = False
+        self.resting = False
         self.paused = False
         self.done = False
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -32,7 +33,9 @@ class FakeTrainer:
     def _run(self) -> None:
         while not self.done:
             while self.paused and not self.done:
+                self.resting = True
                 time.sleep(0.005)
+            self.resting = False
             with self.lock:
                 self.inside = True
                 time.sleep(0.002)
@@ -57,56 +60,81 @@ class FakeTrainer:
         self.thread.join(5)
 
 
-def borrow_for(session: TrainingSession, seconds: float, hold: float = 0.01) -> float:
-    """Borrows as often as allowed for a while; the fraction of the time that the scene was held."""
-    held, start = 0.0, time.monotonic()
-    while time.monotonic() - start < seconds:
+class Clock:
+    """Stands in for `time` in the session: its time passes when the session sleeps and when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of sessions, moved by hand: shares of time are exact, however busy the machine is."""
+    clock = Clock()
+    monkeypatch.setattr(session_module, "time", clock)
+    return clock
+
+
+def borrow_often(session: TrainingSession, clock: Clock, times: int, hold: float = 0.01) -> None:
+    """Borrows as soon as allowed, and holds the scene for a while of the clock."""
+    for _ in range(times):
         with session.borrow():
-            began = time.monotonic()
-            time.sleep(hold)
-            held += time.monotonic() - began
-    return held / (time.monotonic() - start)
+            clock.now += hold
+
+
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
+    """Waits for what a busy machine may take long to do."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
-def test_renders_keep_to_their_share(share: float) -> None:
+def test_renders_keep_to_their_share(clock: Clock, share: float) -> None:
     with FakeTrainer() as trainer:
         session = TrainingSession(trainer)
         session.share_of_time = share
-        fraction = borrow_for(session, 0.8)
-    assert 0.3 * share < fraction < share * 1.15 + 0.02  # the last render has not been paid for yet
-    assert trainer.step > 30
+        borrow_often(session, clock, 40)
+        waited = clock.now - 40 * 0.01
+        assert waited == pytest.approx(39 * 0.01 * (1 / share - 1)), (
+            "the last render has not been paid for yet"
+        )
+        assert until(lambda: trainer.step > 30)
 
 
-def test_two_pages_share_one_share() -> None:
+def test_two_pages_share_one_share(clock: Clock) -> None:
     with FakeTrainer() as trainer:
         session = TrainingSession(trainer)
         session.share_of_time = 0.2
-        fractions: list[float] = []
-        pages = [
-            threading.Thread(target=lambda: fractions.append(borrow_for(session, 0.8))) for _ in range(2)
-        ]
+        pages = [threading.Thread(target=borrow_often, args=(session, clock, 20)) for _ in range(2)]
         for page in pages:
             page.start()
         for page in pages:
-            page.join(10)
-    assert len(fractions) == 2 and min(fractions) > 0.02, "each page gets a turn"
-    assert sum(fractions) < 0.2 * 1.15 + 0.03
+            page.join(60)
+        assert not any(page.is_alive() for page in pages), "each page gets its turns"
+    assert clock.now == pytest.approx(40 * 0.01 + 39 * 0.04)
 
 
-def test_paused_training_is_not_spared() -> None:
+def test_paused_training_is_not_spared(clock: Clock) -> None:
     with FakeTrainer() as trainer:
         session = TrainingSession(trainer)
         session.share_of_time = 0.05
         session.pause()
-        time.sleep(0.05)
+        assert until(lambda: trainer.resting)
         before = trainer.step
         assert session.paused
-        assert borrow_for(session, 0.4) > 0.5
+        borrow_often(session, clock, 20)
+        assert clock.now == pytest.approx(20 * 0.01), "no render has to wait"
         assert trainer.step == before
         session.resume()
-        time.sleep(0.3)
-        assert not session.paused and trainer.step > before
+        assert until(lambda: trainer.step > before) and not session.paused
 
 
 def test_no_step_while_lent() -> None:
@@ -127,8 +155,7 @@ def test_an_error_gives_the_scene_back() -> None:
         with pytest.raises(ZeroDivisionError), session.borrow():
             _ = 1 / 0
         before = trainer.step
-        time.sleep(0.1)
-        assert trainer.step > before
+        assert until(lambda: trainer.step > before)
 
 
 def test_a_trainer_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,16 +210,19 @@ def test_static_session_shows_what_it_is_given() -> None:
 
 
 def test_sessions_know_their_primitive_and_its_times(carousel: Callable[..., Gaussians4d]) -> None:
-    assert StaticSession(Gaussians.empty()).times is None and StaticSession(Convexes.empty()).kind is Convexes
+    assert (
+        StaticSession(Gaussians.empty()).times is None
+        and StaticSession(Convexes.empty()).scene_type is Convexes
+    )
     assert StaticSession(Convexes.empty(), times=(0.0, 1.0)).times is None, "nothing of them moves"
     session = StaticSession(carousel())
-    assert session.kind is Gaussians4d and session.times == pytest.approx((0.0, 1.0), abs=0.02)
+    assert session.scene_type is Gaussians4d and session.times == pytest.approx((0.0, 1.0), abs=0.02)
     assert StaticSession(carousel(), times=(2.0, 3.0)).times == (2.0, 3.0)
     trainer = FakeTrainer()
-    assert TrainingSession(trainer).times is None and TrainingSession(trainer).kind is Gaussians
+    assert TrainingSession(trainer).times is None and TrainingSession(trainer).scene_type is Gaussians
     trainer.scene = carousel(times=(0.0, 6.0))
     training = TrainingSession(trainer)
-    assert training.kind is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
+    assert training.scene_type is Gaussians4d and training.times == pytest.approx((0.0, 6.0), abs=0.1)
     assert TrainingSession(trainer, times=(1.0, 2.0)).times == (1.0, 2.0)
 
 

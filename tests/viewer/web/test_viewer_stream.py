@@ -19,7 +19,7 @@ from luxel.render.rasterize import rasterize
 from luxel.render.runs.fair_lock import FairLock
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.session import StaticSession, TrainingSession
-from luxel.viewer.web.shading import MODES, modes_of
+from luxel.viewer.web.shading import OUTPUTS, outputs_of
 from luxel.viewer.web.stream import ClientStream, StreamReport
 
 
@@ -111,7 +111,7 @@ def test_newest_camera_wins(streams: Any) -> None:
     assert drawn[:2] == [0.0, 0.49], "the 48 poses between are dropped"
 
 
-def test_coarse_while_moving_and_whole_at_rest(streams: Any) -> None:
+def test_coarse_while_moving_and_in_full_at_rest(streams: Any) -> None:
     def slow(gaussians: Gaussians, camera: Camera, **_: Any) -> Frame:
         time.sleep(0.25 * camera.width * camera.height / (320 * 240))
         return Frame(camera, 0.5)
@@ -124,7 +124,7 @@ def test_coarse_while_moving_and_whole_at_rest(streams: Any) -> None:
         time.sleep(0.05)
     assert sink.until(lambda: sink.images[-1].shape == (240, 320, 3) and len(sink.images) > 3)
     sizes = [image.shape[:2] for image in sink.images]
-    assert sizes[0] == (240, 320), "the first image is whole"
+    assert sizes[0] == (240, 320), "the first image is in full"
     assert max(h for h, _ in sizes[2:-1]) < 160, sizes
     assert all(abs(w / h - 4 / 3) < 0.02 for h, w in sizes), "the window's shape is kept"
     assert max(sink.qualities[2:-1]) <= 70 and sink.qualities[-1] == 90
@@ -196,19 +196,19 @@ def test_new_scene_is_drawn_without_a_camera_move(streams: Any) -> None:
     assert sink.until(lambda: len(sink.images) == 2, 3.0)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("output", OUTPUTS)
 def test_every_output_is_drawn(
-    streams: Any, mode: str, device: torch.device, random_gaussians: Callable[..., Gaussians]
+    streams: Any, output: str, device: torch.device, random_gaussians: Callable[..., Gaussians]
 ) -> None:
     gaussians = random_gaussians(200, device=device)
     stream, sink, reports = streams(rasterize, StaticSession(gaussians))
-    stream.change(mode=mode, background=(0.0, 0.0, 0.0))
+    stream.change(output=output, background=(0.0, 0.0, 0.0))
     stream.move(Pose(np.array([1.0, 0, 0, 0]), np.array([0.0, 0, -4]), 0.9, 96, 64))
     assert sink.until(lambda: len(sink.images) > 0), [r.error for r in reports]
     image = sink.images[-1]
     assert image.shape == (64, 96, 3) and image.dtype == np.uint8
-    assert image.std() > 10, "not an empty picture"
-    if mode == "colour":
+    assert image.std() > 10, "not an empty image"
+    if output == "colour":
         camera = Pose(np.array([1.0, 0, 0, 0]), np.array([0.0, 0, -4]), 0.9, 96, 64).camera(96, 64)
         expected = (
             rasterize(gaussians, camera.to(device)).rgb.clamp(0, 1).mul(255).round().byte().cpu().numpy()
@@ -249,10 +249,10 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 def test_static_scenes_are_drawn_without_a_time_and_do_not_play(streams: Any) -> None:
-    told: list[dict[str, Any]] = []
+    given: list[dict[str, Any]] = []
 
     def render(scene: Parameters, camera: Camera, **options: Any) -> Frame:
-        told.append(options)
+        given.append(options)
         return Frame(camera, 0.5)
 
     stream, sink, reports = streams(render)
@@ -262,7 +262,7 @@ def test_static_scenes_are_drawn_without_a_time_and_do_not_play(streams: Any) ->
         act()
     assert stream.playback is None and not stream.playing
     assert until(lambda: len(reports) > 2)
-    assert all("time" not in options for options in told) and reports[-1].time is None
+    assert all("time" not in options for options in given) and reports[-1].time is None
     assert len(sink.images) == 1
 
 
@@ -315,8 +315,8 @@ def test_seeking_stops_and_shows_the_moment(streams: Any) -> None:
     stream.play()
     clock.now += 1.0
     assert sink.until(lambda: grey(sink) == 26)
-    for moment, value in ((8.0, 204), (99.0, 255), (-1.0, 0)):
-        stream.seek(moment)
+    for time_, value in ((8.0, 204), (99.0, 255), (-1.0, 0)):
+        stream.seek(time_)
         assert sink.until(lambda value=value: grey(sink) == value)
         assert not stream.playing
     assert until(lambda: reports[-1].time == 0.0)
@@ -340,7 +340,7 @@ def test_slow_images_are_left_out_not_late(streams: Any) -> None:
     assert drawn[:5] == pytest.approx([0.0, 2.0, 4.0, 6.0, 8.0])
 
 
-def test_coarse_while_it_plays_and_whole_at_rest(streams: Any) -> None:
+def test_coarse_while_it_plays_and_in_full_at_rest(streams: Any) -> None:
     def slow(scene: Parameters, camera: Camera, *, time: float, **_: Any) -> Frame:
         threading.Event().wait(0.25 * camera.width * camera.height / (320 * 240))
         return Frame(camera, 0.5)
@@ -359,10 +359,10 @@ def test_a_page_begins_at_the_time_of_its_photograph(streams: Any) -> None:
     from luxel.render.camera import Pixels, View
 
     camera = pose().camera(64, 48)
-    shots = [
+    views = [
         View(str(t), camera, lambda: Pixels(np.zeros((48, 64, 3), np.uint8)), time=t) for t in (4.0, 0.0, 8.0)
     ]
-    session = StaticSession(Gaussians4d.empty(0), shots)
+    session = StaticSession(Gaussians4d.empty(0), views)
     assert session.times == (0.0, 8.0)
     stream, sink, _ = streams(by_time, session)
     stream.move(pose())
@@ -410,23 +410,25 @@ def test_playing_keeps_to_its_share_of_training(streams: Any) -> None:
     assert trainer.step > 8
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", [Gaussians4d, Convexes])
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("scene_type", [Gaussians4d, Convexes])
 def test_every_output_of_every_primitive_is_drawn(
     streams: Any,
-    mode: str,
-    kind: type[Parameters],
+    output: str,
+    scene_type: type[Parameters],
     draw_any: Callable[..., Any],
     carousel: Callable[..., Gaussians4d],
     crystals: Callable[..., Convexes],
 ) -> None:
-    scene = carousel() if kind is Gaussians4d else crystals(12)
+    scene = carousel() if scene_type is Gaussians4d else crystals(12)
     stream, sink, reports = streams(draw_any, StaticSession(scene))
-    stream.change(mode=mode, splat_scale=1.2, antialiased=True)
+    stream.change(output=output, splat_scale=1.2, antialiased=True)
     stream.seek(0.5)
     stream.move(Pose(np.array([1.0, 0, 0, 0]), np.array([0.0, 0, -4]), 0.9, 48, 32))
-    if mode not in modes_of(kind):
-        assert until(lambda: any("there are no normals of convexes" in r.error for r in reports))
+    if output not in outputs_of(scene_type):
+        assert until(
+            lambda: any("this scene of convexes has no output 'normals'" in r.error for r in reports)
+        )
         return
     assert sink.until(lambda: len(sink.images) > 0), [r.error for r in reports]
-    assert sink.images[-1].shape == (32, 48, 3) and sink.images[-1].std() > 4, "not an empty picture"
+    assert sink.images[-1].shape == (32, 48, 3) and sink.images[-1].std() > 4, "not an empty image"

@@ -1,4 +1,4 @@
-"""Measures neural fields: each kind with each encoding is trained for some seconds, judged, drawn and taken apart."""
+"""Measures neural fields: each kind with each encoding is trained for some seconds, evaluated, drawn and profiled."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from luxel.render.fields.application import Application
 from luxel.render.fields.config import EncodingName, FieldConfig, defaults
 from luxel.render.fields.training import FieldTrainer
 from luxel.render.replay import release_memory
+from luxel.viewer.bench.fields.datasets import FieldDataset, frames
 from luxel.viewer.bench.fields.peers import rates
 from luxel.viewer.bench.fields.stages import (
     counting,
@@ -29,15 +30,14 @@ from luxel.viewer.bench.fields.stages import (
     shares,
     stages_alone,
 )
-from luxel.viewer.bench.fields.subjects import Subject, frames
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.raster.roofline import measure_ceilings
 from luxel.viewer.bench.raster.scenes import Size
 from luxel.viewer.bench.timing import many_kernel_times, stage_times, summary, times_ms
 
-RATE = 60  # frames per second that are to be reached
-LONG_FRAME = 50.0  # milliseconds from which only the first view is taken apart
+RATE = 60  # frames per second to reach
+LONG_FRAME = 50.0  # milliseconds above which only the first view is profiled
 ENDLESS = 10**7  # steps: trainings end by time
 
 
@@ -66,20 +66,20 @@ class Settings:
 
 
 def run(
-    subjects: Sequence[Callable[[], Subject]],
+    datasets: Sequence[Callable[[], FieldDataset]],
     encodings: Sequence[EncodingName],
     sizes: Sequence[Size],
     device: torch.device,
     settings: Settings,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> dict[str, Any]:
-    """Measures every subject with every encoding; what fails is recorded as text and the rest goes on.
+    """Measures every dataset with every encoding; a failure is recorded as text and the other measurements go on.
 
     Args:
-        subjects: makers of what fields are trained on.
+        datasets: makers of what fields are trained on.
         encodings: of positions.
         sizes: of the frames.
-        on_row: told the report so far after each row, for writing it.
+        on_row: called with the report so far after each row.
 
     Returns:
         The report: plain values for JSON.
@@ -94,23 +94,23 @@ def run(
         "goal_ms": 1000 / RATE,
         "rows": [],
     }
-    for make in subjects:
-        subject = make()
+    for make in datasets:
+        dataset = make()
         for encoding in encodings:
-            row: dict[str, Any] = {"field": subject.kind, "scene": subject.name, "encoding": encoding}
+            row: dict[str, Any] = {"field": dataset.kind, "scene": dataset.name, "encoding": encoding}
             row |= {"training": {}, "frames": [], "stages": {}, "rooflines": [], "peers": {}, "failures": {}}
             report["rows"].append(row)
             started = time.perf_counter()
-            _measure(row, subject, sizes, device, settings, report["ceilings"])
+            _measure(row, dataset, sizes, device, settings, report["ceilings"])
             row["whole_seconds"] = time.perf_counter() - started
             on_row(report)
     return report
 
 
-def configuration(subject: Subject, encoding: EncodingName, settings: Settings) -> FieldConfig:
+def configuration(dataset: FieldDataset, encoding: EncodingName, settings: Settings) -> FieldConfig:
     """How a combination is trained: as its kind is, but for what the settings say."""
     config = replace(
-        defaults(subject.kind), encoding=encoding, batch=settings.batch, steps=ENDLESS, schedule="steps"
+        defaults(dataset.kind), encoding=encoding, batch=settings.batch, steps=ENDLESS, schedule="steps"
     )
     if settings.log2_entries is not None:
         config.log2_entries = settings.log2_entries
@@ -119,7 +119,7 @@ def configuration(subject: Subject, encoding: EncodingName, settings: Settings) 
 
 def _measure(
     row: dict[str, Any],
-    subject: Subject,
+    dataset: FieldDataset,
     sizes: Sequence[Size],
     device: torch.device,
     settings: Settings,
@@ -127,12 +127,12 @@ def _measure(
 ) -> None:
     """Fills one row."""
     with tempfile.TemporaryDirectory(prefix="luxel-bench-") as folder:
-        config = configuration(subject, row["encoding"], settings)
+        config = configuration(dataset, row["encoding"], settings)
         trained: list[FieldTrainer] = []
 
         def train() -> dict[str, Any]:
             trained.append(
-                FieldTrainer.new(config, subject.data, f"{folder}/run", device, say=lambda _: None)
+                FieldTrainer.new(config, dataset.data, f"{folder}/run", device, say=lambda _: None)
             )
             return _train(trained[0], settings)
 
@@ -144,7 +144,7 @@ def _measure(
         row["parameters"] = trainer.application.count
         row["entries"] = sum(table.shape[0] for table in trainer.application.table_parameters())
         _attempt(
-            row, "frames", lambda: [_frame(trainer.application, subject, size, settings) for size in sizes]
+            row, "frames", lambda: [_frame(trainer.application, dataset, size, settings) for size in sizes]
         )
         queries = [frame.pop("queries") for frame in row["frames"]]
 
@@ -173,7 +173,7 @@ def _measure(
 
 
 def _train(trainer: FieldTrainer, settings: Settings) -> dict[str, Any]:
-    """Trains for the time of the settings and judges; measuring is not part of the time."""
+    """Trains for the time of the settings and evaluates, which does not count as training time."""
     while trainer.train_seconds < settings.seconds:
         trainer.step()
     scores = trainer.evaluate()
@@ -197,10 +197,10 @@ def _steps(trainer: FieldTrainer, settings: Settings) -> dict[str, Any]:
     return {**summary(times), "mean": mean, "samples_per_s": rate, "captures": trainer.optimizer.captures}
 
 
-def _frame(application: Application, subject: Subject, size: Size, settings: Settings) -> dict[str, Any]:
+def _frame(application: Application, dataset: FieldDataset, size: Size, settings: Settings) -> dict[str, Any]:
     """Times and kernels of the frames of one size."""
     device = application.device
-    draws = frames(application, subject, *size, settings.views)
+    draws = frames(application, dataset, *size, settings.views)
     views = len(draws)
 
     def draw(i: int) -> Tensor:

@@ -1,7 +1,7 @@
-"""The same field by others: plain torch, and tiny-cuda-nn where it is installed.
+"""The same field by other implementations: plain torch, and tiny-cuda-nn where it is installed.
 
-tiny-cuda-nn (Müller 2021) is an optional peer, here as its authors made it, with parameters of its own; its absence is
-said.
+tiny-cuda-nn (Müller 2021) is an optional peer, called as its authors intend, with parameters of its own. Where it
+cannot be used the report says why.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def tiny_cuda_nn(whole: Field) -> nn.Module:
         library = tinycudann.require(device)
     except LuxelError as error:
         raise RuntimeError(error.problem) from error
-    with tinycudann.on(device):
+    with tinycudann.current_device(device):
         return tinycudann.native_field(library, encoding.grid, whole.network)
 
 
@@ -122,7 +122,7 @@ def rates(
 
     Returns:
         by name, luxel first: either absent (why it was not measured), or per work (inference; training, that is forward
-        and backward to table and weights, without an optimiser) the times of `compare_ms` with rows_per_s, and of torch
+        and backward to table and weights, without an optimizer) the times of `compare_ms` with rows_per_s, and of torch
         difference: of its result to luxel's, relative.
     """
     encoding, network = whole.encoding, whole.network
@@ -138,8 +138,8 @@ def rates(
     except RuntimeError as error:
         found[TINY]["absent"] = str(error)
     with torch.no_grad():
-        wanted = whole(x).double()
-        off = (plain(x).double() - wanted).norm() / wanted.norm().clamp_min(1e-30)
+        expected = whole(x).double()
+        off = (plain(x).double() - expected).norm() / expected.norm().clamp_min(1e-30)
         found[TORCH]["difference"] = float(off)
     for work in WORK:
         runs = {name: _run(module, work, x, g_out) for name, module in made.items()}

@@ -39,9 +39,9 @@ def _frames(report: dict[str, Any]) -> Section:
             cells += [_percent(frame.get("shares", {}).get(part)) for part in PARTS]
             table.rows.append([*cells, f"{frame['field_rows'] / 1e6:.3g}"])
     text = (
-        "Median milliseconds [10th to 90th percentile] of a whole frame, from the camera to the picture on the device, "
+        "Median milliseconds [10th to 90th percentile] of a whole frame, from the camera to the image on the device, "
         "over all views. A median within 16.7 ms is 60 FPS; what misses it is marked with !. Queries: positions at "
-        "which a frame asks the field, the mean over the views."
+        "which a frame evaluates the field, mean over the views."
     )
     return Section("Frames", text, [table])
 
@@ -86,7 +86,7 @@ def _peers(report: dict[str, Any]) -> Section:
     text = (
         f"Millions of positions per second through encoding and network alone, {settings['rows']:,} random positions a "
         "call (of a radiance field: its density). Training is forward and backward to table and weights, without an "
-        "optimiser. torch: index_select and nn.Sequential, in half on a GPU, neither compiled nor captured, with the "
+        "optimizer. torch: index_select and nn.Sequential, in half on a GPU, neither compiled nor captured, with the "
         f"same parameters; its result is within {off:.1e} of luxel's. What is slower than a peer is marked with !. "
     )
     if absent:
@@ -121,7 +121,7 @@ def _shares(report: dict[str, Any]) -> Section:
         f"{where} One kernel encodes and evaluates the network: its time is split in the proportion that the two take "
         "alone at the same positions, where the features pass through memory, so both shares are estimates. Encoding "
         "holds that of directions and the rounding of tables to half; rest holds rays, marching, tracing, compositing "
-        "and writing the picture."
+        "and writing the image."
     )
     return Section("Shares of a frame", text, [table], plots, folded="Milliseconds as a table")
 

@@ -32,7 +32,7 @@ _NETWORK = re.compile(r"mlp|field_kernel<0|colour_network")
 
 @dataclass
 class Queries:
-    """What a frame asks its field.
+    """The field queries of a frame.
 
     Attributes:
         calls: of the field.
@@ -46,11 +46,11 @@ class Queries:
     tables: int = 0
     largest: Tensor | None = field(default=None, repr=False)
 
-    def made_table(self) -> None:
+    def table_prepared(self) -> None:
         """One was."""
         self.tables += 1
 
-    def asked(self, positions: Tensor, live: Tensor | None = None) -> None:
+    def queried(self, positions: Tensor, live: Tensor | None = None) -> None:
         """Adds positions [..., D], of which the first ``live`` count."""
         x = positions.reshape(-1, positions.shape[-1])
         if live is not None:
@@ -61,7 +61,7 @@ class Queries:
 
 
 def grid_field(application: Application) -> Field:
-    """The field on a grid that an application asks at positions.
+    """The field on a grid that an application evaluates at positions.
 
     Raises:
         ValueError: there is none.
@@ -74,20 +74,20 @@ def grid_field(application: Application) -> Field:
 
 @contextmanager
 def counting(module: Field) -> Iterator[Queries]:
-    """Counts what a field is asked meanwhile, also by those that have frozen it: frames are not captured."""
+    """Counts the queries of a field within the context, also through frozen copies; frames are not captured."""
     found = Queries()
 
     def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        found.made_table()
-        found.asked(arguments[0])
+        found.table_prepared()
+        found.queried(arguments[0])
 
     handle = module.register_forward_pre_hook(note)
-    module.watchers.append(found)
+    module.observers.append(found)
     try:
         yield found
     finally:
         handle.remove()
-        module.watchers.remove(found)
+        module.observers.remove(found)
 
 
 def frame_parts(
@@ -137,7 +137,7 @@ def stages_alone(
 
     Args:
         whole: the field.
-        positions: as a frame asks it, [N, D].
+        positions: of a frame's queries, [N, D].
 
     Returns:
         rows; times: by `STAGES`, of `compare_ms`; rounding_ms: of the table, once.
@@ -214,7 +214,7 @@ def rooflines(alone: dict[str, Any], whole: Field, ceilings: dict[str, Any]) -> 
 
 
 def floors(rows: int, whole: Field) -> dict[str, dict[str, float]]:
-    """What each of `STAGES` cannot do without for so many positions.
+    """Least bytes and operations of each of `STAGES` for ``rows`` positions.
 
     Returns:
         per stage: bytes, each array moved once, of a table no more entries than there are corners of cells; gathered,

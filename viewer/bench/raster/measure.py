@@ -15,17 +15,17 @@ from luxel.render.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.render.replay import release_memory
 from luxel.viewer.bench.machine import gpu_state, machine_facts
-from luxel.viewer.bench.raster.competitors import PASSES, Competitor, Shot, competitors
 from luxel.viewer.bench.raster.quality import measure_quality
 from luxel.viewer.bench.raster.roofline import by_stage, count_work, measure_ceilings, rooflines
 from luxel.viewer.bench.raster.scenes import Scene, Size
+from luxel.viewer.bench.raster.variants import PASSES, CameraSample, RasterVariant, variants
 from luxel.viewer.bench.timing import compare_ms, kernel_times, peak_bytes, stage_times
 from luxel.viewer.web.playback import time_range
 
 FORMAT = 1  # of the JSON
 GOALS_ON = "H200"  # what the name of a GPU must hold for the goals to be judged
 WHOLE = PASSES[-1]
-PROFILED = (PASSES[0], WHOLE)  # of these passes memory and kernels are told
+PROFILED = (PASSES[0], WHOLE)  # passes whose memory and kernels are measured
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,17 @@ class Settings:
     """How much is measured.
 
     Args:
-        warmup, iterations: calls per competitor and pass, before and while it is timed.
+        warmup, iterations: calls per variant and pass, before and while it is timed.
         tiles: tiles that the float64 reference draws; 0: no quality.
         cameras: views of a ring that are drawn in turn at most.
+        profiled: whether the kernels of a frame are listed, for stages and rooflines.
     """
 
     warmup: int = 10
     iterations: int = 100
     tiles: int = 64
     cameras: int = 8
+    profiled: bool = True
 
 
 def run(
@@ -51,12 +53,12 @@ def run(
     settings: Settings,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> dict[str, Any]:
-    """Measures every scene at every size; what fails is recorded as text and the rest goes on.
+    """Measures every scene at every size; a failure is recorded as text and the other measurements go on.
 
     Args:
-        scenes: what is drawn, and at which sizes.
-        backends: who is measured, the first against the others.
-        on_row: told the report so far after each row, for writing it.
+        scenes: scenes with their image sizes.
+        backends: rasterizer backends; the first is compared with the others.
+        on_row: called with the report so far after each row.
 
     Returns:
         The report: plain values for JSON.
@@ -65,7 +67,7 @@ def run(
         "kind": "raster",
         "format": FORMAT,
         "machine": machine_facts(device),
-        "ceilings": measure_ceilings(device),
+        "ceilings": measure_ceilings(device) if settings.profiled else {},
         "settings": asdict(settings),
         "backends": list(backends),
         "rows": [],
@@ -77,38 +79,38 @@ def run(
             row |= {"gaussians": built.count, "primitive": built.primitive}
             row |= {"goals": scene.goals.get((width, height))}
             cameras = [c.to(device) for c in scene.look(built, width, height)[: settings.cameras]]
-            _measure(row, built, _shots(built, cameras), backends, settings, report["ceilings"])
+            _measure(row, built, _samples(built, cameras), backends, settings, report["ceilings"])
             report["rows"].append(row)
             on_row(report)
     return report
 
 
-def _shots(scene: Parameters, cameras: Sequence[Camera]) -> list[Shot]:
+def _samples(scene: Parameters, cameras: Sequence[Camera]) -> list[CameraSample]:
     """Each camera at its own time, evenly over those of a scene that moves."""
     if (times := time_range(scene)) is None:
-        return [Shot(camera, None) for camera in cameras]
+        return [CameraSample(camera, None) for camera in cameras]
     start, end = times
-    return [Shot(c, start + (end - start) * (k + 0.5) / len(cameras)) for k, c in enumerate(cameras)]
+    return [CameraSample(c, start + (end - start) * (k + 0.5) / len(cameras)) for k, c in enumerate(cameras)]
 
 
 def _measure(
     row: dict[str, Any],
     built: Parameters,
-    shots: Sequence[Shot],
+    samples: Sequence[CameraSample],
     backends: Sequence[Backend],
     settings: Settings,
     ceilings: dict[str, Any],
 ) -> None:
     """Fills one row."""
-    row |= {"cameras": len(shots), "work": {}, "results": {}, "failures": {}}
-    _attempt(row, "work", lambda: count_work(built, shots))
+    row |= {"cameras": len(samples), "work": {}, "results": {}, "failures": {}}
+    _attempt(row, "work", lambda: count_work(built, samples))
     if settings.tiles > 0:
         _attempt(
             row,
             "quality",
-            lambda: measure_quality(built, shots[0], backends, settings.tiles),
+            lambda: measure_quality(built, samples[0], backends, settings.tiles),
         )
-    _attempt(row, "results", lambda: _timed(row, built, shots, backends, settings))
+    _attempt(row, "results", lambda: _timed(row, built, samples, backends, settings))
     gpu = torch.cuda.get_device_name(built.device) if built.device.type == "cuda" else ""
     for result in row["results"].values():
         result["stages"] = {pass_name: by_stage(rows) for pass_name, rows in result["kernels"].items()}
@@ -125,47 +127,47 @@ def _measure(
 def _timed(
     row: dict[str, Any],
     built: Parameters,
-    shots: Sequence[Shot],
+    samples: Sequence[CameraSample],
     backends: Sequence[Backend],
     settings: Settings,
 ) -> dict[str, Any]:
-    """Times of all competitors in turns, then memory and kernels of each alone."""
+    """Times of all variants in turns, then memory and kernels of each alone."""
     device = built.device
-    found = competitors(backends, built, shots)
+    found = variants(backends, built, samples)
     generator = torch.Generator().manual_seed(3)
     g_image = torch.randn(row["height"], row["width"], 3, generator=generator).to(device)
-    runs = {competitor.name: competitor.passes(shots, g_image) for competitor in found}
+    runs = {variant.name: variant.passes(samples, g_image) for variant in found}
     out: dict[str, Any] = {
         c.name: {"backend": c.backend, "ranked": c.ranked, "times": {}, "peak_bytes": {}, "kernels": {}}
         for c in found
     }
     for name in PASSES:
         times = compare_ms(
-            {competitor: passes[name] for competitor, passes in runs.items()},
+            {variant: passes[name] for variant, passes in runs.items()},
             device,
             warmup=settings.warmup,
             iterations=settings.iterations,
         )
-        for competitor in found:
-            out[competitor.name]["times"][name] = times[competitor.name]
-            competitor.forget_gradients()
-    for competitor in found:
-        result, passes = out[competitor.name], runs[competitor.name]
+        for variant in found:
+            out[variant.name]["times"][name] = times[variant.name]
+            variant.drop_gradients()
+    for variant in found:
+        result, passes = out[variant.name], runs[variant.name]
         timer = kernel_times if device.type == "cuda" else stage_times
         for name in PROFILED:
-            result["peak_bytes"][name] = _peak(competitor, passes[name], name == WHOLE, device)
-            result["kernels"][name] = timer(passes[name], device)
-        competitor.forget_gradients()
+            result["peak_bytes"][name] = _peak(variant, passes[name], name == WHOLE, device)
+            result["kernels"][name] = timer(passes[name], device) if settings.profiled else []
+        variant.drop_gradients()
     return out
 
 
 def _peak(
-    competitor: Competitor, run_pass: Callable[[int], object], backward: bool, device: torch.device
+    variant: RasterVariant, run_pass: Callable[[int], object], backward: bool, device: torch.device
 ) -> int | None:
     """Bytes of the parameters and of all that a pass adds at its peak; None on a CPU."""
-    competitor.forget_gradients()
+    variant.drop_gradients()
     peak = peak_bytes(run_pass, device)
-    parameters = sum(t.numel() * t.element_size() for t in competitor.leaves)
+    parameters = sum(t.numel() * t.element_size() for t in variant.leaves)
     # A pass begins by dropping the gradients of the last one: what it frees is not part of its peak.
     return peak + parameters * (2 if backward else 1) if peak else None
 

@@ -1,4 +1,4 @@
-"""How far images and gradients of a backend are from the float64 reference, and what counts as good enough."""
+"""Distance of a backend's images and gradients from the float64 reference, and the limits for being ranked."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from luxel.render.camera import Camera
 from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.raster.draw import draw_reference
-from luxel.viewer.bench.raster.competitors import CAPS, Shot, draw_with
+from luxel.viewer.bench.raster.variants import CAPS, CameraSample, draw_with
 
-MIN_PSNR = 60.0  # dB to the reference; what is under it is not ranked
-MAX_GRADIENT_ERROR = 1e-3  # relative; marked where above
-MAX_PSNR_LOSS = 0.1  # dB that a training may be under the best
-CAP = 200.0  # dB given to equal images
+MIN_PSNR = 60.0  # dB to the reference; images below it are not ranked
+MAX_GRADIENT_ERROR = 1e-3  # relative; larger ones are marked
+MAX_PSNR_LOSS = 0.1  # dB below the best up to which a training is ranked
+CAP = 200.0  # dB of equal images
 
 
 def psnr(image: Tensor, truth: Tensor) -> float:
@@ -49,7 +49,7 @@ def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
 
 
 def measure_quality(
-    scene: Parameters, shot: Shot, backends: Sequence[Backend], tile_count: int
+    scene: Parameters, sample: CameraSample, backends: Sequence[Backend], tile_count: int
 ) -> dict[Backend, dict[str, Any]]:
     """What each backend loses to the float64 reference, which has the backend's own cap of alpha.
 
@@ -62,7 +62,7 @@ def measure_quality(
         Per backend: psnr of the image (dB), gradients: ||g - h|| / ||h|| by parameter, for a random gradient of the
         image, and to_luxel: PSNR of the whole image to luxel's with the same cap (other backends only).
     """
-    camera = shot.camera
+    camera = sample.camera
     exact, exact_camera = scene.to(torch.float64), camera.to(torch.float64)
     tiles, mask = sample_tiles(camera, tile_count)
     few, few_mask = sample_tiles(camera, max(1, tile_count // 2))
@@ -73,22 +73,22 @@ def measure_quality(
     for backend in backends:
         cap = CAPS[backend]
         with torch.no_grad():
-            truth = draw_reference(exact, exact_camera, shot.time, max_alpha=cap, tiles=tiles).rgb
-            image = draw_with(backend, scene, shot, cap)
-            found: dict[str, Any] = {
+            truth = draw_reference(exact, exact_camera, sample.time, max_alpha=cap, tiles=tiles).rgb
+            image = draw_with(backend, scene, sample, cap)
+            quality: dict[str, Any] = {
                 "psnr": psnr(image[mask], truth[mask]),
                 "mean": truth[mask].mean().item(),
             }
             if backend != "luxel":
-                found["to_luxel"] = psnr(image, draw_with("luxel", scene, shot, cap))
-        wanted = _gradients(
+                quality["to_luxel"] = psnr(image, draw_with("luxel", scene, sample, cap))
+        expected = _gradients(
             exact,
-            lambda g, cap=cap: draw_reference(g, exact_camera, shot.time, max_alpha=cap, tiles=few).rgb,
+            lambda g, cap=cap: draw_reference(g, exact_camera, sample.time, max_alpha=cap, tiles=few).rgb,
             g_image.double(),
         )
-        given = _gradients(scene, lambda g, b=backend, cap=cap: draw_with(b, g, shot, cap), g_image)
-        found["gradients"] = {name: _relative(given[name], true) for name, true in wanted.items()}
-        out[backend] = found
+        actual = _gradients(scene, lambda g, b=backend, cap=cap: draw_with(b, g, sample, cap), g_image)
+        quality["gradients"] = {name: _relative(actual[name], true) for name, true in expected.items()}
+        out[backend] = quality
     return out
 
 
@@ -97,14 +97,16 @@ def _gradients(
 ) -> dict[str, Tensor]:
     """The gradients of sum(image * g_image) by the raw parameters."""
     leaves = scene.detach().requires_grad_()
-    image_of(leaves).backward(g_image)
+    image = image_of(leaves)
+    if image.requires_grad:  # not where the reference's tiles are empty
+        image.backward(g_image)
     return {
         name: torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
         for name, tensor in leaves.tensors().items()
     }
 
 
-def _relative(found: Tensor, truth: Tensor) -> float:
-    """||found - truth|| / ||truth||, in float64; 0 where both are 0."""
-    off, size = (found.double() - truth.double()).norm().item(), truth.double().norm().item()
+def _relative(actual: Tensor, truth: Tensor) -> float:
+    """||actual - truth|| / ||truth||, in float64; 0 where both are 0."""
+    off, size = (actual.double() - truth.double()).norm().item(), truth.double().norm().item()
     return off / size if size > 0 else (0.0 if off == 0 else math.inf)

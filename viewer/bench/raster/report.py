@@ -1,13 +1,13 @@
-"""The report of the rasterizer's benchmark: who is ranked, tables and plots."""
+"""The report of the rasterizer's benchmark: ranking, tables and plots."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from luxel.render.primitives import PRIMITIVES
-from luxel.viewer.bench.raster.competitors import PASSES
 from luxel.viewer.bench.raster.quality import MAX_GRADIENT_ERROR, MIN_PSNR, good_enough
 from luxel.viewer.bench.raster.roofline import STAGES
+from luxel.viewer.bench.raster.variants import PASSES
 from luxel.viewer.bench.report import Section, Table, shown
 from luxel.viewer.bench.svg import Series, line_plot, stacked_bars
 
@@ -16,7 +16,7 @@ KERNELS_SHOWN = 12
 
 
 def best(row: dict[str, Any], backend: str, pass_name: str) -> dict[str, Any] | None:
-    """The times of the fastest of a backend's ranked ways of drawing; None where there are none."""
+    """The times of the fastest ranked variant of a backend; None if it has none."""
     found = [
         result["times"][pass_name]
         for result in row["results"].values()
@@ -257,7 +257,7 @@ def _quality(report: dict[str, Any]) -> Section:
 
 def _variants(report: dict[str, Any]) -> Section:
     table = Table(
-        ["row", "way of drawing", *(f"{name} (ms)" for name in PASSES), "forward + backward (GB)"],
+        ["row", "variant", *(f"{name} (ms)" for name in PASSES), "forward + backward (GB)"],
         [],
         words=2,
     )
@@ -268,10 +268,10 @@ def _variants(report: dict[str, Any]) -> Section:
             table.rows.append([_row(row), name, *cells, peak])
     text = (
         "gsplat is given activated parameters outside of the timed part, packed and unpacked, and the better one "
-        "counts above; raw: from the parameters that an optimiser moves, as luxel always. Replayed: luxel as a "
+        "counts above; raw: from unactivated parameters, as luxel always. Replayed: luxel as a "
         "captured CUDA graph, as in training; the peer cannot be captured, since it reads counts back to the host."
     )
-    return Section("Every way of drawing", text, [table], folded="Every way of drawing")
+    return Section("All variants", text, [table], folded="All variants")
 
 
 def _failures(report: dict[str, Any]) -> list[Section]:
@@ -284,7 +284,7 @@ def _failures(report: dict[str, Any]) -> list[Section]:
 
 
 def _own_results(report: dict[str, Any]) -> list[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """(row, name, result) of each backend's usual way of drawing."""
+    """(row, name, result) of each backend's default variant."""
     return [
         (row, name, result)
         for row in report["rows"]

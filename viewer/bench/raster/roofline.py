@@ -19,10 +19,11 @@ import torch
 from luxel.render.ops.raster.bin_splats import TILE
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.rasterize import rasterize
-from luxel.viewer.bench.raster.competitors import Shot
+from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.bench.timing import summary, times_ms
 
 STAGES = ("project", "bin and sort", "blend", "blend, backward", "project, backward", "other")
+GPU_CEILINGS, CPU_CEILINGS = (1 << 28, 8192), (1 << 26, 2048)  # floats that are copied, rows of a matrix
 _BACKWARD = re.compile(r"bwd|backward|vjp", re.IGNORECASE)
 _KINDS = (  # the first that is found in a kernel's name
     (
@@ -52,16 +53,16 @@ def by_stage(kernels: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 @torch.no_grad()
-def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
-    """The scene's numbers for one frame, means over the shots."""
+def count_work(scene: Parameters, samples: Sequence[CameraSample]) -> dict[str, Any]:
+    """The scene's numbers for one frame, means over the samples."""
     totals = dict.fromkeys(("visible", "pairs", "contributions"), 0.0)
-    for shot in shots:
-        frame = rasterize(scene, shot.camera, time=shot.time, count=True)
+    for sample in samples:
+        frame = rasterize(scene, sample.camera, time=sample.time, count=True)
         assert frame.count is not None
         totals["visible"] += (frame.tile_counts > 0).sum().item()
         totals["pairs"] += frame.instances.item()
         totals["contributions"] += frame.count.sum().item()
-    first = shots[0].camera
+    first = samples[0].camera
     numbers = sum(
         math.prod(t.shape[1:]) for name, t in scene.tensors().items() if name not in ("sh_dc", "sh_rest")
     )
@@ -72,7 +73,7 @@ def count_work(scene: Parameters, shots: Sequence[Shot]) -> dict[str, Any]:
         "coefficients": (scene.sh_degree + 1) ** 2,
         "pixels": first.width * first.height,
         "tiles": -(-first.width // TILE) * -(-first.height // TILE),
-        **{name: value / len(shots) for name, value in totals.items()},
+        **{name: value / len(samples) for name, value in totals.items()},
     }
 
 
@@ -147,8 +148,7 @@ def measure_ceilings(device: torch.device) -> dict[str, Any]:
         no cache holds; flops_per_s: float32 matrix product without tensor cores (TF32 off), 2 n^3 operations;
         how: both in words.
     """
-    on_gpu = device.type == "cuda"
-    count, n = (1 << 28, 8192) if on_gpu else (1 << 26, 2048)
+    count, n = GPU_CEILINGS if device.type == "cuda" else CPU_CEILINGS
     source = torch.ones(count, device=device)
     target = torch.empty_like(source)
     copy = _seconds(lambda _: target.copy_(source), device)

@@ -1,6 +1,6 @@
-"""The scenes that the rasterizer is timed on: made up with a fixed seed, published ones, and a person's own.
+"""The scenes that the rasterizer is timed on: synthetic with a fixed seed, published, and from files.
 
-terrain-N   Made up, always at hand, the same numbers on every machine: hills, boulders and columns covered by flat
+terrain-N   Synthetic, needs no files, the same numbers on every machine: hills, boulders and columns covered by flat
             Gaussians of power-law sizes with a texture, tufts of thin ones between them, a far backdrop of large ones.
             Seen from a ring of cameras inside. Of other primitives too: one for each Gaussian.
 garden-gG   The profiling scene of gsplat: 138,766 coloured points of a garden, cropped to +-2 around the origin and
@@ -25,10 +25,9 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters, spec_of
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
-from luxel.render.primitives.parameters import Parameters
 from luxel.scenes.files.scene_files import require_gaussians
-from luxel.viewer.bench.raster.conversions import as_primitive
 from luxel.viewer.bench.raster.terrain import terrain, terrain_cameras
 from luxel.viewer.runs import load_any_scene
 
@@ -43,10 +42,10 @@ class Scene:
     """One scene of the benchmark.
 
     Args:
-        name: what tables call it and `--only` chooses it by.
+        name: in tables and for `--only`.
         build: makes its primitives on a device; the same numbers every time on one kind of device.
         look: gives the cameras for primitives, width and height, on the CPU.
-        sizes: image sizes that belong to it; empty: those that are asked for.
+        sizes: its own image sizes; empty: the default ones.
         goals: milliseconds to reach on an NVIDIA H200, forward and forward + backward, by size.
         file: that it is built from.
     """
@@ -60,32 +59,32 @@ class Scene:
 
 
 def parse_size(text: str) -> Size:
-    """An image size that a person gives as WIDTHxHEIGHT.
+    """Parses an image size, WIDTHxHEIGHT.
 
     Raises:
-        LuxelError: it is none.
+        LuxelError: invalid image size.
     """
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     size = (int(match[1]), int(match[2])) if match else (0, 0)
     if not all(1 <= side <= 16384 for side in size):
-        raise LuxelError(f"--sizes {text}: this is no image size.", "Give WIDTHxHEIGHT, such as 1920x1080.")
+        raise LuxelError(f"--sizes {text}: invalid image size.", "Give WIDTHxHEIGHT, such as 1920x1080.")
     return size
 
 
 def terrain_scene(count: int, primitive: str = "gaussians") -> Scene:
-    """The made-up scene of ``count`` primitives."""
+    """The synthetic scene of ``count`` primitives."""
     return Scene(
         f"terrain-{_short(count)}",
-        lambda device: as_primitive(terrain(count), primitive).to(device),
+        lambda device: spec_of(primitive).from_gaussians(terrain(count)).to(device),
         lambda _, width, height: terrain_cameras(RING_VIEWS, width, height),
     )
 
 
 def file_scene(path: Path) -> Scene:
-    """A person's scene file or run folder, from a ring of views around its median point.
+    """A scene file or run folder, seen from a ring of cameras around its median point.
 
     Raises:
-        LuxelError: there is none, or it is of no kind that luxel reads.
+        LuxelError: it does not exist or cannot be read.
     """
     scene = load_any_scene(path)  # now, so that a wrong path ends the command before anything is measured
     if scene.count == 0:
@@ -94,7 +93,7 @@ def file_scene(path: Path) -> Scene:
 
 
 def data_scenes(folder: Path) -> list[Scene]:
-    """The published scenes, with their goals; `chosen` looks whether the folder has their files."""
+    """The published scenes, with their goals; `chosen` checks that the folder has their files."""
     full, four_k = (1920, 1080), (3840, 2160)
     goals = {
         1: {full: (0.35, 1.0)},

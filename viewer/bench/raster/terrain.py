@@ -1,4 +1,4 @@
-"""A made-up landscape of Gaussians with the structure of a trained scene, for benchmarks that need no download."""
+"""A synthetic landscape of Gaussians with the structure of a trained scene, for benchmarks that need no download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the way of a training says: curves of held-out PSNR over training time, points {"step", "seconds", "psnr"}."""
+"""Curves of held-out PSNR over training time: sequences of points {"step", "seconds", "psnr"}."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Curve = Sequence[dict[str, Any]]
 
 AHEAD_FROM = (
     "{first} ahead from: the earliest training time from which on its best held-out PSNR so far is at least the "
-    "competitor's best so far, at every later time at which either was measured (a run that has ended keeps its best); "
+    "variant's best so far, at every later time at which either was measured (a run that has ended keeps its best); "
     "never: there is no such time."
 )
-SHORTEST_WINDOW = 0.01  # of a run: over less, a time per step says more of the clock than of the step
+SHORTEST_WINDOW = 0.01  # of a run: shorter windows measure the clock's resolution
 
 
 def best_psnr(curve: Curve) -> float:

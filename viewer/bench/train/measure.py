@@ -24,7 +24,7 @@ from luxel.scenes import Capture
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.train import curves
-from luxel.viewer.bench.train.contenders import Contender
+from luxel.viewer.bench.train.variants import TrainVariant
 
 WARM_UP_STEPS = 12
 EARLY = 4  # measurements within the first interval between two, each at half the step of the next
@@ -32,36 +32,36 @@ EARLY = 4  # measurements within the first interval between two, each at half th
 
 def run(
     captures: Sequence[Capture],
-    contenders: Sequence[Contender],
+    variants: Sequence[TrainVariant],
     device: torch.device,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
     *,
     keep: Callable[[Path, str, Backend], None] | None = None,
 ) -> dict[str, Any]:
-    """Trains every capture with every contender: the same data and hold-out.
+    """Trains every capture with every variant: the same data and hold-out.
 
     Args:
-        captures: what is trained on.
-        contenders: who trains, and how; the first against the others.
-        on_row: told the report so far after each run.
+        captures: data sets to train on.
+        variants: configurations; the first is compared with the others.
+        on_row: called with the report so far after each run.
         keep: called with the run folder, the capture's name and the backend before the folder is deleted.
 
     Returns:
         The report: plain values for JSON.
     """
-    first = contenders[0]
+    first = variants[0]
     report: dict[str, Any] = {
         "kind": "train",
         "format": FORMAT,
         "machine": machine_facts(device),
-        "contenders": [
+        "variants": [
             {
                 "name": one.name,
                 "backend": one.config.backend,
                 "differences": one.differences(first.config),
                 "config": one.config.to_dict(),
             }
-            for one in contenders
+            for one in variants
         ],
         "definitions": {"ahead_from": curves.AHEAD_FROM.format(first=first.name)},
         "rows": [],
@@ -70,7 +70,7 @@ def run(
         results: dict[str, Any] = {}
         row = {**describe_capture(capture), "results": results, "failures": {}}
         report["rows"].append(row)
-        for one in contenders:
+        for one in variants:
             try:
                 results[one.name] = train_once(one.config, capture, device, keep)
             except Exception:
@@ -84,7 +84,7 @@ def run(
 
 
 def describe_capture(capture: Capture) -> dict[str, Any]:
-    """What a row says of its capture."""
+    """The columns of a row that describe its capture."""
     first = capture.train[0].camera
     return {
         "scene": capture.name,
@@ -110,7 +110,7 @@ def train_once(
     of another run come first.
 
     Returns:
-        psnr, ssim, lpips at the end; best_psnr on the way and final_minus_best (0 or less); seconds of training,
+        psnr, ssim, lpips at the end; best_psnr during training and final_minus_best (0 or less); seconds of training,
         steps_per_s, step_ms (see `curves.step_milliseconds`), count, scene_mb (parameters as
         float32), peak_bytes (None on a CPU), curve: (step, seconds,
         psnr) on held-out views, and more.

@@ -1,4 +1,4 @@
-"""The report of the training benchmark: who is ranked, the table, the curves of quality over time."""
+"""The report of the training benchmark: ranking, table, curves of quality over time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sections(report: dict[str, Any]) -> list[Section]:
         for name, text in row["failures"].items()
     ]
     out = [_results(report)]
-    if own := _own_settings(report["contenders"]):
+    if own := _own_settings(report["variants"]):
         out.append(own)
     if failed:
         out.append(Section("What failed", "", [Table(["capture", "backend", "error"], failed, words=3)]))
@@ -39,7 +39,7 @@ def sections(report: dict[str, Any]) -> list[Section]:
 
 
 def _results(report: dict[str, Any]) -> Section:
-    first = report["contenders"][0]["name"]
+    first = report["variants"][0]["name"]
     head = ["capture", "backend", "PSNR (dB)", "best PSNR (dB)", "final − best (dB)", "SSIM", "LPIPS"]
     head += ["training (s)", "to common PSNR (s)", f"{first} ahead from (s)", "steps", "steps/s", "step (ms)"]
     head += ["primitives", "scene (MB)", "peak (GB)", "verdict"]
@@ -76,10 +76,10 @@ def _results(report: dict[str, Any]) -> Section:
                     _verdict(fit[name], reached[name], quickest, len(row["results"])),
                 ]
             )
-        plots += _curves(row, [one["name"] for one in report["contenders"]])
-    others = " but for the settings listed below" if any(map(_is_own, report["contenders"])) else ""
+        plots += _curves(row, [one["name"] for one in report["variants"]])
+    others = " but for the settings listed below" if any(map(_is_own, report["variants"])) else ""
     text = (
-        f"The same data, start, schedule, strategy, loss, optimiser, seed and held-out views{others}. luxel takes "
+        f"The same data, start, schedule, strategy, loss, optimizer, seed and held-out views{others}. luxel takes "
         "steps in its own way (a captured graph on a GPU); other backends are called through autograd. Scene: its "
         "parameters as float32. Evaluations and what a backend does once do not count as training time. The common "
         "PSNR is the lowest that all of a capture's runs end with. A run that ends more than "
@@ -91,17 +91,17 @@ def _results(report: dict[str, Any]) -> Section:
     return Section("Training", text, [table], plots)
 
 
-def _own_settings(contenders: list[dict[str, Any]]) -> Section | None:
-    """What each competitor with settings of its own has otherwise than the first."""
-    first = contenders[0]["name"]
+def _own_settings(variants: list[dict[str, Any]]) -> Section | None:
+    """What each variant with settings of its own has otherwise than the first."""
+    first = variants[0]["name"]
     rows = [
         [one["name"], name, _value(theirs), _value(own)]
-        for one in filter(_is_own, contenders)
+        for one in filter(_is_own, variants)
         for name, (theirs, own) in one["differences"].items()
     ]
     if not rows:
         return None
-    text = "What a competitor has otherwise than the first; of another strategy, what is not its default."
+    text = "What a variant has otherwise than the first; of another strategy, what is not its default."
     return Section(
         "Settings of their own", text, [Table(["backend", "setting", first, "its own"], rows, words=4)]
     )

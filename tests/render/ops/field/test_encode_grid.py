@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from luxel.render.fields.applications import application_type
 from luxel.render.fields.encodings import (
     DENSE_GROWTH,
-    HASH_GROWTH,
     FrequencyEncoding,
     Grid,
     GridEncoding,
@@ -124,10 +124,11 @@ def test_the_kinds_have_the_numbers_of_their_papers():
     nerf = Grid.multi_resolution_hash(3)
     assert (nerf.levels, nerf.features, nerf.width, nerf.resolutions[0]) == (16, 2, 32, 16)
     assert nerf.hashed and nerf.offsets[1] == 16**3 and nerf.offsets[16] - nerf.offsets[15] == 2**19
-    for app, finest in {"nerf": 8192, "sdf": 2048, "volume": 612, "image": 512}.items():
-        grid = Grid.multi_resolution_hash(3, HASH_GROWTH[app])
+    for app, finest in {"radiance": 8192, "sdf": 2048, "volume": 612, "image": 512}.items():
+        growth = application_type(app).hash_growth
+        grid = Grid.multi_resolution_hash(3, growth)
         assert abs(grid.resolutions[-1] / finest - 1) < 2e-3, app
-        assert abs(growth_to(16, finest, 16) - HASH_GROWTH[app]) < 2e-4
+        assert abs(growth_to(16, finest, 16) - growth) < 2e-4
     exact = Grid.multi_resolution_hash(3, growth_to(16, 2048, 16))
     assert exact.resolutions[-1] == 2048  # rounding of the growth makes no point more
     dense = Grid.multi_resolution_dense(3)

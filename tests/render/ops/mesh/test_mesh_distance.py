@@ -35,7 +35,7 @@ def soup(n: int, seed: int = 0) -> TriangleMesh:
 
 
 @pytest.mark.parametrize("name", [*SHAPES, "wedge"])
-@pytest.mark.parametrize("sign", ["pseudonormal", "parity", "none"])
+@pytest.mark.parametrize("sign", ["pseudonormal", "parity", pytest.param("none", marks=pytest.mark.slow)])
 def test_it_is_the_reference(precision, name, sign: Sign):
     mesh = wedge() if name == "wedge" else shape_mesh(name, 10, D)
     mesh = mesh.to(precision["dtype"])

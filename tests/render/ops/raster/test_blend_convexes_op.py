@@ -25,7 +25,9 @@ def scene(device: torch.device, toy_camera, count: int = 40) -> tuple[Convexes, 
     return convexes.requires_grad_(), cameras.to(device)
 
 
-@pytest.mark.parametrize("channels", CHANNELS)
+@pytest.mark.parametrize(
+    "channels", [c if c in (3, 8) else pytest.param(c, marks=pytest.mark.slow) for c in CHANNELS]
+)
 def test_opcheck(toy_camera, device, channels):
     # So few that no list has an interior piece, whose states nobody may compare: most of their room is never written.
     drawn = draw(*scene(device, toy_camera, count=4))

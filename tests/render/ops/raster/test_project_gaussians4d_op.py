@@ -50,7 +50,14 @@ def arguments(scene, **changes):
     return tensors, {**options, **changes}
 
 
-@pytest.mark.parametrize("changes", [{}, {"antialiased": True, "with_normals": True}, {"with_depth": False}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"antialiased": True, "with_normals": True},
+        pytest.param({"with_depth": False}, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("needs_grad", [(), (8, 10)])
 def test_opcheck(scene, changes, needs_grad):
     (*tensors,), options = arguments(scene, **changes)

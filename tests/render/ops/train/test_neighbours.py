@@ -73,7 +73,9 @@ def scene(name: str, n: int, dimensions: int, generator: torch.Generator) -> Ten
 
 @pytest.mark.parametrize("dimensions", [3, 4])
 @pytest.mark.parametrize("name", ["uniform", "normal", "clustered", "planar", "outliers"])
-@pytest.mark.parametrize("masked", [None, 0.5, 0.01])
+@pytest.mark.parametrize(
+    "masked", [pytest.param(None, marks=pytest.mark.slow), 0.5, pytest.param(0.01, marks=pytest.mark.slow)]
+)
 def test_nearest_of_many(precision, dimensions, name, masked):
     generator = torch.Generator().manual_seed(dimensions)
     points = scene(name, 700, dimensions, generator).to(**precision)

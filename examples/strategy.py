@@ -1,0 +1,62 @@
+"""A new densification strategy in one file: the number of Gaussians falls to a budget, the least opaque first.
+
+`register_strategy` is the one line that makes it known: it can then be chosen on the command line, has its options and
+help text there, is written to config.json, and is resumed with the run.
+
+    python examples/strategy.py CAPTURE [--opacity-budget.budget 5000] [options of `luxel train`]
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+from luxel.render.errors import LuxelError
+from luxel.render.train.densify import Strategy, register_strategy
+from luxel.render.train.densify.situation import Refinement, Situation
+from luxel.render.train.optimizer import Optimizer
+from luxel.render.train.schedules import Window
+
+
+@dataclass
+class OpacityBudget(Strategy):
+    """Removes the least opaque primitives until ``budget`` are left; none are added."""
+
+    budget: int = 10_000
+    """Primitives that are left at the end."""
+    share: float = 0.1
+    """Largest share of the primitives that is removed at once."""
+    refine_every: int = 100
+    """Steps between removals."""
+
+    about: ClassVar[str] = "removes the least opaque down to a budget"
+
+    def check(self) -> None:
+        """Raises LuxelError for invalid options."""
+        if self.budget < 1 or not 0 < self.share < 1 or self.refine_every < 1:
+            raise LuxelError(
+                "Strategy options: budget and refine_every must be at least 1, share between 0 and 1.",
+                "Correct them.",
+            )
+
+    def window(self, steps: int) -> Window:
+        """The first half of a run, so that the second half repairs what is missing."""
+        return Window.scaled(0, steps // 2, self.refine_every, steps, share=0.5)
+
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+        """Removes rows of parameters, together with their first and second moments of Adam."""
+        if not self.due(now.step, now.clock, now.steps) or optimizer.count <= self.budget:
+            return None
+        left = max(self.budget, int((1 - self.share) * optimizer.count))
+        opaque = optimizer.scene.opacity_logits.argsort(descending=True, stable=True)
+        removed = optimizer.count - left
+        optimizer.select(opaque[:left].sort().values)
+        return Refinement(pruned=removed)
+
+
+if __name__ == "__main__":
+    from luxel.viewer.cli import main
+
+    register_strategy("opacity_budget", OpacityBudget, "gaussians")
+    sys.exit(main(["train", *sys.argv[1:], "--strategy", "opacity_budget"]))

@@ -1,0 +1,52 @@
+"""A training step of each primitive at the same number of (tile, primitive) pairs."""
+
+from __future__ import annotations
+
+import tempfile
+
+from luxel.render.primitives import PRIMITIVES, Gaussians
+from luxel.render.replay import release_memory
+from luxel.scenes import open as open_capture
+from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
+from luxel.viewer.bench.train.step_times import equal_scene, step_times, trained, trainer_for
+
+AFTER, WINDOW, WINDOWS = 6000, 40, 9  # steps of training first; steps timed together, and how often
+
+
+def rows(setup: Setup) -> list[Row]:
+    """A row per primitive: the chair, trained as Gaussians, then trained on as each."""
+    after, window, windows = (4, 2, 2) if setup.quick else (AFTER, WINDOW, WINDOWS)
+    capture = open_capture(setup.path("chair"), max_size=48 if setup.quick else None)
+    if setup.quick:
+        capture.train = capture.train[:8]
+    views, device = list(capture.train)[::8], setup.device
+    found: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="luxel-record-") as folder:
+        most = 500 if setup.quick else None
+        gaussians = trained(trainer_for(capture, f"{folder}/first", device, most=most), after)
+        assert isinstance(gaussians, Gaussians)
+        for primitive in PRIMITIVES:
+            scene = equal_scene(primitive, gaussians, views, device)
+            trainer = trainer_for(capture, f"{folder}/{primitive}", device, primitive, most=most)
+            row = step_times(trainer, scene, views, window=window, windows=windows)
+            row["ratio"] = row["step_ms"] / (found or [row])[0]["step_ms"]
+            setup.note(
+                f"{row['primitive']}: {row['step_ms']:.3f} ms a step, {row['instances']:,} pairs a view"
+            )
+            found.append(row)
+            del trainer, scene
+            release_memory()
+    return found
+
+
+PARTS = (
+    Part(
+        "steps",
+        "training steps of each primitive at equal pairs",
+        "steps",
+        45,
+        rows,
+        ("chair",),
+        (Headline("a training step, chair", "{step_ms:.2f} ms ({count:,} Gaussians)"),),
+    ),
+)

@@ -1,0 +1,138 @@
+"""`luxel bench record`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from luxel.render.errors import LuxelError
+from luxel.viewer.bench import machine
+from luxel.viewer.bench.record import document, store
+from luxel.viewer.bench.record import parts as protocol
+from luxel.viewer.bench.record.part import Part, Setup
+from luxel.viewer.bench.record.run import run_parts
+from luxel.viewer.commands.options import DeviceName, pick_device
+
+README = "README.md"
+
+
+@dataclass
+class Record:
+    """Runs the whole protocol on one commit and generates the documents with its figures.
+
+    The protocol consists of parts (--list). OUT is written after each: what is done is not run again, what failed is
+    listed and run again by the next call, and an interrupt loses the running part alone. All figures are to come from
+    one commit. At the end results.md is written beside OUT, and the table between the lines `<!-- results:begin -->`
+    and `<!-- results:end -->` of the README is replaced.
+
+    Examples:
+        luxel bench record --data captures/
+        luxel bench record --data captures/ --parts raster train-chair --budget 480
+        luxel bench record --merge gpu/results.json
+        luxel bench record --write-docs
+    """
+
+    parts: tuple[str, ...] = ()
+    """Parts to run, by name or by the beginning of names: raster, train-chair. Default: all."""
+    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat. Parts
+    without their data are skipped. Default: none."""
+    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder that keeps poses found by structure from motion and rendered captures for later calls; default: none."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/results.json")
+    """File of the results, which is continued."""
+    readme: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """README whose table is replaced; default: README.md beside the folder docs if OUT is in it, else none."""
+    budget: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
+    """Skip parts whose expected wall time exceeds what is left of this time; default: no bound."""
+    commit: str | None = None
+    """Commit of the code; default: that of the git checkout, else the environment variable LUXEL_COMMIT."""
+    allow_mixed: bool = False
+    """Allow figures of several commits in OUT; the documents then carry a warning."""
+    restart: bool = False
+    """Discard what is in OUT."""
+    merge: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = ()
+    """Join these results into OUT and write the documents; nothing is measured."""
+    write_docs: bool = False
+    """Write the documents from OUT; nothing is measured."""
+    list: bool = False
+    """List the parts, what they need and whether they are done; nothing is measured."""
+    quick: bool = False
+    """Tiny sizes, to check that the parts work; needs another OUT."""
+    device: DeviceName = "auto"
+    """Where to measure; auto: the GPU where luxel can use it."""
+
+    def execute(self) -> int:
+        """Measures, merges or lists; returns 1 where a part failed."""
+        parts = protocol.chosen_parts(self.parts)
+        if self.quick and self.out == Record.out:
+            raise LuxelError("--quick figures are no results.", "Give another file with --out.")
+        results = store.Results() if self.restart else store.load_results(self.out)
+        if self.list:
+            print(listing(parts, results, Setup(pick_device(self.device), self.data)))
+            return 0
+        if self.merge:
+            for path in self.merge:
+                if not path.is_file():
+                    raise LuxelError(f"{path}: there is no such file.", "Give a results.json to --merge.")
+            results = store.merge([results, *map(store.load_results, self.merge)])
+            self._check(results, None)
+            store.save_results(self.out, results)
+        elif not self.write_docs:
+            results = self._measured(parts, results)
+        return self._documented(results, parts)
+
+    def _measured(self, parts: list[Part], results: store.Results) -> store.Results:
+        version = self.commit if self.commit is not None else machine.commit()
+        if not version and not self.quick:
+            raise LuxelError(
+                "The commit of the code is unknown.", "Give it with --commit, or set LUXEL_COMMIT."
+            )
+        if version.endswith("+"):
+            print("Files have changed since the commit; the documents will say so.", file=sys.stderr)
+        self._check(results, version)
+        setup = Setup(pick_device(self.device), self.data, self.cache, self.quick)
+        store.save_results(self.out, results)  # fails now rather than after hours
+
+        def save(found: store.Results) -> None:
+            store.save_results(self.out, found)
+
+        return run_parts(parts, setup, results, version, save, budget=self.budget)
+
+    def _check(self, results: store.Results, version: str | None) -> None:
+        if not self.allow_mixed:
+            store.check_unmixed(results, version, self.quick, self.out)
+
+    def _documented(self, results: store.Results, parts: list[Part]) -> int:
+        readme = self.readme
+        if readme is None and self.out.resolve().parent.name == "docs":
+            beside = self.out.resolve().parent.parent / README
+            readme = beside if beside.is_file() else None
+        for path in document.write_documents(results, protocol.PARTS, self.out.with_suffix(".md"), readme):
+            print(f"written: {path}")
+        for warning in document.warnings(results):
+            print(warning.strip("*"), file=sys.stderr)
+        failed = [part.name for part in parts if (r := results.parts.get(part.name)) and r.state == "failed"]
+        absent = [part.name for part in parts if part.name not in results.parts]
+        if failed:
+            print(f"failed: {', '.join(failed)}")
+        if absent:
+            print(f"not measured: {', '.join(absent)}")
+        return int(bool(failed))
+
+
+def listing(parts: list[Part], results: store.Results, setup: Setup) -> str:
+    """The parts, one a line: name, state, expected seconds, what they are, and which data are missing."""
+    lines = []
+    for part in parts:
+        record = results.parts.get(part.name)
+        state = record.state if record else "to do"
+        missing = part.missing(setup)
+        ends = f" (needs {', '.join(missing)})" if missing else ""
+        lines.append(f"{part.name:22} {state:7} {part.seconds:4.0f} s  {part.title}{ends}")
+    total = sum(part.seconds for part in parts)
+    return "\n".join([*lines, f"{len(parts)} parts, about {total:.0f} s on one NVIDIA H200"])

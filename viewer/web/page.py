@@ -1,0 +1,207 @@
+"""One open page: its browser, its image stream, its camera, and the clicks on its image."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from luxel.render.camera import View
+from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, jump, place
+from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading import Render, Sample
+from luxel.viewer.web.stream import ClientStream, StreamReport, ViserSink
+from luxel.viewer.web.thumbnails import Thumbnails
+
+log = logging.getLogger("luxel.viewer")
+
+
+@dataclass(frozen=True)
+class Click:
+    """A click on the image of a page.
+
+    Args:
+        pixel: column and row of the page's canvas, in its pixels; (0, 0) is the upper left corner.
+        origin: camera centre, world coordinates, [3].
+        direction: from the camera through the pixel, unit length, world coordinates, [3].
+        sample: colour, alpha and depth of the scene at this pixel.
+        point: world coordinates of what is seen there, [3]; None where the pixel is empty or there is no depth.
+    """
+
+    pixel: tuple[float, float]
+    origin: np.ndarray
+    direction: np.ndarray
+    sample: Sample
+    point: np.ndarray | None
+
+
+class Page:
+    """What the panels of one page work with.
+
+    Attributes:
+        client: viser ClientHandle: ``gui``, ``scene``, ``camera``, downloads and notifications of this page.
+        session: the scene behind the page.
+        extent: centre, size and up direction of the scene.
+        thumbnails: small versions of the views' images, shared by all pages.
+        stream: renders the images of this page.
+
+    Args:
+        render: luxel.render.rasterize or a function like it.
+        logged: messages of failures already logged, shared by the pages.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        session: Session,
+        extent: SceneExtent,
+        render: Render,
+        thumbnails: Thumbnails | None = None,
+        logged: set[str] | None = None,
+    ) -> None:
+        self.client, self.session, self.extent = client, session, extent
+        self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
+        self._logged: set[str] = set() if logged is None else logged
+        self._sink = ViserSink(client)
+        self.stream = ClientStream(session, render, self._sink, self._report, self._logged)
+        self._reports: list[Callable[[StreamReport], None]] = []
+        self._seeks: list[Callable[[float], None]] = []
+        self._clicks: list[Callable[[Click], None]] = []
+        self._motion = 0
+        self._lock = threading.Lock()
+
+    @property
+    def roomy(self) -> bool:
+        """Whether the panel lies beside the image; on a phone it covers the image."""
+        camera = self.client.camera
+        return camera.image_width > min(450, camera.image_height)
+
+    def on_report(self, callback: Callable[[StreamReport], None]) -> None:
+        """Calls ``callback`` with each report of the stream, about four times a second."""
+        self._reports.append(callback)
+
+    def on_seek(self, callback: Callable[[float], None]) -> None:
+        """Calls ``callback`` with the new time whenever a panel seeks."""
+        self._seeks.append(callback)
+
+    def seek(self, time: float) -> None:
+        """Stops the playback of a dynamic scene at a time; nothing happens in a static one."""
+        if self.session.times is not None:
+            self.stream.seek(time)
+            for callback in self._seeks:
+                callback(time)
+
+    def pose(self) -> Pose:
+        """The camera of the page now."""
+        return Pose.of_client(self.client.camera)
+
+    def begin_motion(self) -> Callable[[], bool]:
+        """Claims the camera for an animation.
+
+        Returns:
+            A function that is true as soon as another animation has begun or the page was closed.
+        """
+        with self._lock:
+            self._motion += 1
+            mine = self._motion
+        return lambda: self._motion != mine or self.stream.stopped
+
+    def fly_to(self, target: Pose) -> None:
+        """Moves the camera to a pose within about half a second; returns when it is there."""
+        jump(self.client, target, self.extent, cancelled=self.begin_motion())
+
+    def place(self, pose: Pose) -> None:
+        """Puts the camera at a pose at once."""
+        place(self.client, pose, self.extent)
+
+    def go_to(self, view: View) -> None:
+        """Flies to a view's pose and field of view, and shows its time."""
+        self.seek(view.time)
+        self._fly_to_view(view)
+
+    def reset(self) -> None:
+        """Flies to where the page began, the scene's up direction upright."""
+        if self.session.views:
+            self._fly_to_view(self.session.views[0])
+        else:
+            self.fly_to(first_pose((), self.extent))
+        self.client.camera.up_direction = self.extent.up
+
+    def _fly_to_view(self, view: View) -> None:
+        camera = self.client.camera
+        self.fly_to(Pose.of_camera(view.camera, camera.image_width / max(1, camera.image_height)))
+
+    def listen(self, callback: Callable[[Click], None], on: bool) -> None:
+        """Starts or stops calling ``callback`` with clicks on the image; drags turn the camera in any case.
+
+        The browser reports clicks only while some callback listens.
+        """
+        with self._lock:
+            before = bool(self._clicks)
+            self._clicks = [c for c in self._clicks if c != callback] + ([callback] if on else [])
+            after = bool(self._clicks)
+        if after and not before:
+            self.client.scene.on_click()(self._clicked)
+        elif before and not after:
+            self.client.scene.remove_click_callback(self._clicked)
+
+    def _clicked(self, event: Any) -> None:
+        u, v = event.screen_pos
+        self.click(u, v)
+
+    def click(self, u: float, v: float) -> None:
+        """Handles a click: renders the scene there once, and calls whoever listens.
+
+        Args:
+            u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
+        """
+        callbacks = list(self._clicks)
+        if not callbacks:
+            return
+        try:
+            pose = self.pose()
+            sample = self.stream.sample(pose, u, v)
+            click = make_click(pose, u, v, sample)
+            for callback in callbacks:
+                callback(click)
+        except Exception as error:  # a tool that fails must not end the page
+            log.exception("A click could not be handled.")
+            self.client.add_notification("The click failed", str(error), color="red", auto_close_seconds=8)
+
+    def _report(self, report: StreamReport) -> None:
+        for callback in self._reports:
+            try:
+                callback(report)
+            except Exception as error:  # a tool that fails must not take the others with it
+                if not self.stream.stopped and (message := f"{callback!r}: {error}") not in self._logged:
+                    self._logged.add(message)
+                    log.exception("A panel failed to show a report.")
+
+    def start(self) -> None:
+        """Starts to render for the page."""
+        self.stream.start()
+
+    def close(self, wait: float = 0.0) -> None:
+        """Stops rendering; returns after at most ``wait`` seconds."""
+        self.stream.stop(wait)
+        self._sink.close()
+
+
+def make_click(pose: Pose, u: float, v: float, sample: Sample) -> Click:
+    """The ray through a place of the image, and the point where it meets the scene.
+
+    Args:
+        pose: camera of the page.
+        u, v: place on the image in [0, 1], from the upper left.
+        sample: what is seen there; ``depth`` is z along the optical axis.
+    """
+    half = np.tan(0.5 * pose.fov_y)
+    x, y = (2 * u - 1) * half * pose.width / pose.height, (2 * v - 1) * half
+    ray = pose.rotation @ np.array([x, y, 1.0])  # one unit of it is one unit of z-depth
+    point = None if sample.depth is None else pose.position + sample.depth * ray
+    pixel = (u * pose.width, v * pose.height)
+    return Click(pixel, pose.position, ray / np.linalg.norm(ray), sample, point)

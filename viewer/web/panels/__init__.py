@@ -1,0 +1,26 @@
+"""The tools of the web viewer: one file each, listed here in the order in which they stand in a page.
+
+A new tool is a subclass of `Panel` (one instance a page) or `SharedPanel` (one for all pages) and one line in PANELS.
+"""
+
+from luxel.viewer.web.panels.camera import CameraPanel
+from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.panels.frame import FramePanel
+from luxel.viewer.web.panels.inspect import InspectPanel
+from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
+from luxel.viewer.web.panels.show import ShowPanel
+from luxel.viewer.web.panels.time import TimePanel
+from luxel.viewer.web.panels.training import ScenePanel, TrainingPanel
+
+PANELS: list[AnyPanel] = [
+    FramePanel,
+    TimePanel,
+    ScenePanel,
+    TrainingPanel,
+    ShowPanel,
+    CameraPanel,
+    CameraPathPanel,
+    InspectPanel,
+]
+
+__all__ = ["PANELS", "Panel", "SharedPanel"]

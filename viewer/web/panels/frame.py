@@ -1,0 +1,37 @@
+"""Numbers of the images of a page: frame rate, render time, size; and errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.panels.text import as_text, table
+from luxel.viewer.web.stream import StreamReport
+
+
+class FramePanel(Panel):
+    """Frame rate, render time and size of the images, and why rendering fails if it does."""
+
+    def build(self, gui: Any, order: float) -> None:
+        """Adds the numbers, and a line for errors above them."""
+        self._error = gui.add_markdown("", visible=False, order=order)
+        self._numbers = gui.add_html(table([("FPS", "…")]), order=order)
+        self._shown = ("", "")
+
+    def report(self, report: StreamReport) -> None:
+        """Shows the numbers; sends only what changed."""
+        rows = [
+            ("FPS", f"{report.fps:.0f}" if report.fps else "idle"),
+            ("Render", f"{report.render_ms:.1f} ms"),
+            ("Image", f"{report.width} × {report.height}"),
+        ]
+        if report.caption:
+            rows.append(("Range", report.caption))
+        numbers = table(rows)
+        error = f"**Rendering failed:** {as_text(report.error)}" if report.error else ""
+        if numbers != self._shown[0]:
+            self._numbers.content = numbers
+        if error != self._shown[1]:
+            self._error.content = error
+            self._error.visible = bool(error)
+        self._shown = (numbers, error)

@@ -1,0 +1,60 @@
+"""Inspect: a click on the image shows world coordinates, depth and colour under the cursor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luxel.viewer.web.page import Click
+from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.panels.text import table
+
+
+class InspectPanel(Panel):
+    """Shows what lies under the cursor; off until its switch is on."""
+
+    def build(self, gui: Any, order: float) -> None:
+        """Adds the switch, and the numbers of the last click below it."""
+        self._switch = gui.add_checkbox(
+            "Inspect",
+            False,
+            hint="Click the image to see the coordinates, depth and colour of a point",
+            order=order,
+        )
+        self._numbers = gui.add_html("", visible=False, order=order)
+        self._marker: Any = None
+        self._switch.on_update(lambda _: self._set(self._switch.value))
+
+    def _set(self, on: bool) -> None:
+        self.listen(on)
+        if on:
+            self._numbers.content = table([("Point", "click the image")])
+        elif self._marker is not None:
+            self._marker.visible = False
+        self._numbers.visible = on
+
+    def on_click(self, click: Click) -> None:
+        """Shows the numbers of the point, and marks it."""
+        self._numbers.content = table(click_rows(click))
+        if click.point is None:
+            if self._marker is not None:
+                self._marker.visible = False
+            return
+        if self._marker is None:
+            radius = 0.006 * self.page.extent.radius
+            self._marker = self.page.client.scene.add_icosphere(
+                "/inspect", radius=radius, color=(255, 60, 60)
+            )
+        self._marker.position = click.point
+        self._marker.visible = True
+
+
+def click_rows(click: Click) -> list[tuple[str, str]]:
+    """Label and text of what is known of a clicked point."""
+    rows = [("Pixel", "{:.0f}, {:.0f}".format(*click.pixel))]
+    if click.point is not None:
+        rows.append(("Point", ", ".join(f"{value:.4g}" for value in click.point)))
+    rows.append(("Depth", "–" if click.sample.depth is None else f"{click.sample.depth:.4g}"))
+    rows.append(("Colour", "rgb({}, {}, {})".format(*(round(255 * c) for c in click.sample.rgb))))
+    if click.sample.alpha is not None:
+        rows.append(("Alpha", f"{click.sample.alpha:.3f}"))
+    return rows

@@ -1,0 +1,139 @@
+"""The interface of a viewer tool: a panel of one page, or one that all pages share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, ClassVar
+
+from luxel.viewer.web.page import Click, Page
+from luxel.viewer.web.session import Session
+from luxel.viewer.web.stream import ClientStream, StreamReport
+
+log = logging.getLogger("luxel.viewer")
+
+
+class Panel:
+    """A tool of one page. A subclass overrides what it needs; every page gets an instance of its own.
+
+    The viewer calls `build` and then `attach` when a page opens, `report` about four times a second, `on_click`
+    for clicks on the image while the panel listens, and `detach` when the page is closed. They come from several
+    threads; an exception in one of them is logged and leaves the page and its other panels alone.
+
+    Attributes:
+        title: heading of the folder that holds the controls; empty: no folder.
+        unfolded: whether the folder is open at first (where the window is wide enough).
+        page: the page that the panel belongs to.
+    """
+
+    title: ClassVar[str] = ""
+    unfolded: ClassVar[bool] = True
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    @classmethod
+    def available(cls, session: Session) -> bool:
+        """Whether a scene has a use for this panel."""
+        return True
+
+    def build(self, gui: Any, order: float) -> None:
+        """Adds the controls.
+
+        Args:
+            gui: viser's GuiApi of the page; inside the panel's folder if it has a title.
+            order: place among the panels; to be passed to controls of a panel without a folder.
+        """
+
+    def attach(self, stream: ClientStream) -> None:
+        """Called once when all panels are built, before the first image.
+
+        Args:
+            stream: renders the page; takes `DisplaySettings` and the playback time.
+        """
+
+    def report(self, report: StreamReport) -> None:
+        """Called with frame rate, image size, errors and time of the page's images."""
+
+    def listen(self, on: bool) -> None:
+        """Starts or stops calling `on_click` with clicks on the image."""
+        self.page.listen(self.on_click, on)
+
+    def on_click(self, click: Click) -> None:
+        """Called with a click on the image, while the panel listens."""
+
+    def detach(self) -> None:
+        """Called when the page is closed."""
+
+
+class SharedPanel:
+    """A tool that is the same on all pages, because it controls what they share; there is one instance.
+
+    Attributes:
+        title, unfolded: as in `Panel`.
+        session: the scene that all pages show.
+    """
+
+    title: ClassVar[str] = ""
+    unfolded: ClassVar[bool] = True
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @classmethod
+    def available(cls, session: Session) -> bool:
+        """Whether a scene has a use for this panel."""
+        return True
+
+    def build(self, gui: Any, order: float) -> None:
+        """Adds the controls; as in `Panel`, with viser's GuiApi of the server."""
+
+    def refresh(self) -> None:
+        """Called twice a second."""
+
+    def detach(self) -> None:
+        """Called when the viewer stops."""
+
+
+AnyPanel = type[Panel] | type[SharedPanel]
+
+
+def open_page_panels(panels: Sequence[AnyPanel], page: Page) -> list[Panel]:
+    """Builds the panels of a page in the order of the list, and connects them with its reports."""
+    built: list[Panel] = []
+    for order, kind in enumerate(panels):
+        if issubclass(kind, Panel) and kind.available(page.session):
+            panel = kind(page)
+            if _build(panel, page.client.gui, float(order), page.roomy):
+                built.append(panel)
+    for panel in built:
+        panel.attach(page.stream)
+        page.on_report(panel.report)
+    return built
+
+
+def open_shared_panels(panels: Sequence[AnyPanel], session: Session, gui: Any) -> list[SharedPanel]:
+    """Builds the shared panels of a server."""
+    built: list[SharedPanel] = []
+    for order, kind in enumerate(panels):
+        if issubclass(kind, SharedPanel) and kind.available(session):
+            panel = kind(session)
+            if _build(panel, gui, float(order)):
+                built.append(panel)
+    return built
+
+
+def _build(panel: Panel | SharedPanel, gui: Any, order: float, roomy: bool = True) -> bool:
+    """Adds the controls of one panel; false, and logged, if that fails."""
+    unfolded = panel.unfolded and roomy
+    folder = gui.add_folder(panel.title, order=order, expand_by_default=unfolded) if panel.title else None
+    try:
+        with folder or nullcontext():
+            panel.build(gui, order)
+    except Exception:  # a broken tool must not take the page with it
+        log.exception("The panel %s could not be built and is left out.", type(panel).__name__)
+        if folder is not None:
+            folder.remove()
+        return False
+    return True

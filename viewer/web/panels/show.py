@@ -1,0 +1,57 @@
+"""What the images of a page show: output, background, resolution, quality, size of splats, clipping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.shading import outputs_of
+
+
+class ShowPanel(Panel):
+    """Sets the `DisplaySettings` of a page."""
+
+    title = "Show"
+
+    def build(self, gui: Any, order: float) -> None:
+        """Adds the controls."""
+        session, stream = self.page.session, self.page.stream
+        scene_type = session.scene_type
+        outputs = outputs_of(scene_type)
+        output = gui.add_dropdown("Output", outputs, initial_value=outputs[0])
+        background = gui.add_rgb(
+            "Background", initial_value=tuple(round(255 * c) for c in session.background)
+        )
+        resolution = gui.add_slider(
+            "Resolution", 10, 200, 10, 100, hint="Percent of the window's pixels while the camera rests"
+        )
+        quality = gui.add_slider("Quality", 30, 100, 5, 90, hint="JPEG quality; 100 sends lossless PNG")
+        antialiased = gui.add_checkbox(
+            "Antialiased",
+            session.antialiased,
+            hint="For scenes trained with antialiasing (Mip-Splatting)",
+            visible=scene_type.antialiases,
+        )
+        with gui.add_folder("More", expand_by_default=False):
+            size = gui.add_slider(
+                "Splat size",
+                0.05,
+                2.0,
+                0.05,
+                1.0,
+                hint=f"Scales all {scene_type.noun}",
+                visible=scene_type.resizable,
+            )
+            near = gui.add_number("Near", 0.01, min=1e-4, hint="Nothing closer is drawn (capture units)")
+            far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")
+        for control, settings in (
+            (output, lambda: {"output": output.value}),
+            (background, lambda: {"background": tuple(c / 255 for c in background.value)}),
+            (resolution, lambda: {"resolution": resolution.value / 100}),
+            (quality, lambda: {"quality": int(quality.value)}),
+            (antialiased, lambda: {"antialiased": antialiased.value}),
+            (size, lambda: {"splat_scale": size.value}),
+            (near, lambda: {"near": near.value}),
+            (far, lambda: {"far": max(far.value, near.value)}),
+        ):
+            control.on_update(lambda _, settings=settings: stream.change(**settings()))

@@ -1,0 +1,35 @@
+"""Numbers and messages of panels as HTML and Markdown."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+
+def table(rows: Sequence[tuple[str, str]]) -> str:
+    """Rows of label and value as HTML that fits a narrow panel."""
+    cells = "".join(
+        f'<span style="opacity:0.65">{html.escape(label)}</span>'
+        f'<span style="text-align:right;overflow-wrap:anywhere;font-variant-numeric:tabular-nums">'
+        f"{html.escape(value)}</span>"
+        for label, value in rows
+    )
+    return (
+        '<div style="display:grid;grid-template-columns:auto 1fr;gap:0.15em 0.8em;'
+        f'font-size:0.85em;line-height:1.35;padding:0.3em 0.9em">{cells}</div>'
+    )
+
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss or m:ss; a dash where they are unknown."""
+    if not 0 <= seconds < 1e7:
+        return "–"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def as_text(message: str, limit: int = 400) -> str:
+    """A message as Markdown that shows it literally, cut to ``limit`` characters."""
+    short = message if len(message) <= limit else message[:limit] + " …"
+    return "".join("\\" + c if c in "\\`*_{}[]()<>#+-!|~$&" else c for c in short).replace("\n", " ")
