@@ -33,7 +33,10 @@ from luxel.viewer.cli import main
         (["train", "CAPTURE", "--against", "luxel:steps=0"], "steps must be at least 1"),
         (["train", "CAPTURE", "--against", "luxel:preset=slow"], "no preset 'slow' for gaussians"),
         (["train", "CAPTURE", "--against", "luxel:backend=gsplat"], "before the colon"),
-        (["train", "CAPTURE", "--against", "gsplat:deterministic=true"], "the gsplat backend is not deterministic"),
+        (
+            ["train", "CAPTURE", "--against", "gsplat:deterministic=true"],
+            "the gsplat backend is not deterministic",
+        ),
         (["fields", "--sizes", "4K"], "WIDTHxHEIGHT"),
         (["fields", "--seconds", "0"], "--seconds"),
         (["fields", "--iterations", "0"], "--iterations"),

@@ -20,7 +20,13 @@ from luxel.viewer.cli import main
 from luxel.viewer.commands.bench import TrainBench
 
 QUICK_TRAINING = ["--steps", "24", "--evaluations", "3", "--no-lpips", "--device", "cpu"]
-QUICK_TRAINING += ["--set", "init.sh_degree=1", "init.max_points=500", "strategy.kind=fixed", "report_every=4"]
+QUICK_TRAINING += [
+    "--set",
+    "init.sh_degree=1",
+    "init.max_points=500",
+    "strategy.kind=fixed",
+    "report_every=4",
+]
 
 
 def curve(*points: tuple[float, float | None]) -> list[dict[str, Any]]:
