@@ -36,7 +36,7 @@ RANKS = (
     ("mesh",),
     ("ops",),
     ("primitives",),
-    ("rasterize", "renderer", "metrics", "evaluate", "replay", "backends"),
+    ("pipeline", "rasterize", "renderer", "metrics", "evaluate", "replay", "backends"),
     ("runs",),
     ("train", "fields"),
     ("segment", "nets", "light"),
