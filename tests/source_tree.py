@@ -88,7 +88,7 @@ PHRASES = {
     r"\bheeds?\b": "supports",
     r"\b(way|ways) of (a|the) rays?\b": "ray_t",
     r"\bso many[ -]th\b|\bevery so many": "every Nth",
-    r"(?-i:\bis none\b)": "invalid ..., or there is no ...",
+    r"\bresolution is none\b": "invalid resolution",
     r"\bcomes? round\b": "recurs, or is due",
     r"\bwho (adds|draws|removes|trains|renders)\b": "densification strategy, rasterizer backend",
     r"\bkeep training waiting\b": "fraction of time that rendering for viewers may take",
