@@ -171,7 +171,10 @@ class FieldConfig:
         Raises:
             LuxelError: an unknown name or a value of the wrong type.
         """
-        config_type = application_type(values.get("field", "image")).config_type
+        try:
+            config_type = application_type(values.get("field", "image")).config_type
+        except LuxelError as error:
+            raise LuxelError(f"config.json: {error.problem}", error.remedy) from None
         unknown = values.keys() - {field.name for field in dataclasses.fields(config_type)}
         foreign = {name for name in unknown if option_owners(name)}
         kept = {"hashing": "spatial", **{name: v for name, v in values.items() if name not in foreign}}

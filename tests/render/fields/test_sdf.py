@@ -231,7 +231,7 @@ def test_a_run_with_a_pool_resumes_exactly(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(POOL, "cpu", 5)
     said: list[str] = []
     FieldTrainer.resume(tmp_path, mesh, say=said.append)
-    assert any("start anew" in line for line in said)
+    assert any("random state was reset" in line for line in said)
     held = load_field(tmp_path / FIELD_FILE).state_dict()
     assert not any("pool" in name for name in held), "the field's file has no samples"
 
