@@ -103,7 +103,7 @@ def test_the_surface_comes_back(learned, name):
     assert actual.volume().item() == pytest.approx(moved(name).volume().item(), rel=0.05)
 
 
-def test_it_is_drawn(learned):
+def test_it_is_drawn(learned, monkeypatch: pytest.MonkeyPatch) -> None:
     field = learned["ball"]
     middle = 0.5 * SCALE + MOVE
     eye = (middle + torch.tensor([0.0, -2.5 * SCALE, 0.0])).tolist()
@@ -121,7 +121,7 @@ def test_it_is_drawn(learned):
     assert sky[0, 0, 2] > sky[0, 0, 0]
     # Brightest where it faces the lamp and the sky, darker at its lower rim.
     assert image[17, 24].mean() > image[20 + int(radius) - 1, 24].mean()
-    field.look = dataclasses.replace(field.look, sun=0.5, shadows=True)
+    monkeypatch.setattr(field, "look", dataclasses.replace(field.look, sun=0.5, shadows=True))
     lit = field.render(camera, blue)
     assert torch.equal((lit != blue).any(-1), covered) and lit.mean() > image.mean()
 
