@@ -67,7 +67,7 @@ def refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Refused:
         assert status != 0, f"accepted: {out}"
         assert "Traceback" not in err + out, err
         complaints = [line for line in err.splitlines() if line.startswith("luxel: ")]
-        assert len(complaints) == 1, f"one message wanted:\n{err}"
+        assert len(complaints) == 1, f"expected one message:\n{err}"
         remedy = err[err.index(complaints[0]) + len(complaints[0]) :].strip()
         assert remedy, f"no remedy: {err}"
         assert names in complaints[0] + remedy, f"{names!r} is not named: {err}"
@@ -87,15 +87,15 @@ def edit(capture: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 def first_image(capture: Path) -> Path:
     document = json.loads((capture / "transforms.json").read_text())
-    found = capture / document["frames"][1]["file_path"]
-    return found if found.suffix else found.with_suffix(".png")
+    path = capture / document["frames"][1]["file_path"]
+    return path if path.suffix else path.with_suffix(".png")
 
 
 # -- photographs ------------------------------------------------------------------------------------------------
 
 
 def test_a_capture_that_is_not_there(tmp_path: Path, refused: Refused) -> None:
-    refused("train", tmp_path / "nowhere", names="nowhere")
+    refused("train", tmp_path / "absent", names="absent")
 
 
 def test_a_folder_with_nothing_in_it(tmp_path: Path, refused: Refused) -> None:

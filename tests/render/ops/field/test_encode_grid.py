@@ -26,7 +26,7 @@ from luxel.render.reference.field.encode_grid import encode_grid_reference
 D = torch.float64
 HASHED = Grid(3, 5, 2, 5, 1.9, 9, hashed=True)  # 2 levels in order, 3 hashed
 BLOCKS = Grid(3, 5, 2, 5, 1.9, 9, hashed="blocks")
-KINDS = {
+GRIDS = {
     "hash": HASHED,
     "blocks": BLOCKS,
     "dense": Grid(3, 4, 2, 4, 1.405, None, hashed=False),
@@ -92,9 +92,9 @@ def assert_same(
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", GRIDS)
 def test_it_is_the_reference(precision, kind):
-    grid = KINDS[kind]
+    grid = GRIDS[kind]
     x, table = inputs(grid, 301, **precision)
     actual = all_gradients(encode_grid, x, table, grid)
     expected = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
@@ -256,7 +256,7 @@ def test_strides_do_not_matter(device):
 
 @pytest.mark.gpu
 def test_half_tables_are_read_in_their_place(gpu):
-    for grid in KINDS.values():
+    for grid in GRIDS.values():
         x, table = inputs(grid, 301, gpu)
         half = table.half()
         actual = all_gradients(encode_grid, x, torch.zeros_like(table), grid, half)
