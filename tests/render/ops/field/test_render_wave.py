@@ -1,4 +1,4 @@
-"""A picture in waves is the picture of all samples at once, whatever the size of the waves."""
+"""An image drawn in waves is the image of all samples at once, whatever the size of the waves."""
 
 from __future__ import annotations
 
