@@ -94,17 +94,19 @@ class Raster:
         chosen = scenes.chosen(self._scenes(on_gpu), self.only)
         report.check_writable(self.out)
 
-        def keep(found: dict[str, Any]) -> None:
-            row = found["rows"][-1]
+        def keep(results: dict[str, Any]) -> None:
+            row = results["rows"][-1]
             noun = PRIMITIVES[row["primitive"]].noun
             place = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} {noun}"
             times = [result["times"][PASSES[-1]]["median"] for result in row["results"].values()]
             print(f"{place}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True)
-            report.write(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
+            report.write(self.out, "raster", results, raster_report.TITLE, raster_report.sections(results))
 
         rows = [(scene, sizes or scene.sizes or usual) for scene in chosen]
-        found = raster.run(rows, backends, device, self._settings(on_gpu), keep)
-        return report.conclude(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
+        results = raster.run(rows, backends, device, self._settings(on_gpu), keep)
+        return report.conclude(
+            self.out, "raster", results, raster_report.TITLE, raster_report.sections(results)
+        )
 
     def _scenes(self, on_gpu: bool) -> list[scenes.Scene]:
         counts = self.counts or (GPU_COUNTS if on_gpu else CPU_COUNTS)
@@ -190,15 +192,15 @@ class TrainBench:
             describe(opened[-1])
         report.check_writable(self.out)
 
-        def keep(found: dict[str, Any]) -> None:
-            row = found["rows"][-1]
+        def keep(results: dict[str, Any]) -> None:
+            row = results["rows"][-1]
             for name, result in list(row["results"].items())[-1:]:
                 figures = f"{result['psnr']:.2f} dB in {result['seconds']:.1f} s"
                 print(f"{row['scene']}, {name}: {figures}", file=sys.stderr, flush=True)
-            report.write(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+            report.write(self.out, "train", results, train_report.TITLE, train_report.sections(results))
 
-        found = train.run(opened, variants, device, keep)
-        return report.conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+        results = train.run(opened, variants, device, keep)
+        return report.conclude(self.out, "train", results, train_report.TITLE, train_report.sections(results))
 
     def variants(self, device: torch.device) -> list[TrainVariant]:
         """The variants to train, the first compared with the others; each backend works on the device.
@@ -253,9 +255,9 @@ class Compare:
 
     def execute(self) -> int:
         """Prints the comparison."""
-        found = compare(load_report(self.before), load_report(self.after), force=self.force)
-        print(found.text)
-        for table in found.tables:
+        comparison = compare(load_report(self.before), load_report(self.after), force=self.force)
+        print(comparison.text)
+        for table in comparison.tables:
             print(report.markdown_table(table))
         return 0
 

@@ -78,12 +78,12 @@ class Fields:
             given = capture_dataset(self.capture)
         report.check_writable(self.out)
 
-        def keep(found: dict[str, Any]) -> None:
-            row = found["rows"][-1]
+        def keep(results: dict[str, Any]) -> None:
+            row = results["rows"][-1]
             times = [f"{frame['times']['median']:.2f} ms" for frame in row["frames"]]
             place = f"{row['field']}, {row['encoding']} ({row['whole_seconds']:.1f} s)"
             print(f"{place}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
-            report.write(self.out, "fields", found, fields_report.TITLE, fields_report.sections(found))
+            report.write(self.out, "fields", results, fields_report.TITLE, fields_report.sections(results))
 
         def make(kind: FieldName) -> FieldDataset:
             if given is not None and _takes_capture(kind):
@@ -91,10 +91,10 @@ class Fields:
             return make_dataset(kind, small=small)
 
         makers = [functools.partial(make, kind) for kind in dict.fromkeys(kinds)]
-        found = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)
-        parts = fields_report.sections(found)
+        results = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)
+        parts = fields_report.sections(results)
         return report.conclude(
-            self.out, "fields", found, fields_report.TITLE, parts, printed=fields_report.PRINTED
+            self.out, "fields", results, fields_report.TITLE, parts, printed=fields_report.PRINTED
         )
 
     def _settings(self, on_gpu: bool) -> fields.Settings:

@@ -98,8 +98,8 @@ class Record:
         setup = Setup(pick_device(self.device), self.data, self.cache, self.quick)
         store.save_results(self.out, results)  # fails now rather than after hours
 
-        def save(found: store.Results) -> None:
-            store.save_results(self.out, found)
+        def save(updated: store.Results) -> None:
+            store.save_results(self.out, updated)
 
         return run_parts(parts, setup, results, version, save, budget=self.budget)
 

@@ -99,8 +99,8 @@ class Export:
                 "Give --mesh and an --out that ends in .ply or .obj, and no options of primitives.",
             )
         self._check_place()
-        sizes = FINE if self.resolution is None else self.resolution, self.level
-        mesh = save_field_mesh(self.out, field.to(pick_device(self.device)), *sizes)
+        resolution = self.resolution or FINE
+        mesh = save_field_mesh(self.out, field.to(pick_device(self.device)), resolution, self.level)
         print(f"{len(mesh.faces):,} triangles: {self.out} ({_size(self.out)})")
         return 0
 
