@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +26,8 @@ from luxel.viewer.bench.train import report as train_report
 from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.help_texts import description
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin
 
@@ -52,18 +52,19 @@ class Raster:
         luxel bench raster --primitive convexes --counts 100000 500000
     """
 
-    scene: tuple[Path, ...] = ()
-    """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals."""
+    scene: Annotated[tuple[Path, ...], optional("PATH...")] = ()
+    """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each; default: none."""
+    data: Annotated[Path | None, optional("DIR")] = None
+    """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals;
+    default: none."""
     primitive: PrimitiveName = "gaussians"
-    """Primitive of the synthetic landscapes; scene files keep theirs. Default: gaussians."""
-    counts: tuple[int, ...] = ()
+    """Primitive of the synthetic landscapes; scene files keep theirs."""
+    counts: Annotated[tuple[int, ...], optional("INT...")] = ()
     """Primitives of the synthetic landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
-    sizes: tuple[str, ...] = ()
+    sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1280x720, 1920x1080 and 3840x2160 (small ones without a GPU), and for
     the published scenes those that their goals are for."""
-    only: tuple[str, ...] = ()
+    only: Annotated[tuple[str, ...], optional("NAME...")] = ()
     """Scenes to measure, by name or by the beginning of names: terrain, garden, garden-g5. Default: all."""
     against: Literal["gsplat"] | None = None
     """Measure another backend beside luxel's."""
@@ -73,12 +74,12 @@ class Raster:
     """Compare with the float64 reference; takes longer than the timing."""
     quick: bool = False
     """Few repetitions and tiles: for a first impression."""
-    iterations: int | None = None
+    iterations: Annotated[int | None, optional("INT")] = None
     """Timed calls of each pass; default: 100, or 10 without a GPU."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
-    """Where to draw; auto: the GPU where luxel can use it."""
+    """Device to draw on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
@@ -143,32 +144,33 @@ class TrainBench:
 
     captures: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
     """What to train on: one or more captures."""
-    steps: int | None = None
+    steps: Annotated[int | None, optional("INT")] = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
     primitive: PrimitiveName = "gaussians"
     """What the scene is made of."""
-    preset: str | None = None
-    """Named configuration to start from, as of `luxel train`."""
-    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Fields of the training configuration, as config.json names them: rates.means=1e-4 strategy.kind=mcmc."""
+    preset: Annotated[str | None, optional("NAME")] = None
+    """Preset to start from, as of `luxel train`; default: default."""
+    set: Annotated[tuple[str, ...], optional("NAME=VALUE...")] = ()
+    """Fields of the training configuration, as config.json names them, for example rates.means=1e-4
+    strategy.kind=mcmc; default: none."""
     evaluations: int = 10
     """Measurements on the held-out views, evenly over the steps of each run. Four more come early: at the half of the
     first interval, the half of that, and so on."""
     against: Annotated[
         tuple[str, ...],
         tyro.conf.UseAppendAction,
-        tyro.conf.arg(metavar="BACKEND[:NAME=VALUE,...]"),
+        optional("BACKEND[:NAME=VALUE,...]"),
     ] = ()
-    """Train with this too; may be given several times. A backend alone, such as gsplat, has exactly the settings of the
-    first run. Settings after a colon, gsplat:steps=7000,rates.means=1e-4, change them as --set does; with preset=NAME
-    or primitive=NAME among them they start from that one's, where of --preset, --steps and --set only a background
-    counts."""
+    """Train with this too; may be given several times. A backend alone, such as gsplat, uses exactly the settings of the
+    first run. Settings after a colon, such as gsplat:steps=7000,rates.means=1e-4, change them as --set does. With
+    preset=NAME or primitive=NAME among them, they start from the values of that preset or primitive, and of --preset,
+    --steps and --set only a background applies."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
-    """Hold out every Nth view, beginning with the first, where the data set names no test views; default 8."""
-    max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
-    """Shrink photographs to at most this many pixels on their longer side."""
+    """Hold out every Nth view, beginning with the first, if the data set names no test views; 0: none."""
+    max_size: Annotated[int | None, optional("PIXELS")] = None
+    """Shrink images to at most this many pixels on their longer side; default: full size."""
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""
     lpips: bool = True
@@ -176,7 +178,7 @@ class TrainBench:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
-    """Where to train; auto: the GPU where luxel can use it."""
+    """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Trains, writes, prints; returns 1 where a run failed."""
@@ -263,7 +265,7 @@ class Compare:
 
 
 def _subcommand(kind: type, name: str) -> Any:
-    return tyro.conf.subcommand(name, description=inspect.getdoc(kind), prefix_name=False)
+    return tyro.conf.subcommand(name, description=description(kind), prefix_name=False)
 
 
 What = (

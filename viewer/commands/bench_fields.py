@@ -20,7 +20,7 @@ from luxel.viewer.bench.fields import measure as fields
 from luxel.viewer.bench.fields import report as fields_report
 from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, make_dataset
 from luxel.viewer.bench.raster import scenes
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
 
 GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")
 
@@ -40,28 +40,28 @@ class Fields:
         luxel bench fields --only radiance --capture capture/ --sizes 1920x1080
     """
 
-    only: tuple[FieldName, ...] = ()
-    """Kinds of fields; default: all four."""
-    encodings: tuple[EncodingName, ...] = ()
+    only: Annotated[tuple[FieldName, ...], optional("{image,sdf,volume,radiance}...")] = ()
+    """Fields to measure; default: all four."""
+    encodings: Annotated[tuple[EncodingName, ...], optional("{hash,dense,lowres}...")] = ()
     """Encodings of positions; default: all three."""
-    sizes: tuple[str, ...] = ()
+    sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1920x1080 and 3840x2160, or small ones without a GPU."""
-    seconds: float | None = None
+    seconds: Annotated[float | None, optional("SECONDS")] = None
     """Seconds of training of each combination; default: 5, or 1 without a GPU."""
-    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Capture for radiance fields, opened as by `luxel train`; slow without a GPU. Default: a synthetic scene."""
-    iterations: int | None = None
+    iterations: Annotated[int | None, optional("INT")] = None
     """Timed calls of each measurement; default: 20, or 4 without a GPU."""
     quick: bool = False
     """Fewer repetitions and views: for a first impression."""
-    batch: int | None = None
+    batch: Annotated[int | None, optional("INT")] = None
     """Samples of a training step, and positions of a call in comparisons; default: 262,144, or 4,096 without a GPU."""
-    log2_entries: int | None = None
-    """Logarithm to base 2 of the most entries of a level; default: 19, or 15 without a GPU."""
+    log2_entries: Annotated[int | None, optional("INT")] = None
+    """Logarithm to base 2 of the largest number of entries of a level; default: 19, or 15 without a GPU."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
-    """Where to train and draw; auto: the GPU where luxel can use it."""
+    """Device to train and draw on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""

@@ -99,7 +99,7 @@ class Export:
                 "Give --mesh and an --out that ends in .ply or .obj, and no options of primitives.",
             )
         self._check_place()
-        resolution = self.resolution or FINE
+        resolution = self.resolution if self.resolution is not None else FINE
         mesh = save_field_mesh(self.out, field.to(pick_device(self.device)), resolution, self.level)
         print(f"{len(mesh.faces):,} triangles: {self.out} ({_size(self.out)})")
         return 0

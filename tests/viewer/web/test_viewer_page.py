@@ -348,7 +348,7 @@ def test_click_on_the_image_is_inspected(shown: ViewerApp, open_page: Callable[.
     panel = next(panel for panel in opened.panels if isinstance(panel, InspectPanel))
     clicks: list[Any] = []
     opened.page.listen(clicks.append, True)
-    page.get_by_label("Inspect").check()
+    page.get_by_role("checkbox", name="Inspect").check()
     until(lambda: panel._numbers.visible, "the switch turned nothing on")
     time.sleep(0.3)  # the browser reports clicks a moment after it was asked to
     x, y = canvas_width(page) // 2 - 20, 220  # on the front of the ball
@@ -369,7 +369,7 @@ def test_click_on_the_image_is_inspected(shown: ViewerApp, open_page: Callable[.
     drag(page, client, (80, 10))
     time.sleep(0.3)
     assert len(clicks) == 1, "a drag is no click"
-    page.get_by_label("Inspect").uncheck()
+    page.get_by_role("checkbox", name="Inspect").uncheck()
     page.get_by_text("Depth", exact=True).wait_for(state="hidden", timeout=8000)
 
 
