@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 import torch
 import tyro
@@ -131,7 +132,7 @@ class TrainBench:
     curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
     trainer fits the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under
     the best is marked and not ranked. A competitor may train with settings of its own, which the report lists; it says
-    for each from when on the first is ahead of it.
+    for each the time from which on the first run is ahead.
 
     Examples:
         luxel bench train capture/
@@ -142,14 +143,18 @@ class TrainBench:
             --against gsplat:preset=default,strategy.kind=adaptive,steps=7000
     """
 
-    captures: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
-    """What to train on: one or more captures."""
+    captures: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="CAPTURE...", help_behavior_hint="(required)"),
+    ]
+    """Captures to train on, as for `luxel train`."""
     steps: Annotated[int | None, optional("INT")] = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
     primitive: PrimitiveName = "gaussians"
     """What the scene is made of."""
     preset: Annotated[str | None, optional("NAME")] = None
-    """Preset to start from, as of `luxel train`; default: default."""
+    """Preset to start from, as of `luxel train`; default: default, with fewer steps."""
     set: Annotated[tuple[str, ...], optional("NAME=VALUE...")] = ()
     """Fields of the training configuration, as config.json names them, for example rates.means=1e-4
     strategy.kind=mcmc; default: none."""
@@ -161,8 +166,8 @@ class TrainBench:
         tyro.conf.UseAppendAction,
         optional("BACKEND[:NAME=VALUE,...]"),
     ] = ()
-    """Train with this too; may be given several times. A backend alone, such as gsplat, uses exactly the settings of the
-    first run. Settings after a colon, such as gsplat:steps=7000,rates.means=1e-4, change them as --set does. With
+    """Train with this too; may be given several times. A backend alone, such as gsplat, uses exactly the settings of
+    the first run. Settings after a colon, such as gsplat:steps=7000,rates.means=1e-4, change them as --set does. With
     preset=NAME or primitive=NAME among them, they start from the values of that preset or primitive, and of --preset,
     --steps and --set only a background applies."""
     backend: Backend = "luxel"
@@ -264,17 +269,16 @@ class Compare:
         return 0
 
 
-def _subcommand(kind: type, name: str) -> Any:
-    return tyro.conf.subcommand(name, description=description(kind), prefix_name=False)
+SUBCOMMANDS = {"raster": Raster, "train": TrainBench, "fields": Fields, "compare": Compare, "record": Record}
 
 
-What = (
-    Annotated[Raster, _subcommand(Raster, "raster")]
-    | Annotated[TrainBench, _subcommand(TrainBench, "train")]
-    | Annotated[Fields, _subcommand(Fields, "fields")]
-    | Annotated[Compare, _subcommand(Compare, "compare")]
-    | Annotated[Record, _subcommand(Record, "record")]
-)
+def _choice(*, summary: bool) -> Any:
+    """The type of a subcommand, described by the first line of its docstring or by all of it."""
+    choices = []
+    for name, kind in SUBCOMMANDS.items():
+        text = (kind.__doc__ or "").split("\n")[0] if summary else description(kind)
+        choices.append(Annotated[kind, tyro.conf.subcommand(name, description=text, prefix_name=False)])
+    return Annotated[Union[tuple(choices)], tyro.conf.arg(name="")]  # noqa: UP007 - made at run time
 
 
 @dataclass
@@ -294,8 +298,19 @@ class Bench:
         luxel bench record --data captures/
     """
 
-    what: Annotated[What, tyro.conf.arg(name="")] = field(default_factory=Raster)
+    what: Any = field(default_factory=Raster)
     """What to measure."""
+
+    @staticmethod
+    def variant(arguments: Sequence[str]) -> type:
+        """The command for its arguments: without a subcommand, help texts list the subcommands in a line each."""
+        what = _choice(summary=not set(SUBCOMMANDS) & set(arguments))
+        return make_dataclass(
+            Bench.__name__,
+            [("what", what, field(default_factory=Raster))],
+            bases=(Bench,),
+            namespace={"__doc__": Bench.__doc__},
+        )
 
     def execute(self) -> int:
         """Runs the chosen benchmark; returns the exit status."""
