@@ -12,7 +12,7 @@ from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
-STATE = 8  # numbers of a ray between waves, see cuda/abi/field.h
+STATE = 8  # numbers of a ray between waves, see cuda/abi/rays.h
 _CAMERA = (
     "Tensor? part, Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, "
     "float near, float far"

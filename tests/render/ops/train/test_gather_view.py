@@ -18,7 +18,7 @@ def images(device: torch.device, alpha: bool, weight: bool) -> dict[str, Any]:
         return torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8).to(device)
 
     return {
-        "photos": of_bytes(3, 5, 7, 3),
+        "images": of_bytes(3, 5, 7, 3),
         "alphas": of_bytes(3, 5, 7) if alpha else None,
         "weights": of_bytes(3, 5, 7) if weight else None,
         "poses": torch.randn(4, 4, 4, generator=generator).to(device),
@@ -41,7 +41,7 @@ def test_gathers_the_row_under_the_cursor(device: torch.device, alpha: bool, wei
     for cursor, (photo, view) in ((0, (2, 1)), (1, (0, 3)), (7, (0, 3)), (-2, (2, 1))):  # held to the table
         table[0, 0] = cursor
         rgb, a, w, world_to_cam, intrinsics, row = gather_view(**held, table=table)
-        expected = held["photos"][photo].cpu().float() / 255
+        expected = held["images"][photo].cpu().float() / 255
         if alpha:
             cover, behind = held["alphas"][photo].cpu().float() / 255, row[BACKGROUND].cpu()
             expected = behind + cover[..., None] * (expected - behind)
