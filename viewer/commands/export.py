@@ -49,7 +49,8 @@ class Export:
     out: Annotated[Path, tyro.conf.arg(metavar="PATH")]
     """File to write, in the format of its suffix; with --frames a folder."""
     half: bool = False
-    """Write .safetensors in float16, about half as large; positions and times stay float32."""
+    """Write .safetensors in float16, about half as large; parameters whose rounding is visible, such as
+    positions and times, stay float32."""
     mesh: bool = False
     """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
     resolution: Annotated[int | None, optional("N")] = None
