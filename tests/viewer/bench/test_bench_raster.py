@@ -36,7 +36,8 @@ def test_every_pass_of_every_scene_is_measured(strict: Any, measured: Path) -> N
         assert row["quality"]["luxel"]["psnr"] > 80
         assert max(row["quality"]["luxel"]["gradients"].values()) < 1e-3
     machine = found["machine"]
-    assert machine["torch"] == torch.__version__ and machine["processor"] and machine["command"]
+    public = torch.__version__.split("+")[0]  # a distribution's version may lack the local part, such as +cu130
+    assert machine["torch"].split("+")[0] == public and machine["processor"] and machine["command"]
 
 
 def test_stages_and_rooflines_come_from_the_scene(strict: Any, measured: Path) -> None:

@@ -268,7 +268,7 @@ def test_bad_use_of_runs(
     assert "there is already a run" in said
     said = refused(capfd, "train", "--resume", image_run, "--field", "sdf", "--device", "cpu")
     assert "is a run of a field of 'image'" in said
-    assert "of another field" in refused(
+    assert "is of a different field" in refused(
         capfd, "train", "--resume", image_run, "--width", 32, "--device", "cpu"
     )
     assert "neural field" in refused(capfd, "export", image_run, "--out", tmp_path / "a.ply")
