@@ -37,10 +37,10 @@ def measured_fields(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measured_fields: Path) -> None:
-    found = strict(measured_fields / "fields.json")
-    assert found["kind"] == "fields" and found["ceilings"]["half_flops_per_s"] > 0
-    assert [(row["field"], row["encoding"]) for row in found["rows"]] == [("image", "hash"), ("sdf", "hash")]
-    for row in found["rows"]:
+    report = strict(measured_fields / "fields.json")
+    assert report["kind"] == "fields" and report["ceilings"]["half_flops_per_s"] > 0
+    assert [(row["field"], row["encoding"]) for row in report["rows"]] == [("image", "hash"), ("sdf", "hash")]
+    for row in report["rows"]:
         assert not row["failures"] and row["parameters"] > row["entries"] > 0
         training, steps = row["training"], row["steps"]
         assert training["steps"] >= 1 and training["seconds"] >= 0.05 and training["batch"] == 256
@@ -59,7 +59,7 @@ def test_every_combination_is_trained_drawn_and_taken_apart(strict: Any, measure
         assert row["peers"]["torch"]["difference"] < 1e-4
         assert "GPU" in row["peers"]["tiny-cuda-nn"]["absent"]
         assert all(row["peers"][name][work]["rows_per_s"] > 0 for name in ("luxel", "torch") for work in WORK)
-    image, sdf = found["rows"]
+    image, sdf = report["rows"]
     assert image["frames"][0]["field_rows"] == 64 * 36 and image["training"]["scores"]["psnr"] > 0
     assert sdf["frames"][0]["views"] == 2 and sdf["training"]["scores"]["mean_error"] > 0
 
@@ -85,8 +85,8 @@ def test_records_of_a_profile_are_summed() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         for _ in range(3):
             torch.rand(20, 20) @ torch.ones(20, 20)
-    found = {row["kernel"]: row for row in timing.record_times(profiler, "CPU", 3)}
-    assert found["aten::mm"]["launches"] == 1 and found["aten::mm"]["ms"] > 0
+    records = {row["kernel"]: row for row in timing.record_times(profiler, "CPU", 3)}
+    assert records["aten::mm"]["launches"] == 1 and records["aten::mm"]["ms"] > 0
     assert not timing.record_times(profiler, "CUDA", 3)
 
 
@@ -142,13 +142,13 @@ def test_torch_has_the_same_field(kind: Any, encoding: Any) -> None:
 def test_floors_are_counted_from_the_sizes() -> None:
     whole = field_stages.grid_field(make_application(defaults("sdf")))
     grid, rows = whole.encoding.grid, 1000
-    found = field_stages.floors(rows, whole)
+    bounds = field_stages.floors(rows, whole)
     entries = sum(min(b - a, 8 * rows) for a, b in zip(grid.offsets, grid.offsets[1:], strict=False))
-    assert found["encoding"]["bytes"] == 4 * rows * (3 + 32) + 8 * entries
-    assert found["encoding"]["gathered"] == rows * 16 * 8 * 8
-    assert found["network"]["flops"] == 2 * rows * (32 * 64 + 64 * 64 + 64)
-    both = found["encoding + network"]
-    assert both["flops"] == found["encoding"]["flops"] + found["network"]["flops"]
+    assert bounds["encoding"]["bytes"] == 4 * rows * (3 + 32) + 8 * entries
+    assert bounds["encoding"]["gathered"] == rows * 16 * 8 * 8
+    assert bounds["network"]["flops"] == 2 * rows * (32 * 64 + 64 * 64 + 64)
+    both = bounds["encoding + network"]
+    assert both["flops"] == bounds["encoding"]["flops"] + bounds["network"]["flops"]
 
 
 def test_tiny_cuda_nn_is_never_required() -> None:
@@ -186,10 +186,10 @@ def test_cameras_keep_what_they_see() -> None:
 
 
 def test_made_up_photographs_are_cut_out() -> None:
-    found = field_datasets.make_dataset("radiance", small=True)
-    pixels = found.data.views[0].read()
+    dataset = field_datasets.make_dataset("radiance", small=True)
+    pixels = dataset.data.views[0].read()
     assert pixels.rgb.shape == (40, 40, 3) and 0 < (pixels.alpha > 0).mean() < 1
-    assert len(found.data.views) == 8 and len(found.cameras) == 2
+    assert len(dataset.data.views) == 8 and len(dataset.cameras) == 2
 
 
 def test_queries_of_frozen_fields_count_too() -> None:
@@ -197,8 +197,8 @@ def test_queries_of_frozen_fields_count_too() -> None:
     x = torch.rand(5, 3)
     with field_stages.counting(made) as queries:
         evaluate = made.snapshot()
-        wanted = torch.cat([evaluate(x), evaluate(x[:2])])
-        assert torch.equal(torch.cat([made(x), made(x[:2])]), wanted)
+        expected = torch.cat([evaluate(x), evaluate(x[:2])])
+        assert torch.equal(torch.cat([made(x), made(x[:2])]), expected)
     assert (queries.calls, queries.rows, queries.tables) == (4, 14, 3)
     assert queries.largest is not None and torch.equal(queries.largest, x)
     made.snapshot()(x)

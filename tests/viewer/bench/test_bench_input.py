@@ -15,12 +15,12 @@ from luxel.viewer.cli import main
     ("words", "names"),
     [
         (["raster", "--only", "garden"], "'garden'"),
-        (["raster", "--data", "NOWHERE"], "garden-points.npz"),
-        (["raster", "--scene", "NOWHERE/scene.ply"], "scene.ply"),
+        (["raster", "--data", "ABSENT"], "garden-points.npz"),
+        (["raster", "--scene", "ABSENT/scene.ply"], "scene.ply"),
         (["raster", "--sizes", "1920"], "WIDTHxHEIGHT"),
         (["raster", "--counts", "5"], "--counts"),
         (["raster", "--only", "terrain-5k", "--out", "FILE/below"], "below"),
-        (["train", "NOWHERE"], "NOWHERE"),
+        (["train", "ABSENT"], "ABSENT"),
         (["train", "CAPTURE", "--set", "rates.means"], "NAME=VALUE"),
         (["train", "CAPTURE", "--set", "no_such_field=1"], "no_such_field"),
         (["train", "CAPTURE", "--set", "steps=many"], "--set steps=many: steps cannot be 'many'"),
@@ -40,8 +40,8 @@ from luxel.viewer.cli import main
         (["fields", "--sizes", "4K"], "WIDTHxHEIGHT"),
         (["fields", "--seconds", "0"], "--seconds"),
         (["fields", "--iterations", "0"], "--iterations"),
-        (["fields", "--only", "radiance", "--capture", "NOWHERE"], "NOWHERE"),
-        (["compare", "NOWHERE", "FILE"], "NOWHERE"),
+        (["fields", "--only", "radiance", "--capture", "ABSENT"], "ABSENT"),
+        (["compare", "ABSENT", "FILE"], "ABSENT"),
         (["compare", "FILE", "FILE"], "FILE"),
     ],
     ids=lambda value: "_".join(value[:2]) if isinstance(value, list) else None,
@@ -50,7 +50,7 @@ def test_bad_input_is_one_message_and_a_remedy(
     words: list[str], names: str, toy_capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "FILE").write_text("no report")
-    places = {"NOWHERE": tmp_path / "NOWHERE", "FILE": tmp_path / "FILE", "CAPTURE": toy_capture}
+    places = {"ABSENT": tmp_path / "ABSENT", "FILE": tmp_path / "FILE", "CAPTURE": toy_capture}
     pattern = re.compile("|".join(places))
     filled = [pattern.sub(lambda m: str(places[m[0]]), word) for word in words]
     if words[0] != "compare" and "--out" not in words:
@@ -59,7 +59,7 @@ def test_bad_input_is_one_message_and_a_remedy(
     assert main(["bench", *filled]) == 2
     error = capsys.readouterr().err
     assert error.count("luxel: ") == 1 and names in error and "Traceback" not in error
-    assert len(error.strip().splitlines()) >= 2, "a remedy is wanted"
+    assert len(error.strip().splitlines()) >= 2, "a remedy is expected"
     assert not (tmp_path / "out").exists()
 
 

@@ -1,4 +1,4 @@
-"""`luxel bench train`: what it measures on the way, whom it ranks, and who trains with which settings."""
+"""`luxel bench train`: what it measures on the way, which backends it ranks, and the settings of each variant."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ def test_training_gives_the_way_there(
     assert main(["bench", "train", *options]) == 0
     report = strict(tmp_path / "train.json")
     (row,), (one,) = report["rows"], report["variants"]
-    found = row["results"]["luxel"]
-    assert [point["step"] for point in found["curve"]] == [1, 2, 4, 8, 16, 24]
-    assert found["curve"][-1]["psnr"] == pytest.approx(found["psnr"]) and found["psnr"] > 10
-    seconds = [point["seconds"] for point in found["curve"]]
-    assert seconds[0] > 0 and seconds == sorted(seconds) and seconds[-1] == found["seconds"]
-    assert found["steps"] == 24 and found["steps_per_s"] == pytest.approx(24 / found["seconds"])
-    assert found["best_psnr"] == max(point["psnr"] for point in found["curve"])
-    assert found["final_minus_best"] == pytest.approx(found["psnr"] - found["best_psnr"])
+    result = row["results"]["luxel"]
+    assert [point["step"] for point in result["curve"]] == [1, 2, 4, 8, 16, 24]
+    assert result["curve"][-1]["psnr"] == pytest.approx(result["psnr"]) and result["psnr"] > 10
+    seconds = [point["seconds"] for point in result["curve"]]
+    assert seconds[0] > 0 and seconds == sorted(seconds) and seconds[-1] == result["seconds"]
+    assert result["steps"] == 24 and result["steps_per_s"] == pytest.approx(24 / result["seconds"])
+    assert result["best_psnr"] == max(point["psnr"] for point in result["curve"])
+    assert result["final_minus_best"] == pytest.approx(result["psnr"] - result["best_psnr"])
     assert one["config"]["strategy"]["kind"] == "fixed" and row["held_out"] == 2
-    assert found["step_ms"]["samples"] == 6 and "ahead_from" not in found
-    assert found["step_ms"]["mean"] == pytest.approx(1e3 * found["seconds"] / 24)
+    assert result["step_ms"]["samples"] == 6 and "ahead_from" not in result
+    assert result["step_ms"]["mean"] == pytest.approx(1e3 * result["seconds"] / 24)
     assert read_page(tmp_path / "train.html").count["svg"] == 2
-    assert f"{found['psnr']:.2f}" in capsys.readouterr().out
+    assert f"{result['psnr']:.2f}" in capsys.readouterr().out
 
 
 def test_measuring_takes_no_training_time(
@@ -107,9 +107,9 @@ def test_measuring_takes_no_training_time(
     measure = trainer.measure
     monkeypatch.setattr(trainer, "measure", slowly)
     assert main(["bench", "train", str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path)]) == 0
-    found = strict(tmp_path / "train.json")["rows"][0]["results"]["luxel"]
-    assert len(found["curve"]) == 6 and found["whole_seconds"] > 6 * 0.25
-    assert found["whole_seconds"] - found["prepare_seconds"] - found["seconds"] > 6 * 0.25
+    result = strict(tmp_path / "train.json")["rows"][0]["results"]["luxel"]
+    assert len(result["curve"]) == 6 and result["whole_seconds"] > 6 * 0.25
+    assert result["whole_seconds"] - result["prepare_seconds"] - result["seconds"] > 6 * 0.25
 
 
 def test_both_train_alike(strict: Any, peer: Any, toy_capture: Path, tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_a_competitor_trains_with_settings_of_its_own(
         "rates.means": [1.6e-4, 1e-3],
     }
     assert [one["differences"] for one in report["variants"]] == [{}, {}, differences]
-    found = row["results"][own]
-    assert [point["step"] for point in found["curve"]] == [1, 3, 6, 13, 26, 39, 40]
-    assert found["steps"] == 40 and (found["ahead_from"] == "never" or found["ahead_from"] > 0)
+    result = row["results"][own]
+    assert [point["step"] for point in result["curve"]] == [1, 3, 6, 13, 26, 39, 40]
+    assert result["steps"] == 40 and (result["ahead_from"] == "never" or result["ahead_from"] > 0)
     out = capsys.readouterr().out
     assert f"| {own} |" in out and "luxel ahead from (s)" in out
     text = (tmp_path / "train.md").read_text()
@@ -181,10 +181,13 @@ def test_settings_of_a_competitor_are_those_of_set() -> None:
 
 def test_differences_leave_out_what_another_strategy_lacks() -> None:
     config = TrainConfig.from_dict({"strategy": {"kind": "adaptive", "refine_every": 50}, "eval_every": 7})
-    found = TrainVariant("x", config).differences(preset("fast"))
-    assert found["strategy.kind"] == ("mcmc", "adaptive") and found["strategy.refine_every"] == (None, 50)
-    assert found["steps"] == (3600, 30_000) and found["resolution.halvings"] == (2, 0)
-    assert "eval_every" not in found and "strategy.growth" not in found
+    differences = TrainVariant("x", config).differences(preset("fast"))
+    assert differences["strategy.kind"] == ("mcmc", "adaptive") and differences["strategy.refine_every"] == (
+        None,
+        50,
+    )
+    assert differences["steps"] == (3600, 30_000) and differences["resolution.halvings"] == (2, 0)
+    assert "eval_every" not in differences and "strategy.growth" not in differences
     assert TrainVariant("x", preset("fast")).differences(preset("fast")) == {}
 
 
@@ -234,7 +237,7 @@ def test_ahead_from(first: list[Any], other: list[Any], since: float | str | Non
     assert curves.ahead_from(curve(*first), curve(*other)) == since
 
 
-def test_ahead_from_is_told_in_the_table() -> None:
+def test_ahead_from_is_a_column_of_the_table() -> None:
     report = report_of(luxel=result((1.0, 30.0)), gsplat=result((1.0, 29.0)), other=result((1.0, 31.0)))
     report["rows"][0]["results"]["gsplat"]["ahead_from"] = 1.0
     report["rows"][0]["results"]["other"]["ahead_from"] = "never"
@@ -249,9 +252,9 @@ def test_seconds_to_a_psnr_are_interpolated() -> None:
 
 def test_milliseconds_per_step_are_of_long_stretches() -> None:
     way = [{"step": step, "seconds": t} for step, t in ((4, 3.0), (100, 4.0), (105, 4.0), (1000, 13.05))]
-    found = curves.step_milliseconds(way, 1000, 13.05)
+    milliseconds = curves.step_milliseconds(way, 1000, 13.05)
     # 4 and 105 are less than 1 % of the run after what was before
-    assert found == pytest.approx({"mean": 13.05, "low": 9.05 / 900 * 1e3, "high": 40.0, "samples": 2})
+    assert milliseconds == pytest.approx({"mean": 13.05, "low": 9.05 / 900 * 1e3, "high": 40.0, "samples": 2})
     assert curves.step_milliseconds([], 10, 1.0) == {"mean": 100.0, "low": 100.0, "high": 100.0, "samples": 0}
     assert curves.step_milliseconds([], 0, 0.0) is None
 

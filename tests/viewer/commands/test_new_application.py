@@ -45,8 +45,8 @@ class LightField(ImageField):
 
     def loss(self, batch: Tensor) -> Tensor:
         """Mean squared error of light at positions [S, 2]."""
-        found = self.field(batch).clamp_min(1e-3).pow(self.config.gamma)
-        return (found - self._pixels_at(batch).pow(self.config.gamma)).square().mean()
+        light = self.field(batch).clamp_min(1e-3).pow(self.config.gamma)
+        return (light - self._pixels_at(batch).pow(self.config.gamma)).square().mean()
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def photo(tmp_path: Path) -> Path:
+def image_file(tmp_path: Path) -> Path:
     pixels = np.zeros((16, 24, 3), np.uint8)
     pixels[:, :12, 0] = 255
     Image.fromarray(pixels).save(tmp_path / "photo.png")
@@ -66,10 +66,12 @@ def photo(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("registered")
 def test_a_new_application_is_trained_scored_and_drawn(
-    photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    image_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    assert main(["train", str(photo), "--field", "light", "--gamma", "1.5", "--run", str(run), *QUICK]) == 0
+    assert (
+        main(["train", str(image_file), "--field", "light", "--gamma", "1.5", "--run", str(run), *QUICK]) == 0
+    )
     assert json.loads((run / "config.json").read_text())["config"]["gamma"] == 1.5
     assert main(["train", "--resume", str(run), "--device", "cpu", "--steps", "40"]) == 0
     field = load_run_field(run)
@@ -82,7 +84,7 @@ def test_a_new_application_is_trained_scored_and_drawn(
 
 
 @pytest.mark.usefixtures("registered")
-def test_its_options_are_refused_elsewhere(photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_options_are_refused_elsewhere(image_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for kind, option, owner in (
         ("image", "--gamma=2", "--field light"),
         ("light", "--huber", "--field radiance"),
@@ -90,19 +92,27 @@ def test_its_options_are_refused_elsewhere(photo: Path, capsys: pytest.CaptureFi
         ("sdf", "--max-size=9", "--field image or radiance or light"),
         ("volume", "--masks=none", "--field radiance"),
     ):
-        words = ["train", str(photo if kind != "sdf" else "knot"), "--field", kind, "--device", "cpu", option]
+        words = [
+            "train",
+            str(image_file if kind != "sdf" else "knot"),
+            "--field",
+            kind,
+            "--device",
+            "cpu",
+            option,
+        ]
         assert main(words) == 2
         said = " ".join(capsys.readouterr().err.split())
         assert f"{option.split('=')[0]}: a field of '{kind}' has no such option" in said and owner in said
-    assert main(["train", str(photo), "--field", "light", "--device", "cpu", "--gamma", "0"]) == 2
+    assert main(["train", str(image_file), "--field", "light", "--device", "cpu", "--gamma", "0"]) == 2
     assert "gamma must be positive" in capsys.readouterr().err
     assert option_owners("gamma") == ["light"] and option_owners("rate") == []
 
 
 def test_files_with_the_options_of_all_applications_are_read() -> None:
     """As those from before applications had configurations of their own."""
-    found = FieldConfig.from_dict({"field": "image", "marched": 4, "huber": 0.1, "rate": 0.5})
-    assert type(found) is FieldConfig and found.rate == 0.5 and found.ema == 0.99
+    config = FieldConfig.from_dict({"field": "image", "marched": 4, "huber": 0.1, "rate": 0.5})
+    assert type(config) is FieldConfig and config.rate == 0.5 and config.ema == 0.99
     with pytest.raises(LuxelError, match="unknown field sound"):
         FieldConfig.from_dict({"field": "image", "sound": 1})
     assert "gamma" not in vars(TrainField.defaults(["x", "--field", "image"]).config)
