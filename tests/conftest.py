@@ -50,7 +50,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         return
     skipped = reporter.stats.get("skipped", [])
     for marker, words in NOT_RUN.items():
-        reporter.write_line(f"{words}: {sum(marker in report.keywords for report in skipped)}")
+        reporter.write_line(
+            f"{words}: {sum(marker in getattr(report, 'keywords', ()) for report in skipped)}"
+        )
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def _luxel() -> Finding:
     version = _version("luxel")
     where = Path(__file__).resolve().parent.parent
     if version == "not installed":
-        return Finding("luxel", "missing", f"runs from {where}, not installed", f"pip install {where}")
+        return Finding("luxel", "note", f"runs from {where}, not installed", f"pip install {where}")
     return Finding("luxel", "ok", f"{version} in {where}")
 
 

@@ -171,15 +171,17 @@ class FieldConfig:
         Raises:
             LuxelError: an unknown name or a value of the wrong type.
         """
+        application = values.get("field", "image")
         try:
-            config_type = application_type(values.get("field", "image")).config_type
+            config_type = application_type(application).config_type
         except LuxelError as error:
             raise LuxelError(f"config.json: {error.problem}", error.remedy) from None
         unknown = values.keys() - {field.name for field in dataclasses.fields(config_type)}
         foreign = {name for name in unknown if option_owners(name)}
-        kept = {"hashing": "spatial", **{name: v for name, v in values.items() if name not in foreign}}
+        kept = {name: v for name, v in values.items() if name not in foreign and name != "field"}
+        kept = {"hashing": "spatial", **kept}
         known = from_plain(config_type, kept, "")
-        return dataclasses.replace(defaults(known.field), **{name: getattr(known, name) for name in kept})
+        return dataclasses.replace(defaults(application), **{name: getattr(known, name) for name in kept})
 
 
 def defaults(field: str) -> FieldConfig:

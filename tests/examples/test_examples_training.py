@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 @pytest.fixture
 def budget(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
     """The strategy of the example, registered during a test."""
-    strategy = runpy.run_path(str(EXAMPLES / "strategy.py"))["OpacityBudget"]
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    strategy = importlib.import_module("strategy").OpacityBudget
     monkeypatch.setitem(STRATEGIES, "opacity_budget", strategy)
     monkeypatch.setitem(PRIMITIVES, "gaussians", PRIMITIVES["gaussians"])
     register_strategy("opacity_budget", strategy, "gaussians")
@@ -65,8 +66,7 @@ def test_a_strategy_of_a_taken_name_is_refused(budget: type[Any]) -> None:
 def height(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Any]]:
     """The field of the example, registered during a test."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    import field  # pyright: ignore[reportMissingImports]
-
+    field = importlib.import_module("field")
     field.register()
     try:
         yield field.HeightField

@@ -15,7 +15,7 @@ def test_the_viewer_tool_counts_neighbours_of_a_click() -> None:
         [sys.executable, str(EXAMPLE), "--check"], capture_output=True, text=True, timeout=120
     )
     assert run.returncode == 0, run.stderr
-    found = re.fullmatch(r"(\d+) of 600 Gaussians", run.stdout.strip())
-    assert found is not None, run.stdout
-    assert 10 < int(found[1]) < 300, "a click on the knot has neighbours, but not all are near"
+    count = re.fullmatch(r"(\d+) of 600 Gaussians", run.stdout.strip())
+    assert count is not None, run.stdout
+    assert 10 < int(count[1]) < 300, "a click on the knot has neighbours, but not all are near"
     assert len(EXAMPLE.read_text().splitlines()) < 80

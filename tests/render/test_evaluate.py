@@ -35,23 +35,25 @@ def scene(random_gaussians: Callable[..., Gaussians]) -> Gaussians:
     return random_gaussians(60, seed=3)
 
 
-def test_a_scene_scores_its_own_pictures(
+def test_a_scene_rendered_by_itself_scores_perfectly(
     scene: Gaussians, toy_camera: Callable[..., Camera], device: torch.device
 ) -> None:
     cameras = [toy_camera(52, 40), toy_camera(37, 33, eye=(3.0, 1.0, 0.5))]
     views = [view(f"{i}.png", c, rgb=render(scene, c, WHITE)) for i, c in enumerate(cameras)]
-    seen = []
+    reported = []
     result = evaluate(
-        scene, views, background=WHITE, device=device, on_view=lambda *given: seen.append(given)
+        scene, views, background=WHITE, device=device, on_view=lambda *given: reported.append(given)
     )
     assert [s.name for s in result.scores] == ["0.png", "1.png"]
     for score, camera in zip(result.scores, cameras, strict=True):
         assert (score.width, score.height) == (camera.width, camera.height)
         assert score.psnr > 55 and score.ssim > 0.999 and 0 <= score.lpips < 1e-3  # bytes against floats
-    assert len(seen) == 2
-    for (seen_view, score, render, truth), expected, given in zip(seen, result.scores, views, strict=True):
-        assert seen_view is given and score == expected
-        assert render.shape == truth.shape == (given.camera.height, given.camera.width, 3)
+    assert len(reported) == 2
+    for (reported_view, score, rendered, truth), expected, given in zip(
+        reported, result.scores, views, strict=True
+    ):
+        assert reported_view is given and score == expected
+        assert rendered.shape == truth.shape == (given.camera.height, given.camera.width, 3)
     wrong = evaluate(scene, views, background=(0, 0, 0), device=device)
     assert wrong.mean.psnr < 30
 

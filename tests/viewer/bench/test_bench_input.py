@@ -59,7 +59,7 @@ def test_bad_input_is_one_message_and_a_remedy(
     assert main(["bench", *filled]) == 2
     error = capsys.readouterr().err
     assert error.count("luxel: ") == 1 and names in error and "Traceback" not in error
-    assert len(error.strip().splitlines()) >= 2, "a remedy is wanted"
+    assert len(error.strip().splitlines()) >= 2, "a remedy is expected"
     assert not (tmp_path / "out").exists()
 
 

@@ -20,29 +20,32 @@ from luxel.viewer.cli import main
 
 
 def test_every_pass_of_every_scene_is_measured(strict: Any, measured: Path) -> None:
-    found = strict(measured / "raster.json")
-    rows = [(row["scene"], row["width"], row["gaussians"]) for row in found["rows"]]
+    report = strict(measured / "raster.json")
+    rows = [(row["scene"], row["width"], row["gaussians"]) for row in report["rows"]]
     assert rows == [
         ("terrain-300", 48, 300),
         ("terrain-300", 64, 300),
         ("terrain-600", 48, 600),
         ("terrain-600", 64, 600),
     ]
-    for row in found["rows"]:
+    for row in report["rows"]:
         assert not row["failures"]
         times = row["results"]["luxel"]["times"]
         assert list(times) == ["inference", "forward", "forward + backward"]
         assert all(0 < t["p10"] <= t["median"] <= t["p90"] for t in times.values())
         assert row["quality"]["luxel"]["psnr"] > 80
         assert max(row["quality"]["luxel"]["gradients"].values()) < 1e-3
-    machine = found["machine"]
-    assert machine["torch"] == torch.__version__ and machine["processor"] and machine["command"]
+    machine = report["machine"]
+    public = torch.__version__.split("+")[
+        0
+    ]  # a distribution's version may lack the local part, such as +cu130
+    assert machine["torch"].split("+")[0] == public and machine["processor"] and machine["command"]
 
 
 def test_stages_and_rooflines_come_from_the_scene(strict: Any, measured: Path) -> None:
     """The counts behind them are those of the very frames."""
-    found = strict(measured / "raster.json")
-    row = found["rows"][0]
+    report = strict(measured / "raster.json")
+    row = report["rows"][0]
     gaussians, cameras = terrain(300), terrain_cameras(8, 48, 32)
     frames = [rasterize(gaussians, camera, count=True) for camera in cameras]
     assert row["work"]["visible"] == np.mean([(f.tile_counts > 0).sum().item() for f in frames])
@@ -55,8 +58,8 @@ def test_stages_and_rooflines_come_from_the_scene(strict: Any, measured: Path) -
     assert [line["stage"] for line in luxel["rooflines"]] == list(roofline.STAGES[:5])
     for line in luxel["rooflines"]:
         rates = [
-            1e3 * 1e9 * line["gb"] / found["ceilings"]["bytes_per_s"],
-            1e3 * 1e9 * line["gflop"] / found["ceilings"]["flops_per_s"],
+            1e3 * 1e9 * line["gb"] / report["ceilings"]["bytes_per_s"],
+            1e3 * 1e9 * line["gflop"] / report["ceilings"]["flops_per_s"],
         ]
         assert line["floor_ms"] == pytest.approx(max(rates)) and line["share"] == pytest.approx(
             max(rates) / line["ms"]
@@ -173,10 +176,10 @@ def test_goals_are_shown_and_judged_where_they_are_for() -> None:
         "results": {"luxel": result},
         "failures": {},
     }
-    found = {"backends": ["luxel"], "rows": [row], "machine": {}, "ceilings": {"how": ""}}
+    report = {"backends": ["luxel"], "rows": [row], "machine": {}, "ceilings": {"how": ""}}
 
     def last_cells(**more: Any) -> list[str]:
-        table = raster_report.sections({**found, "rows": [{**row, **more}]})[0].tables[0]
+        table = raster_report.sections({**report, "rows": [{**row, **more}]})[0].tables[0]
         return [cells[-1] for cells in table.rows]
 
     assert last_cells() == ["1.000 [1.000, 1.000]"] * 3
@@ -193,6 +196,6 @@ def test_the_landscape_is_the_same_every_time() -> None:
     assert all(t.isfinite().all() for t in first.tensors().values())
     camera = terrain_cameras(2, 160, 90)[0]
     frames = [rasterize(terrain(n), camera, count=True) for n in (2000, 20_000)]
-    # Sizes shrink as the count grows: much the same picture, not ten times the work per pixel.
+    # Sizes shrink as the count grows: much the same image, not ten times the work per pixel.
     work = [frame.count.float().mean().item() for frame in frames]
     assert min(f.alpha.mean().item() for f in frames) > 0.7 and 0.2 < work[1] / work[0] < 5

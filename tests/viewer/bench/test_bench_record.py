@@ -82,14 +82,14 @@ def test_two_parts_are_measured_resumed_and_written(
     assert bench_record(*words) == 0
     body = strict(project / "docs" / "results.json")
     assert list(body["parts"]) == ["loss", "field-image"]
-    for found in body["parts"].values():
-        assert (found["state"], found["commit"], found["dirty"], found["quick"]) == (
+    for part in body["parts"].values():
+        assert (part["state"], part["commit"], part["dirty"], part["quick"]) == (
             "done",
             "c0ffee",
             False,
             True,
         )
-        assert found["machine"]["torch"] and found["machine"]["command"] and found["date"].endswith("+00:00")
+        assert part["machine"]["torch"] and part["machine"]["command"] and part["date"].endswith("+00:00")
     (first, weighted), (image,) = (body["parts"][name]["rows"] for name in ("loss", "field-image"))
     assert first["variant"] == "luxel" and weighted["ms"] > 0 and first["gradient_error"] < 1e-4
     assert image["frame_4k"] > 0 and "PSNR" in image["score"]
@@ -118,8 +118,8 @@ def test_what_failed_is_listed_and_measured_again(
     assert bench_record("--commit", "c0ffee") == 1
     out = capsys.readouterr().out
     assert calls == ["broken", "a", "c"] and "skipped, --data has no chair" in out and "failed: c\n" in out
-    found = load_results(project / "docs" / "results.json")
-    assert found.parts["c"].error == "ValueError: no luck" and list(found.done) == ["a"]
+    results = load_results(project / "docs" / "results.json")
+    assert results.parts["c"].error == "ValueError: no luck" and list(results.done) == ["a"]
     assert "failed: ValueError: no luck" in (project / "docs" / "results.md").read_text()
     calls.clear()
     (project / "chair").touch()
@@ -193,7 +193,7 @@ def test_results_of_several_calls_are_merged(project: Path, tmp_path: Path) -> N
     [
         (["--parts", "rasters"], "no such part"),
         (["--quick"], "--out"),
-        (["--merge", "NOWHERE.json"], "NOWHERE.json"),
+        (["--merge", "ABSENT.json"], "ABSENT.json"),
         (["--out", "DAMAGED"], "DAMAGED"),
         (["--out", "docs/new.json", "--readme", "BARE.md", "--write-docs"], document.BEGIN),
     ],

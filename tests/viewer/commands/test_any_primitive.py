@@ -44,9 +44,9 @@ class Drawn:
 
 @pytest.fixture
 def drawn(draw_any: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    found = Drawn(draw_any)
-    monkeypatch.setattr("luxel.viewer.web.drawable.rasterizer", lambda *_: found)
-    return found
+    draw = Drawn(draw_any)
+    monkeypatch.setattr("luxel.viewer.web.drawable.rasterizer", lambda *_: draw)
+    return draw
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def knot(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def film_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five small pictures at the times 0, 0.25, ... 1."""
+    """Five small images at the times 0, 0.25, ... 1."""
     folder = tmp_path_factory.mktemp("film") / "capture"
     samples = [CameraSample(hemisphere_camera(0.4 * i, 0.4, width=48, height=48), i / 4) for i in range(5)]
     return save_dnerf(static_scene(), folder, {"train": samples}, samples=1, ground_truth=False, points=50)
@@ -115,9 +115,9 @@ def test_a_run_is_opened_by_its_scene_or_its_checkpoint(tmp_path: Path, kind: ty
     (tmp_path / "done").mkdir()
     save_scene(tmp_path / "done/scene.ply", scene)
     for folder in ("going", "done"):
-        found = load_any_scene(tmp_path / folder)
-        assert type(found) is kind
-        assert all(torch.equal(found.tensors()[n], t) for n, t in scene.tensors().items())
+        loaded = load_any_scene(tmp_path / folder)
+        assert type(loaded) is kind
+        assert all(torch.equal(loaded.tensors()[n], t) for n, t in scene.tensors().items())
 
 
 def test_checkpoints_that_do_not_say_are_of_gaussians(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_scene_that_moves_plays_once(moving: Path, drawn: Drawn, tmp_path: Pat
 
 
 def test_times_and_one_moment_are_chosen(moving: Path, drawn: Drawn, tmp_path: Path) -> None:
-    out = ["--out", str(tmp_path / "pictures"), "--frames", "3", *SMALL]
+    out = ["--out", str(tmp_path / "images"), "--frames", "3", *SMALL]
     assert main(["render", str(moving), "--times", "5", "-1.5", *out]) == 0
     assert drawn.times == pytest.approx([5.0, 1.75, -1.5])
     drawn.times.clear()
@@ -250,10 +250,10 @@ def test_export_keeps_the_scene(
 ) -> None:
     path = request.getfixturevalue(source)
     assert main(["export", str(path), "--out", str(tmp_path / name)]) == 0
-    found, wanted = load_primitives(tmp_path / name), load_primitives(path)
-    assert type(found) is type(wanted)
-    assert all(torch.equal(found.tensors()[n], t) for n, t in wanted.tensors().items())
-    assert f"{wanted.count} {wanted.noun}: " in capsys.readouterr().out
+    exported, expected = load_primitives(tmp_path / name), load_primitives(path)
+    assert type(exported) is type(expected)
+    assert all(torch.equal(exported.tensors()[n], t) for n, t in expected.tensors().items())
+    assert f"{expected.count} {expected.noun}: " in capsys.readouterr().out
 
 
 def test_export_of_a_run(moving_run: Path, tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ QUICK = ["--device", "cpu", "--batch", "256", "--log2-entries", "10", "--width",
 
 
 @pytest.fixture(scope="module")
-def photo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A picture of 24 x 16 pixels, left half red."""
+def image_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An image of 24 x 16 pixels, left half red."""
     pixels = np.zeros((16, 24, 3), np.uint8)
     pixels[:, :12, 0] = 255
     path = tmp_path_factory.mktemp("fields") / "photo.png"
@@ -45,10 +45,13 @@ def photo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def image_run(photo: Path) -> Path:
+def image_run(image_file: Path) -> Path:
     """A run of its field."""
-    folder = photo.parent / "run"
-    assert main(["train", str(photo), "--field", "image", "--run", str(folder), "--steps", "80", *QUICK]) == 0
+    folder = image_file.parent / "run"
+    assert (
+        main(["train", str(image_file), "--field", "image", "--run", str(folder), "--steps", "80", *QUICK])
+        == 0
+    )
     return folder
 
 
@@ -60,8 +63,8 @@ def test_a_run_is_trained_measured_and_drawn(
     }
     last = json.loads((image_run / "metrics.jsonl").read_text().splitlines()[-1])
     assert main(["eval", str(image_run), "--device", "cpu", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["psnr"] == pytest.approx(last["test"]["psnr"]) and found["psnr"] > 15
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["psnr"] == pytest.approx(last["test"]["psnr"]) and scores["psnr"] > 15
     for options, size in (([], (24, 16)), (["--width", "48"], (48, 32)), (["--height", "8"], (12, 8))):
         out = tmp_path / "out.png"
         assert main(["render", str(image_run), "--device", "cpu", "--out", str(out), *options]) == 0
@@ -70,9 +73,11 @@ def test_a_run_is_trained_measured_and_drawn(
     assert pixels[4, 2, 0] > pixels[4, 9, 0] + 100
 
 
-def test_a_run_goes_on(image_run: Path, photo: Path, tmp_path: Path) -> None:
+def test_a_run_goes_on(image_run: Path, image_file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert main(["train", str(photo), "--field=image", "--run", str(folder), "--steps", "20", *QUICK]) == 0
+    assert (
+        main(["train", str(image_file), "--field=image", "--run", str(folder), "--steps", "20", *QUICK]) == 0
+    )
     assert main(["train", "--resume", str(folder), "--steps", "80", "--device", "cpu"]) == 0
     lines = [
         [json.loads(x) for x in (f / "metrics.jsonl").read_text().splitlines()] for f in (image_run, folder)
@@ -91,8 +96,8 @@ def test_volumes_are_trained_and_filmed(tmp_path: Path) -> None:
     assert main([*words, *QUICK, "--encoding", "dense"]) == 0
     sizes = ["--width", "16", "--height", "12", "--frames", "2"]
     assert main(["render", str(run), "--out", str(tmp_path / "film"), "--device", "cpu", *sizes]) == 0
-    pictures = [np.array(Image.open(path)) for path in sorted((tmp_path / "film").glob("*.png"))]
-    assert len(pictures) == 2 and pictures[0].shape == (12, 16, 3) and pictures[0].max() > 20
+    images = [np.array(Image.open(path)) for path in sorted((tmp_path / "film").glob("*.png"))]
+    assert len(images) == 2 and images[0].shape == (12, 16, 3) and images[0].max() > 20
 
 
 @pytest.mark.slow
@@ -148,8 +153,8 @@ def test_options_of_the_kind_and_of_a_run_that_goes_on(image_run: Path) -> None:
     assert issubclass(Train.variant(["photos/"]), Train)
     assert Train.variant(["x", "--field=sdf"]) is TrainField
     assert Train.variant(["--resume", str(image_run)]) is TrainField
-    found = TrainField.defaults(["x", "--field", "sdf", "--device", "cpu"]).config
-    assert (found.field, found.rate, found.batch) == ("sdf", defaults("sdf").rate, BATCH_ON_CPU)
+    config = TrainField.defaults(["x", "--field", "sdf", "--device", "cpu"]).config
+    assert (config.field, config.rate, config.batch) == ("sdf", defaults("sdf").rate, BATCH_ON_CPU)
     assert TrainField.defaults(["--resume", str(image_run)]).config.batch == 256
 
 
@@ -194,10 +199,10 @@ class Sink:
         self.images.append(image)
 
 
-def test_a_field_is_shown_while_it_trains(tmp_path: Path, photo: Path) -> None:
+def test_a_field_is_shown_while_it_trains(tmp_path: Path, image_file: Path) -> None:
     config = TrainField.defaults(["--field", "image", *QUICK]).config
     config.batch, config.log2_entries, config.width, config.steps = 256, 10, 16, 100_000
-    pixels = np.array(Image.open(photo))
+    pixels = np.array(Image.open(image_file))
     trainer = FieldTrainer.new(config, pixels, tmp_path, "cpu", say=lambda _: None)
     session = TrainingSession(trainer, name="photo", **field_orientation(trainer.application))
     assert session.scene_type is type(trainer.application) and not session.antialiased
@@ -262,13 +267,13 @@ def test_bad_data(
 
 
 def test_bad_use_of_runs(
-    image_run: Path, photo: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    image_run: Path, image_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    said = refused(capfd, "train", photo, "--field", "image", "--run", image_run, *QUICK)
+    said = refused(capfd, "train", image_file, "--field", "image", "--run", image_run, *QUICK)
     assert "there is already a run" in said
     said = refused(capfd, "train", "--resume", image_run, "--field", "sdf", "--device", "cpu")
     assert "is a run of a field of 'image'" in said
-    assert "of another field" in refused(
+    assert "is of a different field" in refused(
         capfd, "train", "--resume", image_run, "--width", 32, "--device", "cpu"
     )
     assert "neural field" in refused(capfd, "export", image_run, "--out", tmp_path / "a.ply")
@@ -277,7 +282,7 @@ def test_bad_use_of_runs(
     )
     assert "nothing to train on" in refused(capfd, "train", "--field", "image", *QUICK)
     assert "width must be" in refused(
-        capfd, "train", photo, "--field", "image", "--device", "cpu", "--width", 17
+        capfd, "train", image_file, "--field", "image", "--device", "cpu", "--width", 17
     )
     (tmp_path / "config.json").write_text((image_run / "config.json").read_text())
     assert "neither a field.safetensors nor a checkpoint" in refused(
