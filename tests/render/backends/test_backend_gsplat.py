@@ -171,7 +171,7 @@ def along_motions(gradient: Tensor, pose: Tensor) -> Tensor:
 
 def assert_same(gaussians: Gaussians, camera: Camera, tolerance: float, **options: Any) -> None:
     """Image, alpha, depth, gradients and statistics of the backend are luxel's with the same cap."""
-    found, device = [], gaussians.device
+    results, device = [], gaussians.device
     for draw in (backend.rasterize, rasterize):
         leaves = gaussians.detach().map(torch.clone).requires_grad_()
         pose = camera.world_to_cam.clone().requires_grad_()
@@ -196,19 +196,19 @@ def assert_same(gaussians: Gaussians, camera: Camera, tolerance: float, **option
         assert pose.grad is not None
         values["gradient along rigid motions"] = along_motions(pose.grad, pose)
         values |= {"grad_norm": statistics.grad_norm, "max_radius": statistics.max_radius}
-        found.append({**{k: v.detach() for k, v in values.items()}, "visible": statistics.visible})
-    for name, wanted in found[1].items():
-        ours = found[0][name]
-        assert ours.shape == wanted.shape, name
+        results.append({**{k: v.detach() for k, v in values.items()}, "visible": statistics.visible})
+    for name, theirs in results[1].items():
+        ours = results[0][name]
+        assert ours.shape == theirs.shape, name
         if (
             name == "visible"
         ):  # boxes there, ellipses here: of splats at the border of so small an image 2.7 % differ
-            assert (ours != wanted).float().mean() <= 0.03, name
+            assert (ours != theirs).float().mean() <= 0.03, name
             continue
         if name == "max_radius":  # of those that both see
-            alike = found[0]["visible"] == found[1]["visible"]
-            ours, wanted = ours[alike], wanted[alike]
-        off = (ours - wanted).norm() / wanted.norm().clamp_min(1e-12)
+            alike = results[0]["visible"] == results[1]["visible"]
+            ours, theirs = ours[alike], theirs[alike]
+        off = (ours - theirs).norm() / theirs.norm().clamp_min(1e-12)
         assert off <= tolerance, f"{name}: off by {off:.2e}"
 
 

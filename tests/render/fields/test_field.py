@@ -32,7 +32,7 @@ def pixels(side: int, device: torch.device) -> Tensor:
     return torch.stack(torch.meshgrid(along, along, indexing="xy"), -1).reshape(-1, 2)
 
 
-def picture(x: Tensor) -> Tensor:
+def target_image(x: Tensor) -> Tensor:
     """Discs and waves, [N, 3], in [0, 1]."""
     rings = (40 * (x - 0.4).norm(dim=-1)).sin()
     disc = ((x - torch.tensor([0.7, 0.6]).to(x)).norm(dim=-1) < 0.2).to(x)
@@ -40,12 +40,12 @@ def picture(x: Tensor) -> Tensor:
 
 
 def trained(device: torch.device, steps: int) -> tuple[Field, float]:
-    """A field after some steps on a picture, and its PSNR."""
+    """A field after some steps on an image, and its PSNR."""
     field = small(3, width=32, output_activation="sigmoid", device=device)
     params = list(field.parameters())
     first, second = ([torch.zeros_like(p) for p in params] for _ in range(2))
     x = pixels(48, device)
-    target = picture(x)
+    target = target_image(x)
     for step in range(steps):
         loss = (field(x) - target).square().mean()
         grads = torch.autograd.grad(1024 * loss, params)  # half has few small numbers

@@ -101,11 +101,11 @@ def test_it_learns_a_small_scene(device):
     again.to(device)
     camera = ring(1, 20, 0.7)[0].camera.to(device)
     white = torch.ones(3, device=device)
-    picture = again.render(camera, white)
-    assert picture.shape == (20, 20, 3) and again.region.box == BLENDER_BOX
-    torch.testing.assert_close(picture, field.render(camera, white), rtol=0, atol=1e-5)
+    image = again.render(camera, white)
+    assert image.shape == (20, 20, 3) and again.region.box == BLENDER_BOX
+    torch.testing.assert_close(image, field.render(camera, white), rtol=0, atol=1e-5)
     black, alpha, depth = again.layers(camera)
-    torch.testing.assert_close(black + (1 - alpha[..., None]), picture, rtol=0, atol=1e-5)
+    torch.testing.assert_close(black + (1 - alpha[..., None]), image, rtol=0, atol=1e-5)
     seen = alpha > 0.99
     assert seen.any() and (depth[seen] / alpha[seen]).min() > 2.5 and (depth[seen] / alpha[seen]).max() < 5
 

@@ -1,4 +1,4 @@
-"""Fields of volumes, and pictures of volumes."""
+"""Fields of volumes, and images of volumes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_rays_of_a_camera_go_through_its_pixels() -> None:
 def test_a_field_is_drawn_as_rays_that_are_marched(
     device: torch.device, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
 ) -> None:
-    """In waves and without the empty cells it is the picture of plain torch, down to the least transmittance."""
+    """In waves and without the empty cells it is the image of plain torch, down to the least transmittance."""
     made = VolumeField(replace(defaults("volume"), log2_entries=8, width=16, precise=True))
     made.extent.copy_(torch.tensor([1.0, 0.7, 0.5]))
     made.peak.fill_(30.0)
@@ -160,8 +160,8 @@ def test_the_box_has_the_shape_of_the_grid() -> None:
     assert made.extent.tolist() == pytest.approx([6 / 8, 1, 4 / 8])
     assert made.centres.amax(0).tolist() == made.extent.tolist()
     assert made._truth(torch.full((1, 3), 0.5))[0, 1:].tolist() == pytest.approx([GREY] * 3)  # pyright: ignore
-    picture = made.render_truth(made.views(16)[0], torch.zeros(3))
-    assert picture.shape == (16, 16, 3) and 0.1 < float(picture.max()) <= GREY + 1e-6
+    image = made.render_truth(made.views(16)[0], torch.zeros(3))
+    assert image.shape == (16, 16, 3) and 0.1 < float(image.max()) <= GREY + 1e-6
 
 
 def test_nothing_is_negative_and_zero_is_learned_from_above_only() -> None:
