@@ -36,6 +36,7 @@ HEADERS = (
     "raster.h",
     "train.h",
     "field.h",
+    "rays.h",
     "mesh.h",
 )  # of the folder abi, in the order they are hashed
 _REBUILD = "Reinstall luxel (`pip install --force-reinstall luxel`, or `make build` in a checkout)."

@@ -23,6 +23,7 @@ from luxel.render.train.presets import preset
 from luxel.scenes import load_primitives, save_scene
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 from luxel.viewer.bench.raster.roofline import count_work, floors
+from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.cli import main
 from luxel.viewer.runs import load_any_scene
 
@@ -171,11 +172,8 @@ def check_benchmark(spec: PrimitiveSpec) -> None:
     assert type(scene) is spec.parameters and scene.count == 60
     camera = ring_cameras(4, width=40, height=32)[0]
 
-    class Shot:
-        def __init__(self) -> None:
-            self.camera, self.time = camera, 0.5 if scene.moves else None
-
-    work = count_work(scene, [Shot()])  # pyright: ignore[reportArgumentType]
+    sample = CameraSample(camera, 0.5 if scene.moves else None)
+    work = count_work(scene, [sample])
     assert all(part["bytes"] > 0 for part in floors(work).values())
 
 

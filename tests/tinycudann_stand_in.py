@@ -48,7 +48,7 @@ class HashGrid:
         self.count = sum(self.sizes) * self.features
 
     def __call__(self, x: Tensor, parameters: Tensor) -> Tensor:
-        found, first = [], 0
+        per_level, first = [], 0
         for scale, points, size in zip(self.scales, self.points, self.sizes, strict=True):
             entries = parameters[first : first + size * self.features].view(size, self.features)
             first += size * self.features
@@ -65,8 +65,8 @@ class HashGrid:
                     hashed = hashed ^ (at * PRIMES[d] % 2**32)
                 index = hashed if points**self.dimensions > size else in_order
                 total = total + weight[:, None] * entries[index % size]
-            found.append(total)
-        return torch.cat(found, 1)
+            per_level.append(total)
+        return torch.cat(per_level, 1)
 
 
 class Perceptron:

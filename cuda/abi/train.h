@@ -67,14 +67,14 @@ LUXEL_API int luxel_adam(const luxel_adam_args* args);
  * a captured step can be replayed for one view after another.
  *
  * table [1+table_rows,24] of 32-bit numbers: row 0 holds the cursor (int32) first; row 1 + cursor, held to the table,
- * is that of the first view, and those after it of the others: photograph (int32), view (int32), ten floats that the
+ * is that of the first view, and those after it of the others: image (int32), view (int32), ten floats that the
  * optimiser reads, the background (3 floats), the number of the step (int32), the time of the view (float), seven more.
- * rgb = background + alpha (photograph - background), bytes divided by 255. */
+ * rgb = background + alpha (image - background), bytes divided by 255. */
 typedef struct luxel_gather_view_args {
   int32_t dtype;
   int32_t device;
   void* stream;
-  const uint8_t* photos;      /* in  [P,H,W,3] straight colours */
+  const uint8_t* images;      /* in  [P,H,W,3] straight colours */
   const uint8_t* alphas;      /* in  [P,H,W] optional */
   const uint8_t* weights;     /* in  [P,H,W] optional */
   const float* poses;         /* in  [V,4,4] world_to_cam */

@@ -81,8 +81,8 @@ void disc_column_gradient(const float* row, float px, float py, float g_alpha, f
   Sums sums;
   for (int r = 0; r < 2; ++r) {
     const float dy = py + 4.0f * static_cast<float>(r) - disc.y;
-    const Policy::Seen seen = column.at(disc, dy);
-    if (seen.hits(disc.highest())) sums.add(disc, column, seen, dy, seen.alpha() * g_alpha);
+    const Policy::Coverage coverage = column.at(disc, dy);
+    if (coverage.hits(disc.highest())) sums.add(disc, column, coverage, dy, coverage.alpha() * g_alpha);
   }
   float numbers[Sums::kCount];
   sums.store(disc, column, numbers);

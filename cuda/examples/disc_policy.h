@@ -91,14 +91,14 @@ template <typename T> struct DiscPolicy {
   struct Packed {
     float x, y, opacity, radius, inverse;  // 1 / radius^2
 
-    // What Seen::hits compares with beside kMinAlpha; a disc has no upper bound of its own.
+    // What Coverage::hits compares with beside kMinAlpha; a disc has no upper bound of its own.
     LUXEL_HD float highest() const { return 1.0f; }
   };
   static LUXEL_HD Packed pack(const float* row) { return {row[0], row[1], row[2], row[4], 1.0f / (row[4] * row[4])}; }
   static LUXEL_HD Packed null_splat() { return {}; }  // opacity 0: hits no pixel
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
-  struct Seen {
+  struct Coverage {
     float raw;  // uncapped alpha
 
     LUXEL_HD bool hits(float) const { return raw >= kMinAlpha; }
@@ -109,9 +109,9 @@ template <typename T> struct DiscPolicy {
     float dx, base;
 
     LUXEL_HD Column(const Packed& disc, float px) : dx(px - disc.x), base(1.0f - dx * dx * disc.inverse) {}
-    LUXEL_HD Seen at(const Packed& disc, float dy) const { return {disc.opacity * (base - dy * dy * disc.inverse)}; }
+    LUXEL_HD Coverage at(const Packed& disc, float dy) const { return {disc.opacity * (base - dy * dy * disc.inverse)}; }
   };
-  static LUXEL_HD Seen look(const Packed& disc, float px, float dy) { return Column(disc, px).at(disc, dy); }
+  static LUXEL_HD Coverage look(const Packed& disc, float px, float dy) { return Column(disc, px).at(disc, dy); }
 
   // The gradient by the row over pixels of one column, from g_log_alpha = alpha d loss / d alpha: few numbers per pixel, and what
   // the pixels have in common once, in store().
@@ -119,8 +119,8 @@ template <typename T> struct DiscPolicy {
     static constexpr int kCount = 4;  // x, y, opacity, radius
     float opacity = 0.0f, zeroth = 0.0f, first = 0.0f, second = 0.0f;
 
-    LUXEL_HD void add(const Packed& disc, const Column&, const Seen& seen, float dy, float g_log_alpha) {
-      const float g = g_log_alpha * disc.opacity / seen.raw;  // by falloff
+    LUXEL_HD void add(const Packed& disc, const Column&, const Coverage& coverage, float dy, float g_log_alpha) {
+      const float g = g_log_alpha * disc.opacity / coverage.raw;  // by falloff
       opacity += g_log_alpha;
       zeroth += g;
       first += g * dy;

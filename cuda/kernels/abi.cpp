@@ -3,6 +3,7 @@
 #include "abi/field.h"
 #include "abi/mesh.h"
 #include "abi/raster.h"
+#include "abi/rays.h"
 #include "abi/train.h"
 #include "kernels/error.h"
 
@@ -36,6 +37,7 @@ int64_t luxel_abi_sizeof(const char* name) {
   LUXEL_RASTER_STRUCTS(LUXEL_SIZEOF)
   LUXEL_TRAIN_STRUCTS(LUXEL_SIZEOF)
   LUXEL_FIELD_STRUCTS(LUXEL_SIZEOF)
+  LUXEL_RAYS_STRUCTS(LUXEL_SIZEOF)
   LUXEL_MESH_STRUCTS(LUXEL_SIZEOF)
 #undef LUXEL_SIZEOF
   return -1;

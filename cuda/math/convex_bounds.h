@@ -13,7 +13,7 @@ template <typename T> struct ConvexBounds {
   using Number = T;
   T x, y, low_x, low_y, high_x, high_y;
   // Where edge j crosses the row dy below the centroid: dx = along - slope dy. Edges that do not bound x on that side, or
-  // are not there, cross nowhere near. Loops over edges run to the last place, without branches.
+  // are not there, cross far outside. Loops over edges run to the last place, without branches.
   T slope[LUXEL_CORNERS], along[LUXEL_CORNERS];
   unsigned rightward;  // bit j: the polygon lies left of the crossing
 

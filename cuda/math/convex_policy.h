@@ -133,7 +133,7 @@ LUXEL_UNROLL
   }
 
   // The form in a tile's shared memory: each edge as v_j = n . q + c, q scaled and relative to (x, y). Places after the last
-  // edge hold one that is nowhere near the largest, so that loops over edges may run on: they have no branches, and what
+  // edge hold one far below the largest, so that loops over edges may run on: they have no branches, and what
   // they do to one edge need not wait for the one before.
   struct alignas(16) Packed {
     float x, y, scale, sigma, opacity;
@@ -168,7 +168,7 @@ LUXEL_UNROLL
   };
 
   // Alpha at a pixel, and the intermediate values that the gradient reuses.
-  template <int E> struct Seen {
+  template <int E> struct Coverage {
     float raw;                 // uncapped alpha
     float rest, phi, inverse;  // as in At
     float share[E];
@@ -203,24 +203,24 @@ LUXEL_UNROLL
       reach.top = tops[0];
       return reach;
     }
-    LUXEL_HD Seen<E> seen(const Packed& c, const Reach<E>& reach) const {
-      Seen<E> seen;
+    LUXEL_HD Coverage<E> coverage(const Packed& c, const Reach<E>& reach) const {
+      Coverage<E> coverage;
       float sums[E];
 LUXEL_UNROLL
-      for (int j = 0; j < E; ++j) sums[j] = seen.share[j] = exp2_of(reach.v[j] - reach.top);
+      for (int j = 0; j < E; ++j) sums[j] = coverage.share[j] = exp2_of(reach.v[j] - reach.top);
 LUXEL_UNROLL
       for (int step = 1; step < E; step *= 2)
 LUXEL_UNROLL
         for (int j = 0; j + step < E; j += 2 * step) sums[j] += sums[j + step];
-      seen.inverse = inverse(sums[0]);
-      seen.phi = reach.top + log2_of(sums[0]);
-      const float outside = exp2_of(smaller(c.sigma * seen.phi, 126.0f)), falloff = inverse(1.0f + outside);
-      seen.rest = outside * falloff;
-      seen.raw = c.opacity * falloff;
-      return seen;
+      coverage.inverse = inverse(sums[0]);
+      coverage.phi = reach.top + log2_of(sums[0]);
+      const float outside = exp2_of(smaller(c.sigma * coverage.phi, 126.0f)), falloff = inverse(1.0f + outside);
+      coverage.rest = outside * falloff;
+      coverage.raw = c.opacity * falloff;
+      return coverage;
     }
     // The uncapped alpha alone.
-    LUXEL_HD float look(const Packed& c, float dy) const { return seen(c, reach(c, dy)).raw; }
+    LUXEL_HD float look(const Packed& c, float dy) const { return coverage(c, reach(c, dy)).raw; }
   };
 
   // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share are applied
@@ -229,14 +229,14 @@ LUXEL_UNROLL
     static constexpr int kCount = 3 + 3 * E;
     float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};
 
-    LUXEL_HD void add(const Packed&, const Column<E>&, const Seen<E>& seen, float dy, float g_log_alpha) {
+    LUXEL_HD void add(const Packed&, const Column<E>&, const Coverage<E>& coverage, float dy, float g_log_alpha) {
       opacity += g_log_alpha;
-      const float g_power = g_log_alpha * seen.rest, g_phi = g_power * seen.inverse, g_phi_dy = g_phi * dy;
-      sigma = fused(seen.phi, g_power, sigma);
+      const float g_power = g_log_alpha * coverage.rest, g_phi = g_power * coverage.inverse, g_phi_dy = g_phi * dy;
+      sigma = fused(coverage.phi, g_power, sigma);
 LUXEL_UNROLL
       for (int j = 0; j < E; ++j) {
-        zeroth[j] = fused(seen.share[j], g_phi, zeroth[j]);
-        first[j] = fused(seen.share[j], g_phi_dy, first[j]);
+        zeroth[j] = fused(coverage.share[j], g_phi, zeroth[j]);
+        first[j] = fused(coverage.share[j], g_phi_dy, first[j]);
       }
     }
     // The sums as they are added over threads and warps: of opacity, sigma, delta (of share times v, which is linear in dy), and

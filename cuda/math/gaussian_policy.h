@@ -88,7 +88,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
   // log2 of the uncapped alpha at a pixel.
-  struct Seen {
+  struct Coverage {
     float exponent;
     LUXEL_HD bool hits(float highest) const { return exponent >= kMinExponent && exponent <= highest; }
     LUXEL_HD float alpha() const { return exp2_of(exponent); }
@@ -100,16 +100,16 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     LUXEL_HD Column(const Packed& splat, float px)
         : dx(px - splat.x), constant(fused(splat.a * dx, dx, splat.log2_opacity)), slope(splat.b * dx) {}
     // The pixel dy below the centre.
-    LUXEL_HD Seen at(const Packed& splat, float dy) const { return {fused(fused(splat.c, dy, slope), dy, constant)}; }
+    LUXEL_HD Coverage at(const Packed& splat, float dy) const { return {fused(fused(splat.c, dy, slope), dy, constant)}; }
   };
-  static LUXEL_HD Seen look(const Packed& splat, float px, float dy) { return Column(splat, px).at(splat, dy); }
+  static LUXEL_HD Coverage look(const Packed& splat, float px, float dy) { return Column(splat, px).at(splat, dy); }
 
   // Gradient by the row, gathered over pixels of one column: moments of g_log_alpha = alpha d loss / d alpha.
   template <bool kAbsolute> struct Sums {
     static constexpr int kCount = kAbsolute ? 8 : 6;
     float zeroth = 0.0f, first = 0.0f, second = 0.0f, absolute_x = 0.0f, absolute_y = 0.0f;
 
-    LUXEL_HD void add(const Packed& splat, const Column& column, const Seen&, float dy, float g_log_alpha) {
+    LUXEL_HD void add(const Packed& splat, const Column& column, const Coverage&, float dy, float g_log_alpha) {
       const float g_dy = g_log_alpha * dy;
       zeroth += g_log_alpha;
       first += g_dy;

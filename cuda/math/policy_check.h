@@ -58,12 +58,12 @@ template <typename S> using Alpha = decltype(value<S>().alpha());
 template <typename C, typename K> using ColumnAt = decltype(value<C>().at(value<K>(), 0.0f));
 template <typename P> using LookAt = decltype(P::look(value<typename P::Packed>(), 0.0f, 0.0f));
 template <typename P> using EdgeColumn = typename P::template Column<4>;
-template <typename C, typename K> using EdgeSeen = decltype(value<C>().seen(value<K>(), value<C>().reach(value<K>(), 0.0f)));
+template <typename C, typename K> using EdgeCoverage = decltype(value<C>().coverage(value<K>(), value<C>().reach(value<K>(), 0.0f)));
 template <typename C, typename K> using EdgeLook = decltype(value<C>().look(value<K>(), 0.0f));
 template <typename P> using SimpleSums = typename P::template Sums<P::kHasAbsolute>;
 template <typename P> using EdgeSums = typename P::template Sums<P::kHasAbsolute, 4>;
-template <typename S, typename K, typename C, typename Seen>
-using SumsAdd = decltype(place<S>().add(value<K>(), value<C>(), value<Seen>(), 0.0f, 0.0f));
+template <typename S, typename K, typename C, typename Coverage>
+using SumsAdd = decltype(place<S>().add(value<K>(), value<C>(), value<Coverage>(), 0.0f, 0.0f));
 template <typename S, typename K, typename C> using SumsStore = decltype(value<S>().store(value<K>(), value<C>(), place<float*>()));
 template <typename S> using SumsSlot = decltype(S::slot(0));
 template <typename S> using SumsScale = decltype(S::scale(0));
@@ -127,13 +127,13 @@ template <typename P> constexpr bool check_gpu_policy() {
     static_assert(gives<int, Edges, K>, "Packed of a multi-edge policy needs `int edges`");
     using C = EdgeColumn<P>;
     static_assert(std::is_constructible_v<C, const K&, float>, "Column<E> needs `Column(const Packed&, float px)`");
-    using S = EdgeSeen<C, K>;
-    static_assert(gives<bool, Hits, S> && gives<float, Alpha, S>, "Seen needs `bool hits(float) const` and `float alpha() const`");
+    using S = EdgeCoverage<C, K>;
+    static_assert(gives<bool, Hits, S> && gives<float, Alpha, S>, "Coverage needs `bool hits(float) const` and `float alpha() const`");
     static_assert(gives<float, EdgeLook, C, K>, "Column<E> needs `float look(const Packed&, float dy) const`: the uncapped alpha");
     using M = EdgeSums<P>;
     static_assert(M::kCount <= P::kRow, "raw moments of a splat wait in the row of its gradient");
     static_assert(gives<void, SumsAdd, M, K, C, S>,
-                  "Sums<absolute, E> needs `void add(const Packed&, const Column<E>&, const Seen<E>&, float dy, float g_log_alpha)`");
+                  "Sums<absolute, E> needs `void add(const Packed&, const Column<E>&, const Coverage<E>&, float dy, float g_log_alpha)`");
     static_assert(gives<void, SumsStore, M, K, C>, "Sums needs `void store(const Packed&, const Column<E>&, float* sums) const`");
     static_assert(gives<int, SumsSlot, M> && gives<float, SumsScale, M>, "Sums needs `static int slot(int)`, `static float scale(int)`");
     static_assert(gives<void, MomentsToGradient, P>,
@@ -141,16 +141,16 @@ template <typename P> constexpr bool check_gpu_policy() {
   } else {
     static_assert(gives<float, Highest, K>, "Packed of a simple policy needs `float highest() const`: largest log2(alpha) that counts");
     using C = typename P::Column;
-    using S = typename P::Seen;
+    using S = typename P::Coverage;
     static_assert(std::is_constructible_v<C, const K&, float>, "Column needs `Column(const Packed&, float px)`");
-    static_assert(gives<S, ColumnAt, C, K>, "Column needs `Seen at(const Packed&, float dy) const`");
-    static_assert(gives<S, LookAt, P>, "a simple policy needs `static Seen look(const Packed&, float px, float dy)`");
+    static_assert(gives<S, ColumnAt, C, K>, "Column needs `Coverage at(const Packed&, float dy) const`");
+    static_assert(gives<S, LookAt, P>, "a simple policy needs `static Coverage look(const Packed&, float px, float dy)`");
     static_assert(gives<bool, Hits, S> && gives<float, Alpha, S>,
-                  "Seen needs `bool hits(float highest) const` and `float alpha() const`");
+                  "Coverage needs `bool hits(float highest) const` and `float alpha() const`");
     using M = SimpleSums<P>;
     static_assert(M::kCount <= P::kRow, "sums go to slots of the row");
     static_assert(gives<void, SumsAdd, M, K, C, S>,
-                  "Sums<absolute> needs `void add(const Packed&, const Column&, const Seen&, float dy, float g_log_alpha)`");
+                  "Sums<absolute> needs `void add(const Packed&, const Column&, const Coverage&, float dy, float g_log_alpha)`");
     static_assert(gives<void, SumsStore, M, K, C>, "Sums needs `void store(const Packed&, const Column&, float* sums) const`");
     static_assert(gives<int, SumsSlot, M> && gives<float, SumsScale, M>, "Sums needs `static int slot(int)`, `static float scale(int)`");
   }

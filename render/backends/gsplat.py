@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from luxel.render.backends import require_gpu
+from luxel.render.backends.gpu import require_gpu
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians

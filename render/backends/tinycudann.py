@@ -7,7 +7,7 @@ scores do not depend on the backend, and luxel's own kernels evaluate the field 
 (`luxel.render.fields.peer`). Differences:
 
 * Levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there:
-  `matching_grid`.
+  `luxel.render.fields.peer_grid`.
 * Gradients of parameters are computed in half, those of tables as sums of halfs. The loss is scaled once, by the
   configuration's ``loss_scale``; tiny-cuda-nn's own scale is off.
 * Gradients by positions, and second derivatives, come from luxel's kernels.
@@ -22,18 +22,18 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from luxel.render.backends import require_gpu
+from luxel.render.backends.gpu import require_gpu
 from luxel.render.errors import LuxelError
-from luxel.render.fields.encodings import Grid
-from luxel.render.fields.mlp import Mlp
+
+if TYPE_CHECKING:
+    from luxel.render.fields.encodings import Grid
+    from luxel.render.fields.mlp import Mlp
 
 INSTALL = (
     "It is not on PyPI. With nvcc: "
@@ -45,7 +45,6 @@ NAMES = {
     "sigmoid": "Sigmoid",
 }  # of activations that are the same function in both
 ALIGNMENTS = (16, 8)  # to which it pads: its fused networks, and CUTLASS's
-ROUNDING = 4e-6  # share of a level's points by which rounding may move its scale
 
 
 def require(device: torch.device | str | None = None) -> Any:
@@ -102,46 +101,6 @@ def network_options(mlp: Mlp) -> dict[str, Any]:
         "n_neurons": mlp.network.width,
         "n_hidden_layers": mlp.network.hidden_layers,
     }
-
-
-@dataclass(frozen=True)
-class PeerGrid(Grid):
-    """A grid with the scales of tiny-cuda-nn, 2^(l log2 growth) base - 1 in float32; see `matching_grid`."""
-
-    @cached_property
-    def scales(self) -> tuple[float, ...]:
-        """Cells along an axis, [L]."""
-        step = _single(math.log2(self.growth))
-        grown = [_single(self.base * _single(2 ** _single(level * step))) for level in range(self.levels)]
-        return tuple(_single(points - 1) for points in grown)
-
-    @property
-    def stable(self) -> bool:
-        """Whether rounding cannot give a level whose points lie in order another number of them."""
-        if self.growth == 1:
-            return True
-        for level in range(1, self.levels):
-            scale = self.base * self.growth**level - 1
-            in_order = self.log2_entries is None or round(scale) ** self.dimensions <= 2**self.log2_entries
-            if in_order and abs(scale - round(scale)) <= ROUNDING * (scale + 1):
-                return False
-        return True
-
-
-def matching_grid(grid: Grid) -> PeerGrid:
-    """The grid nearest to one of luxel's that both evaluate alike: hashed, with sizes that rounding cannot change.
-
-    A finest level of 512 points, say, has a scale of 511, which rounding could raise to 513 points; with a growth that
-    is lower by a millionth or so it has 512 for both.
-    """
-    growth = _single(grid.growth)
-    sizes = grid.dimensions, grid.levels, grid.features, grid.base
-    while True:
-        candidate = PeerGrid(*sizes, growth, grid.log2_entries, hashed=True)
-        lower = _single(growth * (1 - 2**-20))
-        if candidate.stable or lower < 1 or grid.growth - lower > 1e-3:
-            return candidate
-        growth = lower
 
 
 class Peer:
@@ -222,11 +181,6 @@ def clamp_positions(x: Tensor) -> Tensor:
 def current_device(device: torch.device) -> contextlib.AbstractContextManager[Any]:
     """Makes the GPU of the tensors the current one, where tiny-cuda-nn allocates."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
-
-
-def _single(number: float) -> float:
-    """Rounded to float32, as tiny-cuda-nn stores it."""
-    return torch.tensor(number, dtype=torch.float32).item()
 
 
 def _padded(shapes: list[tuple[int, int]], alignment: int) -> list[tuple[int, int]]:

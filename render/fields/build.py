@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from luxel.render.backends.tinycudann import matching_grid
 from luxel.render.fields.applications import application_type
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.encodings import Grid, GridEncoding, growth_to
 from luxel.render.fields.field import Field
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.peer import PeerField, PeerMlp
+from luxel.render.fields.peer_grid import matching_grid
 from luxel.render.ops.field.mlp import Activation
 
 

@@ -172,7 +172,10 @@ class FieldConfig:
             LuxelError: an unknown name or a value of the wrong type.
         """
         application = values.get("field", "image")
-        config_type = application_type(application).config_type
+        try:
+            config_type = application_type(application).config_type
+        except LuxelError as error:
+            raise LuxelError(f"config.json: {error.problem}", error.remedy) from None
         unknown = values.keys() - {field.name for field in dataclasses.fields(config_type)}
         foreign = {name for name in unknown if option_owners(name)}
         kept = {name: v for name, v in values.items() if name not in foreign and name != "field"}

@@ -23,7 +23,7 @@ _EDGE_OF = {frozenset(edge[1:]): number for number, edge in enumerate(EDGES)}
 
 def _faces() -> list[list[int]]:
     """The corners of each of the 6 faces, anticlockwise seen from outside the cell."""
-    found = []
+    faces = []
     for axis, end in itertools.product(range(3), (0, 1)):
         u, v = (axis + 1) % 3, (axis + 2) % 3
         ring = [(0, 0), (1, 0), (1, 1), (0, 1)]
@@ -32,8 +32,8 @@ def _faces() -> list[list[int]]:
             corner = [0, 0, 0]
             corner[axis], corner[u], corner[v] = end, a, b
             corners.append(CORNERS.index((corner[0], corner[1], corner[2])))
-        found.append(corners)
-    return found
+        faces.append(corners)
+    return faces
 
 
 FACES = _faces()
@@ -71,12 +71,12 @@ def _triangulations(polygon: tuple[int, ...]) -> list[list[tuple[int, int, int]]
     """Every way to divide a polygon into triangles of its corners."""
     if len(polygon) < 3:
         return [[]]
-    found = []
+    triangulations = []
     for k in range(1, len(polygon) - 1):
         middle = (polygon[0], polygon[k], polygon[-1])
         for left in _triangulations(polygon[: k + 1]):
-            found += [[*left, middle, *right] for right in _triangulations(polygon[k:])]
-    return found
+            triangulations += [[*left, middle, *right] for right in _triangulations(polygon[k:])]
+    return triangulations
 
 
 @functools.cache

@@ -109,7 +109,7 @@ class Problem:
 
 
 def errors(grid: Grid, ways: list[str], device: torch.device) -> dict[str, dict[str, float]]:
-    """||found - true|| / ||true|| of output and gradients, by way.
+    """||actual - true|| / ||true|| of output and gradients, by way.
 
     A ReLU whose sum is near 0 may fall to either side in half, so rows where one is are left out.
     """
@@ -128,18 +128,18 @@ def errors(grid: Grid, ways: list[str], device: torch.device) -> dict[str, dict[
     out = mlp_reference(
         encode_grid_reference(x, table, grid.offsets, grid.scales, grid.hashed), weights, *SIZES
     )
-    wanted = [out, *torch.autograd.grad(out, (table, weights), g_out.double())]
-    found: dict[str, dict[str, float]] = {}
+    expected = [out, *torch.autograd.grad(out, (table, weights), g_out.double())]
+    by_way: dict[str, dict[str, float]] = {}
     for way in ways:
         out = problem.field(x.float().to(device), way)
         leaves = problem.table, problem.weights
         values = [out, *torch.autograd.grad(out, leaves, g_out.to(device))]
         names = ("out", "g_table", "g_weights")
-        found[way] = {
+        by_way[way] = {
             name: ((a.detach().cpu().double() - b).norm() / b.norm()).item()
-            for name, a, b in zip(names, values, wanted, strict=True)
+            for name, a, b in zip(names, values, expected, strict=True)
         }
-    return found
+    return by_way
 
 
 def torch_field(problem: Problem) -> Callable[[Tensor], Tensor]:
@@ -266,14 +266,14 @@ def main() -> int:
 
     tried = list(dict.fromkeys([*ways, "sorted"]))
     accuracy = {
-        f"{way}, {name}": found
+        f"{way}, {name}": norms
         for name, grid in grids.items()
-        for way, found in errors(grid, tried, device).items()
+        for way, norms in errors(grid, tried, device).items()
     }
     most = MAX_HALF_ERROR if device.type == "cuda" else MAX_ERROR
-    for way, found in accuracy.items():
-        print(f"{way}: error against float64: " + ", ".join(f"{k} {v:.1e}" for k, v in found.items()))
-    if not all(value <= most for found in accuracy.values() for value in found.values()):
+    for way, norms in accuracy.items():
+        print(f"{way}: error against float64: " + ", ".join(f"{k} {v:.1e}" for k, v in norms.items()))
+    if not all(value <= most for norms in accuracy.values() for value in norms.values()):
         print(f"more than {most:g}: nothing is timed")
         return 1
 

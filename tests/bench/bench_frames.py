@@ -1,16 +1,16 @@
-"""Frames of neural fields, captured, launched one by one, and looked at by the host: the same pictures, in what time.
+"""Frames of neural fields, captured, launched one by one, and looked at by the host: the same images, in what time.
 
 What it measures
     Each kind is trained for some seconds on what `luxel bench fields` trains it on, and drawn at some sizes from some
     views: by CUDA graphs (captured), by the same kernels without (launched), and in waves that the host looks at
     (polled). Volumes also with 128 steps along the box, as before. Beside the times: positions that the field is asked
-    in a frame, how far the pictures are apart (PSNR, and the share of pixels that differ by more than 1/255), graphs
-    captured, parts of pictures that were drawn twice, and bytes that the plans keep.
+    in a frame, how far the images are apart (PSNR, and the share of pixels that differ by more than 1/255), graphs
+    captured, parts of images that were drawn twice, and bytes that the plans keep.
 
 How to run
     python tests/bench/bench_frames.py [--kinds sdf volume radiance] [--sizes 1920x1080 3840x2160] [--seconds S]
         [--encoding hash] [--capture FOLDER] [--iterations N] [--device cpu] [--out FILE]
-    Prints a table and writes it as JSON. Status 1 where pictures differ on more than 0.5 % of the pixels.
+    Prints a table and writes it as JSON. Status 1 where images differ on more than 0.5 % of the pixels.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def trained(dataset: FieldDataset, encoding: Any, seconds: float, device: torch.
 
 
 def with_steps(made: Application, steps: int | None, draw: Callable[[], Tensor]) -> Tensor:
-    """A picture with so many steps through the box of a volume."""
+    """An image with that many steps through the box of a volume."""
     if steps is not None and isinstance(made, volume.VolumeField) and steps != volume.FIELD_STEPS:
         volume.FIELD_STEPS = steps
         made._place = None
@@ -83,33 +83,33 @@ def measure(
         with frame_modes.use_frame_mode(mode), torch.no_grad():
             return with_steps(made, steps, draws[i % len(draws)])
 
-    pictures = {way: [run(way, i).clone() for i in range(len(draws))] for way in ways}
+    images = {way: [run(way, i).clone() for i in range(len(draws))] for way in ways}
     rows = {}
     for way in ways:
         with counting(grid_field(made)) as queries:
             for i in range(len(draws)):
                 run(way, i)
         rows[way] = queries.rows / len(draws)
-    found = compare_ms(
+    report = compare_ms(
         {way: lambda i, w=way: run(w, i) for way in ways},
         device,
         warmup=2 * len(draws),
         iterations=iterations,
     )
-    for way, row in found.items():
+    for way, row in report.items():
         off = torch.cat(
-            [(a - b).abs().amax(-1).flatten() for a, b in zip(pictures[way], pictures["polled"], strict=True)]
+            [(a - b).abs().amax(-1).flatten() for a, b in zip(images[way], images["polled"], strict=True)]
         )
         row["differ"] = float((off > 1 / 255).float().mean())
-        row["psnr"] = min(psnr(a, b) for a, b in zip(pictures[way], pictures["polled"], strict=True))
+        row["psnr"] = min(psnr(a, b) for a, b in zip(images[way], images["polled"], strict=True))
         row["queries"] = rows[way]
     with_steps(made, new, draws[0])
     renderer: Any = getattr(made, "_renderer", None)
-    found["renderer"] = {
+    report["renderer"] = {
         "captures": getattr(renderer, "captures", 0),
         "redrawn": getattr(renderer, "redrawn", 0),
     }
-    return found
+    return report
 
 
 def main() -> int:

@@ -1,11 +1,11 @@
 """What stands before and behind a radiance field, fused and as plain torch operations.
 
 What it measures
-    frame      all but the field of a picture of a sphere's shell at 800x800 and 1920x1080: rays, the box, marching
+    frame      all but the field of an image of a sphere's shell at 800x800 and 1920x1080: rays, the box, marching
                through 128^3 cells, inputs of the field; activation, composition, background, compaction of rays. luxel
                has two kernels a wave; torch an operation for each small step. The field is a constant on both sides.
     training   the same of 2^18 samples: march and composite, forward and backward; torch over all places of all rays.
-    quality    before anything is timed pictures and gradients are compared; more than 1 % of the pixels off by more
+    quality    before anything is timed images and gradients are compared; more than 1 % of the pixels off by more
                than 1e-3 ends the run with status 1.
 
 How to run
@@ -69,7 +69,7 @@ class Constant:
 
 
 def frames(camera: Camera, device: torch.device) -> dict[str, Callable[[int], Any]]:
-    """Both ways to draw a picture, by name."""
+    """Both ways to draw an image, by name."""
     cells = shell(device)
     bits = pack_cells(cells)
     field = Constant(max(1 << 20, camera.width * camera.height), device)

@@ -43,7 +43,7 @@ def sequential(net: Mlp) -> torch.nn.Sequential:
 
 
 def errors(net: Mlp, device: torch.device) -> dict[str, float]:
-    """||found - true|| / ||true|| of the output and of both gradients, of values that are exact in half.
+    """||actual - true|| / ||true|| of the output and of both gradients, of values that are exact in half.
 
     A ReLU whose sum is near 0 may fall to either side in half, so rows where one is are left out.
     """
@@ -60,15 +60,15 @@ def errors(net: Mlp, device: torch.device) -> dict[str, float]:
     x = x[clear]
     g_out = torch.randn(len(x), outputs, generator=generator).half().double()
     true = [x.requires_grad_(), wide.requires_grad_()]
-    wanted = mlp_reference(true[0], true[1], inputs, width, layers, outputs)
-    wanted = [wanted, *torch.autograd.grad(wanted, true, g_out)]
+    expected = mlp_reference(true[0], true[1], inputs, width, layers, outputs)
+    expected = [expected, *torch.autograd.grad(expected, true, g_out)]
     leaf = x.detach().float().to(device).requires_grad_()
     out = net(leaf)
-    found = [out, *torch.autograd.grad(out, [leaf, net.weights], g_out.float().to(device))]
+    actual = [out, *torch.autograd.grad(out, [leaf, net.weights], g_out.float().to(device))]
     names = ("out", "g_x", "g_weights")
     return {
         name: ((a.cpu().double() - b).norm() / b.norm()).item()
-        for name, a, b in zip(names, found, wanted, strict=True)
+        for name, a, b in zip(names, actual, expected, strict=True)
     }
 
 

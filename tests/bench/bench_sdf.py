@@ -9,7 +9,7 @@ What it measures
 How to run
     python tests/bench/bench_sdf.py [--device cpu] [--mesh FILE] [--steps N] [--batch N] [--rate R] [--decay-from N]
         [--size WIDTH HEIGHT] [--out FOLDER]
-    Without --mesh: `luxel.scenes.synthetic.knot_mesh.ridged_knot`. Prints, and writes sdf.json, a picture
+    Without --mesh: `luxel.scenes.synthetic.knot_mesh.ridged_knot`. Prints, and writes sdf.json, an image
     and the surface as a mesh into --out.
 """
 
@@ -163,8 +163,8 @@ def main() -> int:
     if options.out is not None:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "sdf.json").write_text(json.dumps(report, indent=1))
-        picture = (field.render(camera).cpu().numpy() * 255 + 0.5).astype(np.uint8)
-        Image.fromarray(picture).save(options.out / "sdf.png")
+        image = (field.render(camera).cpu().numpy() * 255 + 0.5).astype(np.uint8)
+        Image.fromarray(image).save(options.out / "sdf.png")
         save_field_mesh(options.out / "sdf.ply", field, 512 if device.type == "cuda" else 96)
     good = scores["mean_error"] < 1e-3 and scores["iou"] >= 0.99
     print("goal reached" if good else "goal missed: mean error below 1e-3 of the box, IoU of 0.99 or more")

@@ -162,8 +162,8 @@ def report(name: str, step: Step, device: torch.device, bandwidth: float, fused:
             sweep.fill_(float(i))
             run(i)
 
-        found = kernel_times(swept, device, iterations=10)
-        ms = sum(row["ms"] for row in found if kernel in row["kernel"])
+        times = kernel_times(swept, device, iterations=10)
+        ms = sum(row["ms"] for row in times if kernel in row["kernel"])
         at_least = 1e3 * floor / bandwidth
         print(
             f"  {title:20s} {1e3 * ms:8.1f} us   floor {1e3 * at_least:7.1f} us   {ms / at_least:5.2f} x",

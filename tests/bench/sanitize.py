@@ -13,7 +13,7 @@ What it covers
     spare rows and none seen, see `sanitize_gaussians4d.py`. The grid encoding with its first and second gradients, in
     float32 and float16, fields as one stage, and positions in order, see `sanitize_fields.py`. The multilayer
     perceptron in half and in float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes,
-    what can be seen along them, pictures in waves and steps of a radiance field, see `sanitize_march.py`. Distances to
+    what can be seen along them, images in waves and steps of a radiance field, see `sanitize_march.py`. Distances to
     meshes, and rays to the surface of a distance, see `sanitize_meshes.py`.
 
 How to run
@@ -114,13 +114,15 @@ def relocate_case(device: torch.device, added: int) -> dict[str, Tensor]:
     kinds = [[t.contiguous() for t in gaussians.tensors().values()]]
     kinds += [[torch.ones_like(t) for t in kinds[0]] for _ in range(2)]
     weights = torch.rand(333 - added, generator=torch.Generator().manual_seed(2)).to(device)
-    found = relocate_(*kinds, 333 - added, added=added, min_opacity=0.005, seed=1, step=600, weights=weights)
+    outputs = relocate_(
+        *kinds, 333 - added, added=added, min_opacity=0.005, seed=1, step=600, weights=weights
+    )
     named = {
         f"{k} {i}": t
         for k, kind in zip(("row", "first", "second"), kinds, strict=True)
         for i, t in enumerate(kind)
     }
-    return named | {f"out {i}": t.float() for i, t in enumerate(found)}
+    return named | {f"out {i}": t.float() for i, t in enumerate(outputs)}
 
 
 def camera_at(angle: float, width: int, height: int) -> Camera:
@@ -235,15 +237,15 @@ def adam_case(device: torch.device, masked: bool) -> dict[str, Tensor]:
 def gather_case(device: torch.device, views: int) -> dict[str, Tensor]:
     """Photographs with alphas and weights by a cursor near the end of its table."""
     generator = torch.Generator().manual_seed(1)
-    photos, alphas, weights = (
+    images, alphas, weights = (
         torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8).to(device)
         for shape in ((3, 33, 17, 3), (3, 33, 17), (3, 33, 17))
     )
     poses, intrinsics = (torch.randn(3, *shape, generator=generator).to(device) for shape in ((4, 4), (4,)))
     table = torch.zeros(5, ROW, dtype=torch.int32)
     table[0, 0], table[1:, 0], table[1:, 1] = 2, torch.tensor([0, 2, 1, 2]), torch.tensor([2, 1, 0, 1])
-    found = gather_view(photos, alphas, weights, poses, intrinsics, table.to(device), views)
-    return {str(i): tensor.cpu() for i, tensor in enumerate(found) if tensor is not None}
+    gathered = gather_view(images, alphas, weights, poses, intrinsics, table.to(device), views)
+    return {str(i): tensor.cpu() for i, tensor in enumerate(gathered) if tensor is not None}
 
 
 def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
@@ -309,11 +311,11 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
     return out | convex_cases(camera_at) | more
 
 
-def difference(found: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
-    """The largest ||found - truth|| / ||truth|| over all tensors and where it is; NaN must meet NaN."""
+def difference(actual: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
+    """The largest ||actual - truth|| / ||truth|| over all tensors and where it is; NaN must meet NaN."""
     worst = (0.0, "")
     for name, true in truth.items():
-        a, b = found[name].cpu().double(), true.double()
+        a, b = actual[name].cpu().double(), true.double()
         if not torch.equal(a.isfinite(), b.isfinite()):
             return math.inf, f"{name}: not finite at other places"
         scale = max(b.nan_to_num(0, 0, 0).norm().item(), 1e-6 * math.sqrt(max(1, b.numel())))
@@ -352,10 +354,10 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = dict(matching[index - 1 :: count])
     for name, case in chosen.items():
         try:
-            found = case(device)
+            actual = case(device)
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
-            error, where = difference(found, case(cpu)) if device.type != "cpu" else (0.0, "")
+            error, where = difference(actual, case(cpu)) if device.type != "cpu" else (0.0, "")
             good = error <= (HALF_TOLERANCE if name.startswith(HALF) else TOLERANCE)
             print(f"{'ok  ' if good else 'DIFF'} {name}: {error:.1e} {where}", flush=True)
         except Exception:

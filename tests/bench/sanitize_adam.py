@@ -51,10 +51,10 @@ def adam_step(
         **drawing,
         **{name: value for name, value in options.items() if name not in TYPES},
     )
-    found = {
+    named = {
         f"{kind} {i}": t.cpu() for kind, part in zip("pmv", parts, strict=True) for i, t in enumerate(part)
     }
-    return found | {"statistics": statistics.cpu(), "seen": (tile_counts > 0).float().cpu()}
+    return named | {"statistics": statistics.cpu(), "seen": (tile_counts > 0).float().cpu()}
 
 
 def adam_cases(

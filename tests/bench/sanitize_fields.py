@@ -61,7 +61,7 @@ FIELDS: list[tuple[Grid, tuple[Any, ...]]] = [
 
 
 def asked(which: int, x: Tensor, table: Tensor, weights: Tensor, half: bool, **more: Any) -> Tensor:
-    """One of FIELDS at positions, on a GPU with its table in half where that is wanted."""
+    """One of FIELDS at positions, on a GPU with its table in half where that is requested."""
     grid, network = FIELDS[which]
     halved = table.detach().half() if half and x.device.type == "cuda" else None
     levels = grid.offsets, grid.scales, grid.hashed
@@ -77,7 +77,7 @@ def whole_field(
     rays: bool,
     device: torch.device,
 ) -> dict[str, Tensor]:
-    """Output, and gradients by table and weights where they are wanted; some positions are broken.
+    """Output, and gradients by table and weights where they are requested; some positions are broken.
 
     Args:
         which: of FIELDS.
@@ -124,8 +124,8 @@ def ordered(count: int, dimensions: int, device: torch.device) -> dict[str, Tens
     x = torch.rand(count, dimensions, generator=torch.Generator().manual_seed(count))
     x[count // 2 :] *= 0.01
     x[::50, 0] = math.nan
-    order, found = order_positions(x.to(device))
-    return {"order": order.cpu(), "x": found.nan_to_num(-1).cpu()}
+    order, sorted_x = order_positions(x.to(device))
+    return {"order": order.cpu(), "x": sorted_x.nan_to_num(-1).cpu()}
 
 
 def whole_cases() -> dict[str, Callable[..., Any]]:

@@ -96,9 +96,9 @@ def nearest(count: int, dimensions: int, k: int, masked: bool, device: torch.dev
     points = torch.randn(count, dimensions, generator=generator)
     points[5::97, 0] = math.nan
     mask = (torch.rand(count, generator=generator) > 0.5).to(device) if masked else None
-    found = neighbours(points.to(device), k, mask).cpu().long()
-    away = (points[:, None] - points[found]).norm(dim=-1)
-    return {"away": torch.where(found == torch.arange(count)[:, None], -1.0, away)}
+    index = neighbours(points.to(device), k, mask).cpu().long()
+    away = (points[:, None] - points[index]).norm(dim=-1)
+    return {"away": torch.where(index == torch.arange(count)[:, None], -1.0, away)}
 
 
 def regularise(gaussians: Gaussians4d, k: int, seen: float, device: torch.device) -> dict[str, Tensor]:

@@ -48,14 +48,14 @@ def seen(samples: Samples, colours: Tensor, whole: bool) -> dict[str, Tensor]:
         return {name: t.cpu() for name, t in named.items()}
     behind = torch.linspace(0, 1, 3 * rays).view(rays, 3).to(colours)
     density, colour = field(samples.positions, samples.directions, colours)
-    found = composite(
+    composed = composite(
         density, colour, samples.dt, samples.t, samples.ranges, samples.counters, behind, scale=0.4
     )
     (gradient,) = torch.autograd.grad(
-        found.rgb.square().sum() + found.depth.sum() + found.transmittance.sum(), colours
+        composed.rgb.square().sum() + composed.depth.sum() + composed.transmittance.sum(), colours
     )
     if whole:
-        named |= dict(zip(found._fields, found, strict=True)) | {"gradient": gradient}
+        named |= dict(zip(composed._fields, composed, strict=True)) | {"gradient": gradient}
     return {name: t.detach().cpu() for name, t in named.items()}
 
 
@@ -104,10 +104,10 @@ def visible(
         raw_target=raw_capacity,
     )
     whole = bool(raw.counters[ASKED] <= raw_capacity and samples.counters[ASKED] <= capacity)
-    found = seen(samples, COLOURS.to(device).requires_grad_(), whole)
+    outputs = seen(samples, COLOURS.to(device).requires_grad_(), whole)
     if not whole:  # which rays have room is not the same everywhere
-        return {"rays": found["rays"], "raw": raw.counters[ASKED].double().cpu()}
-    return found | {"live": live.double().cpu(), "left out": samples.counters[LEFT_OUT].cpu()}
+        return {"rays": outputs["rays"], "raw": raw.counters[ASKED].double().cpu()}
+    return outputs | {"live": live.double().cpu(), "left out": samples.counters[LEFT_OUT].cpu()}
 
 
 def along_pixels(rows: int, live: int, channels: int, device: torch.device) -> dict[str, Tensor]:
@@ -119,10 +119,10 @@ def along_pixels(rows: int, live: int, channels: int, device: torch.device) -> d
         Camera.look_at(e, (0, 0, 0.2), width=w, height=h) for e, (w, h) in zip(eyes, sizes, strict=True)
     ]
     firsts = [0, *itertools.accumulate(w * h for w, h in sizes)]
-    photos = torch.randint(0, 256, (firsts[-1], channels), generator=generator, dtype=torch.uint8)
+    images = torch.randint(0, 256, (firsts[-1], channels), generator=generator, dtype=torch.uint8)
     numbers = torch.randint(0, 2**62, (rows,), generator=generator).to(device)
     number = torch.tensor([live], dtype=torch.int32, device=device)
-    drawn = draw_pixels(numbers, photos.to(device), live=number)
+    drawn = draw_pixels(numbers, images.to(device), live=number)
     table = torch.tensor([[a, w] for a, (w, _) in zip(firsts, sizes, strict=False)]).to(device)
     poses = torch.stack([c.world_to_cam for c in cameras]).to(device)
     lenses = torch.stack([c.intrinsics for c in cameras]).to(device)
@@ -165,20 +165,22 @@ def coloured(
     weights = 0.2 * torch.randn(sizes.parameter_count(), generator=generator).to(device)
     number = None if live is None else torch.tensor([live], dtype=torch.int32, device=device)
     directions = torch.nn.functional.normalize(directions, dim=-1)
-    found = colour_network(given, directions, weights, *sizes[1:4], "softplus", "sigmoid", live=number)
+    outputs = colour_network(given, directions, weights, *sizes[1:4], "softplus", "sigmoid", live=number)
     rows = count if live is None else live
-    return {name: t[:rows].cpu() for name, t in zip(("colour", "first"), found, strict=True)}
+    return {name: t[:rows].cpu() for name, t in zip(("colour", "first"), outputs, strict=True)}
 
 
 def in_waves(width: int, height: int, share: float | None, device: torch.device) -> dict[str, Tensor]:
-    """A picture drawn in waves."""
+    """An image drawn in waves."""
     camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
     occupancy = None if share is None else bits(share).to(device)
     colours = COLOURS.to(device)
     behind = torch.tensor([0.2, 0.5, 0.9], device=device)
     names = ("rgb", "alpha", "depth")
-    found = render_wavefront_polled(lambda x, d: field(x, d, colours), camera, REGION, occupancy, behind, 0.4)
-    return {name: t.cpu() for name, t in zip(names, found, strict=True)}
+    outputs = render_wavefront_polled(
+        lambda x, d: field(x, d, colours), camera, REGION, occupancy, behind, 0.4
+    )
+    return {name: t.cpu() for name, t in zip(names, outputs, strict=True)}
 
 
 def plain_waves(width: int, height: int, rays: int, rows: int, device: torch.device) -> dict[str, Tensor]:
@@ -191,14 +193,14 @@ def plain_waves(width: int, height: int, rays: int, rows: int, device: torch.dev
 
     names = ("rgb", "alpha", "depth")
     limits = {"rays": rays, "rows": rows}
-    found = render_wavefront_polled(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
-    return {name: t.cpu() for name, t in zip(names, found, strict=True)}
+    outputs = render_wavefront_polled(lump, camera, REGION, bits(0.5).to(device), behind, 0.4, **limits)
+    return {name: t.cpu() for name, t in zip(names, outputs, strict=True)}
 
 
 def planned_waves(
     width: int, height: int, rays: int, rows: int, share: float | None, device: torch.device
 ) -> dict[str, Tensor]:
-    """A picture whose waves the host does not look at, in parts and tiles, twice."""
+    """An image whose waves the host does not look at, in parts and tiles, twice."""
     camera = Camera.look_at((2.4, 1.1, 0.9), (0, 0, 0.2), width=width, height=height).to(device)
     occupancy = None if share is None else bits(share).to(device)
     colours, behind = COLOURS.to(device), torch.tensor([0.2, 0.5, 0.9], device=device)
@@ -210,8 +212,8 @@ def planned_waves(
 
     names = ("rgb", "alpha", "depth")
     plan.render(query, None, camera, REGION, occupancy, behind, 0.4)
-    found = plan.render(query, None, camera, REGION, occupancy, behind, 0.4)
-    return {name: t.cpu() for name, t in zip(names, found, strict=True)}
+    outputs = plan.render(query, None, camera, REGION, occupancy, behind, 0.4)
+    return {name: t.cpu() for name, t in zip(names, outputs, strict=True)}
 
 
 class SmallRadianceField(RadianceField):
@@ -222,7 +224,7 @@ class SmallRadianceField(RadianceField):
 
 
 def trained(steps: int, device: torch.device) -> dict[str, Tensor]:
-    """The picture of a field after some steps of plain descent."""
+    """The image of a field after some steps of plain descent."""
     config = RadianceConfig(field="radiance", hidden=1, log2_entries=10, finest=64, batch=2048, precise=True)
     field = SmallRadianceField(config).to(device)
     image = np.full((9, 11, 3), 90, np.uint8)
@@ -242,7 +244,7 @@ def trained(steps: int, device: torch.device) -> dict[str, Tensor]:
             parameter.data -= 0.1 * gradient
         if step == 0:  # one density in each cell: random places in them are others on another device
             field.occupancy.update(step, lambda x: 9 * (16 * x).floor().div(16).norm(dim=-1))
-    return {"picture": field.render(camera.to(device), behind).cpu()}
+    return {"image": field.render(camera.to(device), behind).cpu()}
 
 
 def march_cases() -> dict[str, Callable[..., Any]]:

@@ -53,8 +53,8 @@ def trace(
         chosen = Rays(count, cam_to_unit=pose.to(device), intrinsics=lens.to(device), width=40)
     if planned:
         plan = DeviceSphereTracer(device, steps, 0.0)
-        ask = {"tolerance": 1e-3, "pixels": 0.0}
-        with plan.traced(lambda x, live: ring(x)[:, None], None, chosen, grid, **ask) as traced:
+        limits = {"tolerance": 1e-3, "pixels": 0.0}
+        with plan.traced(lambda x, live: ring(x)[:, None], None, chosen, grid, **limits) as traced:
             hits = traced()
     else:
         hits = sphere_trace(chosen, grid, ring, tolerance=1e-3, steps=steps)

@@ -111,10 +111,10 @@ class FieldCase:
             out = self.field(self.x)
             self.field.network.precise, self.field.encoding.half_tables = False, True
             loss = (out * self.g_out * rows[:, None]).sum() * scale
-            found = torch.autograd.grad(loss, list(self.leaves.values()))
+            gradients = torch.autograd.grad(loss, list(self.leaves.values()))
             return {
                 "out": out.detach(),
-                **{name: g / scale for name, g in zip(self.leaves, found, strict=True)},
+                **{name: g / scale for name, g in zip(self.leaves, gradients, strict=True)},
             }
 
         return run
@@ -156,10 +156,10 @@ class NetworkCase:
             out = self.network(self.x)
             self.network.precise = False
             loss = (out.square() * rows[:, None]).mean() * scale
-            found = torch.autograd.grad(loss, list(self.leaves.values()))
+            gradients = torch.autograd.grad(loss, list(self.leaves.values()))
             return {
                 "out": out.detach(),
-                **{name: g / scale for name, g in zip(self.leaves, found, strict=True)},
+                **{name: g / scale for name, g in zip(self.leaves, gradients, strict=True)},
             }
 
         return run
@@ -218,14 +218,14 @@ def compare(name: str, case: FieldCase | NetworkCase) -> list[dict[str, Any]]:
 
 def cases(device: torch.device) -> list[tuple[str, Callable[[], FieldCase | NetworkCase]]]:
     """By the names that the tests give them."""
-    found: list[tuple[str, Callable[[], FieldCase | NetworkCase]]] = [
+    named: list[tuple[str, Callable[[], FieldCase | NetworkCase]]] = [
         (f"network-{hidden}", lambda hidden=hidden: NetworkCase(hidden, device)) for hidden in (0, 1, 3)
     ]
     for encoding in ("hash", "dense", "lowres"):
         for sizes in ((2, 64, 2, 3), (3, 64, 1, 16), (3, 16, 2, 1)):
             name = f"{encoding}-{'-'.join(map(str, sizes))}"
-            found.append((name, lambda e=encoding, s=sizes: FieldCase(e, s, device)))
-    return found
+            named.append((name, lambda e=encoding, s=sizes: FieldCase(e, s, device)))
+    return named
 
 
 def show(lines: list[dict[str, Any]]) -> None:

@@ -20,7 +20,7 @@ from luxel.scenes.synthetic.toy import write_toy_capture
 
 @pytest.fixture(scope="session")
 def toy_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixteen 64x48 pictures of a torus knot; not to be written to."""
+    """Sixteen 64x48 images of a torus knot; not to be written to."""
 
     def draw(gaussians: Gaussians, camera: Camera) -> np.ndarray:
         return rasterize(gaussians, camera).rgb.numpy()
@@ -29,7 +29,7 @@ def toy_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def draw_by_reference(scene: Parameters, camera: Camera, *, time: float | None = None, **options: Any) -> Any:
-    """Draws any primitive as `rasterize` does, through other ways; strict about what each must be told."""
+    """Draws any primitive as `rasterize` does, by other code; strict about what each must be given."""
     assert (time is not None) == scene.moves, "a time is for scenes that move, and for no others"
     if isinstance(scene, Gaussians4d):
         assert time is not None
@@ -89,10 +89,12 @@ def build_crystals(count: int = 40, seed: int = 0) -> Convexes:
     random = np.random.default_rng(seed)
     xyz = random.standard_normal((count, 3)).astype(np.float32) * 0.5
     rgb = np.clip(127 + 127 * xyz, 0, 255).astype(np.uint8)
-    found = Convexes.from_points(Points(xyz, rgb), sh_degree=0, opacity=0.9)
-    found.points += 0.05 * torch.randn(found.points.shape, generator=torch.Generator().manual_seed(seed))
-    found.log_delta += 3.0
-    return found
+    convexes = Convexes.from_points(Points(xyz, rgb), sh_degree=0, opacity=0.9)
+    convexes.points += 0.05 * torch.randn(
+        convexes.points.shape, generator=torch.Generator().manual_seed(seed)
+    )
+    convexes.log_delta += 3.0
+    return convexes
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ LUXEL_HD void gather_pixel(const luxel_gather_view_args& args, int view, const i
   const float* background = reinterpret_cast<const float*>(row + kRowBackground);
   const float cover = args.alphas ? static_cast<float>(args.alphas[from]) / 255.0f : 1.0f;
   for (int d = 0; d < 3; ++d) {
-    const float colour = static_cast<float>(args.photos[3 * from + d]) / 255.0f;
+    const float colour = static_cast<float>(args.images[3 * from + d]) / 255.0f;
     args.rgb[3 * to + d] = args.alphas ? background[d] + cover * (colour - background[d]) : colour;
   }
   if (args.alphas) args.alpha[to] = cover;

@@ -19,13 +19,8 @@ from luxel.render.fields.drawing.frame_mode import StreamOrder, frame_mode
 from luxel.render.fields.drawing.wavefront_polled import LONGEST, PER_RAY
 from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
-from luxel.render.ops.field.render_wave import (
-    WaveRays,
-    WaveSamples,
-    begin_waves_,
-    composite_wave_,
-    march_wave_,
-)
+from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_
+from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples
 from luxel.render.replay import Replay
 
 # `luxel.render.fields.drawing.wavefront_polled.Evaluate` with the number of leading positions that count, int32 [1];

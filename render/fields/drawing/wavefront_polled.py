@@ -10,13 +10,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import MOST_PLACES, Region
-from luxel.render.ops.field.render_wave import (
-    WaveRays,
-    WaveSamples,
-    begin_waves_,
-    composite_wave_,
-    march_wave_,
-)
+from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_
+from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples
 
 # Positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before their activations; or to
 # both as they are, [S, 4], and None.

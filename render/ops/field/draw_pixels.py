@@ -9,23 +9,23 @@ from luxel.render.native import library_for
 from luxel.render.ops.registry import define, register_implementation, require
 
 define(
-    "draw_pixels(Tensor numbers, Tensor photos, Tensor? candidates, Tensor? background, Tensor? live)"
+    "draw_pixels(Tensor numbers, Tensor images, Tensor? candidates, Tensor? background, Tensor? live)"
     " -> (Tensor, Tensor, Tensor)"
 )
 
 
 def draw_pixels(
     numbers: Tensor,
-    photos: Tensor,
+    images: Tensor,
     candidates: Tensor | None = None,
     background: Tensor | None = None,
     live: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Random pixels of photographs, composited onto a background; nothing waits for the device.
+    """Random pixels of images, composited onto a background; nothing waits for the device.
 
     Args:
         numbers: random, from 0 on, int64 [R].
-        photos: straight colours of all pixels of all photographs, one photograph after the other, uint8 [P, 3] or
+        images: straight colours of all pixels of all images, one image after the other, uint8 [P, 3] or
             with alpha [P, 4].
         candidates: numbers of the pixels to draw from, int64 [M]; None: all. Not checked to be below P.
         background: colour, float32 [3]; None: a random one for each row.
@@ -38,22 +38,22 @@ def draw_pixels(
     Raises:
         ValueError: shapes, types or devices do not fit, or there is no pixel.
     """
-    return torch.ops.luxel.draw_pixels(numbers, photos, candidates, background, live)
+    return torch.ops.luxel.draw_pixels(numbers, images, candidates, background, live)
 
 
 def _run(
-    numbers: Tensor, photos: Tensor, candidates: Tensor | None, background: Tensor | None, live: Tensor | None
+    numbers: Tensor, images: Tensor, candidates: Tensor | None, background: Tensor | None, live: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    if photos.dim() != 2 or photos.shape[1] not in (3, 4):
-        raise ValueError(f"draw_pixels: photos must be [P, 3 or 4], got {list(photos.shape)}")
+    if images.dim() != 2 or images.shape[1] not in (3, 4):
+        raise ValueError(f"draw_pixels: images must be [P, 3 or 4], got {list(images.shape)}")
     if numbers.dim() != 1:
         raise ValueError(f"draw_pixels: numbers must be [R], got {list(numbers.shape)}")
-    pool = photos.shape[0] if candidates is None else candidates.shape[0]
+    pool = images.shape[0] if candidates is None else candidates.shape[0]
     if pool == 0:
         raise ValueError("draw_pixels: there is no pixel to draw")
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "numbers": (numbers, torch.int64, (numbers.shape[0],)),
-        "photos": (photos, torch.uint8, tuple(photos.shape)),
+        "images": (images, torch.uint8, tuple(images.shape)),
         "candidates": (candidates, torch.int64, (pool,)),
         "background": (background, torch.float32, (3,)),
         "live": (live, torch.int32, (1,)),
@@ -67,7 +67,7 @@ def _run(
         **{name: tensor for name, (tensor, *_) in expected.items()},
         pool=pool,
         count=numbers.shape[0],
-        channels=photos.shape[1],
+        channels=images.shape[1],
         pixels=pixels,
         targets=targets,
         backgrounds=backgrounds,

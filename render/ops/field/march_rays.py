@@ -55,7 +55,7 @@ class Region(NamedTuple):
         """As fields of the argument structs.
 
         Raises:
-            ValueError: the box is empty, the step is not above 0, or the resolution is none.
+            ValueError: the box is empty, the step is not above 0, or the resolution is invalid.
         """
         if len(self.box) != 6 or not all(
             low < high for low, high in zip(self.box[:3], self.box[3:], strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,18 +10,18 @@ from torch import Tensor
 from luxel.render.native import library_for
 from luxel.render.ops.field.composite import MIN_TRANSMITTANCE
 from luxel.render.ops.field.march_rays import Region
+from luxel.render.ops.field.wave_buffers import STATE, WaveRays, WaveSamples
 from luxel.render.ops.registry import aligned, define, register_implementation, require
 
-STATE = 8  # numbers of a ray between waves, see cuda/abi/field.h
 _CAMERA = (
     "Tensor? part, Tensor world_to_cam, Tensor intrinsics, Tensor? occupancy, int resolution, float[] box, float step, "
     "float near, float far"
 )
-_PICTURE = "Tensor(f!) rgb, Tensor(g!) transmittance, Tensor(h!) depth"
+_IMAGE = "Tensor(f!) rgb, Tensor(g!) transmittance, Tensor(h!) depth"
 
 define(
     "begin_waves_(Tensor(a!) state, Tensor(b!) next_list, Tensor(c!) next_listed, "
-    f"{_PICTURE}, {_CAMERA}, Tensor background, int width, int first_pixel) -> ()"
+    f"{_IMAGE}, {_CAMERA}, Tensor background, int width, int first_pixel) -> ()"
 )
 define(
     "march_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) samples, Tensor(c!) positions, "
@@ -30,71 +30,9 @@ define(
 )
 define(
     "composite_wave_(Tensor(a!) state, Tensor list, Tensor listed, Tensor(b!) next_list, Tensor(c!) next_listed, "
-    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_PICTURE}, Tensor? part, Tensor background, "
+    f"Tensor ranges, Tensor density, Tensor? colour, Tensor t, {_IMAGE}, Tensor? part, Tensor background, "
     "int rays, float step, float scale, float min_transmittance) -> ()"
 )
-
-
-class WaveRays(NamedTuple):
-    """Rays of a part of an image, between waves.
-
-    Attributes:
-        state: what each ray carries, [N, 8].
-        lists: rays that go on, of this wave and the next in turns, int32 [2, N].
-        listed: how many are unfinished at the start and after each wave, int32 [waves + 1].
-        rgb, transmittance, depth: the image, [N, 3], [N], [N]; of rays that are finished.
-    """
-
-    state: Tensor
-    lists: Tensor
-    listed: Tensor
-    rgb: Tensor
-    transmittance: Tensor
-    depth: Tensor
-
-    @staticmethod
-    def room(rays: int, waves: int, like: Tensor) -> WaveRays:
-        """Room for N rays and so many waves, of the type and on the device of ``like``."""
-        return WaveRays(
-            like.new_empty(rays, STATE),
-            like.new_empty(2, rays, dtype=torch.int32),
-            like.new_zeros(waves + 1, dtype=torch.int32),
-            like.new_empty(rays, 3),
-            like.new_empty(rays),
-            like.new_empty(rays),
-        )
-
-    @property
-    def waves(self) -> int:
-        """How many waves there is room for."""
-        return self.listed.shape[0] - 1
-
-
-class WaveSamples(NamedTuple):
-    """Room for the samples of a wave; positions that are not written stay as they were.
-
-    Attributes:
-        requested: how many there are, of each wave, int32 [waves].
-        positions, directions, t: [S, 3], [S, 3] or None, [S].
-        ranges: first sample and number of them of each place in the list, int32 [N, 2].
-    """
-
-    requested: Tensor
-    positions: Tensor
-    directions: Tensor | None
-    t: Tensor
-    ranges: Tensor
-
-    @staticmethod
-    def room(capacity: int, rays: WaveRays) -> WaveSamples:
-        """Room for S samples of those rays in a wave."""
-        return WaveSamples(
-            rays.listed.new_zeros(rays.waves),
-            rays.rgb.new_zeros(capacity, 3),
-            rays.rgb.new_zeros(capacity, 3),
-            rays.rgb.new_zeros(capacity),
-            rays.listed.new_empty(rays.rgb.shape[0], 2),
-        )
 
 
 def begin_waves_(

@@ -15,14 +15,14 @@ ROW = 24  # 32-bit numbers of a table row, see cuda/abi/train.h
 PHOTO, VIEW, ADAM, BACKGROUND, STEP, TIME = 0, 1, slice(2, 12), slice(12, 15), 15, 16
 
 define(
-    "gather_view(Tensor photos, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table, "
+    "gather_view(Tensor images, Tensor? alphas, Tensor? weights, Tensor poses, Tensor intrinsics, Tensor table, "
     "int views) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
 )
 define("count_step_(Tensor overflow, Tensor totals, Tensor(a!) table, Tensor(b!) status, int views) -> ()")
 
 
 def gather_view(
-    photos: Tensor,
+    images: Tensor,
     alphas: Tensor | None,
     weights: Tensor | None,
     poses: Tensor,
@@ -30,12 +30,12 @@ def gather_view(
     table: Tensor,
     views: int | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor, Tensor, Tensor]:
-    """The photograph and camera of the current row of a table; nothing waits for the device.
+    """The image and camera of the current row of a table; nothing waits for the device.
 
     Args:
-        photos: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
+        images: straight colours, uint8 [P, H, W, 3]. alphas, weights: uint8 [P, H, W] or None.
         poses: world_to_cam of all views, float32 [V, 4, 4]. intrinsics: float32 [V, 4], pixels.
-        table: int32 [1 + R, 24]; the first number is the cursor, row 1 + cursor is read: photograph, view, ten floats
+        table: int32 [1 + R, 24]; the first number is the cursor, row 1 + cursor is read: image, view, ten floats
             (as their bits), the background (three floats), the step, the time of the view (a float), seven more.
         views: B, the number of rows from that one on; all outputs then have a leading B.
 
@@ -46,7 +46,7 @@ def gather_view(
     Raises:
         ValueError: shapes, types or devices do not fit.
     """
-    stacked = torch.ops.luxel.gather_view(photos, alphas, weights, poses, intrinsics, table, views or 1)
+    stacked = torch.ops.luxel.gather_view(images, alphas, weights, poses, intrinsics, table, views or 1)
     rgb, alpha, weight, world_to_cam, camera, row = stacked if views else (t[0] for t in stacked)
     return (
         rgb,
@@ -72,7 +72,7 @@ def count_step_(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor,
 
 
 def _check(
-    photos: Tensor,
+    images: Tensor,
     alphas: Tensor | None,
     weights: Tensor | None,
     poses: Tensor,
@@ -80,16 +80,16 @@ def _check(
     table: Tensor,
     views: int,
 ) -> None:
-    p, h, w = photos.shape[:3]
+    p, h, w = images.shape[:3]
     expected = {
-        "photos": (photos, torch.uint8, (p, h, w, 3)),
+        "images": (images, torch.uint8, (p, h, w, 3)),
         "alphas": (alphas, torch.uint8, (p, h, w)),
         "weights": (weights, torch.uint8, (p, h, w)),
         "poses": (poses, torch.float32, (poses.shape[0], 4, 4)),
         "intrinsics": (intrinsics, torch.float32, (poses.shape[0], 4)),
         "table": (table, torch.int32, (table.shape[0], ROW)),
     }
-    require("gather_view", photos.device, expected)
+    require("gather_view", images.device, expected)
     if table.shape[0] < 2:
         raise ValueError("gather_view: the table has no rows")
     if views < 1:
@@ -97,7 +97,7 @@ def _check(
 
 
 def _fake(
-    photos: Tensor,
+    images: Tensor,
     alphas: Tensor | None,
     weights: Tensor | None,
     poses: Tensor,
@@ -105,7 +105,7 @@ def _fake(
     table: Tensor,
     views: int,
 ) -> tuple[Tensor, ...]:
-    image = views, *photos.shape[1:3]
+    image = views, *images.shape[1:3]
     nothing = views, 0
     return (
         poses.new_empty(*image, 3),
@@ -119,14 +119,14 @@ def _fake(
 
 def _gather(*inputs: Any) -> tuple[Tensor, ...]:
     _check(*inputs)
-    photos, alphas, weights, poses, intrinsics, table, views = inputs
+    images, alphas, weights, poses, intrinsics, table, views = inputs
     outputs = _fake(*inputs)
     rgb, alpha, weight, world_to_cam, camera, row = outputs
-    library_for(photos.device).call(
+    library_for(images.device).call(
         "gather_view",
-        photos.device,
+        images.device,
         torch.float32,
-        photos=photos,
+        images=images,
         alphas=alphas,
         weights=weights,
         poses=poses,
@@ -134,8 +134,8 @@ def _gather(*inputs: Any) -> tuple[Tensor, ...]:
         table=table,
         table_rows=table.shape[0] - 1,
         views=views,
-        width=photos.shape[2],
-        height=photos.shape[1],
+        width=images.shape[2],
+        height=images.shape[1],
         rgb=rgb,
         alpha=None if alphas is None else alpha,
         weight=None if weights is None else weight,

@@ -28,6 +28,7 @@ from luxel.render.fields.files import FIELD_FILE, load_field
 from luxel.render.fields.image import ImageField
 from luxel.render.fields.mlp import Mlp
 from luxel.render.fields.peer import PeerField, PeerMlp, evaluate_by_luxel
+from luxel.render.fields.peer_grid import PeerGrid, matching_grid
 from luxel.render.fields.radiance import RadianceField
 from luxel.render.fields.sdf import SdfField
 from luxel.render.fields.training import FieldTrainer
@@ -132,7 +133,7 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
     config = replace(defaults(kind), encoding=encoding, finest=finest)
     dimensions = 2 if kind == "image" else 3
     own = grid_of(config, dimensions)
-    grid = backend.matching_grid(own)
+    grid = matching_grid(own)
     theirs = HashGrid(dimensions, backend.encoding_options(grid))
     sizes = [b - a for a, b in zip(grid.offsets, grid.offsets[1:], strict=False)]
     assert sizes == theirs.sizes and list(grid.resolutions) == theirs.points
@@ -140,7 +141,7 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
     np.testing.assert_allclose(
         grid.scales, own.scales, rtol=2e-4
     )  # a millionth or so of the growth, 15 times
-    assert grid.hashed and backend.matching_grid(grid) == grid
+    assert grid.hashed and matching_grid(grid) == grid
     if encoding == "hash" and finest:
         assert grid.resolutions[-1] in (finest, finest + 1), "as configured, but for what rounding did to it"
 
@@ -148,8 +149,8 @@ def test_levels_have_the_sizes_that_it_gives_them(kind: Any, encoding: Any, fine
 def test_a_scale_that_rounding_could_tip_over_is_lowered() -> None:
     """Levels 3, 6, 9 .. of an image's growth are a hair from 31, 63, 127 .. cells."""
     own = Grid.multi_resolution_hash(2, 1.2599210498948732, 19)
-    grid = backend.matching_grid(own)
-    assert not backend.PeerGrid(2, 16, 2, 16, own.growth, 19, hashed=True).stable and grid.stable
+    grid = matching_grid(own)
+    assert not PeerGrid(2, 16, 2, 16, own.growth, 19, hashed=True).stable and grid.stable
     assert grid.resolutions[-1] == 512 and 0 < own.growth - grid.growth < 1e-5
 
 
@@ -308,7 +309,7 @@ def test_a_run_ends_goes_on_and_is_loaded_without_it(
     again = FieldTrainer.resume(tmp_path / "whole", image(), say=lambda _: None)
     assert again.steps_done == 80 and again.run(progress=False).scores == expected.scores
     assert stand_in_tinycudann.calls >= called + 20
-    with pytest.raises(LuxelError, match="trained by tiny-cuda-nn"):
+    with pytest.raises(LuxelError, match="was trained with tiny-cuda-nn"):
         FieldTrainer.resume(tmp_path / "whole", image(), overrides={"backend": "luxel"})
 
     def absent(device: Any = None) -> None:

@@ -316,7 +316,7 @@ def test_configurations() -> None:
 
 def test_another_field_does_not_go_on(tmp_path: Path) -> None:
     trainer(tmp_path / "run", steps=3).run(progress=False)
-    with pytest.raises(LuxelError, match="is of another field"):
+    with pytest.raises(LuxelError, match="is of a different field"):
         FieldTrainer.resume(tmp_path / "run", smooth_image(), overrides={"width": 32}, say=lambda _: None)
     with pytest.raises(LuxelError, match="already holds a run"):
         trainer(tmp_path / "run")

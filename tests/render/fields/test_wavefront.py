@@ -281,7 +281,8 @@ def test_memory_of_frames_is_bounded_and_freed(gpu, kind):
 
 def test_rays_of_a_part_go_along_tiles():
     """They have the numbers that plain loops over tiles give."""
-    from luxel.render.ops.field.render_wave import WaveRays, begin_waves_
+    from luxel.render.ops.field.render_wave import begin_waves_
+    from luxel.render.ops.field.wave_buffers import WaveRays
 
     width, height, top = 21, 13, 5
     cpu = torch.device("cpu")

@@ -147,13 +147,17 @@ def test_fake_tensors_have_the_shapes_of_real_ones(scene):
         )
         fake = rasterize(fake_gaussians, fake_cameras, features=fake_gaussians.means, **options)
     for name in set(vars(real)) - {"given_alpha"}:
-        found, wanted = getattr(fake, name), getattr(real, name)
-        assert (found.shape, found.dtype, found.device) == (wanted.shape, wanted.dtype, wanted.device), name
+        actual, expected = getattr(fake, name), getattr(real, name)
+        assert (actual.shape, actual.dtype, actual.device) == (
+            expected.shape,
+            expected.dtype,
+            expected.device,
+        ), name
 
 
 @pytest.mark.parametrize("read_back", [False, True])
 def test_compiles_as_one_graph(scene, read_back):
-    """fullgraph=True: no graph break, forward or backward; with the exact count read back where wanted."""
+    """fullgraph=True: no graph break, forward or backward; with the exact count read back where requested."""
     gaussians, cameras = scene
 
     def render(world_to_cam, background, *parameters):
@@ -200,10 +204,10 @@ def test_splats_are_those_of_the_reference(scene):
             (instances[start:end] - 60 * c).tolist()
             for start, end in ranges[c * tiles : (c + 1) * tiles].tolist()
         ]
-        wanted = [witness.index[listed[start:end]].tolist() for start, end in spans.tolist()]
-        assert sum(len(a) for a in wanted) > 100
-        assert sum(len(set(a) ^ set(b)) for a, b in zip(native, wanted, strict=True)) <= 2
-        assert sum(a != b for a, b in zip(native, wanted, strict=True)) <= 2
+        reference = [witness.index[listed[start:end]].tolist() for start, end in spans.tolist()]
+        assert sum(len(a) for a in reference) > 100
+        assert sum(len(set(a) ^ set(b)) for a, b in zip(native, reference, strict=True)) <= 2
+        assert sum(a != b for a, b in zip(native, reference, strict=True)) <= 2
         rows = splats[c, witness.index].detach().cpu().double()
         kept = tile_counts[c, witness.index].cpu() > 0
         expected = torch.cat(
@@ -287,7 +291,7 @@ def test_what_lies_past_the_last_instance_does_not_matter(scene):
     splats, values = splats.detach(), values.detach()
     seen, needed = totals.tolist()
     size, generator = {"width": WIDTH, "height": HEIGHT}, torch.Generator().manual_seed(4)
-    wanted = None
+    expected = None
     for extra in (0, 20_000):
         instances, ranges, _, plan = bin_splats(
             splats, tile_counts, totals, **size, visible_capacity=seen, capacity=needed + extra
@@ -299,8 +303,8 @@ def test_what_lies_past_the_last_instance_does_not_matter(scene):
             how = (WIDTH, HEIGHT, 0.99, False, True, False, False, True)  # with sums in a fixed order
             outputs = torch.ops.luxel.blend_gaussians(*inputs, *how)
             kept = (*outputs[:3], outputs[5])
-            found = torch.ops.luxel.blend_gaussians_bwd(
+            actual = torch.ops.luxel.blend_gaussians_bwd(
                 *inputs, *how, *kept, torch.ones_like(outputs[0]), None, False
             )[:2]
-            wanted = wanted or found
-            assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+            expected = expected or actual
+            assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))

@@ -51,7 +51,7 @@ def cube_camera() -> Camera:
 
 
 def test_a_cube_of_convexes_looks_like_a_cube():
-    """Each pixel away from edges shows the face that a ray hits; LUXEL_DRAW_GOLDENS=1 writes the picture."""
+    """Each pixel away from edges shows the face that a ray hits; LUXEL_DRAW_GOLDENS=1 writes the image."""
     cube, camera = cube_faces(), cube_camera()
     frame = rasterize_convexes_reference(cube, camera, background=torch.ones(3, dtype=D))
     face, _ = traced_cube(camera)

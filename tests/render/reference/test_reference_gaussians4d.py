@@ -1,4 +1,4 @@
-"""The reference of 4D Gaussians: rotors, the slice at a time, and pictures that it draws."""
+"""The reference of 4D Gaussians: rotors, the slice at a time, and images that it draws."""
 
 from __future__ import annotations
 

@@ -62,9 +62,9 @@ PLACES = 0.4 * np.concatenate([np.eye(3), -np.eye(3), np.full((1, 3), 0.25), np.
 
 @pytest.mark.slow
 def test_eight_convexes_beat_eight_gaussians_on_a_cube(tmp_path: Path) -> None:
-    shots = views(40, 40)
+    cube_views = views(40, 40)
     points = Points(PLACES.astype(np.float32), np.full((8, 3), 128, np.uint8))
-    found: dict[str, float] = {}
+    psnr: dict[str, float] = {}
     for name in ("gaussians", "convexes"):
         config = preset("default", name)
         config.steps, config.sh_every, config.background = 1500, 0, "white"
@@ -77,8 +77,10 @@ def test_eight_convexes_beat_eight_gaussians_on_a_cube(tmp_path: Path) -> None:
             config.rates = ConvexRates(points=4e-3, opacity_logits=5e-2, log_sigma=1e-2, log_delta=1e-2)
         elif isinstance(config.rates, GaussianRates):
             config.rates.means *= 5
-        trainer = Trainer(config, shots[4:], shots[:4], points, tmp_path / name, "cpu", say=lambda _: None)
+        trainer = Trainer(
+            config, cube_views[4:], cube_views[:4], points, tmp_path / name, "cpu", say=lambda _: None
+        )
         result = trainer.run(progress=False)
         assert result.evaluation is not None and result.count == 8
-        found[name] = result.evaluation.mean.psnr
-    assert found["convexes"] >= found["gaussians"] + 5, found
+        psnr[name] = result.evaluation.mean.psnr
+    assert psnr["convexes"] >= psnr["gaussians"] + 5, psnr

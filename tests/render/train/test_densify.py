@@ -21,7 +21,7 @@ from luxel.render.train.optimizer import Optimizer
 
 
 def row_of(scales: list[float], opacities: list[float]) -> Optimizer:
-    """Isotropic Gaussians at x = 0, 1, 2 ..., with moments that tell who is who (1, 2, 3 ...)."""
+    """Isotropic Gaussians at x = 0, 1, 2 ..., with moments that identify the rows (1, 2, 3 ...)."""
     n = len(scales)
     gaussians = Gaussians(
         means=torch.arange(n).float()[:, None] * torch.tensor([1.0, 0, 0]),
@@ -153,9 +153,9 @@ def test_split_parts_follow_the_rotation() -> None:
 
 
 def test_rotations_are_rotations() -> None:
-    found = quat_to_matrix(torch.randn(50, 4, dtype=torch.float64))
-    torch.testing.assert_close(found @ found.mT, torch.eye(3, dtype=torch.float64).expand(50, 3, 3))
-    torch.testing.assert_close(torch.linalg.det(found), torch.ones(50, dtype=torch.float64))
+    matrices = quat_to_matrix(torch.randn(50, 4, dtype=torch.float64))
+    torch.testing.assert_close(matrices @ matrices.mT, torch.eye(3, dtype=torch.float64).expand(50, 3, 3))
+    torch.testing.assert_close(torch.linalg.det(matrices), torch.ones(50, dtype=torch.float64))
     quarter = quat_to_matrix(torch.tensor([[math.sqrt(0.5), 0, 0, math.sqrt(0.5)]]))[0]
     torch.testing.assert_close(quarter @ torch.tensor([1.0, 0, 0]), torch.tensor([0.0, 1, 0]))
 

@@ -55,15 +55,15 @@ def by_features(gaussians: Gaussians, target: Target, grey: torch.Tensor) -> tor
 def test_scores_are_sums_of_weights_times_maps(device: torch.device, monkeypatch: Any) -> None:
     gaussians, grey = sixteen(device), torch.full((3,), 0.5, device=device)
     targets = views(device, [(64, 48), (64, 48), (48, 64), (64, 48)])
-    wanted = torch.stack([by_features(gaussians, t, grey) for t in targets]).mean(0)
-    assert (wanted[:, 0] > 1).sum() > 8, "the test sees too little"
+    expected = torch.stack([by_features(gaussians, t, grey) for t in targets]).mean(0)
+    assert (expected[:, 0] > 1).sum() > 8, "the test sees too little"
     for at_once in (1, scores.AT_ONCE):
         monkeypatch.setattr(scores, "AT_ONCE", at_once)
-        found = blending_scores(gaussians, iter(targets), background=grey, deterministic=True)
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
-    assert found[3].tolist() == [0, 0, 0]
+        actual = blending_scores(gaussians, iter(targets), background=grey, deterministic=True)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    assert actual[3].tolist() == [0, 0, 0]
     again = blending_scores(gaussians, targets, background=grey, deterministic=True)
-    assert torch.equal(found, again)
+    assert torch.equal(actual, again)
 
 
 def test_masked_pixels_have_no_part() -> None:
@@ -80,8 +80,8 @@ def test_masked_pixels_have_no_part() -> None:
 def test_nothing_to_look_at_scores_nothing() -> None:
     grey = torch.full((3,), 0.5)
     assert blending_scores(sixteen(CPU), [], background=grey).tolist() == [[0, 0, 0]] * 15
-    found = blending_scores(Gaussians.empty(), views(CPU, [(32, 32)]), background=grey)
-    assert found.shape == (0, 3)
+    actual = blending_scores(Gaussians.empty(), views(CPU, [(32, 32)]), background=grey)
+    assert actual.shape == (0, 3)
 
 
 def test_a_draw_of_views_is_a_function_of_seed_and_step() -> None:
@@ -103,7 +103,7 @@ def test_photographs_come_by_their_index(toy_cutout: Any, halvings: int) -> None
 
 
 def test_draws_by_error(toy: Any) -> None:
-    """All draws by error: only who has some is copied; half of them: both kinds are."""
+    """All draws by error: only primitives with an error are copied; half of them: those without one too."""
     for share, low, high in ((1.0, 0, 0), (0.5, 150, 250), (0.0, 350, 450)):
         strategy = McmcStrategy(error_share=share)
         opacities, errors = torch.tensor([0.8, 0.2]), torch.tensor([0.0, 3.0])

@@ -14,7 +14,7 @@ from luxel.scenes.captures import images
 from luxel.scenes.captures.images import ImageReader, decode, read_header
 from luxel.scenes.captures.lens import Lens
 
-PICTURE = np.random.default_rng(0).integers(0, 256, (12, 20, 3), dtype=np.uint8)
+PIXELS = np.random.default_rng(0).integers(0, 256, (12, 20, 3), dtype=np.uint8)
 
 
 def lens_of(width: int, height: int) -> Lens:
@@ -27,22 +27,22 @@ def test_modes(tmp_path: Path, mode: str) -> None:
     if mode == "I;16":
         Image.fromarray(np.full((12, 20), 0x8040, np.uint16)).save(file)
     else:
-        Image.fromarray(PICTURE).convert(mode).save(file)
+        Image.fromarray(PIXELS).convert(mode).save(file)
     pixels = decode(file)
     assert pixels.shape == (12, 20, 4 if mode in ("RGBA", "LA") else 3) and pixels.dtype == np.uint8
     if mode == "I;16":
         assert (pixels == 0x80).all()
     if mode == "RGB":
-        assert np.array_equal(pixels, PICTURE)
+        assert np.array_equal(pixels, PIXELS)
 
 
 @pytest.mark.parametrize(("orientation", "turns"), [(1, 0), (3, 2), (6, 3), (8, 1)])
 def test_exif_orientation(tmp_path: Path, orientation: int, turns: int) -> None:
     exif = Image.Exif()
     exif[images.ORIENTATION_TAG] = orientation
-    Image.fromarray(PICTURE).save(tmp_path / "a.png", exif=exif)
-    assert np.array_equal(decode(tmp_path / "a.png", oriented=True), np.rot90(PICTURE, turns))
-    assert np.array_equal(decode(tmp_path / "a.png"), PICTURE)
+    Image.fromarray(PIXELS).save(tmp_path / "a.png", exif=exif)
+    assert np.array_equal(decode(tmp_path / "a.png", oriented=True), np.rot90(PIXELS, turns))
+    assert np.array_equal(decode(tmp_path / "a.png"), PIXELS)
     header = read_header(tmp_path / "a.png")
     assert header.size(True) == ((12, 20) if orientation > 4 else (20, 12))
 
@@ -111,9 +111,9 @@ def test_image_that_changes_size_after_opening(toy: Path, monkeypatch: pytest.Mo
 
 
 def test_downscaling_averages(tmp_path: Path) -> None:
-    Image.fromarray(PICTURE).save(tmp_path / "a.png")
+    Image.fromarray(PIXELS).save(tmp_path / "a.png")
     small = ImageReader(tmp_path / "a.png", lens_of(20, 12), 10, 6)()
-    expected = PICTURE.reshape(6, 2, 10, 2, 3).astype(float).mean(axis=(1, 3))
+    expected = PIXELS.reshape(6, 2, 10, 2, 3).astype(float).mean(axis=(1, 3))
     assert np.abs(small.rgb - expected).max() <= 1
 
 
@@ -129,11 +129,11 @@ def test_transparent_colours_do_not_bleed(tmp_path: Path) -> None:
 
 
 def test_ignored_alpha_becomes_weight(tmp_path: Path) -> None:
-    rgba = np.concatenate([PICTURE, np.zeros((12, 20, 1), np.uint8)], -1)
+    rgba = np.concatenate([PIXELS, np.zeros((12, 20, 1), np.uint8)], -1)
     rgba[:, :7, 3] = 255
     Image.fromarray(rgba).save(tmp_path / "a.png")
     ignored = ImageReader(tmp_path / "a.png", lens_of(20, 12), 10, 6, use="ignore")()
     assert ignored.alpha is None and ignored.weight is not None
     assert np.array_equal(ignored.weight[0], [255, 255, 255, 0, 0, 0, 0, 0, 0, 0])  # the mixed column is out
     plain = ImageReader(tmp_path / "a.png", lens_of(20, 12), 20, 12, use="none")()
-    assert plain.alpha is None and plain.weight is None and np.array_equal(plain.rgb, PICTURE)
+    assert plain.alpha is None and plain.weight is None and np.array_equal(plain.rgb, PIXELS)

@@ -216,7 +216,7 @@ def test_truncated_json(toy: Path) -> None:
 
 def test_no_known_format(tmp_path: Path) -> None:
     with pytest.raises(scenes.CaptureError, match="no such file"):
-        scenes.open(tmp_path / "nowhere")
+        scenes.open(tmp_path / "absent")
     with pytest.raises(
         scenes.CaptureError,
         match=r"transforms\.json: there is no .*COLMAP model: .*photographs: ",

@@ -85,8 +85,8 @@ def test_records_of_a_profile_are_summed() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         for _ in range(3):
             torch.rand(20, 20) @ torch.ones(20, 20)
-    records = {row["kernel"]: row for row in timing.record_times(profiler, "CPU", 3)}
-    assert records["aten::mm"]["launches"] == 1 and records["aten::mm"]["ms"] > 0
+    by_kernel = {row["kernel"]: row for row in timing.record_times(profiler, "CPU", 3)}
+    assert by_kernel["aten::mm"]["launches"] == 1 and by_kernel["aten::mm"]["ms"] > 0
     assert not timing.record_times(profiler, "CUDA", 3)
 
 
@@ -142,13 +142,13 @@ def test_torch_has_the_same_field(kind: Any, encoding: Any) -> None:
 def test_floors_are_counted_from_the_sizes() -> None:
     whole = field_stages.grid_field(make_application(defaults("sdf")))
     grid, rows = whole.encoding.grid, 1000
-    bounds = field_stages.floors(rows, whole)
+    floors = field_stages.floors(rows, whole)
     entries = sum(min(b - a, 8 * rows) for a, b in zip(grid.offsets, grid.offsets[1:], strict=False))
-    assert bounds["encoding"]["bytes"] == 4 * rows * (3 + 32) + 8 * entries
-    assert bounds["encoding"]["gathered"] == rows * 16 * 8 * 8
-    assert bounds["network"]["flops"] == 2 * rows * (32 * 64 + 64 * 64 + 64)
-    both = bounds["encoding + network"]
-    assert both["flops"] == bounds["encoding"]["flops"] + bounds["network"]["flops"]
+    assert floors["encoding"]["bytes"] == 4 * rows * (3 + 32) + 8 * entries
+    assert floors["encoding"]["gathered"] == rows * 16 * 8 * 8
+    assert floors["network"]["flops"] == 2 * rows * (32 * 64 + 64 * 64 + 64)
+    both = floors["encoding + network"]
+    assert both["flops"] == floors["encoding"]["flops"] + floors["network"]["flops"]
 
 
 def test_tiny_cuda_nn_is_never_required() -> None:

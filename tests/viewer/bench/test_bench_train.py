@@ -1,4 +1,4 @@
-"""`luxel bench train`: what it measures on the way, which backends it ranks, and the settings of each variant."""
+"""`luxel bench train`: what it measures during training, what it ranks, and the settings of each variant."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ def test_training_gives_the_way_there(
     assert main(["bench", "train", *options]) == 0
     report = strict(tmp_path / "train.json")
     (row,), (one,) = report["rows"], report["variants"]
-    result = row["results"]["luxel"]
-    assert [point["step"] for point in result["curve"]] == [1, 2, 4, 8, 16, 24]
-    assert result["curve"][-1]["psnr"] == pytest.approx(result["psnr"]) and result["psnr"] > 10
-    seconds = [point["seconds"] for point in result["curve"]]
-    assert seconds[0] > 0 and seconds == sorted(seconds) and seconds[-1] == result["seconds"]
-    assert result["steps"] == 24 and result["steps_per_s"] == pytest.approx(24 / result["seconds"])
-    assert result["best_psnr"] == max(point["psnr"] for point in result["curve"])
-    assert result["final_minus_best"] == pytest.approx(result["psnr"] - result["best_psnr"])
+    measured = row["results"]["luxel"]
+    assert [point["step"] for point in measured["curve"]] == [1, 2, 4, 8, 16, 24]
+    assert measured["curve"][-1]["psnr"] == pytest.approx(measured["psnr"]) and measured["psnr"] > 10
+    seconds = [point["seconds"] for point in measured["curve"]]
+    assert seconds[0] > 0 and seconds == sorted(seconds) and seconds[-1] == measured["seconds"]
+    assert measured["steps"] == 24 and measured["steps_per_s"] == pytest.approx(24 / measured["seconds"])
+    assert measured["best_psnr"] == max(point["psnr"] for point in measured["curve"])
+    assert measured["final_minus_best"] == pytest.approx(measured["psnr"] - measured["best_psnr"])
     assert one["config"]["strategy"]["kind"] == "fixed" and row["held_out"] == 2
-    assert result["step_ms"]["samples"] == 6 and "ahead_from" not in result
-    assert result["step_ms"]["mean"] == pytest.approx(1e3 * result["seconds"] / 24)
+    assert measured["step_ms"]["samples"] == 6 and "ahead_from" not in measured
+    assert measured["step_ms"]["mean"] == pytest.approx(1e3 * measured["seconds"] / 24)
     assert read_page(tmp_path / "train.html").count["svg"] == 2
-    assert f"{result['psnr']:.2f}" in capsys.readouterr().out
+    assert f"{measured['psnr']:.2f}" in capsys.readouterr().out
 
 
 def test_measuring_takes_no_training_time(
@@ -107,9 +107,9 @@ def test_measuring_takes_no_training_time(
     measure = trainer.measure
     monkeypatch.setattr(trainer, "measure", slowly)
     assert main(["bench", "train", str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path)]) == 0
-    result = strict(tmp_path / "train.json")["rows"][0]["results"]["luxel"]
-    assert len(result["curve"]) == 6 and result["whole_seconds"] > 6 * 0.25
-    assert result["whole_seconds"] - result["prepare_seconds"] - result["seconds"] > 6 * 0.25
+    measured = strict(tmp_path / "train.json")["rows"][0]["results"]["luxel"]
+    assert len(measured["curve"]) == 6 and measured["whole_seconds"] > 6 * 0.25
+    assert measured["whole_seconds"] - measured["prepare_seconds"] - measured["seconds"] > 6 * 0.25
 
 
 def test_both_train_alike(strict: Any, peer: Any, toy_capture: Path, tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_a_competitor_trains_with_settings_of_its_own(
         "rates.means": [1.6e-4, 1e-3],
     }
     assert [one["differences"] for one in report["variants"]] == [{}, {}, differences]
-    result = row["results"][own]
-    assert [point["step"] for point in result["curve"]] == [1, 3, 6, 13, 26, 39, 40]
-    assert result["steps"] == 40 and (result["ahead_from"] == "never" or result["ahead_from"] > 0)
+    measured = row["results"][own]
+    assert [point["step"] for point in measured["curve"]] == [1, 3, 6, 13, 26, 39, 40]
+    assert measured["steps"] == 40 and (measured["ahead_from"] == "never" or measured["ahead_from"] > 0)
     out = capsys.readouterr().out
     assert f"| {own} |" in out and "luxel ahead from (s)" in out
     text = (tmp_path / "train.md").read_text()
@@ -237,7 +237,7 @@ def test_ahead_from(first: list[Any], other: list[Any], since: float | str | Non
     assert curves.ahead_from(curve(*first), curve(*other)) == since
 
 
-def test_ahead_from_is_a_column_of_the_table() -> None:
+def test_ahead_from_is_told_in_the_table() -> None:
     report = report_of(luxel=result((1.0, 30.0)), gsplat=result((1.0, 29.0)), other=result((1.0, 31.0)))
     report["rows"][0]["results"]["gsplat"]["ahead_from"] = 1.0
     report["rows"][0]["results"]["other"]["ahead_from"] = "never"

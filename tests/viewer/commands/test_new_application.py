@@ -60,8 +60,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def image_file(tmp_path: Path) -> Path:
     pixels = np.zeros((16, 24, 3), np.uint8)
     pixels[:, :12, 0] = 255
-    Image.fromarray(pixels).save(tmp_path / "photo.png")
-    return tmp_path / "photo.png"
+    Image.fromarray(pixels).save(tmp_path / "image.png")
+    return tmp_path / "image.png"
 
 
 @pytest.mark.usefixtures("registered")

@@ -51,7 +51,7 @@ def test_the_page_shows_three_images_of_each_view(tmp_path: Path) -> None:
     links.feed(text)
     assert links.tags.count("img") == 6
     files = [target for target in links.targets if not target.startswith("#")]
-    assert files and all((tmp_path / target).is_file() for target in files), "a link leads nowhere"
+    assert files and all((tmp_path / target).is_file() for target in files), "the target of a link is missing"
     assert (
         "30.12 dB" in text and "a GPU" in text and "Careful." in text and "prefers-color-scheme: dark" in text
     )

@@ -75,7 +75,7 @@ def test_options_reach_the_configuration() -> None:
 def test_options_of_another_choice_are_refused(
     words: list[str], problem: str, remedy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", "nowhere", *words]) == 2
+    assert main(["train", "absent", *words]) == 2
     error = capsys.readouterr().err
     assert error.startswith("luxel: ") and "Traceback" not in error
     first, *rest = error.splitlines()

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kPreciseThreads)
   }
 }
 
-// As mlp_weights_kernel: a thread has every so many numbers of the matrix.
+// As mlp_weights_kernel: a thread has every kWeightThreads-th number of the matrix.
 __global__ void __launch_bounds__(kWeightThreads)
     mlp_precise_weights_kernel(const luxel_mlp_args args, const MlpPreciseGradients sums, float* sums_of_runs) {
   const int layer = blockIdx.y, inputs = layer_inputs(args, layer), outputs = layer_outputs(args, layer);

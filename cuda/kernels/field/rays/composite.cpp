@@ -1,5 +1,5 @@
 // CPU twin of composite.
-#include "abi/field.h"
+#include "abi/rays.h"
 #include "math/field/composite.h"
 
 #include "kernels/arguments.h"

@@ -1,5 +1,5 @@
 // composite on the GPU: a warp per ray, 32 samples at a time, whose optical depths are summed across the lanes.
-#include "abi/field.h"
+#include "abi/rays.h"
 #include "math/field/composite.h"
 
 #include "device/launch.cuh"
@@ -12,15 +12,15 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kClearBlocks = 64;  // beside those of rays, for samples of no ray
 
-// One lane's sample; where it is not seen, all is 0.
-struct Seen {
-  int64_t sample;
+// One lane's sample; where it has no weight, all is 0.
+struct RaySample {
+  int64_t index;
   float density, depth, transmittance, weight, t;
   Vec3<float> colour;
 };
 
-// visit(seen, lane's sample is of the ray and seen, is of the ray) for each sample, 32 at a time; after the one that ends the
-// ray, only where kAll. Returns the optical depth behind the last that is seen.
+// visit(sample, it has a weight, it is of the ray) for each sample, 32 at a time; after the one that ends the
+// ray, only where kAll. Returns the optical depth behind the last that has a weight.
 template <bool kAll, typename Visit>
 __device__ __forceinline__ float visit_samples(const luxel_composite_args& args, int64_t first, int count, int lane, const Visit& visit) {
   float before = 0.0f;
@@ -28,28 +28,28 @@ __device__ __forceinline__ float visit_samples(const luxel_composite_args& args,
   const float least = static_cast<float>(args.min_transmittance), scale = static_cast<float>(args.scale);
   for (int base = 0; base < count; base += 32) {
     const int here = smaller(32, count - base);
-    Seen seen = {first + base + lane, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, {0.0f, 0.0f, 0.0f}};
+    RaySample sample = {first + base + lane, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, {0.0f, 0.0f, 0.0f}};
     const bool mine = lane < here;
     bool counts = false;
     if (open) {
       if (mine) {
-        seen.density = static_cast<const float*>(args.density)[seen.sample];
-        seen.depth = optical_depth(seen.density, scale * static_cast<const float*>(args.dt)[seen.sample]);
+        sample.density = static_cast<const float*>(args.density)[sample.index];
+        sample.depth = optical_depth(sample.density, scale * static_cast<const float*>(args.dt)[sample.index]);
       }
-      const float upto = sum_upto(seen.depth, lane);
+      const float upto = sum_upto(sample.depth, lane);
       const float below = __shfl_up_sync(~0u, upto, 1);
-      seen.transmittance = exp_exact(-(lane == 0 ? before : before + below));
-      counts = mine && seen.transmittance >= least;
+      sample.transmittance = exp_exact(-(lane == 0 ? before : before + below));
+      counts = mine && sample.transmittance >= least;
       if (counts) {
-        seen.weight = sample_weight(seen.transmittance, seen.depth);
-        seen.colour = sample_colour(static_cast<const float*>(args.colour) + 3 * seen.sample);
-        seen.t = static_cast<const float*>(args.t)[seen.sample];
+        sample.weight = sample_weight(sample.transmittance, sample.depth);
+        sample.colour = sample_colour(static_cast<const float*>(args.colour) + 3 * sample.index);
+        sample.t = static_cast<const float*>(args.t)[sample.index];
       }
       const int counted = __popc(__ballot_sync(~0u, counts));  // the first ones
       if (counted > 0) before += __shfl_sync(~0u, upto, counted - 1);
       open = counted == here;
     }
-    visit(seen, counts, mine);
+    visit(sample, counts, mine);
     if (!kAll && !open) break;
   }
   return before;
@@ -61,9 +61,9 @@ __global__ void __launch_bounds__(kThreads) composite_kernel(const __grid_consta
   if (r >= args.count) return;
   Vec3<float> rgb = {0.0f, 0.0f, 0.0f};
   float depth = 0.0f;
-  const float end = visit_samples<false>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const Seen& seen, bool, bool) {
-    rgb = rgb + seen.weight * seen.colour;
-    depth += seen.weight * seen.t;
+  const float end = visit_samples<false>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const RaySample& sample, bool, bool) {
+    rgb = rgb + sample.weight * sample.colour;
+    depth += sample.weight * sample.t;
   });
   rgb = {warp_sum(rgb.x), warp_sum(rgb.y), warp_sum(rgb.z)};
   depth = warp_sum(depth);
@@ -93,16 +93,16 @@ __global__ void __launch_bounds__(kThreads) composite_bwd_kernel(const __grid_co
   const float g_end = args.g_transmittance ? static_cast<const float*>(args.g_transmittance)[r] : 0.0f;
   float all = dot(g_rgb, load3(static_cast<const float*>(args.rgb) + 3 * r));
   all += g_depth * static_cast<const float*>(args.depth)[r] + g_end * static_cast<const float*>(args.transmittance)[r];
-  visit_samples<true>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const Seen& seen, bool counts, bool mine) {
-    const float value = sample_value(seen.colour, seen.t, g_rgb, g_depth);
-    const float upto = sum_upto(seen.weight * value, lane);
+  visit_samples<true>(args, args.ranges[2 * r], args.ranges[2 * r + 1], lane, [&](const RaySample& sample, bool counts, bool mine) {
+    const float value = sample_value(sample.colour, sample.t, g_rgb, g_depth);
+    const float upto = sum_upto(sample.weight * value, lane);
     const float behind = all - upto;
     all -= __shfl_sync(~0u, upto, 31);
     if (!mine) return;
     float g_colour[3] = {0.0f, 0.0f, 0.0f};
-    if (counts) colour_vjp(seen.colour, seen.weight, g_rgb, g_colour);
-    static_cast<float*>(args.g_density)[seen.sample] = counts ? density_vjp(seen.density, seen.depth, seen.transmittance, value, behind) : 0.0f;
-    store3(static_cast<float*>(args.g_colour) + 3 * seen.sample, {g_colour[0], g_colour[1], g_colour[2]});
+    if (counts) colour_vjp(sample.colour, sample.weight, g_rgb, g_colour);
+    static_cast<float*>(args.g_density)[sample.index] = counts ? density_vjp(sample.density, sample.depth, sample.transmittance, value, behind) : 0.0f;
+    store3(static_cast<float*>(args.g_colour) + 3 * sample.index, {g_colour[0], g_colour[1], g_colour[2]});
   });
 }
 

@@ -1,7 +1,7 @@
 // One row of the stage draw_pixels; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "abi/field.h"
+#include "abi/rays.h"
 #include "math/philox.h"
 
 namespace luxel {
@@ -19,10 +19,10 @@ LUXEL_HD void draw_pixel(const luxel_draw_pixels_args& args, int64_t r) {
       const Random4 random = philox({{static_cast<uint32_t>(r), 0u, 2u, 0u}}, static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32));
       behind = {unit_interval(random.v[0]), unit_interval(random.v[1]), unit_interval(random.v[2])};
     }
-    const uint8_t* const photo = args.photos + pixel * args.channels;
-    target = (1.0f / 255.0f) * Vec3<float>{static_cast<float>(photo[0]), static_cast<float>(photo[1]), static_cast<float>(photo[2])};
+    const uint8_t* const rgba = args.images + pixel * args.channels;
+    target = (1.0f / 255.0f) * Vec3<float>{static_cast<float>(rgba[0]), static_cast<float>(rgba[1]), static_cast<float>(rgba[2])};
     if (args.channels == 4) {
-      const float cover = static_cast<float>(photo[3]) * (1.0f / 255.0f);
+      const float cover = static_cast<float>(rgba[3]) * (1.0f / 255.0f);
       target = cover * target + (1.0f - cover) * behind;
     }
   }

@@ -2,7 +2,7 @@
 // uses its rays too.
 #pragma once
 
-#include "abi/field.h"
+#include "abi/rays.h"
 #include "math/field/march.h"
 #include "math/philox.h"
 #include "kernels/field/rays/sample_room.h"

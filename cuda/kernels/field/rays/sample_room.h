@@ -3,7 +3,7 @@
 // count and capacity.
 #pragma once
 
-#include "abi/field.h"
+#include "abi/rays.h"
 #include "kernels/arguments.h"
 
 namespace luxel {

@@ -1,7 +1,7 @@
 // One ray of the stage sphere_trace; the loops around it are in the .cpp and .cu of the same name.
 #pragma once
 
-#include "abi/field.h"
+#include "abi/rays.h"
 #include "math/field/trace.h"
 #include "kernels/error.h"
 #include "kernels/arguments.h"

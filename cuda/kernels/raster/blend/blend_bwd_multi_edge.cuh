@@ -92,9 +92,9 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
   const Targets targets(args, at.warp, at.lane);
 
   // Gathers the gradient by the splat through pixel r, dy below it, and steps in front of the splat.
-  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& seen, auto& sums,
+  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& coverage, auto& sums,
                           float* g_value) {
-    const float raw = seen.alpha(), alpha = fminf(args.max_alpha, raw);
+    const float raw = coverage.alpha(), alpha = fminf(args.max_alpha, raw);
     const float inverse = reciprocal(1.0f - alpha);
     transmittance[r] *= inverse;
     const float weight = alpha * transmittance[r];
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
       g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
     }
     const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
-    sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
+    sums.add(entry.splat, along, coverage, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
     behind[r] = fmaf(weight, slope, behind[r]);
   };
   // Gathers the gradient by a splat, number `place` of the piece, over the warp's pixels, and adds it to memory. Pixels go one after
@@ -122,8 +122,8 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
       for (int r = 0; r < R; ++r) {
         if (!(look >> r & 1)) continue;
         const float dy = py + static_cast<float>(4 * r) - splat.y;
-        const auto seen = along.seen(splat, along.reach(splat, dy));
-        if (seen.hits(0.0f) && place < last[r]) gather(r, dy, entry, along, seen, sums, numbers + Sums::kCount);
+        const auto coverage = along.coverage(splat, along.reach(splat, dy));
+        if (coverage.hits(0.0f) && place < last[r]) gather(r, dy, entry, along, coverage, sums, numbers + Sums::kCount);
       }
       sums.store(splat, along, numbers);
       targets.template add<kClass>(numbers, row);

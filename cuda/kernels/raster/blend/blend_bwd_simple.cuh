@@ -76,9 +76,9 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
   const Targets targets(args, at.warp, at.lane, number_of_lane<Targets::kFirst>(at.lane));
 
   // Gathers the gradient by the splat through pixel r, dy below it, and steps in front of the splat.
-  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& seen, auto& sums,
+  const auto gather = [&](int r, float dy, const Entry<Policy, D>& entry, const auto& along, const auto& coverage, auto& sums,
                           float* g_value) {
-    const float raw = seen.alpha(), alpha = fminf(args.max_alpha, raw);
+    const float raw = coverage.alpha(), alpha = fminf(args.max_alpha, raw);
     const float inverse = reciprocal(1.0f - alpha);
     transmittance[r] *= inverse;
     const float weight = alpha * transmittance[r];
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
       g_value[d] = fmaf(weight, g_image[r][d], g_value[d]);
     }
     const float g_log_alpha = fmaf(weight, slope, -behind[r] * (alpha * inverse));
-    sums.add(entry.splat, along, seen, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
+    sums.add(entry.splat, along, coverage, dy, raw <= args.max_alpha ? g_log_alpha : 0.0f);
     behind[r] = fmaf(weight, slope, behind[r]);
   };
   // Gathers the gradient by the splat in slot `place` over the warp's pixels, and adds it to memory.
@@ -98,18 +98,18 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
     const typename Policy::Column along(splat, px);
     Sums sums;
     float numbers[Sums::kCount + D] = {};
-    typename Policy::Seen seen[R];
+    typename Policy::Coverage coverage[R];
     bool counts[R], any = false;
 #pragma unroll
     for (int r = 0; r < R; ++r) {
-      seen[r] = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
-      counts[r] = seen[r].hits(splat.highest()) && place < last[r];
+      coverage[r] = along.at(splat, py + static_cast<float>(4 * r) - splat.y);
+      counts[r] = coverage[r].hits(splat.highest()) && place < last[r];
       any |= counts[r];
     }
     if (!__any_sync(kAll, any)) return;
 #pragma unroll
     for (int r = 0; r < R; ++r)
-      if (counts[r]) gather(r, py + static_cast<float>(4 * r) - splat.y, entry, along, seen[r], sums, numbers + Sums::kCount);
+      if (counts[r]) gather(r, py + static_cast<float>(4 * r) - splat.y, entry, along, coverage[r], sums, numbers + Sums::kCount);
     sums.store(splat, along, numbers);
     targets.add(numbers, row, at.lane);
   };

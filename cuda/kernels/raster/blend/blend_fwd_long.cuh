@@ -94,9 +94,9 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     int last_place = -1;
     for (int k = sub; k < count + sub; k += kLongLanes) {
       const Entry<Policy, D>& entry = shared.entries[k];
-      const auto seen = Policy::look(entry.splat, px, py - entry.splat.y);
-      const bool hit = seen.hits(entry.splat.highest());
-      const float alpha = hit ? fminf(args.max_alpha, seen.alpha()) : 0.0f;
+      const auto coverage = Policy::look(entry.splat, px, py - entry.splat.y);
+      const bool hit = coverage.hits(entry.splat.highest());
+      const float alpha = hit ? fminf(args.max_alpha, coverage.alpha()) : 0.0f;
       float kept = 1.0f - alpha;  // of this splat and those before it in the group
 #pragma unroll
       for (int step = 1; step < kLongLanes; step *= 2) {

@@ -70,7 +70,7 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
       constexpr int kAhead = ahead(R);
       for (int k = chunk; k < chunk_end; k += kAhead) {
         const Entry<Policy, D>* entry[kAhead];
-        typename Policy::Seen seen[kAhead][R];
+        typename Policy::Coverage coverage[kAhead][R];
         float highest[kAhead], alpha[kAhead][R];
         uint32_t place[kAhead];
 #pragma unroll
@@ -82,15 +82,15 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
           highest[u] = splat.highest();
 #pragma unroll
           for (int r = 0; r < R; ++r) {
-            seen[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
-            alpha[u][r] = fminf(args.max_alpha, seen[u][r].alpha());
+            coverage[u][r] = column.at(splat, py + static_cast<float>(4 * r) - splat.y);
+            alpha[u][r] = fminf(args.max_alpha, coverage[u][r].alpha());
           }
         }
 #pragma unroll
         for (int u = 0; u < kAhead; ++u) {
 #pragma unroll
           for (int r = 0; r < R; ++r) {
-            const bool hit = seen[u][r].hits(highest[u]);
+            const bool hit = coverage[u][r].hits(highest[u]);
             const bool counts = pixels[r].visit(hit, alpha[u][r], entry[u]->value, entry[u]->depth);
             last_place[r] = counts ? place[u] : last_place[r];
           }

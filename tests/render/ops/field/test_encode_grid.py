@@ -1,100 +1,26 @@
-"""The grid encoding: by hand, by the reference, by finite differences; and the small encodings beside it."""
+"""The operation of the grid encoding: by hand, by the reference, by finite differences."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import pytest
 import torch
+from grid_cases import BLOCKS, GRIDS, HASHED, D, all_gradients, assert_same, inputs, levels_of
 from torch import Tensor
 
-from luxel.render.fields.applications import application_type
 from luxel.render.fields.encodings import (
-    DENSE_GROWTH,
-    FrequencyEncoding,
     Grid,
-    GridEncoding,
-    SphericalHarmonicsEncoding,
-    growth_to,
 )
 from luxel.render.ops.field.encode_grid import encode_grid
 from luxel.render.ops.field.grid_layout import Hashed, grid_index, level_points
 from luxel.render.reference.field.encode_grid import encode_grid_reference
 
-D = torch.float64
-HASHED = Grid(3, 5, 2, 5, 1.9, 9, hashed=True)  # 2 levels in order, 3 hashed
-BLOCKS = Grid(3, 5, 2, 5, 1.9, 9, hashed="blocks")
-KINDS = {
-    "hash": HASHED,
-    "blocks": BLOCKS,
-    "dense": Grid(3, 4, 2, 4, 1.405, None, hashed=False),
-    "wrapped": Grid(3, 3, 8, 17, 1.0, 10, hashed=False),
-    **{f"{d}d hash": Grid(d, 4, 4, 6, 1.7, 6, hashed=True) for d in (1, 2, 4)},
-    **{
-        f"{d}d blocks, {f}": Grid(d, 4, f, 6, 1.7, 6, hashed="blocks")
-        for d, f in ((1, 4), (2, 2), (3, 1), (4, 2))
-    },
-    **{f"{d}d wrapped": Grid(d, 3, 1, 5, 1.7, 6, hashed=False) for d in (1, 2, 4)},
-    "32 levels": Grid(2, 32, 1, 2, 1.2, 8, hashed=True),
-    "fine": Grid(2, 2, 2, 2048, 1.0, 12, hashed=True),
-    "dense blocks": Grid(3, 4, 2, 4, 1.405, None, hashed="blocks"),
-    "dense blocks, 2d": Grid(2, 4, 2, 4, 1.405, None, hashed="blocks"),
-    "fine blocks": Grid(3, 2, 2, 2048, 1.0, 12, hashed="blocks"),
-}
 
-
-def inputs(
-    grid: Grid, n: int, device: Any = "cpu", dtype: torch.dtype = torch.float32, seed: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Positions and a table; the same numbers (rounded to float32) in every float type."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.rand(n, grid.dimensions, generator=generator)
-    table = torch.randn(grid.entries, grid.features, generator=generator)
-    return x.to(device, dtype), table.to(device, dtype)
-
-
-def levels_of(grid: Grid) -> tuple[Any, ...]:
-    return grid.offsets, grid.scales, grid.hashed
-
-
-def all_gradients(function: Any, x: Tensor, table: Tensor, grid: Grid, half: Any = None) -> dict[str, Tensor]:
-    """Features, gradients, and the gradients of the gradient by x, from the same random weights everywhere."""
-    x, table = x.detach().clone().requires_grad_(), table.detach().clone().requires_grad_()
-    generator = torch.Generator().manual_seed(3)
-    g_out = torch.randn(x.shape[0], grid.width, generator=generator).to(x).requires_grad_()
-    gg_x = torch.randn(x.shape, generator=generator).to(x)
-    gg_table = torch.randn(table.shape, generator=generator).to(x)
-    out = function(x, table, *levels_of(grid), *(() if half is None else (half,)))
-    g_x, g_table = torch.autograd.grad(out, (x, table), g_out, create_graph=True)
-    named = {"out": out, "g_x": g_x, "g_table": g_table}
-    for title, value in (
-        ("of g_x", (g_x * gg_x).sum()),
-        ("of g_table", (g_table * gg_table).sum()),
-        ("of both", (g_x * gg_x).sum() + (g_table * gg_table).sum()),
-    ):
-        leaves = (g_out, x) if title == "of g_table" else (g_out, x, table)
-        actual = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
-        for name, leaf, g in zip(("g_out", "x", "table"), leaves, actual, strict=False):
-            named[f"{name} {title}"] = torch.zeros_like(leaf) if g is None else g
-    return {name: tensor.detach() for name, tensor in named.items()}
-
-
-def assert_same(
-    actual: dict[str, Tensor], expected: dict[str, Tensor], forward: float, backward: float
-) -> None:
-    for name, true in expected.items():
-        bound = forward if name == "out" else backward
-        scale = max(1.0, true.abs().max().item()) if true.numel() else 1.0
-        torch.testing.assert_close(
-            actual[name].cpu().to(D), true, rtol=0, atol=bound * scale, msg=lambda m, n=name: f"{n}: {m}"
-        )
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", GRIDS)
 def test_it_is_the_reference(precision, kind):
-    grid = KINDS[kind]
+    grid = GRIDS[kind]
     x, table = inputs(grid, 301, **precision)
     actual = all_gradients(encode_grid, x, table, grid)
     expected = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
@@ -118,27 +44,6 @@ def test_the_three_kinds_are_the_reference(precision, grid):
     actual = all_gradients(encode_grid, x, table, grid)
     expected = all_gradients(encode_grid_reference, x.cpu().to(D), table.cpu().to(D), grid)
     assert_same(actual, expected, *((1e-12, 1e-10) if x.dtype == D else (1e-5, 1e-4)))
-
-
-def test_the_kinds_have_the_numbers_of_their_papers():
-    nerf = Grid.multi_resolution_hash(3)
-    assert (nerf.levels, nerf.features, nerf.width, nerf.resolutions[0]) == (16, 2, 32, 16)
-    assert nerf.hashed and nerf.offsets[1] == 16**3 and nerf.offsets[16] - nerf.offsets[15] == 2**19
-    for app, finest in {"radiance": 8192, "sdf": 2048, "volume": 612, "image": 512}.items():
-        growth = application_type(app).hash_growth
-        grid = Grid.multi_resolution_hash(3, growth)
-        assert abs(grid.resolutions[-1] / finest - 1) < 2e-3, app
-        assert abs(growth_to(16, finest, 16) - growth) < 2e-4
-    exact = Grid.multi_resolution_hash(3, growth_to(16, 2048, 16))
-    assert exact.resolutions[-1] == 2048  # rounding of the growth makes no point more
-    dense = Grid.multi_resolution_dense(3)
-    assert (dense.levels, dense.width, dense.hashed, dense.growth) == (8, 16, False, DENSE_GROWTH)
-    assert dense.resolutions[-1] == 173 and dense.offsets[-1] - dense.offsets[-2] == 2**19
-    whole = Grid.multi_resolution_dense(3, log2_entries=None)
-    assert whole.offsets[-1] - whole.offsets[-2] >= 173**3
-    low = Grid.low_resolution_dense(3)
-    assert (low.levels, low.features, low.resolutions) == (2, 8, (128, 128)) and not low.hashed
-    assert low.entries == 2 * 2**19 and Grid.low_resolution_dense(2).entries == 2 * 128**2
 
 
 def test_by_hand(device):
@@ -256,7 +161,7 @@ def test_strides_do_not_matter(device):
 
 @pytest.mark.gpu
 def test_half_tables_are_read_in_their_place(gpu):
-    for grid in KINDS.values():
+    for grid in GRIDS.values():
         x, table = inputs(grid, 301, gpu)
         half = table.half()
         actual = all_gradients(encode_grid, x, torch.zeros_like(table), grid, half)
@@ -323,83 +228,3 @@ def test_what_is_refused(device):
     if device.type == "cpu":
         with pytest.raises(ValueError, match="float16 tables are for CUDA"):
             encode_grid(x, table, *levels, table.half())
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"dimensions": 5}, "dimensions must be 1 to 4, got 5"),
-        ({"levels": 33}, "levels must be 1 to 32"),
-        ({"features": 3}, "features must be one of"),
-        ({"base": 1}, "base must be 2"),
-        ({"growth": 0.9}, "growth must be 1"),
-        ({"growth": math.nan}, "growth must be 1"),
-        ({"log2_entries": 29}, "log2_entries must be 3 to 28"),
-        ({"hashed": "block"}, "hashed must be one of"),
-        ({"growth": 100.0}, "finest level"),
-        ({"growth": 4.0, "log2_entries": None}, r"1280\^3 entries; set log2_entries"),
-    ],
-)
-def test_grids_that_are_refused(change, words):
-    usual: dict[str, Any] = {"dimensions": 3, "levels": 5, "features": 2, "base": 5, "growth": 1.5}
-    usual |= {"log2_entries": 9, "hashed": True}
-    Grid(**usual)
-    with pytest.raises(ValueError, match=words):
-        Grid(**usual | change)
-
-
-def test_the_module_learns_and_starts_as_said(device):
-    encoding = GridEncoding(HASHED, seed=4, device=device)
-    table = encoding.table.detach()
-    assert table.abs().max() <= 1e-4 and abs(table.std().item() - 2e-4 / math.sqrt(12)) < 3e-6
-    assert torch.equal(table.cpu(), GridEncoding(HASHED, seed=4).table)
-    assert not torch.equal(table.cpu(), GridEncoding(HASHED, seed=5).table)
-    x = inputs(HASHED, 24, device)[0].reshape(2, 3, 4, 3)
-    assert encoding(x).shape == (2, 3, 4, encoding.width)
-    assert torch.equal(encoding(x).reshape(24, -1), encode_grid(x.reshape(24, 3), table, *levels_of(HASHED)))
-    optimiser = torch.optim.Adam(encoding.parameters(), lr=0.02)
-    for _ in range(300):  # to |x|, whose slope is 1: an eikonal loss needs the second gradient
-        x = x.detach().requires_grad_()
-        distance = encoding(x).sum(-1)
-        (slope,) = torch.autograd.grad(distance.sum(), x, create_graph=True)
-        loss = ((slope.norm(dim=-1) - 1) ** 2).mean() + ((distance - x.norm(dim=-1)) ** 2).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert loss.item() < 0.01  # from 1.9
-    with pytest.raises(ValueError, match=r"x must be \[..., 3\]"):
-        encoding(x[..., :2])
-
-
-def test_frequencies():
-    x = torch.tensor([[0.25, -1.5]], dtype=D)
-    angles = torch.tensor([[0.25, 0.5, 1.0], [-1.5, -3.0, -6.0]], dtype=D) * math.pi
-    encoding = FrequencyEncoding(2, 3)
-    actual = encoding(x)
-    assert actual.shape == (1, encoding.width) == (1, 12)
-    torch.testing.assert_close(actual.reshape(2, 3, 2)[..., 0], angles.sin(), rtol=0, atol=1e-12)
-    torch.testing.assert_close(actual.reshape(2, 3, 2)[..., 1], angles.cos(), rtol=0, atol=1e-12)
-    with pytest.raises(ValueError, match=r"x must be \[..., 2\]"):
-        encoding(x[:, :1])
-    with pytest.raises(ValueError, match="0 frequencies"):
-        FrequencyEncoding(2, 0)
-
-
-def test_spherical_harmonics_are_orthonormal():
-    """Over the sphere, by Gauss and Legendre in z and evenly around it: exact for these polynomials."""
-    import numpy as np
-
-    z, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(8))
-    angle = torch.arange(16, dtype=D) * (2 * math.pi / 16)
-    radius = (1 - z * z).sqrt()[:, None]
-    parts = (radius * angle.cos(), radius * angle.sin(), z[:, None].expand(8, 16))
-    encoding = SphericalHarmonicsEncoding()
-    actual = encoding(torch.stack(parts, -1)).reshape(-1, 16)
-    area = (weights[:, None] * (2 * math.pi / 16)).expand(8, 16).reshape(-1, 1)
-    torch.testing.assert_close(actual.T @ (area * actual), torch.eye(16, dtype=D), rtol=0, atol=1e-12)
-    assert [SphericalHarmonicsEncoding(d).width for d in (1, 2, 3, 4)] == [1, 4, 9, 16]
-    assert torch.equal(SphericalHarmonicsEncoding(2)(torch.eye(3)), encoding(torch.eye(3))[:, :4])
-    with pytest.raises(ValueError, match="degree must be 1 to 4, got 5"):
-        SphericalHarmonicsEncoding(5)
-    with pytest.raises(ValueError, match=r"directions must be \[..., 3\]"):
-        encoding(torch.zeros(2, 4))

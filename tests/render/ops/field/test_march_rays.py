@@ -265,14 +265,14 @@ def test_what_is_refused(device):
 
 def test_drawn_pixels(device):
     generator = torch.Generator().manual_seed(3)
-    photos = torch.randint(0, 256, (200, 4), generator=generator, dtype=torch.uint8)
+    images = torch.randint(0, 256, (200, 4), generator=generator, dtype=torch.uint8)
     numbers = torch.randint(0, 2**62, (3000,), generator=generator)
     live = torch.tensor([2500], dtype=torch.int32)
-    given = numbers.to(device), photos.to(device)
+    given = numbers.to(device), images.to(device)
     pixels, targets, behind = (t.cpu() for t in draw_pixels(*given, live=live.to(device)))
     assert torch.equal(pixels[:2500], numbers[:2500] % 200) and (pixels[2500:] == -1).all()
     assert not targets[2500:].any() and not behind[2500:].any()
-    chosen = photos[pixels[:2500]].double() / 255
+    chosen = images[pixels[:2500]].double() / 255
     expected = chosen[:, :3] * chosen[:, 3:] + (1 - chosen[:, 3:]) * behind[:2500].double()
     torch.testing.assert_close(targets[:2500].double(), expected, rtol=0, atol=1e-6)
     assert abs(behind[:2500].mean() - 0.5) < 0.02 and abs(behind[:2500].std() - 12**-0.5) < 0.02
@@ -280,12 +280,12 @@ def test_drawn_pixels(device):
     among = torch.arange(0, 200, 3)
     pixels, targets, behind = (t.cpu() for t in draw_pixels(*given, among.to(device), white.to(device)))
     assert (pixels % 3 == 0).all() and (behind == 1).all()
-    chosen = photos[pixels].double() / 255
+    chosen = images[pixels].double() / 255
     torch.testing.assert_close(
         targets.double(), chosen[:, :3] * chosen[:, 3:] + 1 - chosen[:, 3:], rtol=0, atol=1e-6
     )
     _, targets, _ = (t.cpu() for t in draw_pixels(given[0], given[1][:, :3].contiguous()))
-    torch.testing.assert_close(targets, photos[numbers % 200, :3] / 255, rtol=0, atol=1e-7)
+    torch.testing.assert_close(targets, images[numbers % 200, :3] / 255, rtol=0, atol=1e-7)
     with pytest.raises(ValueError, match="there is no pixel"):
         draw_pixels(given[0], given[1][:0])
 
@@ -298,7 +298,7 @@ def test_opcheck(device):
     given = (origins, directions, None, None, None, None, *rest)
     checks = ("test_schema", "test_faketensor") if device.type == "cpu" else ("test_faketensor",)
     torch.library.opcheck(torch.ops.luxel.march_rays.default, given, test_utils=checks)
-    photos = torch.zeros(9, 3, dtype=torch.uint8, device=device)
+    images = torch.zeros(9, 3, dtype=torch.uint8, device=device)
     torch.library.opcheck(
-        torch.ops.luxel.draw_pixels.default, (torch.arange(5, device=device), photos, None, None, live)
+        torch.ops.luxel.draw_pixels.default, (torch.arange(5, device=device), images, None, None, live)
     )

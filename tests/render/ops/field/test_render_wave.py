@@ -1,4 +1,4 @@
-"""A picture in waves is the picture of all samples at once, whatever the size of the waves."""
+"""An image drawn in waves is the image of all samples at once, whatever the size of the waves."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.field.composite import composite
 from luxel.render.ops.field.march_rays import Region, march_pixels, pack_cells
-from luxel.render.ops.field.render_wave import (
-    WaveRays,
-    WaveSamples,
-    begin_waves_,
-    composite_wave_,
-    march_wave_,
-)
+from luxel.render.ops.field.render_wave import begin_waves_, composite_wave_, march_wave_
+from luxel.render.ops.field.wave_buffers import WaveRays, WaveSamples
 from luxel.render.reference.field.render_wave import render_waves_reference
 
 REGION = Region.of_box((-1, -1, -1, 1, 1, 1), places=256, near=0.2, resolution=32)

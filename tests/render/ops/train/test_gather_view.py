@@ -18,7 +18,7 @@ def images(device: torch.device, alpha: bool, weight: bool) -> dict[str, Any]:
         return torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8).to(device)
 
     return {
-        "photos": of_bytes(3, 5, 7, 3),
+        "images": of_bytes(3, 5, 7, 3),
         "alphas": of_bytes(3, 5, 7) if alpha else None,
         "weights": of_bytes(3, 5, 7) if weight else None,
         "poses": torch.randn(4, 4, 4, generator=generator).to(device),
@@ -38,17 +38,17 @@ def table_of(device: torch.device) -> Tensor:
 @pytest.mark.parametrize("weight", [False, True])
 def test_gathers_the_row_under_the_cursor(device: torch.device, alpha: bool, weight: bool) -> None:
     held, table = images(device, alpha, weight), table_of(device)
-    for cursor, (photo, view) in ((0, (2, 1)), (1, (0, 3)), (7, (0, 3)), (-2, (2, 1))):  # held to the table
+    for cursor, (image, view) in ((0, (2, 1)), (1, (0, 3)), (7, (0, 3)), (-2, (2, 1))):  # held to the table
         table[0, 0] = cursor
         rgb, a, w, world_to_cam, intrinsics, row = gather_view(**held, table=table)
-        expected = held["photos"][photo].cpu().float() / 255
+        expected = held["images"][image].cpu().float() / 255
         if alpha:
-            cover, behind = held["alphas"][photo].cpu().float() / 255, row[BACKGROUND].cpu()
+            cover, behind = held["alphas"][image].cpu().float() / 255, row[BACKGROUND].cpu()
             expected = behind + cover[..., None] * (expected - behind)
             assert torch.equal(a.cpu(), cover)
         assert (a is None, w is None) == (not alpha, not weight)
         if weight:
-            assert torch.equal(w.cpu(), held["weights"][photo].cpu().float() / 255)
+            assert torch.equal(w.cpu(), held["weights"][image].cpu().float() / 255)
         torch.testing.assert_close(rgb.cpu(), expected, rtol=1e-6, atol=1e-7)
         assert torch.equal(world_to_cam, held["poses"][view])
         assert torch.equal(intrinsics, held["intrinsics"][view])

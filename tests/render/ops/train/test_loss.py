@@ -27,7 +27,7 @@ SHAPES = [
 ]
 
 
-def pictures(shape: tuple[int, ...], dtype: torch.dtype, weighted: bool, seed: int = 0) -> tuple[Any, ...]:
+def images(shape: tuple[int, ...], dtype: torch.dtype, weighted: bool, seed: int = 0) -> tuple[Any, ...]:
     """A render, a photograph near it with flat parts, and weights of which a third are 0."""
     generator = torch.Generator().manual_seed(seed)
     target = torch.rand(shape, generator=generator, dtype=torch.float64)
@@ -54,9 +54,9 @@ def value_and_gradient(function: Any, rgb: Tensor, *others: Any) -> tuple[Tensor
 def test_agrees_with_the_reference(
     precision: dict[str, Any], shape: tuple[int, ...], weighted: bool, padding: Padding
 ) -> None:
-    rgb, target, weight = pictures(shape, precision["dtype"], weighted)
+    rgb, target, weight = images(shape, precision["dtype"], weighted)
     wide = None if weight is None else weight.double()
-    expected, g_wanted = value_and_gradient(
+    expected, g_expected = value_and_gradient(
         reference.photometric_loss, rgb.double(), target.double(), wide, 0.3, padding
     )
     device = precision["device"]
@@ -67,14 +67,14 @@ def test_agrees_with_the_reference(
     assert actual.dtype == precision["dtype"] and actual.device.type == device.type
     tolerance = 1e-12 if precision["dtype"] == torch.float64 else 2e-5
     assert abs(actual.item() - expected.item()) <= tolerance
-    assert (g_found.cpu().double() - g_wanted).norm() <= 5 * tolerance * g_wanted.norm()
+    assert (g_found.cpu().double() - g_expected).norm() <= 5 * tolerance * g_expected.norm()
 
 
 @pytest.mark.parametrize("padding", ["zero", "valid"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1, 3), (5, 4, 3), (13, 14, 3)], ids=str)
 def test_gradcheck_through_the_shipped_path(shape: tuple[int, ...], weighted: bool, padding: Padding) -> None:
-    rgb, target, weight = pictures(shape, torch.float64, weighted)
+    rgb, target, weight = images(shape, torch.float64, weighted)
     rgb = torch.where((rgb - target).abs() < 1e-3, target + 1e-2, rgb)  # away from the kink of |x|
     assert torch.autograd.gradcheck(
         lambda x: photometric_loss(x, target, weight, 0.4, padding), rgb.requires_grad_()
@@ -85,7 +85,7 @@ def test_known_values(device: torch.device) -> None:
     same = torch.rand(20, 20, 3, generator=torch.Generator().manual_seed(1)).to(device)
     assert photometric_loss(same, same, ssim_weight=0.5).item() == pytest.approx(0, abs=1e-6)
     assert photometric_loss(same, same + 0.25, ssim_weight=0.0).item() == pytest.approx(0.25, abs=1e-6)
-    # Two constant pictures in the interior of a valid window: only the luminance term differs from 1.
+    # Two constant images in the interior of a valid window: only the luminance term differs from 1.
     # Single precision leaves about 1e-7 of a variance of 0, which C2 = 9e-4 stands against.
     a, b = torch.full((11, 11, 3), 0.2, device=device), torch.full((11, 11, 3), 0.6, device=device)
     luminance = (2 * 0.2 * 0.6 + 1e-4) / (0.2**2 + 0.6**2 + 1e-4)
@@ -93,14 +93,14 @@ def test_known_values(device: torch.device) -> None:
 
 
 def test_valid_leaves_small_images_without_ssim(device: torch.device) -> None:
-    rgb, target, _ = pictures((10, 30, 3), torch.float32, False)
+    rgb, target, _ = images((10, 30, 3), torch.float32, False)
     rgb, target = rgb.to(device), target.to(device)
     l1 = (rgb - target).abs().mean().item()
     assert photometric_loss(rgb, target, None, 0.2, "valid").item() == pytest.approx(0.8 * l1, rel=1e-5)
 
 
 def test_ignored_pixels_neither_reward_nor_punish(device: torch.device) -> None:
-    rgb, target, weight = (t.to(device) for t in pictures((30, 41, 3), torch.float32, True))
+    rgb, target, weight = (t.to(device) for t in images((30, 41, 3), torch.float32, True))
     ignored = weight == 0
     other = rgb.clone()
     other[ignored] = torch.tensor([9.0, -3.0, float("nan")], device=device)
@@ -112,13 +112,13 @@ def test_ignored_pixels_neither_reward_nor_punish(device: torch.device) -> None:
 
 @pytest.mark.parametrize("value", [0.0, float("nan")])
 def test_no_counting_pixel_gives_zero(device: torch.device, value: float) -> None:
-    rgb, target, weight = (t.to(device) for t in pictures((12, 13, 3), torch.float32, True))
+    rgb, target, weight = (t.to(device) for t in images((12, 13, 3), torch.float32, True))
     loss, gradient = value_and_gradient(photometric_loss, rgb, target, torch.full_like(weight, value))
     assert loss.item() == 0 and (gradient == 0).all()
 
 
 def test_weights_scale_out(device: torch.device) -> None:
-    rgb, target, _ = (t if t is None else t.to(device) for t in pictures((19, 31, 3), torch.float32, False))
+    rgb, target, _ = (t if t is None else t.to(device) for t in images((19, 31, 3), torch.float32, False))
     plain, g_plain = value_and_gradient(photometric_loss, rgb, target)
     scaled, g_scaled = value_and_gradient(
         photometric_loss, rgb, target, torch.full((19, 31), 7.5, device=device)
@@ -128,13 +128,13 @@ def test_weights_scale_out(device: torch.device) -> None:
 
 
 def test_same_input_same_bits(device: torch.device) -> None:
-    rgb, target, weight = (t.to(device) for t in pictures((150, 170, 3), torch.float32, True))
+    rgb, target, weight = (t.to(device) for t in images((150, 170, 3), torch.float32, True))
     runs = [value_and_gradient(photometric_loss, rgb, target, weight) for _ in range(3)]
     assert all(torch.equal(loss, runs[0][0]) and torch.equal(g, runs[0][1]) for loss, g in runs)
 
 
 def test_threads_do_not_change_the_bits() -> None:
-    rgb, target, _ = pictures((150, 170, 3), torch.float32, False)
+    rgb, target, _ = images((150, 170, 3), torch.float32, False)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -147,19 +147,19 @@ def test_threads_do_not_change_the_bits() -> None:
 
 
 def test_strided_input(device: torch.device) -> None:
-    rgb, target, weight = (t.to(device) for t in pictures((24, 31, 3), torch.float32, True))
-    expected, g_wanted = value_and_gradient(photometric_loss, rgb, target, weight)
+    rgb, target, weight = (t.to(device) for t in images((24, 31, 3), torch.float32, True))
+    expected, g_expected = value_and_gradient(photometric_loss, rgb, target, weight)
     leaf = rgb.movedim(-1, 0).contiguous().requires_grad_()
     loss = photometric_loss(leaf.movedim(0, -1), target.mT.contiguous().mT, weight.mT.contiguous().mT)
     (3 * loss).backward()
     assert leaf.grad is not None and torch.equal(loss.detach(), expected)
-    assert torch.equal(leaf.grad.movedim(0, -1), g_wanted)
+    assert torch.equal(leaf.grad.movedim(0, -1), g_expected)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_opcheck(device: torch.device, weighted: bool) -> None:
     rgb, target, weight = (
-        None if t is None else t.to(device) for t in pictures((13, 15, 3), torch.float32, weighted)
+        None if t is None else t.to(device) for t in images((13, 15, 3), torch.float32, weighted)
     )
     assert rgb is not None
     torch.library.opcheck(
@@ -179,11 +179,11 @@ def test_fake_tensors() -> None:
 
 
 def test_compiles_whole(device: torch.device) -> None:
-    rgb, target, weight = (t.to(device) for t in pictures((17, 16, 3), torch.float32, True))
+    rgb, target, weight = (t.to(device) for t in images((17, 16, 3), torch.float32, True))
     compiled = torch.compile(photometric_loss, fullgraph=True, backend="aot_eager")
     actual, g_found = value_and_gradient(compiled, rgb, target, weight)
-    expected, g_wanted = value_and_gradient(photometric_loss, rgb, target, weight)
-    assert torch.equal(actual, expected) and torch.equal(g_found, g_wanted)
+    expected, g_expected = value_and_gradient(photometric_loss, rgb, target, weight)
+    assert torch.equal(actual, expected) and torch.equal(g_found, g_expected)
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,12 @@ def check_moved(before: Rows, after: Rows, actual: tuple[Tensor, Tensor, Tensor]
     for tensor in after.parameters:
         assert torch.equal(tensor[: source.shape[0]][moving], tensor[chosen])
     old, new = (Gaussians(*(t.cpu() for t in kind.parameters)) for kind in (before, after))
-    who = shares.nonzero()[:, 0].cpu()
-    opacity, factor = shared_appearance(old.opacities[who], copies.cpu().long()[who] + 1)
-    torch.testing.assert_close(new.opacities[who], opacity.clamp(0.005, 1 - 1e-6), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(new.scales[who], old.scales[who] * factor[:, None], rtol=1e-5, atol=0)
+    sharing = shares.nonzero()[:, 0].cpu()
+    opacity, factor = shared_appearance(old.opacities[sharing], copies.cpu().long()[sharing] + 1)
+    torch.testing.assert_close(new.opacities[sharing], opacity.clamp(0.005, 1 - 1e-6), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(new.scales[sharing], old.scales[sharing] * factor[:, None], rtol=1e-5, atol=0)
     for name in ("means", "quats", "sh_dc", "sh_rest"):
-        assert torch.equal(getattr(new, name)[who], getattr(old, name)[who])
+        assert torch.equal(getattr(new, name)[sharing], getattr(old, name)[sharing])
 
 
 def test_the_transparent_move(rows: Rows) -> None:

@@ -1,0 +1,51 @@
+"""What stands in for a page and its renderer in the tests of the loop behind a page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from luxel.render.camera import Camera
+from luxel.render.primitives import Gaussians
+from luxel.viewer.web.navigate import Pose
+
+
+class Sink:
+    """Keeps what a page would have shown."""
+
+    def __init__(self) -> None:
+        self.images: list[np.ndarray] = []
+        self.qualities: list[int] = []
+        self.arrived = threading.Condition()
+
+    def wait(self) -> None:
+        pass
+
+    def send(self, image: np.ndarray, quality: int) -> None:
+        with self.arrived:
+            self.images.append(image)
+            self.qualities.append(quality)
+            self.arrived.notify_all()
+
+    def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+        with self.arrived:
+            return self.arrived.wait_for(condition, seconds)
+
+
+class Frame:
+    def __init__(self, camera: Camera, value: float) -> None:
+        self.rgb = torch.full((camera.height, camera.width, 3), value)
+        self.alpha = self.rgb[..., 0]
+
+
+def flat(gaussians: Gaussians, camera: Camera, **_: Any) -> Frame:
+    """An image as grey as the camera is far along x."""
+    return Frame(camera, float(camera.position[0]))
+
+
+def pose(x: float = 0.0, width: int = 64, height: int = 48) -> Pose:
+    return Pose(np.array([1.0, 0, 0, 0]), np.array([x, 0, 0]), 1.0, width, height)
