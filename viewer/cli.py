@@ -5,11 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.metadata
-import inspect
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,32 +95,21 @@ _OS_REMEDY = {
 def _run(name: str, arguments: Sequence[str]) -> int:
     import tyro
 
+    from luxel.viewer.help_texts import description, join_option_lines
+
     command: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
     if hasattr(command, "variant"):  # a command whose options depend on what it is used for
         command = command.variant(arguments)
     options: dict[str, Any] = {
         "prog": f"luxel {name}",
         "args": list(arguments),
-        "description": _description(command),
+        "description": description(command),
     }
+    if {"-h", "--help"} & set(arguments):
+        join_option_lines(command)
     if hasattr(command, "defaults"):  # for example the options of a run that is resumed
         options["default"] = command.defaults(options["args"])
     return tyro.cli(command, **options).execute()
-
-
-def _description(command: Any) -> str:
-    """The docstring of a command, wrapped to the terminal.
-
-    tyro joins lines that begin with a letter and doubles empty ones, so these begin with a space, and empty lines
-    hold a zero-width space.
-    """
-    width = max(40, min(shutil.get_terminal_size().columns, 100) - 2)
-    blocks = []
-    for block in (inspect.getdoc(command) or "").split("\n\n"):
-        examples = any(line.startswith(" ") for line in block.splitlines())
-        lines = block.splitlines() if examples else textwrap.wrap(block, width, break_on_hyphens=False)
-        blocks.append("\n".join(f" {line}" for line in lines))
-    return "\n\u200b\n".join(blocks)
 
 
 def _complain(problem: str, remedy: str) -> int:

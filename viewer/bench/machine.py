@@ -47,12 +47,12 @@ def commit() -> str:
     here = str(Path(__file__).resolve().parent)
     # Only a checkout of luxel counts, not one that an installed luxel happens to lie in.
     inside = _output(["git", "-C", here, "ls-files", "--error-unmatch", Path(__file__).name])
-    found = _output(["git", "-C", here, "rev-parse", "HEAD"]) if inside else ""
-    if found:
+    revision = _output(["git", "-C", here, "rev-parse", "HEAD"]) if inside else ""
+    if revision:
         # Documents, those with the figures among them, change nothing that is measured.
         code = [":(top)", ":(top,exclude)docs", ":(top,exclude,glob)**/*.md"]
         changed = _output(["git", "-C", here, "status", "--porcelain", "-uno", "--", *code])
-        return found + ("+" if changed else "")
+        return revision + ("+" if changed else "")
     return os.environ.get("LUXEL_COMMIT", "")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 import torch
 import tyro
@@ -27,7 +27,8 @@ from luxel.viewer.bench.train import report as train_report
 from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.help_texts import description
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin
 
@@ -52,18 +53,19 @@ class Raster:
         luxel bench raster --primitive convexes --counts 100000 500000
     """
 
-    scene: tuple[Path, ...] = ()
-    """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals."""
+    scene: Annotated[tuple[Path, ...], optional("PATH...")] = ()
+    """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each; default: none."""
+    data: Annotated[Path | None, optional("DIR")] = None
+    """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals;
+    default: none."""
     primitive: PrimitiveName = "gaussians"
-    """Primitive of the synthetic landscapes; scene files keep theirs. Default: gaussians."""
-    counts: tuple[int, ...] = ()
+    """Primitive of the synthetic landscapes; scene files keep theirs."""
+    counts: Annotated[tuple[int, ...], optional("INT...")] = ()
     """Primitives of the synthetic landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
-    sizes: tuple[str, ...] = ()
+    sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1280x720, 1920x1080 and 3840x2160 (small ones without a GPU), and for
     the published scenes those that their goals are for."""
-    only: tuple[str, ...] = ()
+    only: Annotated[tuple[str, ...], optional("NAME...")] = ()
     """Scenes to measure, by name or by the beginning of names: terrain, garden, garden-g5. Default: all."""
     against: Literal["gsplat"] | None = None
     """Measure another backend beside luxel's."""
@@ -73,12 +75,12 @@ class Raster:
     """Compare with the float64 reference; takes longer than the timing."""
     quick: bool = False
     """Few repetitions and tiles: for a first impression."""
-    iterations: int | None = None
+    iterations: Annotated[int | None, optional("INT")] = None
     """Timed calls of each pass; default: 100, or 10 without a GPU."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
-    """Where to draw; auto: the GPU where luxel can use it."""
+    """Device to draw on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
@@ -94,17 +96,19 @@ class Raster:
         chosen = scenes.chosen(self._scenes(on_gpu), self.only)
         report.check_writable(self.out)
 
-        def keep(found: dict[str, Any]) -> None:
-            row = found["rows"][-1]
+        def keep(results: dict[str, Any]) -> None:
+            row = results["rows"][-1]
             noun = PRIMITIVES[row["primitive"]].noun
             place = f"{row['scene']} {row['width']}x{row['height']}, {row['gaussians']:,} {noun}"
             times = [result["times"][PASSES[-1]]["median"] for result in row["results"].values()]
             print(f"{place}: " + ", ".join(f"{ms:.2f}" for ms in times) + " ms", file=sys.stderr, flush=True)
-            report.write(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
+            report.write(self.out, "raster", results, raster_report.TITLE, raster_report.sections(results))
 
         rows = [(scene, sizes or scene.sizes or usual) for scene in chosen]
-        found = raster.run(rows, backends, device, self._settings(on_gpu), keep)
-        return report.conclude(self.out, "raster", found, raster_report.TITLE, raster_report.sections(found))
+        results = raster.run(rows, backends, device, self._settings(on_gpu), keep)
+        return report.conclude(
+            self.out, "raster", results, raster_report.TITLE, raster_report.sections(results)
+        )
 
     def _scenes(self, on_gpu: bool) -> list[scenes.Scene]:
         counts = self.counts or (GPU_COUNTS if on_gpu else CPU_COUNTS)
@@ -128,7 +132,7 @@ class TrainBench:
     curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
     trainer fits the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under
     the best is marked and not ranked. A competitor may train with settings of its own, which the report lists; it says
-    for each from when on the first is ahead of it.
+    for each the time from which on the first run is ahead.
 
     Examples:
         luxel bench train capture/
@@ -139,34 +143,39 @@ class TrainBench:
             --against gsplat:preset=default,strategy.kind=adaptive,steps=7000
     """
 
-    captures: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
-    """What to train on: one or more captures."""
-    steps: int | None = None
+    captures: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="CAPTURE...", help_behavior_hint="(required)"),
+    ]
+    """Captures to train on, as for `luxel train`."""
+    steps: Annotated[int | None, optional("INT")] = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
     primitive: PrimitiveName = "gaussians"
     """What the scene is made of."""
-    preset: str | None = None
-    """Named configuration to start from, as of `luxel train`."""
-    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Fields of the training configuration, as config.json names them: rates.means=1e-4 strategy.kind=mcmc."""
+    preset: Annotated[str | None, optional("NAME")] = None
+    """Preset to start from, as of `luxel train`; default: default, with fewer steps."""
+    set: Annotated[tuple[str, ...], optional("NAME=VALUE...")] = ()
+    """Fields of the training configuration, as config.json names them, for example rates.means=1e-4
+    strategy.kind=mcmc; default: none."""
     evaluations: int = 10
     """Measurements on the held-out views, evenly over the steps of each run. Four more come early: at the half of the
     first interval, the half of that, and so on."""
     against: Annotated[
         tuple[str, ...],
         tyro.conf.UseAppendAction,
-        tyro.conf.arg(metavar="BACKEND[:NAME=VALUE,...]"),
+        optional("BACKEND[:NAME=VALUE,...]"),
     ] = ()
-    """Train with this too; may be given several times. A backend alone, such as gsplat, has exactly the settings of the
-    first run. Settings after a colon, gsplat:steps=7000,rates.means=1e-4, change them as --set does; with preset=NAME
-    or primitive=NAME among them they start from that one's, where of --preset, --steps and --set only a background
-    counts."""
+    """Train with this too; may be given several times. A backend alone, such as gsplat, uses exactly the settings of
+    the first run. Settings after a colon, such as gsplat:steps=7000,rates.means=1e-4, change them as --set does. With
+    preset=NAME or primitive=NAME among them, they start from the values of that preset or primitive, and of --preset,
+    --steps and --set only a background applies."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
-    """Hold out every Nth view, beginning with the first, where the data set names no test views; default 8."""
-    max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
-    """Shrink photographs to at most this many pixels on their longer side."""
+    """Hold out every Nth view, beginning with the first, if the data set names no test views; 0: none."""
+    max_size: Annotated[int | None, optional("PIXELS")] = None
+    """Shrink images to at most this many pixels on their longer side; default: full size."""
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""
     lpips: bool = True
@@ -174,7 +183,7 @@ class TrainBench:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
-    """Where to train; auto: the GPU where luxel can use it."""
+    """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Trains, writes, prints; returns 1 where a run failed."""
@@ -190,15 +199,15 @@ class TrainBench:
             describe(opened[-1])
         report.check_writable(self.out)
 
-        def keep(found: dict[str, Any]) -> None:
-            row = found["rows"][-1]
+        def keep(results: dict[str, Any]) -> None:
+            row = results["rows"][-1]
             for name, result in list(row["results"].items())[-1:]:
                 figures = f"{result['psnr']:.2f} dB in {result['seconds']:.1f} s"
                 print(f"{row['scene']}, {name}: {figures}", file=sys.stderr, flush=True)
-            report.write(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+            report.write(self.out, "train", results, train_report.TITLE, train_report.sections(results))
 
-        found = train.run(opened, variants, device, keep)
-        return report.conclude(self.out, "train", found, train_report.TITLE, train_report.sections(found))
+        results = train.run(opened, variants, device, keep)
+        return report.conclude(self.out, "train", results, train_report.TITLE, train_report.sections(results))
 
     def variants(self, device: torch.device) -> list[TrainVariant]:
         """The variants to train, the first compared with the others; each backend works on the device.
@@ -253,24 +262,23 @@ class Compare:
 
     def execute(self) -> int:
         """Prints the comparison."""
-        found = compare(load_report(self.before), load_report(self.after), force=self.force)
-        print(found.text)
-        for table in found.tables:
+        comparison = compare(load_report(self.before), load_report(self.after), force=self.force)
+        print(comparison.text)
+        for table in comparison.tables:
             print(report.markdown_table(table))
         return 0
 
 
-def _subcommand(kind: type, name: str) -> Any:
-    return tyro.conf.subcommand(name, description=inspect.getdoc(kind), prefix_name=False)
+SUBCOMMANDS = {"raster": Raster, "train": TrainBench, "fields": Fields, "compare": Compare, "record": Record}
 
 
-What = (
-    Annotated[Raster, _subcommand(Raster, "raster")]
-    | Annotated[TrainBench, _subcommand(TrainBench, "train")]
-    | Annotated[Fields, _subcommand(Fields, "fields")]
-    | Annotated[Compare, _subcommand(Compare, "compare")]
-    | Annotated[Record, _subcommand(Record, "record")]
-)
+def _choice(*, summary: bool) -> Any:
+    """The type of a subcommand, described by the first line of its docstring or by all of it."""
+    choices = []
+    for name, kind in SUBCOMMANDS.items():
+        text = (kind.__doc__ or "").split("\n")[0] if summary else description(kind)
+        choices.append(Annotated[kind, tyro.conf.subcommand(name, description=text, prefix_name=False)])
+    return Annotated[Union[tuple(choices)], tyro.conf.arg(name="")]  # noqa: UP007 - made at run time
 
 
 @dataclass
@@ -290,8 +298,19 @@ class Bench:
         luxel bench record --data captures/
     """
 
-    what: Annotated[What, tyro.conf.arg(name="")] = field(default_factory=Raster)
+    what: Any = field(default_factory=Raster)
     """What to measure."""
+
+    @staticmethod
+    def variant(arguments: Sequence[str]) -> type:
+        """The command for its arguments: without a subcommand, help texts list the subcommands in a line each."""
+        what = _choice(summary=not set(SUBCOMMANDS) & set(arguments))
+        return make_dataclass(
+            Bench.__name__,
+            [("what", what, field(default_factory=Raster))],
+            bases=(Bench,),
+            namespace={"__doc__": Bench.__doc__},
+        )
 
     def execute(self) -> int:
         """Runs the chosen benchmark; returns the exit status."""

@@ -20,7 +20,7 @@ from luxel.viewer.bench.fields import measure as fields
 from luxel.viewer.bench.fields import report as fields_report
 from luxel.viewer.bench.fields.datasets import FieldDataset, capture_dataset, make_dataset
 from luxel.viewer.bench.raster import scenes
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
 
 GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")
 
@@ -40,28 +40,28 @@ class Fields:
         luxel bench fields --only radiance --capture capture/ --sizes 1920x1080
     """
 
-    only: tuple[FieldName, ...] = ()
-    """Kinds of fields; default: all four."""
-    encodings: tuple[EncodingName, ...] = ()
+    only: Annotated[tuple[FieldName, ...], optional("{image,sdf,volume,radiance}...")] = ()
+    """Fields to measure; default: all four."""
+    encodings: Annotated[tuple[EncodingName, ...], optional("{hash,dense,lowres}...")] = ()
     """Encodings of positions; default: all three."""
-    sizes: tuple[str, ...] = ()
+    sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1920x1080 and 3840x2160, or small ones without a GPU."""
-    seconds: float | None = None
+    seconds: Annotated[float | None, optional("SECONDS")] = None
     """Seconds of training of each combination; default: 5, or 1 without a GPU."""
-    capture: Annotated[Path | None, tyro.conf.arg(metavar="CAPTURE")] = None
+    capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Capture for radiance fields, opened as by `luxel train`; slow without a GPU. Default: a synthetic scene."""
-    iterations: int | None = None
+    iterations: Annotated[int | None, optional("INT")] = None
     """Timed calls of each measurement; default: 20, or 4 without a GPU."""
     quick: bool = False
     """Fewer repetitions and views: for a first impression."""
-    batch: int | None = None
+    batch: Annotated[int | None, optional("INT")] = None
     """Samples of a training step, and positions of a call in comparisons; default: 262,144, or 4,096 without a GPU."""
-    log2_entries: int | None = None
-    """Logarithm to base 2 of the most entries of a level; default: 19, or 15 without a GPU."""
+    log2_entries: Annotated[int | None, optional("INT")] = None
+    """Logarithm to base 2 of the largest number of entries of a level; default: 19, or 15 without a GPU."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
-    """Where to train and draw; auto: the GPU where luxel can use it."""
+    """Device to train and draw on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
@@ -78,12 +78,12 @@ class Fields:
             given = capture_dataset(self.capture)
         report.check_writable(self.out)
 
-        def keep(found: dict[str, Any]) -> None:
-            row = found["rows"][-1]
+        def keep(results: dict[str, Any]) -> None:
+            row = results["rows"][-1]
             times = [f"{frame['times']['median']:.2f} ms" for frame in row["frames"]]
             place = f"{row['field']}, {row['encoding']} ({row['whole_seconds']:.1f} s)"
             print(f"{place}: {', '.join(times) or 'failed'}", file=sys.stderr, flush=True)
-            report.write(self.out, "fields", found, fields_report.TITLE, fields_report.sections(found))
+            report.write(self.out, "fields", results, fields_report.TITLE, fields_report.sections(results))
 
         def make(kind: FieldName) -> FieldDataset:
             if given is not None and _takes_capture(kind):
@@ -91,10 +91,10 @@ class Fields:
             return make_dataset(kind, small=small)
 
         makers = [functools.partial(make, kind) for kind in dict.fromkeys(kinds)]
-        found = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)
-        parts = fields_report.sections(found)
+        results = fields.run(makers, list(dict.fromkeys(encodings)), sizes, device, settings, keep)
+        parts = fields_report.sections(results)
         return report.conclude(
-            self.out, "fields", found, fields_report.TITLE, parts, printed=fields_report.PRINTED
+            self.out, "fields", results, fields_report.TITLE, parts, printed=fields_report.PRINTED
         )
 
     def _settings(self, on_gpu: bool) -> fields.Settings:

@@ -15,19 +15,19 @@ from luxel.viewer.bench.record import document, store
 from luxel.viewer.bench.record import parts as protocol
 from luxel.viewer.bench.record.part import Part, Setup
 from luxel.viewer.bench.record.run import run_parts
-from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.commands.options import DeviceName, optional, pick_device
 
 README = "README.md"
 
 
 @dataclass
 class Record:
-    """Runs the whole protocol on one commit and generates the documents with its figures.
+    """Runs the whole benchmark protocol on one commit and writes its results into the documents.
 
-    The protocol consists of parts (--list). OUT is written after each: what is done is not run again, what failed is
-    listed and run again by the next call, and an interrupt loses the running part alone. All figures are to come from
-    one commit. At the end results.md is written beside OUT, and the table between the lines `<!-- results:begin -->`
-    and `<!-- results:end -->` of the README is replaced.
+    The protocol consists of parts (--list). OUT is written after each part, so that an interrupt loses only the part
+    that is running; the next call runs what is missing or failed. All results must come from one commit. At the end
+    results.md is written beside OUT, and the table of the README between its comments results:begin and results:end
+    is replaced.
 
     Examples:
         luxel bench record --data captures/
@@ -36,35 +36,37 @@ class Record:
         luxel bench record --write-docs
     """
 
-    parts: tuple[str, ...] = ()
-    """Parts to run, by name or by the beginning of names: raster, train-chair. Default: all."""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat. Parts
-    without their data are skipped. Default: none."""
-    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder that keeps poses found by structure from motion and rendered captures for later calls; default: none."""
+    parts: Annotated[tuple[str, ...], optional("PART...")] = ()
+    """Parts to run, by name or by the beginning of their names, for example raster or train-chair; default: all."""
+    data: Annotated[Path | None, optional("DIR")] = None
+    """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat; parts
+    whose data are missing are skipped. Default: none."""
+    cache: Annotated[Path | None, optional("DIR")] = None
+    """Folder in which camera poses from structure from motion and rendered captures are kept for later calls; default:
+    nothing is kept."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/results.json")
-    """File of the results, which is continued."""
-    readme: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """JSON file of the results; parts that it already holds are not run again."""
+    readme: Annotated[Path | None, optional("FILE")] = None
     """README whose table is replaced; default: README.md beside the folder docs if OUT is in it, else none."""
-    budget: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
-    """Skip parts whose expected wall time exceeds what is left of this time; default: no bound."""
-    commit: str | None = None
+    budget: Annotated[float | None, optional("SECONDS")] = None
+    """Time for the whole call: a part that is expected to take longer than what is left is skipped; default: no
+    limit."""
+    commit: Annotated[str | None, optional("COMMIT")] = None
     """Commit of the code; default: that of the git checkout, else the environment variable LUXEL_COMMIT."""
     allow_mixed: bool = False
-    """Allow figures of several commits in OUT; the documents then carry a warning."""
+    """Allow results of several commits in OUT; the documents then carry a warning."""
     restart: bool = False
-    """Discard what is in OUT."""
-    merge: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE")] = ()
-    """Join these results into OUT and write the documents; nothing is measured."""
+    """Discard the results in OUT and run all parts."""
+    merge: Annotated[tuple[Path, ...], optional("FILE...")] = ()
+    """Merge these result files into OUT and write the documents; nothing is measured."""
     write_docs: bool = False
     """Write the documents from OUT; nothing is measured."""
     list: bool = False
-    """List the parts, what they need and whether they are done; nothing is measured."""
+    """List the parts, the data that they need and whether they are done; nothing is measured."""
     quick: bool = False
-    """Tiny sizes, to check that the parts work; needs another OUT."""
+    """Tiny sizes, to check that the parts work; OUT must not hold results of full size."""
     device: DeviceName = "auto"
-    """Where to measure; auto: the GPU where luxel can use it."""
+    """Device to measure on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Measures, merges or lists; returns 1 where a part failed."""
@@ -98,8 +100,8 @@ class Record:
         setup = Setup(pick_device(self.device), self.data, self.cache, self.quick)
         store.save_results(self.out, results)  # fails now rather than after hours
 
-        def save(found: store.Results) -> None:
-            store.save_results(self.out, found)
+        def save(updated: store.Results) -> None:
+            store.save_results(self.out, updated)
 
         return run_parts(parts, setup, results, version, save, budget=self.budget)
 

@@ -49,7 +49,8 @@ class Export:
     out: Annotated[Path, tyro.conf.arg(metavar="PATH")]
     """File to write, in the format of its suffix; with --frames a folder."""
     half: bool = False
-    """Write .safetensors in float16, about half as large; positions and times stay float32."""
+    """Write .safetensors in float16, about half as large; parameters whose rounding is visible, such as
+    positions and times, stay float32."""
     mesh: bool = False
     """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
     resolution: Annotated[int | None, optional("N")] = None
@@ -99,8 +100,8 @@ class Export:
                 "Give --mesh and an --out that ends in .ply or .obj, and no options of primitives.",
             )
         self._check_place()
-        sizes = FINE if self.resolution is None else self.resolution, self.level
-        mesh = save_field_mesh(self.out, field.to(pick_device(self.device)), *sizes)
+        resolution = self.resolution if self.resolution is not None else FINE
+        mesh = save_field_mesh(self.out, field.to(pick_device(self.device)), resolution, self.level)
         print(f"{len(mesh.faces):,} triangles: {self.out} ({_size(self.out)})")
         return 0
 

@@ -13,7 +13,7 @@ from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
-from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, pick_device
+from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, optional, pick_device
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
 from luxel.viewer.training import fit
@@ -55,23 +55,23 @@ class Train:
         luxel train photo.jpg --field image
     """
 
-    capture: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")] = None
-    """The capture. Leave it out with --resume, unless it has moved."""
-    run: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the new run; default: runs/NAME, numbered, after the capture."""
-    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Continue the run in this folder; its options are kept unless given again."""
+    capture: Annotated[Path | None, tyro.conf.Positional, optional("CAPTURE")] = None
+    """Folder or file of the capture; with --resume only needed if it has moved."""
+    run: Annotated[Path | None, optional("DIR")] = None
+    """Folder of the new run; default: runs/NAME after the capture, with a number if that exists."""
+    resume: Annotated[Path | None, optional("RUN")] = None
+    """Continue the run in this folder; options that are not given keep the run's values."""
     view: bool = False
     """Serve the scene in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
-    """Device to train on; auto: the GPU where luxel can use it."""
+    """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
     holdout_every: int = 8
-    """Hold out every Nth view, from the first on, where the data set names no test views; 0: none."""
-    max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
-    """Shrink images to at most this many pixels on their longer side."""
+    """Hold out every Nth view by name, beginning with the first, if the data set names no test views; 0: none."""
+    max_size: Annotated[int | None, optional("PIXELS")] = None
+    """Shrink images to at most this many pixels on their longer side; default: full size."""
     masks: MaskUse = "auto"
-    """Use of masks and alpha: cutout: train the object only; ignore: masked pixels do not count; none: masks are not
-    used; auto: cutout where masks outline an object."""
+    """Use of masks and alpha. cutout: train the object only; ignore: masked pixels do not count; none: masks are not
+    used; auto: cutout if masks outline an object."""
     preset: str = "default"
     """Values that all options below start from."""
     strategy: str = "mcmc"

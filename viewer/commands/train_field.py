@@ -17,7 +17,7 @@ from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, defaults, option_owners
 from luxel.render.native import best_device
 from luxel.render.runs.run_folder import RunFolder
-from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, pick_device
+from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 from luxel.viewer.field_data import (
     FieldData,
     FieldOrigin,
@@ -58,18 +58,19 @@ class TrainField:
         luxel train --resume runs/nerf --steps 50000
     """
 
-    data: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="DATA")] = None
+    data: Annotated[str | None, tyro.conf.Positional, optional("DATA")] = None
     """Data to train on; with --resume only needed if they have moved."""
-    run: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the new run; default: runs/NAME, after the data, numbered."""
-    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    run: Annotated[Path | None, optional("DIR")] = None
+    """Folder of the new run; default: runs/NAME after the data, with a number if that exists."""
+    resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
     view: bool = False
     """Show the field in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
-    """Device to train on; auto: the GPU if luxel can use it."""
-    max_size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
-    """Fields of images and captures: shrink images to at most this many pixels on the longer side."""
+    """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
+    max_size: Annotated[int | None, optional("PIXELS")] = None
+    """Fields of images and captures: shrink images to at most this many pixels on their longer side; default: full
+    size."""
     holdout_every: int = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"

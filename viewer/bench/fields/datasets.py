@@ -68,10 +68,10 @@ def capture_dataset(path: Path) -> FieldDataset:
     from luxel.viewer.field_data import FieldOrigin
     from luxel.viewer.runs import Origin
 
-    found = FieldOrigin.of("radiance", str(path), Origin("")).open()
-    held_out = list(found.data.held_out) or list(found.data.views)
+    opened = FieldOrigin.of("radiance", str(path), Origin("")).open()
+    held_out = list(opened.data.held_out) or list(opened.data.views)
     cameras = [view.camera for view in held_out]
-    return FieldDataset("radiance", found.name, found.data, cameras, found.background)
+    return FieldDataset("radiance", opened.name, opened.data, cameras, opened.background)
 
 
 def _landscape(small: bool) -> FieldDataset:
@@ -159,11 +159,11 @@ def ring(points: Tensor, width: int, height: int, views: int) -> list[Camera]:
     """Cameras around the box of some points [P, 3], z up, evenly over a turn, on the CPU."""
     low, high = points.detach().cpu().amin(0), points.detach().cpu().amax(0)
     middle, half = (0.5 * (low + high)).tolist(), 0.5 * float((high - low).max())
-    found = []
+    cameras = []
     for k in range(views):
         angle, away = 2 * math.pi * (k + 0.5) / views, DISTANCE * half
         level = away * math.cos(ELEVATION)
         offset = (level * math.cos(angle), level * math.sin(angle), away * math.sin(ELEVATION))
         eye = [m + o for m, o in zip(middle, offset, strict=True)]
-        found.append(Camera.look_at(eye, middle, width=width, height=height))
-    return found
+        cameras.append(Camera.look_at(eye, middle, width=width, height=height))
+    return cameras

@@ -218,15 +218,15 @@ def _frame(application: Application, dataset: FieldDataset, size: Size, settings
         profiled = views if float(np.mean(once)) < LONG_FRAME else 1
         timer = many_kernel_times if device.type == "cuda" else stage_times
         kernels = timer(draw, device, iterations=profiled)
-    found = summary(times)
+    frame_times = summary(times)
     return {
         "width": size[0],
         "height": size[1],
         "views": views,
-        "times": found,
+        "times": frame_times,
         "frame_ms": float(np.mean([np.median(times[view::views]) for view in range(profiled)])),
-        "fps": 1000 / found["median"],
-        "reaches_goal": found["median"] <= 1000 / RATE,
+        "fps": 1000 / frame_times["median"],
+        "reaches_goal": frame_times["median"] <= 1000 / RATE,
         "field_calls": queries.calls / views,
         "field_rows": queries.rows / views,
         "tables": queries.tables / views,

@@ -67,7 +67,7 @@ def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
         x: positions in [0, 1], [N, D].
         table: [E, F].
     """
-    found = []
+    features = []
     for level, scale in enumerate(grid.scales):
         first, size = grid.offsets[level], grid.offsets[level + 1] - grid.offsets[level]
         points = grid.resolutions[level]
@@ -88,8 +88,8 @@ def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
                 at = torch.stack([corner[:, d].long() + end for d, end in enumerate(ends)], 1)
                 index = grid_index(at, points, size, "blocks")
             total = total + weight[:, None] * table.index_select(0, first + index)
-        found.append(total)
-    return torch.cat(found, 1)
+        features.append(total)
+    return torch.cat(features, 1)
 
 
 def tiny_cuda_nn(whole: Field) -> nn.Module:
@@ -132,20 +132,20 @@ def rates(
     g_out = torch.randn(rows, network.network.outputs, generator=generator).to(device)
     plain = TorchField(whole)
     made: dict[str, nn.Module] = {"luxel": whole, TORCH: plain}
-    found: dict[str, dict[str, Any]] = {"luxel": {}, TORCH: {}, TINY: {}}
+    results: dict[str, dict[str, Any]] = {"luxel": {}, TORCH: {}, TINY: {}}
     try:
         made[TINY] = tiny_cuda_nn(whole)
     except RuntimeError as error:
-        found[TINY]["absent"] = str(error)
+        results[TINY]["absent"] = str(error)
     with torch.no_grad():
         expected = whole(x).double()
         off = (plain(x).double() - expected).norm() / expected.norm().clamp_min(1e-30)
-        found[TORCH]["difference"] = float(off)
+        results[TORCH]["difference"] = float(off)
     for work in WORK:
         runs = {name: _run(module, work, x, g_out) for name, module in made.items()}
         for name, times in compare_ms(runs, device, warmup=warmup, iterations=iterations).items():
-            found[name][work] = {**times, "rows_per_s": 1e3 * rows / times["median"]}
-    return found
+            results[name][work] = {**times, "rows_per_s": 1e3 * rows / times["median"]}
+    return results
 
 
 def _run(module: nn.Module, work: str, x: Tensor, g_out: Tensor) -> Callable[[int], object]:

@@ -51,12 +51,18 @@ def _training(report: dict[str, Any]) -> Section:
     head += ["step (ms)", "samples of a step", "M samples/s", "after the training"]
     table = Table(head, [], words=3)
     for row in report["rows"]:
-        if not (found := row["training"]):
+        if not (training := row["training"]):
             continue
         steps = row.get("steps") or {}
-        cells = [row["field"], row["encoding"], row["scene"], f"{row['parameters']:,}", f"{found['steps']:,}"]
-        cells += [f"{found['seconds']:.1f}", ms(steps), f"{found['batch']:,}"]
-        cells += [_millions(steps.get("samples_per_s")), in_words(found["scores"])]
+        cells = [
+            row["field"],
+            row["encoding"],
+            row["scene"],
+            f"{row['parameters']:,}",
+            f"{training['steps']:,}",
+        ]
+        cells += [f"{training['seconds']:.1f}", ms(steps), f"{training['batch']:,}"]
+        cells += [_millions(steps.get("samples_per_s")), in_words(training["scores"])]
         table.rows.append(cells)
     text = (
         "Steps of the real trainer, replayed from a CUDA graph where there is a GPU: samples are drawn, encoded, "
@@ -72,11 +78,11 @@ def _peers(report: dict[str, Any]) -> Section:
     head += [f"luxel / {name}" for name in NAMES[1:]]
     table, absent, off = Table(head, [], words=3), set(), 0.0
     for row in report["rows"]:
-        found = row["peers"]
-        absent |= {one["absent"] for one in found.values() if "absent" in one}
-        off = max(off, found.get(TORCH, {}).get("difference") or 0.0)
-        for work in WORK if found else ():
-            rates = [(found[name].get(work) or {}).get("rows_per_s") for name in NAMES]
+        peers = row["peers"]
+        absent |= {one["absent"] for one in peers.values() if "absent" in one}
+        off = max(off, peers.get(TORCH, {}).get("difference") or 0.0)
+        for work in WORK if peers else ():
+            rates = [(peers[name].get(work) or {}).get("rows_per_s") for name in NAMES]
             cells = [row["field"], row["encoding"], work, *(_millions(rate) for rate in rates)]
             for rate in rates[1:]:
                 ratio = rates[0] / rate if rate and rates[0] else None

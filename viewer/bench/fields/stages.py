@@ -75,19 +75,19 @@ def grid_field(application: Application) -> Field:
 @contextmanager
 def counting(module: Field) -> Iterator[Queries]:
     """Counts the queries of a field within the context, also through frozen copies; frames are not captured."""
-    found = Queries()
+    queries = Queries()
 
     def note(_: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        found.table_prepared()
-        found.queried(arguments[0])
+        queries.table_prepared()
+        queries.queried(arguments[0])
 
     handle = module.register_forward_pre_hook(note)
-    module.observers.append(found)
+    module.observers.append(queries)
     try:
-        yield found
+        yield queries
     finally:
         handle.remove()
-        module.observers.remove(found)
+        module.observers.remove(queries)
 
 
 def frame_parts(
@@ -107,21 +107,21 @@ def frame_parts(
         on_gpu: what no kernel accounts for is a gap, in which the device waits for the host. On a CPU kernels are
             luxel's operations, and it is the work of all others: rest.
     """
-    found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
+    part_ms: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     for row in kernels:
         name, ms = row["kernel"], row["ms"]
         if _FUSED.search(name):
-            found["encoding"] += encoding_share * ms
-            found["network"] += (1 - encoding_share) * ms
+            part_ms["encoding"] += encoding_share * ms
+            part_ms["network"] += (1 - encoding_share) * ms
         elif _ENCODING.search(name):
-            found["encoding"] += ms
+            part_ms["encoding"] += ms
         else:
-            found["network" if _NETWORK.search(name) else "rest"] += ms
-    rounding = min(rounding_ms, found["rest"])
-    found["encoding"] += rounding
-    found["rest"] -= rounding
-    found["gaps" if on_gpu else "rest"] += max(0.0, frame_ms - sum(found.values()))
-    return found
+            part_ms["network" if _NETWORK.search(name) else "rest"] += ms
+    rounding = min(rounding_ms, part_ms["rest"])
+    part_ms["encoding"] += rounding
+    part_ms["rest"] -= rounding
+    part_ms["gaps" if on_gpu else "rest"] += max(0.0, frame_ms - sum(part_ms.values()))
+    return part_ms
 
 
 def shares(parts: dict[str, float]) -> dict[str, float]:

@@ -118,8 +118,8 @@ def _measure(
         result["rooflines"] = rooflines(result["kernels"][WHOLE], row["work"], ceilings) if known else []
     ours = [r for r in row["results"].values() if r["backend"] == "luxel" and r["ranked"]]
     if row["goals"] and ours and GOALS_ON in gpu:
-        found = [min(result["times"][name]["median"] for result in ours) for name in PROFILED]
-        row["goals_met"] = [ms <= goal for ms, goal in zip(found, row["goals"], strict=True)]
+        medians = [min(result["times"][name]["median"] for result in ours) for name in PROFILED]
+        row["goals_met"] = [ms <= goal for ms, goal in zip(medians, row["goals"], strict=True)]
     if built.device.type == "cuda":
         row["gpu_state"] = gpu_state(built.device)
 
@@ -133,13 +133,19 @@ def _timed(
 ) -> dict[str, Any]:
     """Times of all variants in turns, then memory and kernels of each alone."""
     device = built.device
-    found = variants(backends, built, samples)
+    contestants = variants(backends, built, samples)
     generator = torch.Generator().manual_seed(3)
     g_image = torch.randn(row["height"], row["width"], 3, generator=generator).to(device)
-    runs = {variant.name: variant.passes(samples, g_image) for variant in found}
+    runs = {variant.name: variant.passes(samples, g_image) for variant in contestants}
     out: dict[str, Any] = {
-        c.name: {"backend": c.backend, "ranked": c.ranked, "times": {}, "peak_bytes": {}, "kernels": {}}
-        for c in found
+        variant.name: {
+            "backend": variant.backend,
+            "ranked": variant.ranked,
+            "times": {},
+            "peak_bytes": {},
+            "kernels": {},
+        }
+        for variant in contestants
     }
     for name in PASSES:
         times = compare_ms(
@@ -148,10 +154,10 @@ def _timed(
             warmup=settings.warmup,
             iterations=settings.iterations,
         )
-        for variant in found:
+        for variant in contestants:
             out[variant.name]["times"][name] = times[variant.name]
             variant.drop_gradients()
-    for variant in found:
+    for variant in contestants:
         result, passes = out[variant.name], runs[variant.name]
         timer = kernel_times if device.type == "cuda" else stage_times
         for name in PROFILED:

@@ -17,12 +17,12 @@ KERNELS_SHOWN = 12
 
 def best(row: dict[str, Any], backend: str, pass_name: str) -> dict[str, Any] | None:
     """The times of the fastest ranked variant of a backend; None if it has none."""
-    found = [
+    candidates = [
         result["times"][pass_name]
         for result in row["results"].values()
         if result["backend"] == backend and result["ranked"]
     ]
-    return min(found, key=lambda times: times["median"]) if found else None
+    return min(candidates, key=lambda times: times["median"]) if candidates else None
 
 
 def is_ranked(row: dict[str, Any], backend: str) -> bool:
@@ -62,16 +62,16 @@ def _times(report: dict[str, Any]) -> Section:
     table = Table(head, [], words=3)
     for row in report["rows"]:
         for pass_name in PASSES:
-            found = [best(row, backend, pass_name) for backend in backends]
+            fastest = [best(row, backend, pass_name) for backend in backends]
             noun = PRIMITIVES[row.get("primitive", "gaussians")].noun
             cells = [row["scene"], _image(row), pass_name, f"{row['gaussians']:,} {noun}"]
-            cells += [_ms(times) for times in found]
-            for other, times in zip(others, found[1:], strict=True):
+            cells += [_ms(times) for times in fastest]
+            for other, times in zip(others, fastest[1:], strict=True):
                 unfit = [b for b in (backends[0], other) if not is_ranked(row, b)]
                 if unfit:
                     cells.append(f"not ranked: {' and '.join(unfit)} !")
-                elif times and found[0]:
-                    ratio = times["median"] / found[0]["median"]
+                elif times and fastest[0]:
+                    ratio = times["median"] / fastest[0]["median"]
                     cells.append(f"{ratio:.2f}x" + ("" if ratio >= 1 else " !"))
                 else:
                     cells.append("–")
@@ -122,7 +122,7 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
             seen = {**row, "pixels": row["width"] * row["height"], "family": row["scene"].rsplit("-", 1)[0]}
             key = (seen["family"], seen["pixels"]) if fixed == "pixels" else (seen["scene"],)
             groups.setdefault(key, []).append(seen)
-        most = sorted(groups.values(), key=lambda found: (len({r[by] for r in found}), found[0]["gaussians"]))
+        most = sorted(groups.values(), key=lambda group: (len({r[by] for r in group}), group[0]["gaussians"]))
         rows = most[-1] if most else []
         if len({r[by] for r in rows}) < 2:
             continue
@@ -130,7 +130,9 @@ def _time_plots(report: dict[str, Any]) -> list[tuple[str, str]]:
         lines = []
         for k, backend in enumerate(report["backends"]):
             for pass_name, dashed in ((PASSES[-1], False), (PASSES[0], True)):
-                points = [(r[by], found["median"]) for r in rows if (found := best(r, backend, pass_name))]
+                points = [
+                    (r[by], fastest["median"]) for r in rows if (fastest := best(r, backend, pass_name))
+                ]
                 words = f"{backend}, {pass_name}" + (" (dashed)" if dashed else "")
                 lines.append(Series(words, f"s{k}", points, dashed=dashed))
         first = rows[0]
@@ -231,18 +233,18 @@ def _quality(report: dict[str, Any]) -> Section:
     )
     for row in report["rows"]:
         for backend in report["backends"]:
-            found = row.get("quality", {}).get(backend) or {}
-            gradients = found.get("gradients") or {}
+            quality = row.get("quality", {}).get(backend) or {}
+            gradients = quality.get("gradients") or {}
             worst = max(gradients, key=lambda name: gradients[name], default="")
             bad = worst and not gradients[worst] <= MAX_GRADIENT_ERROR
-            decibels = f"{found['psnr']:.1f}" + ("" if good_enough(found) else " !") if found else "–"
+            decibels = f"{quality['psnr']:.1f}" + ("" if good_enough(quality) else " !") if quality else "–"
             peaks = (row["results"].get(backend) or {}).get("peak_bytes", {})
             table.rows.append(
                 [
                     _row(row),
                     backend,
                     decibels,
-                    shown(found.get("to_luxel"), ".1f"),
+                    shown(quality.get("to_luxel"), ".1f"),
                     f"{gradients[worst]:.1e} ({worst})" + (" !" if bad else "") if worst else "–",
                     *(_gigabytes(peaks.get(name)) for name in (PASSES[0], PASSES[-1])),
                 ]

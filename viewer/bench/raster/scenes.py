@@ -133,14 +133,14 @@ def chosen(scenes: Sequence[Scene], names: Sequence[str]) -> list[Scene]:
                 f"There is no scene {name!r} to measure.",
                 f"Known here: {', '.join(scene.name for scene in scenes)}. The published ones need --data.",
             )
-    found = [scene for scene in scenes if not names or any(_is_named(scene, name) for name in names)]
-    for scene in found:
+    selected = [scene for scene in scenes if not names or any(_is_named(scene, name) for name in names)]
+    for scene in selected:
         if scene.file is not None and not scene.file.is_file():
             raise LuxelError(
                 f"{scene.file}: there is no such file.",
                 f"Give a folder that holds {GARDEN} and {BONSAI}, name other scenes, or leave --data out.",
             )
-    return found
+    return selected
 
 
 def _is_named(scene: Scene, name: str) -> bool:

@@ -74,16 +74,16 @@ def training_row(setup: Setup, training: Training, name: str, path: Path) -> Row
 
 
 def _trained(setup: Setup, training: Training, capture: Capture, opened: float) -> Row:
-    found = train_once(training.configuration(setup.quick), capture, setup.device)
+    result = train_once(training.configuration(setup.quick), capture, setup.device)
     names = ("psnr", "best_psnr", "ssim", "lpips", "seconds", "steps", "count", "reason")
-    points = [[p["step"], round(p["seconds"], 3), p["psnr"]] for p in found["curve"]]
-    if not math.isfinite(found["psnr"]):
-        raise RuntimeError(f"the held-out PSNR is {found['psnr']}")
+    points = [[p["step"], round(p["seconds"], 3), p["psnr"]] for p in result["curve"]]
+    if not math.isfinite(result["psnr"]):
+        raise RuntimeError(f"the held-out PSNR is {result['psnr']}")
     return {
-        **{name: found[name] for name in names},
+        **{name: result[name] for name in names},
         "open_seconds": opened,
-        "wall_seconds": opened + found["whole_seconds"],
-        "peak_gb": found["peak_bytes"] / 1e9 if found["peak_bytes"] else None,
+        "wall_seconds": opened + result["whole_seconds"],
+        "peak_gb": result["peak_bytes"] / 1e9 if result["peak_bytes"] else None,
         "curve": points,
     }
 

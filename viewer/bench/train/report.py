@@ -119,9 +119,9 @@ def _curves(row: dict[str, Any], names: list[str]) -> list[tuple[str, str]]:
     lines, steps = [], []
     for name, result in row["results"].items():
         style = f"s{names.index(name) % STYLES}"
-        found = [point for point in result["curve"] if point["psnr"] is not None]
-        lines.append(Series(name, style, [(p["seconds"], p["psnr"]) for p in found]))
-        steps.append(Series(name, style, [(p["step"], p["psnr"]) for p in found]))
+        scored = [point for point in result["curve"] if point["psnr"] is not None]
+        lines.append(Series(name, style, [(p["seconds"], p["psnr"]) for p in scored]))
+        steps.append(Series(name, style, [(p["step"], p["psnr"]) for p in scored]))
     if not any(line.points for line in lines):
         return []
     caption = f"{row['scene']}, {row['width']}x{row['height']}, {row['held_out']} views held out"

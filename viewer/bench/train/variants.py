@@ -34,22 +34,22 @@ class TrainVariant:
         options of another primitive likewise.
         """
         theirs, own = first.to_dict(), self.config.to_dict()
-        found = {}
+        differences = {}
         if theirs["strategy"]["kind"] != (kind := own["strategy"]["kind"]):
-            found["strategy.kind"] = (theirs["strategy"]["kind"], kind)
+            differences["strategy.kind"] = (theirs["strategy"]["kind"], kind)
             usual = vars(STRATEGIES[kind]())
             strategy = own.pop("strategy")
-            found |= {
+            differences |= {
                 f"strategy.{k}": (None, v) for k, v in strategy.items() if k != "kind" and v != usual[k]
             }
         for part in PARTS:
             options = getattr(self.config, part)
             if type(getattr(first, part)) is not type(options):
                 usual = vars(type(options)())
-                found |= {f"{part}.{k}": (None, v) for k, v in own.pop(part).items() if v != usual[k]}
+                differences |= {f"{part}.{k}": (None, v) for k, v in own.pop(part).items() if v != usual[k]}
         flat_theirs, flat_own = _flat(theirs), _flat(own)
-        found |= {k: (flat_theirs[k], v) for k, v in flat_own.items() if flat_theirs[k] != v}
-        return {name: pair for name, pair in found.items() if name not in _BY_THE_BENCHMARK}
+        differences |= {k: (flat_theirs[k], v) for k, v in flat_own.items() if flat_theirs[k] != v}
+        return {name: pair for name, pair in differences.items() if name not in _BY_THE_BENCHMARK}
 
 
 def parse_variant(words: str, first: TrainConfig, evaluations: int) -> TrainVariant:

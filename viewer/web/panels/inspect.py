@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
+
+MARKER = 0.005  # radius of the marker, in distances from the camera
 
 
 class InspectPanel(Panel):
@@ -39,13 +43,10 @@ class InspectPanel(Panel):
             if self._marker is not None:
                 self._marker.visible = False
             return
-        if self._marker is None:
-            radius = 0.006 * self.page.extent.radius
-            self._marker = self.page.client.scene.add_icosphere(
-                "/inspect", radius=radius, color=(255, 60, 60)
-            )
-        self._marker.position = click.point
-        self._marker.visible = True
+        distance = float(np.linalg.norm(click.point - self.page.pose().position))
+        self._marker = self.page.client.scene.add_icosphere(
+            "/inspect", radius=MARKER * distance, color=(255, 60, 60), position=click.point
+        )  # replaces that of the last click
 
 
 def click_rows(click: Click) -> list[tuple[str, str]]:

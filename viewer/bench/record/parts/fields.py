@@ -43,25 +43,25 @@ def short_rows(setup: Setup, *, field: FieldName) -> list[Row]:
     if field == "radiance" and setup.has("chair") and not setup.quick:
         make = functools.partial(capture_dataset, setup.path("chair"))
     sizes = TINY_SIZES if setup.quick else SIZES
-    (found,) = measure.run([make], ["hash"], sizes, setup.device, settings_of(setup))["rows"]
-    if found["failures"]:
-        name, text = next(iter(found["failures"].items()))
+    (measured,) = measure.run([make], ["hash"], sizes, setup.device, settings_of(setup))["rows"]
+    if measured["failures"]:
+        name, text = next(iter(measured["failures"].items()))
         raise RuntimeError(f"{field}, {name}: {text.strip().splitlines()[-1]}")
-    row = short_row(found)
+    row = short_row(measured)
     setup.note(f"{field}: {row['score']}, frames {row['frame_full']:.2f} and {row['frame_4k']:.2f} ms")
     return [row]
 
 
-def short_row(found: dict[str, Any]) -> Row:
+def short_row(measured: dict[str, Any]) -> Row:
     """The figures of the record from a row of the benchmark."""
-    full, large = (frame["times"]["median"] for frame in found["frames"])
+    full, large = (frame["times"]["median"] for frame in measured["frames"])
     return {
-        "field": found["field"],
-        "scene": found["scene"],
-        "steps": found["training"]["steps"],
-        "seconds": found["training"]["seconds"],
-        "score": in_words(found["training"]["scores"]),
-        "samples_per_s": found["steps"]["samples_per_s"] / 1e6,
+        "field": measured["field"],
+        "scene": measured["scene"],
+        "steps": measured["training"]["steps"],
+        "seconds": measured["training"]["seconds"],
+        "score": in_words(measured["training"]["scores"]),
+        "samples_per_s": measured["steps"]["samples_per_s"] / 1e6,
         "frame_full": full,
         "frame_4k": large,
     }

@@ -10,11 +10,11 @@ def rows(setup: Setup) -> list[Row]:
     """A row per way of calling it."""
     width, height = (64, 48) if setup.quick else (1920, 1080)
     error = gradient_error(width, height, setup.device)
-    found = time_loss(width, height, setup.device, 4 if setup.quick else 200)
+    timing = time_loss(width, height, setup.device, 4 if setup.quick else 200)
     rows: list[Row] = []
-    for variant, times in found["times"].items():
+    for variant, times in timing["times"].items():
         ms = times["median"]
-        rate = found["bytes"] / ms / 1e9
+        rate = timing["bytes"] / ms / 1e9
         rows.append(
             {
                 "variant": variant,

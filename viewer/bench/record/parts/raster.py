@@ -64,13 +64,13 @@ def rows_of(setup: Setup, scene: Scene, sizes: Sequence[Size], backends: Sequenc
         tiles = 0 if k else 2 if setup.quick else TILES
         warmup, iterations = (1, 2) if setup.quick else (5, 40)
         settings = measure.Settings(warmup, iterations, tiles, profiled=False)
-        (found,) = measure.run([(scene, [size])], backends, setup.device, settings)["rows"]
-        if found["failures"]:
-            part, text = next(iter(found["failures"].items()))
+        (measured,) = measure.run([(scene, [size])], backends, setup.device, settings)["rows"]
+        if measured["failures"]:
+            part, text = next(iter(measured["failures"].items()))
             raise RuntimeError(
                 f"{scene.name} at {size[0]}x{size[1]}, {part}: {text.strip().splitlines()[-1]}"
             )
-        row = row_of(found, backends)
+        row = row_of(measured, backends)
         times = f"forward {row['luxel_forward']:.3f}, forward + backward {row['luxel_both']:.3f} ms"
         setup.note(f"{scene.name} at {row['size']}, {row['count']:,}: {times}")
         rows.append(row)
@@ -82,22 +82,22 @@ def _few(built: Parameters) -> Parameters:
     return built.map(lambda values: values[:TINY_COUNT].clone())
 
 
-def row_of(found: dict[str, Any], backends: Sequence[Backend]) -> Row:
+def row_of(measured: dict[str, Any], backends: Sequence[Backend]) -> Row:
     """The figures of the record from a row of the benchmark."""
-    quality = found.get("quality", {}).get("luxel") or {}
+    quality = measured.get("quality", {}).get("luxel") or {}
     row: Row = {
-        "scene": found["scene"],
-        "size": f"{found['width']}x{found['height']}",
-        "primitive": PRIMITIVES[found["primitive"]].noun,
-        "count": found["gaussians"],
+        "scene": measured["scene"],
+        "size": f"{measured['width']}x{measured['height']}",
+        "primitive": PRIMITIVES[measured["primitive"]].noun,
+        "count": measured["gaussians"],
         "psnr": quality.get("psnr"),
         "gradient_error": max((quality.get("gradients") or {}).values(), default=None),
     }
     for backend in backends:
-        forward, both = (best(found, backend, name) for name in (PASSES[0], PASSES[-1]))
+        forward, both = (best(measured, backend, name) for name in (PASSES[0], PASSES[-1]))
         row[f"{backend}_forward"] = forward["median"] if forward else None
         row[f"{backend}_both"] = both["median"] if both else None
-        peak = found["results"][backend]["peak_bytes"][PASSES[-1]]
+        peak = measured["results"][backend]["peak_bytes"][PASSES[-1]]
         row["peak_gb" if backend == "luxel" else f"{backend}_peak_gb"] = peak / 1e9 if peak else None
     return row
 

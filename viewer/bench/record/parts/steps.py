@@ -20,7 +20,7 @@ def rows(setup: Setup) -> list[Row]:
     if setup.quick:
         capture.train = capture.train[:8]
     views, device = list(capture.train)[::8], setup.device
-    found: list[Row] = []
+    step_rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="luxel-record-") as folder:
         most = 500 if setup.quick else None
         gaussians = trained(trainer_for(capture, f"{folder}/first", device, most=most), after)
@@ -29,14 +29,14 @@ def rows(setup: Setup) -> list[Row]:
             scene = equal_scene(primitive, gaussians, views, device)
             trainer = trainer_for(capture, f"{folder}/{primitive}", device, primitive, most=most)
             row = step_times(trainer, scene, views, window=window, windows=windows)
-            row["ratio"] = row["step_ms"] / (found or [row])[0]["step_ms"]
+            row["ratio"] = row["step_ms"] / (step_rows or [row])[0]["step_ms"]
             setup.note(
                 f"{row['primitive']}: {row['step_ms']:.3f} ms a step, {row['instances']:,} pairs a view"
             )
-            found.append(row)
+            step_rows.append(row)
             del trainer, scene
             release_memory()
-    return found
+    return step_rows
 
 
 PARTS = (
