@@ -237,7 +237,7 @@ def test_ahead_from(first: list[Any], other: list[Any], since: float | str | Non
     assert curves.ahead_from(curve(*first), curve(*other)) == since
 
 
-def test_ahead_from_is_a_column_of_the_table() -> None:
+def test_ahead_from_is_told_in_the_table() -> None:
     report = report_of(luxel=result((1.0, 30.0)), gsplat=result((1.0, 29.0)), other=result((1.0, 31.0)))
     report["rows"][0]["results"]["gsplat"]["ahead_from"] = 1.0
     report["rows"][0]["results"]["other"]["ahead_from"] = "never"
