@@ -66,8 +66,9 @@ def _option_docs(kind: type) -> dict[str, str]:
     assert isinstance(body, ast.ClassDef)
     docs = {}
     for entry, following in zip(body.body, body.body[1:], strict=False):
-        named = isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name)
+        if not (isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name)):
+            continue
         text = following.value if isinstance(following, ast.Expr) else None
-        if named and isinstance(text, ast.Constant) and isinstance(text.value, str):
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
             docs[entry.target.id] = " ".join(text.value.split())
     return docs

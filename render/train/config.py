@@ -220,7 +220,7 @@ class TrainConfig:
         values = dict(values)
         spec = spec_of(values.get("primitive", "gaussians"))
         if isinstance(strategy := values.get("strategy"), dict):
-            kind = strategy.get("kind")
+            kind = str(strategy.get("kind"))
             kind = OLD_STRATEGIES.get(kind, kind)
             if kind not in STRATEGIES:
                 raise LuxelError(

@@ -69,7 +69,7 @@ _TRAINING = (
     Column("peak_gb", "peak memory (GB)", ".2f"),
 )
 _TRAINING_TEXT = (
-    "Held-out views by the protocol of [the conventions](conventions.md#how-good-the-protocol). Training: seconds in "
+    "Held-out views by the protocol of [the conventions](conventions.md#evaluation-protocol). Training: seconds in "
     "steps, without evaluations. Wall time: from the call to the last score, including opening the capture and all "
     "evaluations."
 )
@@ -108,7 +108,7 @@ TABLES = (
         ),
     ),
     ResultTable("training", "Training: Gaussians", _TRAINING_TEXT, _TRAINING),
-    ResultTable("moving", "Training: scenes that move, 4D Gaussians", _LIKE_GAUSSIANS, _TRAINING),
+    ResultTable("moving", "Training: dynamic scenes, 4D Gaussians", _LIKE_GAUSSIANS, _TRAINING),
     ResultTable("convexes", "Training: convexes", _LIKE_GAUSSIANS, _TRAINING),
     ResultTable(
         "steps",

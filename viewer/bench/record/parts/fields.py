@@ -143,7 +143,7 @@ def _short(field: FieldName, seconds: float) -> Part:
                 f"{field} field after {SECONDS:g} s of training", "{score}; {frame_4k:.1f} ms a frame at 4K"
             ),
         )
-        if field != "radiance"
+        if field == "image"
         else (),
     )
 

@@ -107,7 +107,6 @@ _MILLIONS = (
         "2.8 M Gaussians at 1920x1080, forward", "{luxel_forward:.2f} ms", (), "{gsplat_forward:.2f} ms"
     ),
     Headline("the same, forward + backward", "{luxel_both:.2f} ms", (), "{gsplat_both:.2f} ms"),
-    Headline("the same, peak memory", "{peak_gb:.1f} GB", (), "{gsplat_peak_gb:.1f} GB"),
 )
 _ROOM = (
     Headline(

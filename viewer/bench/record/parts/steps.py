@@ -7,7 +7,7 @@ import tempfile
 from luxel.render.primitives import PRIMITIVES, Gaussians
 from luxel.render.replay import release_memory
 from luxel.scenes import open as open_capture
-from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
+from luxel.viewer.bench.record.part import Part, Row, Setup
 from luxel.viewer.bench.train.step_times import equal_scene, step_times, trained, trainer_for
 
 AFTER, WINDOW, WINDOWS = 6000, 40, 9  # steps of training first; steps timed together, and how often
@@ -47,6 +47,5 @@ PARTS = (
         45,
         rows,
         ("chair",),
-        (Headline("a training step, chair", "{step_ms:.2f} ms ({count:,} Gaussians)"),),
     ),
 )
