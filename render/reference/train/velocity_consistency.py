@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from luxel.render.reference.raster.slice_gaussians4d import rotor_to_quats
+from luxel.render.ops.raster.slice_gaussians4d import rotor_to_quats
 from luxel.render.reference.train.opacity_entropy import mean_where
 
 

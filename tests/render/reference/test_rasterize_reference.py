@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from luxel.render.ops.field.spherical_harmonics import sh_basis
 from luxel.render.reference.raster.bin_splats import TILE, bin_splats_reference
 from luxel.render.reference.raster.project_gaussians import project_gaussians_reference
 from luxel.render.reference.raster.rasterize import rasterize_reference
-from luxel.render.reference.raster.sh import sh_basis
 
 D = torch.float64
 

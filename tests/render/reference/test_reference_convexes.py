@@ -11,13 +11,13 @@ from convex_scenes import D, axis_camera, facing, random_convexes, solid
 from scipy.spatial import ConvexHull, HalfspaceIntersection
 
 from luxel.render.camera import Camera
+from luxel.render.ops.field.spherical_harmonics import sh_basis
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.reference.raster.bin_convexes import bin_convexes_reference
 from luxel.render.reference.raster.bin_splats import TILE
 from luxel.render.reference.raster.blend_convexes import indicator
 from luxel.render.reference.raster.project_convexes import project_convexes_reference
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
-from luxel.render.reference.raster.sh import sh_basis
 
 
 def naive_rasterize(convexes: Convexes, camera: Camera, background: np.ndarray):

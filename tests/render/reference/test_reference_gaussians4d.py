@@ -11,13 +11,13 @@ import torch
 from gaussians4d_scenes import D, random_gaussians4d
 
 from luxel.render.camera import Camera, Points
+from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d, matrix_to_quat
 from luxel.render.reference.raster.project_gaussians import quat_to_matrix
 from luxel.render.reference.raster.project_gaussians4d import project_gaussians4d_reference
 from luxel.render.reference.raster.rasterize import rasterize_reference
 from luxel.render.reference.raster.rasterize_gaussians4d import rasterize_gaussians4d_reference
-from luxel.render.reference.raster.slice_gaussians4d import rotor_to_matrix
 
 
 def covariances(gaussians: Gaussians4d) -> torch.Tensor:

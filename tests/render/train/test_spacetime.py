@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from luxel.render.errors import LuxelError
+from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.gaussians4d import Gaussians4d
 from luxel.render.rasterize import DensifyStatistics
-from luxel.render.reference.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
 from luxel.render.train.optimizer import Optimizer

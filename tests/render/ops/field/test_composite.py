@@ -11,8 +11,8 @@ from torch import Tensor
 
 from luxel.render.ops.field.colour_inputs import colour_inputs
 from luxel.render.ops.field.composite import composite
+from luxel.render.ops.field.spherical_harmonics import sh_basis
 from luxel.render.reference.field.composite import composite_reference
-from luxel.render.reference.raster.sh import sh_basis
 
 D = torch.float64
 SCALE = 0.7
