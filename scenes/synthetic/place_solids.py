@@ -13,6 +13,7 @@ from luxel.scenes.synthetic.ray_textures import (
     BRICKS,
     CLOUDS,
     MARBLE,
+    PLAIN,
     PLANKS,
     PRINT,
     STONES,
@@ -54,9 +55,12 @@ class _Builder:
 
     def look(self, scale: float) -> Surface:
         """A random look for a solid of about a size."""
+        gloss = self.random.uniform(0.05, 0.35)
+        if self.random.uniform() < 0.25:
+            return Surface(PLAIN, 1.5 * scale, self.colours(), gloss, 0.08)
         pattern = int(self.random.choice([BRICKS, TILES, PLANKS, STONES, STRIPES, MARBLE]))
         cell = scale * {PLANKS: 0.2, STRIPES: 0.25, MARBLE: 1.0}.get(pattern, 0.3)
-        return Surface(pattern, cell, self.colours(), self.random.uniform(0.05, 0.35), 0.25)
+        return Surface(pattern, cell, self.colours(), gloss, self.random.uniform(0.1, 0.25))
 
 
 def place_solids(seed: int = 0) -> list[StaticSolid]:
@@ -83,11 +87,11 @@ def _surroundings(build: _Builder) -> None:
     build.add(
         ELLIPSOID, (SKY, SKY, SKY), (0, 0, -2), Surface(CLOUDS, 26.0, (blue[1], blue[0], blue[2]), 0, 0.02)
     )
-    grass = Surface(MARBLE, 3.0, ((0.36, 0.45, 0.2), (0.5, 0.52, 0.27), (0.2, 0.27, 0.12)), 0, 0.5)
+    grass = Surface(MARBLE, 3.0, ((0.36, 0.45, 0.2), (0.5, 0.52, 0.27), (0.2, 0.27, 0.12)), 0, 0.4)
     build.add(BOX, (90, 90, 0.5), (0, 0, -0.56), grass)
-    paving = Surface(STONES, 0.42, ((0.58, 0.53, 0.47), (0.74, 0.7, 0.64), (0.22, 0.2, 0.19)), 0.06, 0.4)
+    paving = Surface(STONES, 0.42, ((0.58, 0.53, 0.47), (0.74, 0.7, 0.64), (0.22, 0.2, 0.19)), 0.06, 0.28)
     build.add(BOX, (RADIUS, RADIUS, 0.25), (0, 0, -0.25), paving)
-    tiles = Surface(TILES, 0.3, (PALE[0], build.colours(0.5)[0], (0.3, 0.28, 0.27)), 0.15, 0.3)
+    tiles = Surface(TILES, 0.3, (PALE[0], build.colours(0.5)[0], (0.3, 0.28, 0.27)), 0.15, 0.2)
     build.add(CYLINDER, (3.4, 3.4, 0.02), (0, 0, 0.02), tiles)
     for k in range(6):
         angle, away = 2 * math.pi * (k + random.uniform(0, 0.8)) / 6, random.uniform(42, 62)
@@ -111,14 +115,15 @@ def _walls(build: _Builder) -> None:
     random = build.random
     for side in range(4):
         turn, high = 0.5 * math.pi * side, random.uniform(1.7, 2.6)
-        look = Surface((BRICKS, STONES)[side % 2], random.uniform(0.45, 0.7), build.colours(0.42), 0.05, 0.4)
+        pattern = (BRICKS, STONES, BRICKS, PLAIN)[side]
+        look = Surface(pattern, random.uniform(0.45, 0.7), build.colours(0.42), 0.05, (0.3, 0.22)[side % 2])
         gate = 1.8 if side % 2 else 0.0
         halves = (0.0,) if not gate else (-0.5, 0.5)
         for share in halves:
             half = RADIUS if not gate else 0.5 * (RADIUS - gate)
             shift = 0.0 if not gate else math.copysign(gate + half, share)
             build.add(BOX, (half, 0.3, high), _on_wall(turn, shift, high, 0.3), look, turn)
-        for k, shift in enumerate((-11.5, -8, -4.5, 4.5, 8, 11.5)):
+        for k, shift in enumerate((-10.5, -5, 5, 10.5)):
             _hang(build, turn, shift + random.uniform(-0.4, 0.4), (k + side) % 3)
 
 
@@ -154,15 +159,15 @@ def _hang(build: _Builder, turn: float, shift: float, kind: int) -> None:
 
 def _colonnade(build: _Builder) -> None:
     """A ring of columns with bases that carries a round beam."""
-    stone = Surface(MARBLE, 1.1, PALE, 0.18, 0.3)
-    fluted = Surface(STRIPES, 0.16, (PALE[0], (0.8, 0.74, 0.66), (0.72, 0.66, 0.58)), 0.15, 0.35)
+    stone = Surface(MARBLE, 1.1, PALE, 0.18, 0.2)
+    fluted = Surface(STRIPES, 0.16, (PALE[0], (0.8, 0.74, 0.66), (0.72, 0.66, 0.58)), 0.15, 0.2)
     count = 10
     for k in range(count):
         angle = 2 * math.pi * (k + 0.25) / count
         x, y = COLONNADE * math.cos(angle), COLONNADE * math.sin(angle)
         build.add(CYLINDER, (0.34, 0.34, 1.9), (x, y, 1.9), fluted if k % 2 else stone)
         build.add(BOX, (0.5, 0.5, 0.16), (x, y, 0.16), stone, angle)
-    build.add(TORUS, (COLONNADE, COLONNADE, 0.32), (0, 0, 4.05), Surface(BRICKS, 0.5, PALE, 0.1, 0.4))
+    build.add(TORUS, (COLONNADE, COLONNADE, 0.32), (0, 0, 4.05), Surface(BRICKS, 0.5, PALE, 0.1, 0.25))
 
 
 def _round_table(build: _Builder) -> None:

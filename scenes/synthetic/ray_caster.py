@@ -161,13 +161,13 @@ class StaticScene:
 
     @cached_property
     def _tables(self) -> tuple[Tensor, Tensor]:
-        """Whole numbers (shape, pattern) [2, S] and values (size, centre, axes, colours, cell, gloss, grain) [27, S]."""
+        """Shape and pattern [2, S], whole; size, centre, axes, colours, cell, gloss and grain [27, S]."""
         whole = [(solid.shape, solid.surface.pattern) for solid in self.solids]
-        values = [
-            (*solid.size, *solid.centre, *solid.axes.ravel(), *np.ravel(look.colours), look.cell, look.gloss, look.grain)
-            for solid in self.solids
-            for look in (solid.surface,)
-        ]  # fmt: skip
+        values = []
+        for solid in self.solids:
+            look = solid.surface
+            shown = (*np.ravel(look.colours), look.cell, look.gloss, look.grain)
+            values.append((*solid.size, *solid.centre, *solid.axes.ravel(), *shown))
         return self._tensor(whole, torch.int64).T.contiguous(), self._tensor(values).T.contiguous()
 
     @cached_property

@@ -63,7 +63,7 @@ def _cylinder(size: tuple[float, float, float], o: Tensor, d: Tensor) -> tuple[T
 
 
 def _round(o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-    """Entry and exit of the unit circle or ball, measured from the point nearest to its centre to avoid cancellation."""
+    """Entry and exit of the unit circle or ball, measured from the point nearest to its centre against cancellation."""
     square = (d * d).sum(0).clamp_min(1e-20)
     middle = -(o * d).sum(0) / square
     nearest = o + middle * d

@@ -1,4 +1,4 @@
-"""Textures of surfaces in torch: masonry, tiles, planks, stones, print, windows, stripes, marble and clouds.
+"""Textures of surfaces in torch: masonry, tiles, planks, stones, print, windows, stripes, marble, paint and clouds.
 
 All are functions of the position on the surface, band-limited to the footprint of a ray: detail smaller than it fades
 to its mean, edges are as wide as it. They therefore look alike from near and far, and alias little.
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BRICKS, TILES, PLANKS, STONES, PRINT, WINDOWS, STRIPES, MARBLE, CLOUDS = range(9)
+BRICKS, TILES, PLANKS, STONES, PRINT, WINDOWS, STRIPES, MARBLE, PLAIN, CLOUDS = range(10)
 LATTICE = 64  # of the noise, which repeats after as many cells
 ENTRIES = 4096  # of the table of random numbers of cells
 GLYPHS, ROWS, COLUMNS = 40, 7, 5  # of the invented alphabet, in dots
@@ -87,6 +87,7 @@ class Textures:
             self._windows,
             self._stripes,
             self._marble,
+            self._plain,
             self._clouds,
         )
 
@@ -237,6 +238,10 @@ class Textures:
         rough = self.noise(s.point / s.cell, s.footprint / s.cell, s.seed, octaves=6)
         vein = 1 - (rough[1].abs() / (0.06 + s.footprint / s.cell)).clamp(0, 1)
         return torch.sigmoid(5 * rough[0]), 0.8 * vein
+
+    def _plain(self, s: Spots) -> tuple[Tensor, Tensor]:
+        rough = self.noise(s.point / s.cell, s.footprint / s.cell, s.seed, octaves=2)
+        return torch.sigmoid(2 * rough[0]), torch.zeros_like(rough[0])
 
     def _clouds(self, s: Spots) -> tuple[Tensor, Tensor]:
         stretched = s.point / s.cell * s.point.new_tensor([[1.0], [1.0], [2.2]])
