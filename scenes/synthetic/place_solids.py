@@ -116,7 +116,8 @@ def _walls(build: _Builder) -> None:
     for side in range(4):
         turn, high = 0.5 * math.pi * side, random.uniform(1.7, 2.6)
         pattern = (BRICKS, STONES, BRICKS, PLAIN)[side]
-        look = Surface(pattern, random.uniform(0.45, 0.7), build.colours(0.42), 0.05, (0.3, 0.22)[side % 2])
+        colours = build.colours(0.2 if pattern == PLAIN else 0.42)
+        look = Surface(pattern, random.uniform(0.45, 0.7), colours, 0.05, (0.3, 0.22)[side % 2])
         gate = 1.8 if side % 2 else 0.0
         halves = (0.0,) if not gate else (-0.5, 0.5)
         for share in halves:

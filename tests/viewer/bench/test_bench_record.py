@@ -14,6 +14,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import report
 from luxel.viewer.bench.record import document, parts, run
+from luxel.viewer.bench.record.captures import place_capture
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
 from luxel.viewer.bench.record.store import PartRecord, Results, load_results, merge, save_results
 from luxel.viewer.bench.record.tables import table_named
@@ -287,6 +288,16 @@ def test_a_made_capture_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     with made_capture(Setup(torch.device("cpu")), "scene", write) as folder:
         assert (folder / "image").exists()
     assert not folder.exists()
+
+
+def test_the_courtyard_is_generated_into_the_cache_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = Setup(torch.device("cpu"), cache=tmp_path, quick=True)
+    for _ in range(2):
+        with place_capture(setup) as folder:
+            assert folder == tmp_path / "place-quick" and (folder / "transforms.json").exists()
+    assert capsys.readouterr().out.count("rendering place-quick") == 1
 
 
 @pytest.mark.parametrize("name", ["raster-convexes", "train-moving", "train-video", "steps", "field-stages"])
