@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.scenes.synthetic.ray_shapes import NEAR, first_hit, half_extents, surface
+from luxel.scenes.synthetic.ray_shapes import NEAR, divisors, first_hit, half_extents, surface
 from luxel.scenes.synthetic.ray_textures import CLOUDS, Spots, Surface, Textures
 
 Triple = tuple[float, float, float]
@@ -199,25 +199,33 @@ class StaticScene:
         shape = len(rays.y), len(rays.x)
         depth = torch.full(shape, torch.inf, device=self.device)
         ids = torch.full(shape, -1, dtype=torch.int64, device=self.device)
-        x, y = self._tensor(rays.x), self._tensor(rays.y)
-        for index in indices:
-            solid, window = self.solids[index], rays.window(self._corners[index])
-            if window is None:
-                continue
-            origin = rays.origin - np.outer(solid.centre, (0, 0, 1))
-            columns, rows = x[window[1]], y[window[0]]
-            o = _affine(solid.axes.T @ origin, columns, rows)
-            d = _affine(solid.axes.T @ rays.direction, columns, rows)
+        x, y = self._tensor(rays.x), self._tensor(rays.y)[:, None]
+        windows = [(i, window) for i in indices if (window := rays.window(self._corners[i]))]
+        matrices = self._tensor([self._own_rays(rays, i) for i, _ in windows])[..., None, None]
+        for (index, window), (ox, oy, o, dx, dy, d) in zip(windows, matrices, strict=True):
+            solid, columns, rows = self.solids[index], x[window[1]], y[window[0]]
+            if rays.perspective:
+                d = dx * columns + (dy * rows + d)
+            else:
+                o = ox * columns + (oy * rows + o)
             t = first_hit(solid.shape, solid.size, o, d)
-            nearer = t < depth[window]
-            depth[window] = torch.where(nearer, t, depth[window])
-            ids[window] = torch.where(nearer, index, ids[window])
+            least = depth[window]
+            ids[window].masked_fill_(t < least, index)
+            least.copy_(torch.minimum(t, least))
         return depth, ids
+
+    def _own_rays(self, rays: RayGrid, index: int) -> np.ndarray:
+        """Factors of x, y and 1 in origin and direction as a solid's `first_hit` has them, [6, 3]."""
+        solid = self.solids[index]
+        into = solid.axes.T / np.array(divisors(solid.shape, solid.size))[:, None]
+        origin = rays.origin - np.outer(solid.centre, (0, 0, 1))
+        return np.concatenate([(into @ origin).T, (into @ rays.direction).T])
 
     def _shade(self, rays: RayGrid, depth: Tensor, ids: Tensor) -> Tensor:
         """Colours of a camera's rays, [3, H, W]; black where they meet nothing."""
         eye = self._tensor(rays.origin[:, 2])[:, None]
-        d = _affine(rays.direction, self._tensor(rays.x), self._tensor(rays.y)).flatten(1)
+        dx, dy, d = self._tensor(rays.direction.T)[..., None, None]
+        d = (dx * self._tensor(rays.x) + (dy * self._tensor(rays.y)[:, None] + d)).flatten(1)
         t = torch.where(ids < 0, 1, depth).flatten()
         seed = ids.flatten().clamp_min(0)
         shape, pattern = self._tables[0][:, seed]
@@ -271,11 +279,3 @@ class StaticScene:
                 weight = (part[0] if i else 1 - part[0]) * (part[1] if j else 1 - part[1])
                 lit += weight * (~inside | (nearest > local[2] - 0.5 * SHADOW_BIAS))
         return lit
-
-
-def _affine(matrix: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
-    """Matrix times (x, y, 1) for columns x [W] and rows y [H], [3, H, W]; [3, 1, 1] where it depends on neither."""
-    a, b, c = torch.as_tensor(matrix, dtype=torch.float32).to(x.device).T[:, :, None, None]
-    if not np.any(matrix[:, :2]):
-        return c
-    return a * x + b * y[:, None] + c

@@ -14,7 +14,7 @@ from torch import Tensor
 
 BOX, ELLIPSOID, CYLINDER, TORUS = range(4)
 NEAR = 1e-3  # least ray parameter of a hit
-BISECTIONS = 32
+BISECTIONS = 26
 
 
 def half_extents(shape: int, size: tuple[float, float, float]) -> tuple[float, float, float]:
@@ -29,37 +29,36 @@ def first_hit(shape: int, size: tuple[float, float, float], origin: Tensor, dire
     Args:
         shape: BOX, ELLIPSOID, CYLINDER or TORUS.
         size: of the shape, see above.
-        origin: [3, ...], or [3, 1, ...] for rays from one point.
-        direction: of any length above 0, [3, ...].
+        origin: components in object space divided by ``size``, [3, ...], or [3, 1, ...] for rays from one point; those
+            of a torus are all divided by its first.
+        direction: in the same space, of any length above 0, [3, ...].
 
     Returns:
         t, [...].
     """
     if shape == TORUS:
-        return _torus(size[0], size[2], origin.double(), direction.double()).float()
-    enter, leave = (_box, _ellipsoid, _cylinder)[shape](size, origin, direction)
+        return _torus(size[2] / size[0], origin.double(), direction.double()).float()
+    enter, leave = (_box, _round, _cylinder)[shape](origin, direction)
     t = torch.where(enter > NEAR, enter, leave)
     return torch.where((enter <= leave) & (t > NEAR), t, math.inf)
 
 
-def _box(size: tuple[float, float, float], o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-    """Where rays enter and leave a box; enter > leave without a hit."""
-    half = _column(size, o)
+def divisors(shape: int, size: tuple[float, float, float]) -> tuple[float, float, float]:
+    """By which `first_hit` has components in object space divided."""
+    return (size[0],) * 3 if shape == TORUS else size
+
+
+def _box(o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    """Where rays enter and leave the box |x|, |y|, |z| <= 1; enter > leave without a hit."""
     inverse = 1 / d
-    a, b = (-half - o) * inverse, (half - o) * inverse
-    return torch.minimum(a, b).amax(0), torch.maximum(a, b).amin(0)
+    nearest, half = o * inverse, inverse.abs()
+    return -(nearest + half).amin(0), (half - nearest).amin(0)
 
 
-def _ellipsoid(size: tuple[float, float, float], o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-    radii = _column(size, o)
-    return _round(o / radii, d / radii)
-
-
-def _cylinder(size: tuple[float, float, float], o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
-    enter, leave = _round(o[:2] / size[0], d[:2] / size[0])
-    inverse = 1 / d[2]
-    a, b = (-size[2] - o[2]) * inverse, (size[2] - o[2]) * inverse
-    return torch.maximum(enter, torch.minimum(a, b)), torch.minimum(leave, torch.maximum(a, b))
+def _cylinder(o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    enter, leave = _round(o[:2], d[:2])
+    begin, end = _box(o[2:], d[2:])
+    return torch.maximum(enter, begin), torch.minimum(leave, end)
 
 
 def _round(o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,8 +71,8 @@ def _round(o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(left > 0, middle - half, math.inf), middle + half
 
 
-def _torus(ring: float, tube: float, o: Tensor, d: Tensor) -> Tensor:
-    """First sign change of the quartic along the ray.
+def _torus(tube: float, o: Tensor, d: Tensor) -> Tensor:
+    """First sign change of the quartic of a torus of major radius 1 along the ray.
 
     With t measured from the point nearest to the centre the quartic has no cubic term; between the roots of its
     derivative it is monotone, so that bisection converges.
@@ -82,10 +81,10 @@ def _torus(ring: float, tube: float, o: Tensor, d: Tensor) -> Tensor:
     d = d / length
     middle = -(o * d).sum(0)
     o = o + middle * d
-    left = (ring + tube) ** 2 * (1 + 1e-6) - (o * o).sum(0)
+    left = (1 + tube) ** 2 * (1 + 1e-6) - (o * o).sum(0)
     half = torch.sqrt(left.clamp_min(0))
-    begin, end = torch.maximum(-half, NEAR - middle), half
-    k, four = (o * o).sum(0) + ring**2 - tube**2, 4 * ring**2
+    begin, end = torch.maximum(-half, NEAR * length - middle), half
+    k, four = (o * o).sum(0) + 1 - tube**2, 4.0
     p2 = 2 * k - four * (d[0] * d[0] + d[1] * d[1])
     p1 = -2 * four * (o[0] * d[0] + o[1] * d[1])
     p0 = k * k - four * (o[0] * o[0] + o[1] * o[1])
@@ -116,10 +115,6 @@ def _cubic_roots(p: Tensor, q: Tensor) -> Tensor:
     return torch.where(inner >= 0, single, three.sort(0).values)
 
 
-def _column(size: tuple[float, float, float], like: Tensor) -> Tensor:
-    return like.new_tensor(size).reshape(3, *[1] * (like.dim() - 1))
-
-
 def surface(shape: Tensor, size: Tensor, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Normals and coordinates of surface points, each on a shape of its own.
 
@@ -133,7 +128,8 @@ def surface(shape: Tensor, size: Tensor, point: Tensor) -> tuple[Tensor, Tensor,
         their extents on boxes [2, R] (of no meaning on other shapes).
     """
     x, y, z = point
-    axis = (point.abs() / size.clamp_min(1e-9)).argmax(0)
+    a, b, c = point.abs() / size
+    axis = torch.where(c >= torch.maximum(a, b), 2, (b >= a).long())
     across = torch.sqrt(x * x + y * y).clamp_min(1e-12)
     on_end = (shape == CYLINDER) & (size[2] - z.abs() < size[0] - across)
     flat = (shape == BOX) | on_end

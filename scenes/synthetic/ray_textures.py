@@ -76,7 +76,7 @@ class Textures:
         random = np.random.default_rng([seed, 11])
         volume = random.uniform(-1, 1, (2, LATTICE, LATTICE, LATTICE)).astype(np.float32)
         self._volume = torch.from_numpy(np.pad(volume, [(0, 0)] + [(0, 1)] * 3, "wrap"))[None].to(device)
-        self._cells = torch.from_numpy(random.uniform(0, 1, (4, ENTRIES)).astype(np.float32)).to(device)
+        self._cells = torch.from_numpy(random.uniform(0, 1, (3, ENTRIES)).astype(np.float32)).to(device)
         self._glyphs = torch.from_numpy(_alphabet(random)).to(device)
         self._patterns = (
             self._bricks,
@@ -141,38 +141,38 @@ class Textures:
             power, weight = power + weight**2, weight * fall
         return total * (2.2 / math.sqrt(power))
 
-    def _random(self, column: Tensor, row: Tensor, seed: Tensor, channel: int) -> Tensor:
-        """Uniform random numbers of cells of a grid, [R]."""
+    def _random(self, column: Tensor, row: Tensor, seed: Tensor) -> Tensor:
+        """Three uniform random numbers of cells of a grid, [3, R]."""
         index = column.long() * 7919 + row.long() * 104729 + seed * 1299709
         index = index ^ (index >> 7)
-        return self._cells[channel][index % ENTRIES]
+        return self._cells[:, index % ENTRIES]
 
     def _bricks(self, s: Spots) -> tuple[Tensor, Tensor]:
         u, v = s.uv[0] / s.cell, s.uv[1] / (0.45 * s.cell)
         row = torch.floor(v)
-        u = u + 0.5 * (row % 2) + 0.1 * self._random(row, row, s.seed, 2)
+        u = u + 0.5 * (row % 2) + 0.1 * self._random(row, row, s.seed)[2]
         column = torch.floor(u)
         edge = torch.minimum(_edge(u) * s.cell, _edge(v) * 0.45 * s.cell)
         joint = _line(edge, 0.035 * s.cell, s.footprint)
-        return self._random(column, row, s.seed, 0) * _visible(s.cell, s.footprint), joint
+        return self._random(column, row, s.seed)[0] * _visible(s.cell, s.footprint), joint
 
     def _tiles(self, s: Spots) -> tuple[Tensor, Tensor]:
         u, v = s.uv / s.cell
         column, row = torch.floor(u), torch.floor(v)
         fade = _visible(s.cell, s.footprint)
         checker = 0.5 + (((column + row) % 2) - 0.5) * fade
-        vary = 0.8 * checker + 0.2 * self._random(column, row, s.seed, 0)
+        vary = 0.8 * checker + 0.2 * self._random(column, row, s.seed)[0]
         return vary, _line(torch.minimum(_edge(u), _edge(v)) * s.cell, 0.02 * s.cell, s.footprint)
 
     def _planks(self, s: Spots) -> tuple[Tensor, Tensor]:
         v = s.uv[1] / s.cell
         row = torch.floor(v)
-        u = s.uv[0] / (6 * s.cell) + self._random(row, row, s.seed, 1)
+        u = s.uv[0] / (6 * s.cell) + self._random(row, row, s.seed)[1]
         column = torch.floor(u)
         edge = torch.minimum(_edge(u) * 6 * s.cell, _edge(v) * s.cell)
         lengths = torch.stack([s.uv[0] / (2.5 * s.cell), s.uv[1] * 6 / s.cell, column * 3.7 + row * 1.3])
         grain = self.noise(lengths, s.footprint * 6 / s.cell, s.seed, octaves=3)[0]
-        vary = 0.5 * self._random(column, row, s.seed, 0) + 0.25 + 0.3 * grain
+        vary = 0.5 * self._random(column, row, s.seed)[0] + 0.25 + 0.3 * grain
         return vary.clamp(0, 1), _line(edge, 0.025 * s.cell, s.footprint)
 
     def _stones(self, s: Spots) -> tuple[Tensor, Tensor]:
@@ -184,12 +184,12 @@ class Textures:
         for i in (-1, 0, 1):
             for j in (-1, 0, 1):
                 x, y = column + i, row + j
-                du = x + 0.1 + 0.8 * self._random(x, y, s.seed, 0) - u
-                dv = y + 0.1 + 0.8 * self._random(x, y, s.seed, 1) - v
+                right, down, shade = self._random(x, y, s.seed)
+                du, dv = x + 0.1 + 0.8 * right - u, y + 0.1 + 0.8 * down - v
                 away = torch.sqrt(du * du + dv * dv)
                 nearer = away < least
                 second = torch.where(nearer, least, torch.minimum(second, away))
-                own = torch.where(nearer, self._random(x, y, s.seed, 2), own)
+                own = torch.where(nearer, shade, own)
                 least = torch.minimum(least, away)
         fade = _visible(s.cell, s.footprint)
         return 0.5 + (own - 0.5) * fade, _line(0.5 * (second - least) * s.cell, 0.05 * s.cell, s.footprint)
@@ -212,8 +212,8 @@ class Textures:
         x, y = u / (0.8 * size), v / (1.5 * size)
         column, row = torch.floor(x), torch.floor(y)
         i, j = ((x - column) * (COLUMNS + 1)).long(), ((y - row) * 1.5 * ROWS).long()
-        glyph = (self._random(column, row, s.seed, 0) * GLYPHS).long()
-        space = self._random(column, row, s.seed, 1) < 0.18
+        letter, gap, _ = self._random(column, row, s.seed)
+        glyph, space = (letter * GLYPHS).long(), gap < 0.18
         index = (glyph * ROWS + j.clamp(0, ROWS - 1)) * COLUMNS + i.clamp(0, COLUMNS - 1)
         dot = self._glyphs[index] * ((i < COLUMNS) & (j < ROWS) & ~space)
         return 0.25 + (dot - 0.25) * _visible(size / 4, s.footprint)
@@ -224,7 +224,7 @@ class Textures:
         column, row = torch.floor(u), torch.floor(v)
         frame = _line(torch.minimum(_edge(u), _edge(v)) * s.cell, 0.07 * s.cell, s.footprint)
         rise = v - row
-        return (0.6 * rise + 0.4 * self._random(column, row, s.seed, 0)).clamp(0, 1), frame
+        return (0.6 * rise + 0.4 * self._random(column, row, s.seed)[0]).clamp(0, 1), frame
 
     def _stripes(self, s: Spots) -> tuple[Tensor, Tensor]:
         u, v = s.uv / s.cell
@@ -232,7 +232,7 @@ class Textures:
         fade = _visible(s.cell, s.footprint)
         band = torch.floor(x)
         wide = _line((_edge(0.5 * x) - 0.25) * 2 * s.cell, torch.zeros_like(u), s.footprint)
-        return self._random(band, band * 0, s.seed, 0) * fade, 0.5 + (wide - 0.5) * fade
+        return self._random(band, band * 0, s.seed)[0] * fade, 0.5 + (wide - 0.5) * fade
 
     def _marble(self, s: Spots) -> tuple[Tensor, Tensor]:
         rough = self.noise(s.point / s.cell, s.footprint / s.cell, s.seed, octaves=6)

@@ -11,14 +11,7 @@ import torch
 
 from luxel.render.camera import Camera
 from luxel.scenes.synthetic.ray_caster import TO_LIGHT, RayGrid, StaticScene, StaticSolid
-from luxel.scenes.synthetic.ray_shapes import (
-    BOX,
-    CYLINDER,
-    ELLIPSOID,
-    TORUS,
-    first_hit,
-    surface,
-)
+from luxel.scenes.synthetic.ray_shapes import BOX, CYLINDER, ELLIPSOID, TORUS, divisors, first_hit, surface
 from luxel.scenes.synthetic.ray_textures import CLOUDS, PLAIN, STRIPES, WINDOWS, Spots, Surface, Textures
 from luxel.scenes.synthetic.solids import Box, Cylinder, Ellipsoid, Shape, Torus
 
@@ -45,7 +38,8 @@ def test_hits_and_normals_are_those_of_the_other_caster(
     direction = toward if distance else direction
     o, d = (torch.tensor(a, dtype=torch.float32, device=device) for a in (origin, direction))
     expected = witness.hit(o.double().cpu().numpy(), d.double().cpu().numpy(), 1e-3)
-    actual = first_hit(shape, size, o, d).double().cpu().numpy()
+    by = torch.tensor(divisors(shape, size), device=device)[:, None]
+    actual = first_hit(shape, size, o / by, d / by).double().cpu().numpy()
     met = np.isfinite(actual) & np.isfinite(expected)
     assert met.sum() > 500 and (np.isfinite(actual) != np.isfinite(expected)).mean() < 2e-3
     error = np.abs(actual[met] - expected[met]) * np.linalg.norm(direction, axis=0)[met]
@@ -65,7 +59,7 @@ def test_rays_beside_a_shape_miss_it() -> None:
         assert math.isinf(first_hit(shape, size, origin, direction).item())
     down = torch.tensor([[0.0], [0.0], [-1.0]])
     assert math.isinf(first_hit(TORUS, (0.7, 0.7, 0.25), origin, down).item())  # through its hole
-    assert first_hit(CYLINDER, (0.6, 0.6, 0.7), origin, down).item() == pytest.approx(4.3)
+    assert first_hit(CYLINDER, (0.6, 0.6, 0.5), origin, 2 * down).item() == pytest.approx(2.0)
 
 
 def solids() -> list[StaticSolid]:
