@@ -25,6 +25,7 @@ from luxel.scenes.synthetic.ray_textures import (
 
 RADIUS = 15.0  # of the courtyard: distance of its walls from the middle, units
 COLONNADE = 10.6  # radius of the ring of columns
+CLEAR = 7.0  # radius of the round around the middle where the cameras walk and nothing stands but the table
 TABLE = 0.95  # height of the tables
 SKY = 80.0  # radius
 WOOD = ((0.62, 0.43, 0.26), (0.45, 0.29, 0.17), (0.16, 0.1, 0.07))
@@ -64,7 +65,7 @@ class _Builder:
 
 
 def place_solids(seed: int = 0) -> list[StaticSolid]:
-    """Between 60 and 110 solids; the sky around all of them is the first.
+    """Between 100 and 130 solids; the sky around all of them is the first.
 
     Args:
         seed: of positions, sizes, colours and textures.
@@ -74,7 +75,7 @@ def place_solids(seed: int = 0) -> list[StaticSolid]:
     _walls(build)
     _colonnade(build)
     _round_table(build)
-    taken = [(0.0, 0.0, 8.2)]
+    taken = [(0.0, 0.0, CLEAR)]
     _side_tables(build, taken)
     _scattered(build, taken)
     return build.solids
@@ -175,7 +176,7 @@ def _round_table(build: _Builder) -> None:
     """The table in the middle with a still life on it."""
     random = build.random
     build.add(CYLINDER, (0.22, 0.22, 0.44), (0, 0, 0.44), Surface(MARBLE, 0.4, PALE, 0.2, 0.3))
-    build.add(CYLINDER, (1.5, 1.5, 0.05), (0, 0, TABLE - 0.05), Surface(PLANKS, 0.14, WOOD, 0.2, 0.4))
+    build.add(CYLINDER, (1.5, 1.5, 0.05), (0, 0, TABLE - 0.05), Surface(PLANKS, 0.14, WOOD, 0.2, 0.25))
     things = [
         (ELLIPSOID, (0.34, 0.34, 0.34), 0.34),
         (TORUS, (0.27, 0.27, 0.1), 0.1),
@@ -213,10 +214,10 @@ def _side_tables(build: _Builder, taken: list[tuple[float, float, float]]) -> No
         angle = 2 * math.pi * (k + 0.3) / 3
         x, y = 8.9 * math.cos(angle), 8.9 * math.sin(angle)
         taken.append((x, y, 1.3))
-        build.add(BOX, (1.0, 0.6, 0.05), (x, y, TABLE - 0.05), Surface(PLANKS, 0.12, WOOD, 0.15, 0.4), angle)
+        build.add(BOX, (1.0, 0.6, 0.05), (x, y, TABLE - 0.05), Surface(PLANKS, 0.12, WOOD, 0.15, 0.25), angle)
         for end in (-0.75, 0.75):
             leg = (x + end * math.cos(angle), y + end * math.sin(angle), 0.45)
-            build.add(BOX, (0.06, 0.5, 0.45), leg, Surface(PLANKS, 0.1, WOOD, 0.05, 0.4), angle)
+            build.add(BOX, (0.06, 0.5, 0.45), leg, Surface(PLANKS, 0.1, WOOD, 0.05, 0.25), angle)
         for end in (-0.6, 0.0, 0.6):
             r = random.uniform(0.14, 0.26)
             at = (x + end * math.cos(angle), y + end * math.sin(angle))
@@ -226,7 +227,7 @@ def _side_tables(build: _Builder, taken: list[tuple[float, float, float]]) -> No
 def _scattered(build: _Builder, taken: list[tuple[float, float, float]]) -> None:
     """Crates, barrels, balls, eggs and rings on the ground between the loops and the walls."""
     random = build.random
-    for _ in range(16):
+    for _ in range(20):
         r = 0.35 * 2.4 ** random.uniform()
         for _ in range(40):
             x, y = random.uniform(-RADIUS + 1.2, RADIUS - 1.2, 2)

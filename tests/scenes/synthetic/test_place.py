@@ -110,7 +110,7 @@ def test_most_of_the_place_is_around_the_cameras_and_none_is_inside_a_solid(seed
     away = np.array([np.hypot(*camera.position[:2].tolist()) for camera in cameras])
     assert away.min() > 0.2 * RADIUS and away.max() < 0.5 * RADIUS
     scene = place_scene(seed, device="cpu", shadow_side=0)
-    assert 60 <= len(scene.solids) <= 150
+    assert 100 <= len(scene.solids) <= 130
     depths = []
     for camera in cameras:
         view = scene.render(camera, samples=1)
