@@ -266,7 +266,8 @@ class StaticScene:
         rays = RayGrid.of_light(self.shadow_radius, side)
         frame = self._tensor(rays.frame)
         texel = 2 * self.shadow_radius / side
-        local = frame[:, :3] @ (world + (0.5 * SHADOW_BIAS + texel) * normal) + frame[:, 3:]
+        lifted = world + (0.5 * SHADOW_BIAS + texel) * normal
+        local = (frame[:, :3, None] * lifted).sum(1) + frame[:, 3:]  # no matmul, which may round to TF32
         place = (local[:2] / self.shadow_radius + 1) * (0.5 * side) - 0.5
         corner = torch.floor(place)
         part = place - corner

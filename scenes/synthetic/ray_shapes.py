@@ -45,7 +45,7 @@ def first_hit(shape: int, size: tuple[float, float, float], origin: Tensor, dire
 
 def divisors(shape: int, size: tuple[float, float, float]) -> tuple[float, float, float]:
     """By which `first_hit` has components in object space divided."""
-    return (size[0],) * 3 if shape == TORUS else size
+    return (size[0], size[0], size[0]) if shape == TORUS else size
 
 
 def _box(o: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,7 +112,7 @@ def _cubic_roots(p: Tensor, q: Tensor) -> Tensor:
     radius = 2 * torch.sqrt((-p / 3).clamp_min(1e-30))
     angle = torch.arccos((3 * q / (p * radius)).clamp(-1, 1)) / 3
     three = torch.stack([radius * torch.cos(angle - 2 * math.pi * k / 3) for k in (2, 1, 0)])
-    return torch.where(inner >= 0, single, three.sort(0).values)
+    return torch.where(inner >= 0, single, three)
 
 
 def surface(shape: Tensor, size: Tensor, point: Tensor) -> tuple[Tensor, Tensor, Tensor]:
