@@ -172,10 +172,10 @@ class StaticScene:
 
     @cached_property
     def _light_depth(self) -> Tensor:
-        """Distance of the first surface along the light's rays, [1, 1, side, side]."""
+        """Distance of the first surface along the light's rays, [side, side]."""
         rays = RayGrid.of_light(self.shadow_radius, self.shadow_side)
         casts = [i for i, solid in enumerate(self.solids) if solid.surface.pattern != CLOUDS]
-        return self._cast(rays, casts)[0][None, None]
+        return self._cast(rays, casts)[0]
 
     def _tensor(self, values: object, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.as_tensor(np.asarray(values), dtype=dtype).to(self.device)
@@ -262,7 +262,7 @@ class StaticScene:
         """Fraction of the light that reaches points [3, R], bilinear between four comparisons with the depth map."""
         if not self.shadow_side:
             return torch.ones_like(world[0])
-        side, depth = self.shadow_side, self._light_depth[0, 0].flatten()
+        side, depth = self.shadow_side, self._light_depth.flatten()
         rays = RayGrid.of_light(self.shadow_radius, side)
         frame = self._tensor(rays.frame)
         texel = 2 * self.shadow_radius / side
