@@ -1,4 +1,4 @@
-"""gsplat's own trainings as competitors: options, normalised scene, loop and bound (with a stand-in, or on a GPU)."""
+"""gsplat's own trainings as competitors: normalised scene, loop and bound (with a stand-in, or on a GPU)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from torch import Tensor
 from luxel.render.backends import gsplat as backend
 from luxel.render.camera import Camera, Points, View
 from luxel.render.errors import LuxelError
+from luxel.render.evaluate import evaluate, ground_truth
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.presets import preset
 from luxel.scenes import Capture
 from luxel.scenes import open as open_capture
 from luxel.viewer.bench.train.gsplat_scene import Normalisation
-from luxel.viewer.bench.train.gsplat_settings import GSPLAT_TRAININGS, parse_settings
+from luxel.viewer.bench.train.gsplat_settings import parse_settings
 from luxel.viewer.bench.train.gsplat_trainer import GsplatTrainer, bounded, keep_highest
-from luxel.viewer.bench.train.measure import measured_steps
-from luxel.viewer.bench.train.variants import GsplatVariant, parse_variant
 from luxel.viewer.cli import main
 
 CPU = torch.device("cpu")
@@ -149,48 +147,6 @@ def moved(capture: Capture, scale: float, shift: tuple[float, float, float]) -> 
     return replace(capture, train=train, test=test, points=points)
 
 
-def test_options() -> None:
-    default, mcmc = parse_settings("gsplat-default"), parse_settings("gsplat-mcmc")
-    assert (default.steps, default.bound(None)) == (30_000, None)
-    assert (mcmc.steps, mcmc.bound(None), mcmc.opacity, mcmc.scale) == (30_000, 1_000_000, 0.5, 0.1)
-    equal = parse_settings("gsplat-mcmc:steps=7000,count=luxel")
-    assert equal.steps == 7000 and equal.bound(1234) == 1234 and equal.options["refine_stop_iter"] == 25_000
-    assert parse_settings("gsplat-default:count=500,reset=true").bound(9) == 500
-    with pytest.raises(LuxelError, match="count of the first run, which failed"):
-        equal.bound(None)
-
-
-def test_schedules_are_scaled() -> None:
-    settings = parse_settings("gsplat-default:steps=3000,scaled=true").scheduled()
-    names = ("refine_start_iter", "refine_stop_iter", "reset_every", "refine_every", "grow_grad2d")
-    assert [settings.options[name] for name in names] == [50, 1500, 300, 10, 0.0002]
-    assert settings.sh_every == 100 and settings.steps == 3000
-    assert parse_settings("gsplat-default:steps=2,scaled=true").scheduled().options["refine_every"] == 1
-    kept = parse_settings("gsplat-default:steps=3000").scheduled()
-    assert kept.options == GSPLAT_TRAININGS["gsplat-default"].options and kept.sh_every == 1000
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ("gsplat-default:", "'' is no option of gsplat-default"),
-        ("gsplat-default:rates.means=1", "'rates.means=1' is no option"),
-        ("gsplat-mcmc:reset=true", "'reset=true' is no option of gsplat-mcmc"),
-        ("gsplat-mcmc:steps", "'steps' is no option"),
-        ("gsplat-mcmc:steps=0", "steps cannot be '0'"),
-        ("gsplat-mcmc:steps=luxel", "steps cannot be 'luxel'"),
-        ("gsplat-mcmc:count=many", "count cannot be 'many'"),
-        ("gsplat-mcmc:count=true", "count cannot be 'true'"),
-        ("gsplat-default:scaled=1", "scaled cannot be '1'"),
-        ("gsplat-default:count=5,count=6", "count is given twice"),
-    ],
-)
-def test_bad_options_are_named(words: str, problem: str) -> None:
-    with pytest.raises(LuxelError) as caught:
-        parse_variant(words, preset("default"), 10)
-    assert caught.value.problem.startswith(f"--against {words}: {problem}") and caught.value.remedy
-
-
 def test_without_gsplat_the_remedy_is_named(
     toy_capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,11 +155,6 @@ def test_without_gsplat_the_remedy_is_named(
     options = [str(toy_capture), *QUICK, "--against", "gsplat-mcmc", "--out", str(tmp_path / "out")]
     assert main(["bench", "train", *options]) == 2
     assert "pip install 'luxel[gsplat]'" in capsys.readouterr().err and not (tmp_path / "out").exists()
-
-
-def test_steps_that_are_measured() -> None:
-    assert measured_steps(13, 40) == [1, 3, 6, 13, 26, 39, 40] and measured_steps(1, 1) == [1]
-    assert measured_steps(700, 7000) == [43, 87, 175, 350, *range(700, 7001, 700)]
 
 
 def test_cameras_see_the_same_in_the_normalised_scene(capture: Capture) -> None:
@@ -275,8 +226,6 @@ def test_units_and_origin_change_nothing(capture: Capture, stand_in: list[dict[s
 
 def test_evaluation_is_that_of_the_capture(capture: Capture, stand_in: list[dict[str, Any]]) -> None:
     """The scene moved back into the capture's units gives the same scores with the capture's own cameras."""
-    from luxel.render.evaluate import evaluate
-
     trainer = trainer_of("gsplat-default:steps=4,count=300", capture)
     trainer.train_until(4)
     world = Normalisation.of([view.camera for view in [*capture.train, *capture.test]])
@@ -289,7 +238,7 @@ def test_evaluation_is_that_of_the_capture(capture: Capture, stand_in: list[dict
 
 
 def test_pixels_that_do_not_count_are_not_learnt(capture: Capture, stand_in: list[dict[str, Any]]) -> None:
-    """Where all weights are 0, colours stay as they are; a background shows behind transparent pixels."""
+    """Where all weights are 0, colours stay as they are."""
 
     def masked(view: View, value: int) -> View:
         def read() -> Any:
@@ -303,6 +252,31 @@ def test_pixels_that_do_not_count_are_not_learnt(capture: Capture, stand_in: lis
         trainer = trainer_of("gsplat-default:steps=1,count=200", one)
         trainer.step()
         assert ("sh0" in stand_in[0]["moved"]) == (value == 255)
+
+
+@pytest.mark.parametrize("images", ["device", "stream"])
+def test_each_step_has_its_image_camera_and_background(
+    images: Any, capture: Capture, stand_in: list[dict[str, Any]]
+) -> None:
+    trainer = trainer_of("gsplat-mcmc:steps=5,count=50", capture, images=images, background="random", seed=3)
+    world = Normalisation.of([view.camera for view in [*capture.train, *capture.test]])
+    seen, colours = set(), set()
+    for step in range(len(capture.train)):
+        view = capture.train[trainer.images.order.view_at(step)]
+        target, matrices, behind = trainer.images.at(step)
+        assert behind is not None and behind.shape == (1, 3)
+        expected, weight = ground_truth(view, behind[0])
+        torch.testing.assert_close(target.rgb, expected, atol=1e-6, rtol=1e-6)
+        torch.testing.assert_close(target.camera.world_to_cam, world.view(view).camera.world_to_cam)
+        torch.testing.assert_close(matrices, backend.pinhole_matrices(view.camera))
+        assert (target.weight is None) == (weight is None)
+        seen.add(view.name)
+        colours.add(tuple(behind[0].tolist()))
+    assert len(seen) == len(colours) == len(capture.train)
+    trainer.close()
+    opaque = trainer_of("gsplat-mcmc:steps=5,count=50", capture, background="black").images.at(0)
+    white = trainer_of("gsplat-mcmc:steps=5,count=50", capture, background="white").images.at(0)
+    assert opaque[2] is None and white[2] is not None and white[2].tolist() == [[1, 1, 1]]
 
 
 def test_opacities_are_reset_on_request(
@@ -375,13 +349,6 @@ def test_gsplat_competes_as_it_trains(
         f"| {mcmc} | strategy.noise_lr | – | 500000.0 |" in text
         and f"| {default} |" in capsys.readouterr().out
     )
-
-
-def test_a_first_run_that_failed_gives_no_count() -> None:
-    variant = parse_variant("gsplat-mcmc:count=luxel", preset("default"), 10)
-    assert isinstance(variant, GsplatVariant)
-    with pytest.raises(LuxelError, match="first run, which failed"):
-        variant.train(None, CPU, None, None)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.gpu
