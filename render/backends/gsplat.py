@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -161,7 +162,7 @@ def rasterize_activated(
     one = (lambda t: t) if camera.batched else (lambda t: t.squeeze(0))
     if count == 0:
         return _nothing(inputs.means, camera, cameras, behind, depth, one)
-    image, alpha, meta = _call(
+    image, alpha, meta = call(
         **inputs._asdict(),
         viewmats=poses,
         Ks=pinhole_matrices(camera).to(inputs.means) if matrices is None else matrices,
@@ -184,17 +185,26 @@ def rasterize_activated(
     return _frame(one, rgb, alpha[..., 0], seen_depth, meta["tiles_per_gauss"])
 
 
-def _call(**arguments: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """gsplat.rasterization; what is wrong with an installation becomes a LuxelError."""
+def library() -> ModuleType:
+    """The module `gsplat`.
+
+    Raises:
+        LuxelError: it cannot be imported.
+    """
     try:
-        library = importlib.import_module("gsplat")
+        return importlib.import_module("gsplat")
     except ImportError as error:
         raise LuxelError(
             f"gsplat is installed but cannot be imported ({error}).",
             "pip install --force-reinstall 'luxel[gsplat]'",
         ) from error
+
+
+def call(**arguments: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """gsplat.rasterization; what is wrong with an installation becomes a LuxelError."""
+    module = library()
     try:
-        return library.rasterization(**arguments)
+        return module.rasterization(**arguments)
     except AttributeError as error:
         if "NoneType" not in str(error):
             raise

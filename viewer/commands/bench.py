@@ -24,6 +24,7 @@ from luxel.viewer.bench.raster import scenes
 from luxel.viewer.bench.raster.variants import PASSES
 from luxel.viewer.bench.train import measure as train
 from luxel.viewer.bench.train import report as train_report
+from luxel.viewer.bench.train.measure import Variant
 from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
@@ -132,7 +133,8 @@ class TrainBench:
     curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
     trainer fits the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under
     the best is marked and not ranked. A competitor may train with settings of its own, which the report lists; it says
-    for each the time from which on the first run is ahead.
+    for each the time from which on the first run is ahead. gsplat-default and gsplat-mcmc are gsplat's own training
+    with its two strategies, as it publishes them, on the same views and points, measured the same.
 
     Examples:
         luxel bench train capture/
@@ -141,6 +143,7 @@ class TrainBench:
         luxel bench train capture/ --against luxel:primitive=convexes,preset=light,max_gaussians=100000
         luxel bench train capture/ --preset fast --against gsplat \\
             --against gsplat:preset=default,strategy.kind=adaptive,steps=7000
+        luxel bench train capture/ --preset default --against gsplat-default --against gsplat-mcmc:count=luxel
     """
 
     captures: Annotated[
@@ -169,7 +172,10 @@ class TrainBench:
     """Train with this too; may be given several times. A backend alone, such as gsplat, uses exactly the settings of
     the first run. Settings after a colon, such as gsplat:steps=7000,rates.means=1e-4, change them as --set does. With
     preset=NAME or primitive=NAME among them, they start from the values of that preset or primitive, and of --preset,
-    --steps and --set only a background applies."""
+    --steps and --set only a background applies. gsplat-default and gsplat-mcmc train as gsplat does; they take
+    steps=N (default: 30000, its own), count=N or count=luxel (at most as many Gaussians; luxel: as the first run ends
+    with), scaled=true (all schedules scaled to the steps) and, the first, reset=true (resets opacities, as its
+    documentation says and release 1.5.3 does not)."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
     holdout_every: int = 8
@@ -209,7 +215,7 @@ class TrainBench:
         results = train.run(opened, variants, device, keep)
         return report.conclude(self.out, "train", results, train_report.TITLE, train_report.sections(results))
 
-    def variants(self, device: torch.device) -> list[TrainVariant]:
+    def variants(self, device: torch.device) -> list[Variant]:
         """The variants to train, the first compared with the others; each backend works on the device.
 
         Raises:
@@ -217,11 +223,11 @@ class TrainBench:
         """
         first = TrainVariant(self.backend, replace(self.configuration(device), backend=self.backend))
         first.config.check()
-        chosen = {first.name: first}
+        chosen: dict[str, Variant] = {first.name: first}
         for words in self.against:
             chosen.setdefault(words, parse_variant(words, first.config, self.evaluations))
         for one in chosen.values():
-            rasterizer(one.config.backend, device)
+            one.require(device)
         return list(chosen.values())
 
     def configuration(self, device: torch.device) -> TrainConfig:

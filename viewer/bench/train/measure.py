@@ -12,11 +12,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from luxel.render.backends import Backend
+from luxel.render.evaluate import Evaluation
+from luxel.render.primitives import Parameters
 from luxel.render.replay import release_memory
 from luxel.render.train import TrainConfig, Trainer
 from luxel.render.train.config import Checkpoints
@@ -24,27 +26,70 @@ from luxel.scenes import Capture
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.train import curves
-from luxel.viewer.bench.train.variants import TrainVariant
 
 WARM_UP_STEPS = 12
 EARLY = 4  # measurements within the first interval between two, each at half the step of the next
 
+Keep = Callable[[Path, str, Backend], None]
+
+
+class Variant(Protocol):
+    """A training that the benchmark compares with others.
+
+    Attributes:
+        name: in tables and plots, with its own settings.
+        backend: that draws.
+        config: luxel's configuration; of another trainer, that of the run it is compared with.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def config(self) -> TrainConfig: ...
+
+    def require(self, device: torch.device) -> None:
+        """Raises LuxelError where the variant cannot train on a device."""
+        ...
+
+    def differences(self, first: TrainConfig) -> dict[str, tuple[Any, Any]]:
+        """By name, the first's value and its own where they are not the same; None: there is none."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """All that it trains with, as plain values."""
+        ...
+
+    def train(
+        self, capture: Capture, device: torch.device, first: dict[str, Any] | None, keep: Keep | None
+    ) -> dict[str, Any]:
+        """Trains a capture; see `train_once`, for the results and ``keep``.
+
+        Args:
+            first: results of the first variant on the capture; None: it failed, or this is the first.
+        """
+        ...
+
 
 def run(
     captures: Sequence[Capture],
-    variants: Sequence[TrainVariant],
+    variants: Sequence[Variant],
     device: torch.device,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
     *,
-    keep: Callable[[Path, str, Backend], None] | None = None,
+    keep: Keep | None = None,
 ) -> dict[str, Any]:
     """Trains every capture with every variant: the same data and hold-out.
 
     Args:
         captures: data sets to train on.
-        variants: configurations; the first is compared with the others.
+        variants: what to train with; the first is compared with the others.
         on_row: called with the report so far after each run.
-        keep: called with the run folder, the capture's name and the backend before the folder is deleted.
+        keep: called with the run folder, the capture's name and the backend before the folder is deleted; other
+            trainers than luxel's have none.
 
     Returns:
         The report: plain values for JSON.
@@ -57,9 +102,9 @@ def run(
         "variants": [
             {
                 "name": one.name,
-                "backend": one.config.backend,
+                "backend": one.backend,
                 "differences": one.differences(first.config),
-                "config": one.config.to_dict(),
+                "config": one.settings(),
             }
             for one in variants
         ],
@@ -72,7 +117,7 @@ def run(
         report["rows"].append(row)
         for one in variants:
             try:
-                results[one.name] = train_once(one.config, capture, device, keep)
+                results[one.name] = one.train(capture, device, results.get(first.name), keep)
             except Exception:
                 row["failures"][one.name] = traceback.format_exc()
                 print(f"{capture.name}, {one.name}:\n{traceback.format_exc()}", file=sys.stderr)
@@ -102,7 +147,7 @@ def train_once(
     config: TrainConfig,
     capture: Capture,
     device: torch.device,
-    keep: Callable[[Path, str, Backend], None] | None = None,
+    keep: Keep | None = None,
 ) -> dict[str, Any]:
     """Trains in a folder of its own, which is deleted afterwards, and returns what was measured.
 
@@ -127,11 +172,7 @@ def train_once(
             lpips=False,
         )
         _trainer(warm, capture, Path(scratch) / "warm", device, test=False).run(progress=False)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-            release_memory()
-            torch.cuda.reset_peak_memory_stats(device)
-        before = gpu_state(device) if device.type == "cuda" else {}
+        before = quiet_device(device)
         folder = Path(scratch) / "run"
         started = time.perf_counter()
         trainer = _trainer(replace(config, checkpoints=quiet), capture, folder, device)
@@ -139,18 +180,50 @@ def train_once(
         result = trainer.run(progress=False)
         if result.reason == "interrupted":
             raise KeyboardInterrupt
-        whole = time.perf_counter() - started
-        peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+        ended = facts(device, started, prepared, before)
         log = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         if keep is not None:
             keep(folder, capture.name, config.backend)
         shutil.rmtree(folder)
-    mean = result.evaluation.mean if result.evaluation else None
     curve = [
         {"step": line["step"], "seconds": line["seconds"], "psnr": line["test"]["psnr"]}
         for line in log
         if "test" in line
     ]
+    measured = outcome(
+        result.evaluation, curve, trainer.scene, result.step, result.train_seconds, result.reason
+    )
+    return measured | ended
+
+
+def quiet_device(device: torch.device) -> dict[str, Any]:
+    """Waits for a GPU, frees unused memory and starts to count its peak; returns `gpu_state` (nothing of a CPU)."""
+    if device.type != "cuda":
+        return {}
+    torch.cuda.synchronize(device)
+    release_memory()
+    torch.cuda.reset_peak_memory_stats(device)
+    return gpu_state(device)
+
+
+def outcome(
+    evaluation: Evaluation | None,
+    curve: list[dict[str, Any]],
+    scene: Parameters,
+    steps: int,
+    seconds: float,
+    reason: str,
+) -> dict[str, Any]:
+    """The part of `train_once`'s results that tells how a training went.
+
+    Args:
+        evaluation: of the end; None: nothing is held out.
+        curve: measurements on the way, see `curves`.
+        scene: at the end.
+        steps, seconds: of training.
+        reason: why it ended.
+    """
+    mean = evaluation.mean if evaluation else None
     best = curves.best_psnr(curve)
     return {
         "psnr": mean.psnr if mean else math.nan,
@@ -158,27 +231,48 @@ def train_once(
         "final_minus_best": mean.psnr - best if mean else math.nan,
         "ssim": mean.ssim if mean else math.nan,
         "lpips": mean.lpips if mean else math.nan,
-        "seconds": result.train_seconds,
-        "steps": result.step,
-        "steps_per_s": result.step / result.train_seconds if result.train_seconds > 0 else math.nan,
-        "step_ms": curves.step_milliseconds(curve, result.step, result.train_seconds),
-        "reason": result.reason,
-        "count": result.count,
-        "scene_mb": sum(4 * t.numel() for t in trainer.scene.tensors().values()) / 1e6,
-        "peak_bytes": peak,
+        "seconds": seconds,
+        "steps": steps,
+        "steps_per_s": steps / seconds if seconds > 0 else math.nan,
+        "step_ms": curves.step_milliseconds(curve, steps, seconds),
+        "reason": reason,
+        "count": scene.count,
+        "scene_mb": sum(4 * t.numel() for t in scene.tensors().values()) / 1e6,
         "curve": curve,
+        "views_scores": evaluation.as_dict()["views"] if evaluation else [],
+    }
+
+
+def facts(device: torch.device, started: float, prepared: float, before: dict[str, Any]) -> dict[str, Any]:
+    """The part of `train_once`'s results that is about the machine, at the end of a run.
+
+    Args:
+        started: `time.perf_counter` at the start of the run.
+        prepared: seconds until the first step.
+        before: `quiet_device` before the start.
+    """
+    on_gpu = device.type == "cuda"
+    return {
+        "peak_bytes": torch.cuda.max_memory_allocated(device) if on_gpu else None,
         "prepare_seconds": prepared,
-        "whole_seconds": whole,
-        "views_scores": result.evaluation.as_dict()["views"] if result.evaluation else [],
+        "whole_seconds": time.perf_counter() - started,
         "gpu_state_before": before,
-        "gpu_state": gpu_state(device) if device.type == "cuda" else {},
+        "gpu_state": gpu_state(device) if on_gpu else {},
     }
 
 
 def early_steps(config: TrainConfig) -> frozenset[int]:
     """Steps of the measurements before the first that `TrainConfig.eval_every` asks for."""
-    steps = (config.eval_every >> k for k in range(1, EARLY + 1))
-    return frozenset(step for step in steps if 0 < step < config.steps)
+    return _early(config.eval_every, config.steps)
+
+
+def measured_steps(every: int, steps: int) -> list[int]:
+    """Steps after which a run is measured: every ``every`` steps, some early ones, and the last."""
+    return sorted(_early(every, steps) | {*range(every, steps, every), steps})
+
+
+def _early(every: int, steps: int) -> frozenset[int]:
+    return frozenset(step for k in range(1, EARLY + 1) if 0 < (step := every >> k) < steps)
 
 
 class _Measured(Trainer):

@@ -101,7 +101,12 @@ def _own_settings(variants: list[dict[str, Any]]) -> Section | None:
     ]
     if not rows:
         return None
-    text = "What a variant has otherwise than the first; of another strategy, what is not its default."
+    text = (
+        "What a variant has otherwise than the first; of another strategy, what is not its default. Of gsplat's own "
+        "trainings, all that they train with, lengths in its normalised scene: views, points, seed and metrics are "
+        "those of the first, Adam is torch's fused one, the photometric loss is luxel's, and gsplat draws what "
+        "is measured."
+    )
     return Section(
         "Settings of their own", text, [Table(["backend", "setting", first, "its own"], rows, words=4)]
     )

@@ -1,4 +1,4 @@
-"""The variants that the training benchmark compares: backends, with common settings or settings of their own."""
+"""The variants that the training benchmark compares: backends, and gsplat's own trainings."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from luxel.render.backends import Backend
+import torch
+
+from luxel.render.backends import Backend, rasterizer
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import PARTS, TrainConfig
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
+from luxel.scenes import Capture
+from luxel.viewer.bench.train.gsplat_settings import GSPLAT_TRAININGS, GsplatSettings, parse_settings
+from luxel.viewer.bench.train.gsplat_trainer import require as require_gsplat
+from luxel.viewer.bench.train.gsplat_trainer import train_gsplat
+from luxel.viewer.bench.train.measure import Keep, Variant, train_once
 
 _BY_THE_BENCHMARK = ("backend", "eval_every", "save_renders")  # set by the benchmark, not by the user
 
@@ -26,6 +33,25 @@ class TrainVariant:
 
     name: str
     config: TrainConfig
+
+    @property
+    def backend(self) -> Backend:
+        """That of the configuration."""
+        return self.config.backend
+
+    def require(self, device: torch.device) -> None:
+        """Raises LuxelError where the backend cannot draw on the device."""
+        rasterizer(self.backend, device)
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration as plain values."""
+        return self.config.to_dict()
+
+    def train(
+        self, capture: Capture, device: torch.device, first: dict[str, Any] | None, keep: Keep | None
+    ) -> dict[str, Any]:
+        """See `train_once`; ``first`` makes no difference."""
+        return train_once(self.config, capture, device, keep)
 
     def differences(self, first: TrainConfig) -> dict[str, tuple[Any, Any]]:
         """By dotted name, the first's value and its own where they are not the same.
@@ -52,13 +78,59 @@ class TrainVariant:
         return {name: pair for name, pair in differences.items() if name not in _BY_THE_BENCHMARK}
 
 
-def parse_variant(words: str, first: TrainConfig, evaluations: int) -> TrainVariant:
+@dataclass(frozen=True)
+class GsplatVariant:
+    """gsplat's own training: its strategy, schedules and optimizer.
+
+    Args:
+        name: in tables and plots, including its options.
+        own: what it trains with.
+        config: of the run that it is compared with: seed, background and metrics are those of it.
+        evaluations: how many measurements its steps are divided by.
+    """
+
+    name: str
+    own: GsplatSettings
+    config: TrainConfig
+    evaluations: int
+
+    @property
+    def backend(self) -> Backend:
+        """gsplat."""
+        return "gsplat"
+
+    def require(self, device: torch.device) -> None:
+        """Raises LuxelError where gsplat cannot train on the device."""
+        require_gsplat(device)
+
+    def settings(self) -> dict[str, Any]:
+        """All that it trains with, as plain values."""
+        return self.own.listed()
+
+    def differences(self, first: TrainConfig) -> dict[str, tuple[Any, Any]]:
+        """All that it trains with; of the first's values the number of steps, since no other means the same."""
+        listed: dict[str, tuple[Any, Any]] = {name: (None, value) for name, value in self.settings().items()}
+        return listed | {"steps": (first.steps, self.own.steps)}
+
+    def train(
+        self, capture: Capture, device: torch.device, first: dict[str, Any] | None, keep: Keep | None
+    ) -> dict[str, Any]:
+        """See `train_gsplat`; there is no run folder to keep.
+
+        Raises:
+            LuxelError: its count is that of the first run, which failed.
+        """
+        bound = self.own.bound(None if first is None else first["count"])
+        return train_gsplat(self.own, capture, self.config, device, evaluations=self.evaluations, bound=bound)
+
+
+def parse_variant(words: str, first: TrainConfig, evaluations: int) -> Variant:
     """A variant from the command line.
 
     Args:
         words: a backend, which then trains exactly as ``first``; or "BACKEND:NAME=VALUE,...": from the settings of
             ``first``, or with ``preset=NAME`` or another ``primitive=NAME`` from that one's, and the background of
-            ``first``.
+            ``first``; or one of gsplat's own trainings, see `parse_settings`.
         first: what it is to be compared with.
         evaluations: how many measurements its own steps are divided by.
 
@@ -66,11 +138,14 @@ def parse_variant(words: str, first: TrainConfig, evaluations: int) -> TrainVari
         LuxelError: no such backend, preset or field, a value that does not fit, or settings that make no run.
     """
     name, colon, rest = words.partition(":")
-    backend: Backend | None = next((known for known in get_args(Backend) if known == name), None)
     try:
+        if name in GSPLAT_TRAININGS:
+            return GsplatVariant(words, parse_settings(words), first, evaluations)
+        backend: Backend | None = next((known for known in get_args(Backend) if known == name), None)
         if backend is None:
             raise LuxelError(
-                f"there is no backend {name!r}.", "Give luxel or gsplat, or gsplat:NAME=VALUE,NAME=VALUE."
+                f"there is no backend {name!r}.",
+                f"Give luxel or gsplat, or gsplat:NAME=VALUE,NAME=VALUE, or {' or '.join(GSPLAT_TRAININGS)}.",
             )
         config = _own_config(rest.split(","), first, evaluations) if colon else first
         config = replace(config, backend=backend)

@@ -1,0 +1,336 @@
+"""gsplat as it trains itself: its strategies, its schedules and torch's Adam around its rasterizer.
+
+A plain training loop on the public interface of gsplat 1.5.3, with the settings of its examples. Whatever is not its
+own is at least as fast as what it uses, so that it loses no time here: images are on the device (where they fit), Adam
+is torch's fused one, loss and gradient are luxel's fused photometric loss (that of fused-ssim, with the same "valid"
+borders), and nothing reads the loss while it trains.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.backends import gsplat as backend
+from luxel.render.errors import LuxelError
+from luxel.render.evaluate import Evaluation, evaluate
+from luxel.render.metrics import MetricError
+from luxel.render.ops.train.loss import photometric_loss
+from luxel.render.primitives.gaussians import Gaussians
+from luxel.render.primitives.training import Init
+from luxel.render.runs.progress import duration
+from luxel.render.train import TrainConfig
+from luxel.render.train.dataset import Target
+from luxel.render.train.start import first_primitives, scene_extent
+from luxel.scenes import Capture
+from luxel.viewer.bench.train import measure
+from luxel.viewer.bench.train.gsplat_scene import FAR, NEAR, Normalisation, TrainingImages
+from luxel.viewer.bench.train.gsplat_settings import MCMC_STRATEGY, GsplatSettings
+
+
+class GsplatTrainer:
+    """A training of gsplat on a capture, in its normalised scene.
+
+    Args:
+        settings: what it trains with.
+        capture: views and points; held-out views are used for evaluation only.
+        config: of the run that it is compared with: seed, background and placement of the images are those of it.
+        device: where to train.
+        bound: most Gaussians, see `GsplatSettings.bound`.
+        say: receives messages.
+
+    Attributes:
+        parameters: raw parameters by gsplat's names.
+        steps_done: steps taken.
+        train_seconds: time of the steps, up to the last `train_until`.
+
+    Raises:
+        LuxelError: gsplat cannot be used here, or there is nothing to train on.
+    """
+
+    def __init__(
+        self,
+        settings: GsplatSettings,
+        capture: Capture,
+        config: TrainConfig,
+        device: torch.device,
+        *,
+        bound: int | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.settings = settings = settings.scheduled()
+        self.device, self.steps_done, self.train_seconds = device, 0, 0.0
+        self.say = say
+        torch.manual_seed(config.seed)  # its strategies draw from torch's global generator
+        views = [*capture.train, *capture.test]
+        world = Normalisation.of([view.camera for view in views])
+        self.scene_scale = scene_extent([world.view(view) for view in views])
+        self.test_views = [world.view(view) for view in capture.test]
+        start = TrainConfig(
+            max_gaussians=None if settings.count is None else bound,
+            seed=config.seed,
+            init=Init(settings.sh_degree, settings.opacity, settings.scale, max_points=None),
+        )
+        train_views = [world.view(view) for view in capture.train]
+        first = first_primitives(world.points(capture.points), start, train_views, device)
+        assert isinstance(first, Gaussians)
+        self.images = TrainingImages(train_views, first, config, device, say)
+        self.background = self.images.background
+        self._take(first)
+        self._choose_strategy(bound)
+
+    @property
+    def scene(self) -> Gaussians:
+        """The present Gaussians, in the normalised scene and without gradients."""
+        p = {name: tensor.detach() for name, tensor in self.parameters.items()}
+        return Gaussians(p["means"], p["quats"], p["scales"], p["opacities"], p["sh0"][:, 0], p["shN"])
+
+    @property
+    def count(self) -> int:
+        """Number of Gaussians."""
+        return len(self.parameters["means"])
+
+    def train_until(self, step: int) -> None:
+        """Trains up to a step and waits for the device; all of this is training time."""
+        self._wait()
+        started = time.perf_counter()
+        while self.steps_done < step:
+            self.step()
+        self._wait()
+        self.train_seconds += time.perf_counter() - started
+
+    def step(self) -> None:
+        """One step: a view, its loss, the optimizers, the strategy."""
+        step, settings = self.steps_done, self.settings
+        target, matrices, behind = self.images.at(step)
+        image, info = self._draw(target, matrices, behind, min(step // settings.sh_every, settings.sh_degree))
+        arguments = (self.parameters, self.optimizers, self.state, step, info)
+        self.strategy.step_pre_backward(*arguments)
+        self._loss(image, target).backward()
+        for optimizer in self.optimizers.values():
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        rate = self._rate_of_means(step + 1)
+        self.optimizers["means"].param_groups[0]["lr"] = rate
+        if settings.strategy == MCMC_STRATEGY:
+            self.strategy.step_post_backward(*arguments, lr=rate)
+        else:
+            self.strategy.step_post_backward(*arguments, packed=False)
+            self._reset_opacities(step)
+        self.steps_done = step + 1
+
+    def evaluate(self, *, lpips: bool = False) -> Evaluation | None:
+        """Scores of the held-out views, drawn by gsplat, by luxel's metrics; None where there are none."""
+        if not self.test_views:
+            return None
+        behind = torch.full((3,), 0.0 if self.background == "black" else 1.0, device=self.device)
+
+        def score(with_lpips: bool) -> Evaluation:
+            return evaluate(
+                self.scene,
+                self.test_views,
+                background=behind,
+                device=self.device,
+                lpips=with_lpips,
+                render=backend.rasterize,
+            )
+
+        try:
+            return score(lpips)
+        except MetricError as error:
+            self.say(f"{error} Continuing without LPIPS.")
+            return score(False)
+
+    def close(self) -> None:
+        """Ends the reading of images."""
+        self.images.dataset.close()
+
+    def _take(self, first: Gaussians) -> None:
+        tensors = {
+            "means": first.means,
+            "scales": first.log_scales,
+            "quats": torch.rand_like(first.quats),
+            "opacities": first.opacity_logits,
+            "sh0": first.sh_dc[:, None],
+            "shN": first.sh_rest,
+        }
+        self.parameters = {name: torch.nn.Parameter(t.clone()) for name, t in tensors.items()}
+        rates = {**self.settings.rates, "means": self._rate_of_means(0)}
+        self.optimizers = {
+            name: torch.optim.Adam([parameter], lr=rates[name], eps=1e-15, fused=True)
+            for name, parameter in self.parameters.items()
+        }
+
+    def _choose_strategy(self, bound: int | None) -> None:
+        settings, module = self.settings, _strategies()
+        options = dict(settings.options)
+        if settings.strategy == MCMC_STRATEGY:
+            options["cap_max"] = bound
+            self.strategy = module.MCMCStrategy(**options)
+            self.state = self.strategy.initialize_state()
+        else:
+            base = module.DefaultStrategy
+            self.strategy = (base if bound is None else bounded(base, bound))(**options)
+            self.state = self.strategy.initialize_state(scene_scale=self.scene_scale)
+        self.strategy.check_sanity(self.parameters, self.optimizers)
+
+    def _draw(
+        self, target: Target, matrices: Tensor, behind: Tensor | None, degree: int
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """The image of a view, [H, W, 3], and what gsplat's strategies need to know about it."""
+        p, camera = self.parameters, target.camera
+        image, _, info = backend.call(
+            means=p["means"],
+            quats=p["quats"],
+            scales=p["scales"].exp(),
+            opacities=p["opacities"].sigmoid(),
+            colors=torch.cat([p["sh0"], p["shN"]], 1),
+            viewmats=camera.world_to_cam[None],
+            Ks=matrices,
+            width=camera.width,
+            height=camera.height,
+            near_plane=NEAR,
+            far_plane=FAR,
+            sh_degree=degree,
+            packed=False,
+            backgrounds=behind,
+        )
+        return image.squeeze(0), info
+
+    def _loss(self, image: Tensor, target: Target) -> Tensor:
+        settings, p = self.settings, self.parameters
+        loss = photometric_loss(image, target.rgb, target.weight, settings.ssim_weight, "valid")
+        if settings.opacity_weight > 0:
+            loss = loss + settings.opacity_weight * p["opacities"].sigmoid().mean()
+        if settings.scale_weight > 0:
+            loss = loss + settings.scale_weight * p["scales"].exp().mean()
+        return loss
+
+    def _rate_of_means(self, step: int) -> float:
+        """Learning rate of the means: exponential, in the normalised scene."""
+        settings = self.settings
+        first = settings.rates["means"] * self.scene_scale
+        return first * settings.means_final ** (step / settings.steps)
+
+    def _reset_opacities(self, step: int) -> None:
+        """What DefaultStrategy documents and release 1.5.3 leaves out, see `GsplatSettings.reset`."""
+        options = self.settings.options
+        due = step > 0 and step % options["reset_every"] == 0 and step < options["refine_stop_iter"]
+        if self.settings.reset and due:
+            ops = importlib.import_module("gsplat.strategy.ops")
+            value = 2 * options["prune_opa"]
+            ops.reset_opa(params=self.parameters, optimizers=self.optimizers, state=self.state, value=value)
+
+    def _wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def bounded(base: type[Any], bound: int) -> type[Any]:
+    """gsplat's DefaultStrategy with a bound of the count, which gsplat itself does not have.
+
+    Where more Gaussians are due to be duplicated or split than there is room for, those of the highest gradients are;
+    all else is as in ``base``.
+
+    Args:
+        base: gsplat.strategy.DefaultStrategy.
+        bound: most Gaussians.
+
+    Raises:
+        LuxelError: a version of gsplat whose strategy is built otherwise.
+    """
+    if not hasattr(base, "_grow_gs"):
+        raise LuxelError("This version of gsplat cannot be given a count.", "Install gsplat 1.5.3.")
+
+    class Bounded(base):
+        def _grow_gs(self, params: Any, optimizers: Any, state: Any, step: int) -> Any:
+            room = bound - len(params["means"])
+            keep_highest(state, room, self.grow_grad2d)
+            return super()._grow_gs(params, optimizers, state, step)
+
+    return Bounded
+
+
+@torch.no_grad()
+def keep_highest(state: dict[str, Any], room: int, threshold: float) -> None:
+    """Of the Gaussians whose mean gradient is above the threshold, leaves the highest ``room`` and sets others to 0.
+
+    Args:
+        state: of DefaultStrategy: grad2d (sums) and count (of views), [N]; grad2d is changed in place.
+        room: how many may remain; 0 or less: none.
+        threshold: of the mean gradient.
+    """
+    means = state["grad2d"] / state["count"].clamp_min(1)
+    due = int((means > threshold).sum())
+    if due <= room:
+        return
+    kept = torch.zeros_like(means)
+    chosen = means.topk(max(0, room)).indices
+    kept[chosen] = state["grad2d"][chosen]
+    state["grad2d"].copy_(kept)
+
+
+def train_gsplat(
+    settings: GsplatSettings,
+    capture: Capture,
+    config: TrainConfig,
+    device: torch.device,
+    *,
+    evaluations: int,
+    bound: int | None = None,
+) -> dict[str, Any]:
+    """Trains a capture to the end and returns what was measured, as `measure.train_once` does.
+
+    Args:
+        settings, capture, config, device, bound: see `GsplatTrainer`; LPIPS is measured where ``config`` asks for it.
+        evaluations: number of measurements by which the steps are divided.
+    """
+    few = replace(capture, train=capture.train[: measure.WARM_UP_STEPS], test=[])
+    warm = GsplatTrainer(settings, few, config, device, bound=bound)
+    warm.train_until(min(measure.WARM_UP_STEPS, settings.steps))
+    warm.close()
+    del warm
+    before = measure.quiet_device(device)
+    started = time.perf_counter()
+    trainer = GsplatTrainer(settings, capture, config, device, bound=bound, say=_say)
+    prepared = time.perf_counter() - started
+    curve, evaluation = [], None
+    for step in measure.measured_steps(max(1, settings.steps // evaluations), settings.steps):
+        trainer.train_until(step)
+        last = step == settings.steps
+        if (evaluation := trainer.evaluate(lpips=last and config.lpips)) is not None:
+            psnr = evaluation.mean.as_dict()["psnr"]
+            curve.append({"step": step, "seconds": trainer.train_seconds, "psnr": psnr})
+    trainer.close()
+    _say(f"{settings.steps} steps in {duration(trainer.train_seconds)}, {trainer.count:,} Gaussians.")
+    return {
+        **measure.outcome(evaluation, curve, trainer.scene, settings.steps, trainer.train_seconds, "steps"),
+        **measure.facts(device, started, prepared, before),
+    }
+
+
+def require(device: torch.device) -> None:
+    """Checks that gsplat can be used here, with its strategies.
+
+    Raises:
+        LuxelError: it is not installed or cannot be imported, there is no GPU, or the device is none.
+    """
+    backend.require(device)
+    _strategies()
+
+
+def _strategies() -> ModuleType:
+    backend.library()
+    return importlib.import_module("gsplat.strategy")
+
+
+def _say(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)
