@@ -35,7 +35,7 @@ class LossContext(NamedTuple):
     """What the terms of a primitive's loss depend on beside the primitives."""
 
     loss: Any  # options, of the type that the specification names
-    penalties: tuple[float, float]  # the strategy's weights of mean opacity and mean scale
+    penalties: tuple[float, float]  # weights of mean opacity and of mean scale in capture units
     densifies: bool  # whether statistics for densification are gathered in this step
 
 

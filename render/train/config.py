@@ -4,6 +4,7 @@ keeps."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ OF_OTHER_PRIMITIVES = {
     },
     "init": {"points_each", "sigma", "time_scale", "time_margin"},
 }
+FEWEST_STEPS = 1000  # that `steps_by_size` gives
 OLD_STRATEGIES = {"default": "adaptive"}  # names of before
 
 
@@ -70,6 +72,9 @@ class TrainConfig:
 
     steps: int = 30_000
     """Number of training steps; learning rates, SH degrees and densification are scaled to it."""
+    steps_by_size: int = 0
+    """Steps for each square root of a million pixels of all training images, at least 1,000, instead of `steps`; 0: as
+    many as `steps` says."""
     target_psnr: float | None = None
     """End when the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
     target_minutes: float | None = None
@@ -141,6 +146,13 @@ class TrainConfig:
             if getattr(self, part) is None:
                 setattr(self, part, getattr(spec, part)())
 
+    def sized(self, pixels: int) -> TrainConfig:
+        """With the number of steps that `steps_by_size` gives for as many pixels of training images."""
+        if not self.steps_by_size:
+            return self
+        steps = max(FEWEST_STEPS, round(self.steps_by_size * math.sqrt(pixels / 1e6)))
+        return dataclasses.replace(self, steps=steps, steps_by_size=0)
+
     def check(self) -> None:
         """Raises LuxelError for values that make no run."""
         problems = [f"primitive must be one of {', '.join(PRIMITIVES)}"]
@@ -159,6 +171,7 @@ class TrainConfig:
         """Conditions that must not hold, and clauses for an error message."""
         return [
             (self.steps < 1, "steps must be at least 1"),
+            (self.steps_by_size < 0, "steps_by_size must not be negative"),
             (not 0 <= self.resolution.until <= 1, "resolution.until must lie in 0 to 1"),
             (not 0 <= self.resolution.halvings <= 6, "resolution.halvings must be 0 to 6"),
             (self.max_gaussians is not None and self.max_gaussians < 1, "max_gaussians must be at least 1"),

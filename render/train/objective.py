@@ -12,9 +12,16 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Target
 
 
-def loss_context(config: TrainConfig, densifies: bool) -> LossContext:
-    """What a primitive's terms depend on in a step; ``densifies``: whether it gathers statistics for densification."""
-    return LossContext(config.loss, config.strategy.penalties, densifies)
+def loss_context(config: TrainConfig, densifies: bool, extent: float) -> LossContext:
+    """What a primitive's terms depend on in a step.
+
+    Args:
+        config: of the run.
+        densifies: whether the step gathers statistics for densification.
+        extent: of the scene, capture units.
+    """
+    opacity, scale = config.strategy.penalties
+    return LossContext(config.loss, (opacity, scale / extent), densifies)
 
 
 def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:
@@ -25,15 +32,18 @@ def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:
     return settings.alpha_weight * (off if target.weight is None else off * target.weight).mean()
 
 
-def penalties(scene: Any, weights: tuple[float, float], inverse_count: Tensor) -> Tensor | float:
-    """A strategy's weights times the mean opacity and the mean scale, a scalar.
+def penalties(
+    scene: Any, weights: tuple[float, float], inverse_count: Tensor, extent: float
+) -> Tensor | float:
+    """A strategy's weights times the mean opacity and the mean scale as a share of the extent, a scalar.
 
     Args:
         scene: primitives, spare rows of opacity 0 included; scales of those are left out.
         weights: of opacity and of scale.
         inverse_count: 1 / N without the spare ones, [1].
+        extent: of the scene, capture units.
     """
-    opacity, scale = weights
+    opacity, scale = weights[0], weights[1] / extent
     total: Tensor | float = 0.0
     if opacity > 0:
         total = total + opacity * scene.opacities.sum() * inverse_count[0]

@@ -106,6 +106,14 @@ class Optimizer:
         ]
         self._take(joined)
 
+    def replace(self, index: Tensor, scene: Parameters) -> None:
+        """Overwrites the primitives at ``index``, int64 [M], with the M of ``scene``; their moments are 0."""
+        for name, tensor in scene.detach().tensors().items():
+            params, *moments = (state[name] for state in self._state)
+            params.index_copy_(0, index, tensor)
+            for rows in moments:
+                rows.index_fill_(0, index, 0)
+
     def extend(self, number: int) -> None:
         """Appends rows for the caller to fill; until then their opacity and moments are 0."""
         count = self.count + number

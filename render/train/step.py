@@ -45,6 +45,7 @@ class StepContext:
         table: see `gather_view`.
         status: see `count_step_`.
         scalars: weights of the loss, on the device.
+        extent: of the scene, capture units.
         capacity: of tile instances per view; None: the host waits for the number that is needed.
         auxiliary: auxiliary state of the primitive, if any.
         renews: whether this step updates it.
@@ -56,6 +57,7 @@ class StepContext:
     table: Tensor
     status: Tensor
     scalars: Mapping[float, Tensor]
+    extent: float
     capacity: int | None
     auxiliary: AuxiliaryState | None = None
     renews: bool = False
@@ -123,7 +125,7 @@ def fused_step(
     options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
     if spec.penalties is not None:
-        weights |= spec.penalties(loss_context(config, schedule.counts))
+        weights |= spec.penalties(loss_context(config, schedule.counts, context.extent))
     if raw_moments:
         weights["raw_moments"] = True
     project_adam_(
@@ -173,9 +175,9 @@ def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: Sc
     """Terms of the loss from the densification strategy and the primitive."""
     config, inverse_count = context.config, context.optimizer.inverse_count
     terms = PRIMITIVES[config.primitive].regularise(
-        scene, visible, inverse_count, loss_context(config, schedule.counts)
+        scene, visible, inverse_count, loss_context(config, schedule.counts, context.extent)
     )
-    of_strategy = penalties(scene, config.strategy.penalties, inverse_count)
+    of_strategy = penalties(scene, config.strategy.penalties, inverse_count, context.extent)
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
 
@@ -225,6 +227,6 @@ def add_noise(context: StepContext, params: dict[str, Tensor], row: Tensor) -> N
         rate=row[ADAM][:1],
         step=row[STEP : STEP + 1].view(torch.int32),
         skip=context.status[1:2],
-        strength=context.config.strategy.noise,
+        strength=context.config.strategy.noise / context.extent**2,  # the rate has the extent as a factor
         seed=context.config.seed,
     )

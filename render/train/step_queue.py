@@ -106,6 +106,7 @@ class StepQueue:
             self._table.tensor,
             self._status,
             self._scalars,
+            self.timeline.extent,
             self._room.limit if estimated else None,
             self._auxiliary,
             self._auxiliary is not None and self._auxiliary.plan(step, optimizer),

@@ -93,6 +93,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop = TrainingLoop(torch.device(device), say)
         if self.device.type == "cpu":
             keep_freed_memory()
+        config = config.sized(sum(view.camera.width * view.camera.height for view in train_views))
         self.config, self.background = config, config.background
         self.train_views, self.test_views = list(train_views), list(test_views)
         self.extent = scene_extent(self.train_views)

@@ -47,7 +47,7 @@ class Train:
         luxel train photos/ --view
         luxel train capture/ --run runs/first --steps 7000 --max-size 1200
         luxel train capture/ --preset fast
-        luxel train capture/ --mcmc.cap-max 300000
+        luxel train capture/ --split.cap-max 300000
         luxel train capture/ --strategy adaptive --help
         luxel train moving/ --primitive gaussians4d
         luxel train capture/ --primitive convexes --preset light
@@ -74,7 +74,7 @@ class Train:
     used; auto: cutout if masks outline an object."""
     preset: str = "default"
     """Values that all options below start from."""
-    strategy: str = "mcmc"
+    strategy: str = "split"
     """Densification strategy: how primitives are added, split, moved and removed."""
     config: Annotated[TrainOptions, tyro.conf.arg(name="")] = field(default_factory=TrainOptions)
     serve: Annotated[Serve, tyro.conf.arg(name="")] = field(default_factory=Serve)

@@ -96,6 +96,8 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
                 f"--preset {name}: the run in {folder} has a configuration already.",
                 "Leave the option out, and give the options to change.",
             )
+    if given(arguments, "--steps") is not None:
+        config.steps_by_size = 0
     spec = PRIMITIVES[config.primitive]
     if strategy is not None and strategy not in spec.strategies:
         raise LuxelError(

@@ -2,14 +2,17 @@
 
 from luxel.render.primitives.spec import Preset
 
+ANNEALED = {"final_factor": 0.1, "final_from": 0.7}
 PRESETS = {
-    "default": Preset("3DGS-MCMC with a count that follows the number of pixels, which does not overfit"),
+    "default": Preset("a count that follows the number of pixels, rates that fall at the end", {"rates": ANNEALED}),
     # Coarse to fine as in DashGaussian (Chen et al. 2025): images start at a quarter of their side.
     "fast": Preset(
         "a tenth of the time for most of the quality",
         {
             "steps": 3600,
-            "strategy": {"kind": "mcmc", "growth": 0.1},
+            "steps_by_size": 360,
+            # Growth goes on for a while at full size.
+            "strategy": {"kind": "split", "refine_stop": 20_000},
             "resolution": {"halvings": 2, "until": 0.55},
             "loss": {"ssim_weight": 0.4},
             "rates": {"final_factor": 0.1, "final_from": 0.6},
@@ -17,6 +20,6 @@ PRESETS = {
     ),
     "best": Preset(
         "twice the Gaussians and half again as many steps",
-        {"steps": 45_000, "strategy": {"kind": "mcmc", "pixels_each": 128}},
+        {"steps": 45_000, "strategy": {"kind": "split", "pixels_each": 128}, "rates": ANNEALED},
     ),
 }

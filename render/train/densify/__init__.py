@@ -8,9 +8,11 @@ from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.densify.shaping import ShapingStrategy
 from luxel.render.train.densify.spacetime import SpacetimeStrategy
+from luxel.render.train.densify.split import SplitStrategy
 from luxel.render.train.densify.strategy import Strategy
 
 STRATEGIES: dict[str, type[Strategy]] = {
+    "split": SplitStrategy,
     "mcmc": McmcStrategy,
     "adaptive": AdaptiveStrategy,
     "spacetime": SpacetimeStrategy,
@@ -45,6 +47,7 @@ __all__ = [
     "McmcStrategy",
     "ShapingStrategy",
     "SpacetimeStrategy",
+    "SplitStrategy",
     "Strategy",
     "register_strategy",
 ]

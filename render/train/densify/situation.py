@@ -62,6 +62,16 @@ class Refinement:
         return {name: value for name, value in vars(self).items() if value}
 
 
+FEWEST = 20_000  # that a cap from the number of pixels allows
+
+
+def count_limit(now: Situation, cap_max: int | None, pixels_each: int) -> int:
+    """Most primitives allowed: ``cap_max``, or one for each ``pixels_each`` pixels of all training images; and the
+    run's own bound."""
+    cap = max(FEWEST, now.pixels // pixels_each) if cap_max is None else cap_max
+    return cap if now.cap is None else min(cap, now.cap)
+
+
 def finite(scene: Parameters) -> Tensor:
     """Which primitives hold only finite numbers, bool [N]."""
     rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in scene.tensors().values()]

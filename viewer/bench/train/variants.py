@@ -161,6 +161,8 @@ def configured(values: dict[str, Any], settings: tuple[str, ...], evaluations: i
     Raises:
         LuxelError: a setting that names no field, or a value that does not fit.
     """
+    if any(setting.startswith("steps=") for setting in settings):
+        values["steps_by_size"] = 0
     changed = with_settings(values, settings)
     try:
         config = TrainConfig.from_dict(changed)

@@ -1,0 +1,145 @@
+"""Growth by long-axis splits where the images' error pulls, up to a count that follows the number of pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.gaussians import quat_to_matrix
+from luxel.render.train.densify.situation import Refinement, Situation, count_limit, finite, logit
+from luxel.render.train.densify.strategy import Strategy
+from luxel.render.train.optimizer import Optimizer
+from luxel.render.train.schedules import Window
+
+RATIO = 0.5**0.5  # of a part's longest standard deviation to the parent's
+
+
+@dataclass
+class SplitStrategy(Strategy):
+    """Bounded growth by splits along the longest axis (Deng et al. 2025), at large absolute gradients (Ye et al. 2024).
+
+    Transparent Gaussians are removed, and of those whose absolute screen gradient is large the largest are split, at
+    most a share of the count at each refinement and never above a cap. The regularisers and the noise are those of
+    3DGS-MCMC (Kheradmand et al. 2024), in units of the scene. Steps are those of runs of 30,000; shorter runs start
+    after 5 %, act every 2 % (not below 20 steps), and end after the same share of the run.
+    """
+
+    cap_max: int | None = None
+    """Most Gaussians; None: one for each `pixels_each` pixels of the training images. `max_gaussians` lowers it."""
+    pixels_each: int = 256
+    """Pixels of all training images together for each Gaussian, without `cap_max`."""
+    grow_grad2d: float = 2e-4
+    """Mean absolute screen gradient (in half images) above which a Gaussian is split."""
+    growth: float = 0.1
+    """Largest share by which the count grows at each refinement."""
+    prune_opacity: float = 0.005
+    """Gaussians less opaque than this are removed."""
+    noise: float = 5e6
+    """Strength of the random moves of nearly transparent Gaussians, see `mcmc`; 0: none."""
+    opacity_regulariser: float = 0.005
+    """Weight of the mean opacity in the loss."""
+    scale_regulariser: float = 0.02
+    """Weight of the mean scale in the loss, as a share of the scene extent."""
+    refine_start: int = 500
+    """Step after which splitting starts."""
+    refine_stop: int = 15_000
+    """Step at which splitting ends."""
+    refine_every: int = 100
+    """Steps between refinements."""
+
+    about: ClassVar[str] = "splits along the longest axis where absolute gradients are large, up to a cap"
+    absolute: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def penalties(self) -> tuple[float, float]:
+        """Weights of mean opacity and mean scale in the loss."""
+        return self.opacity_regulariser, self.scale_regulariser
+
+    def check(self) -> None:
+        """Raises LuxelError for invalid options."""
+        if not (
+            min(self.refine_every, self.pixels_each) >= 1
+            and (self.cap_max is None or self.cap_max >= 1)
+            and self.refine_start >= 0
+            and self.grow_grad2d > 0
+            and self.growth >= 0
+            and 0 <= self.prune_opacity < 0.5
+        ):
+            raise LuxelError(
+                "Strategy options: refine_every, cap_max and pixels_each must be at least 1, refine_start and growth "
+                "not negative, grow_grad2d positive, prune_opacity in 0 to 0.5.",
+                "Correct them.",
+            )
+
+    def window(self, steps: int) -> Window:
+        """When splitting happens in a run of ``steps`` steps."""
+        share = min(5 / 6, self.refine_stop / 30_000)
+        return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share)
+
+    def needs_statistics(self, clock: float, steps: int) -> bool:
+        """Until splitting ends."""
+        return clock < self.window(steps).stop
+
+    def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
+        """Splits and removes when it is time."""
+        if not self.due(now.step, now.clock, now.steps):
+            return None
+        scene = optimizer.scene
+        lives = (scene.opacities >= self.prune_opacity) & finite(scene)
+        chosen = self.choose(lives, now)
+        if chosen.numel():
+            first, second = split_in_two(scene.select(chosen))
+            optimizer.replace(chosen, first)
+            optimizer.append(second)
+            lives = torch.cat([lives, lives.new_ones(second.count)])
+        kept = int(lives.sum())
+        pruned = lives.numel() - kept
+        if pruned:
+            optimizer.select(lives)
+        return Refinement(split=chosen.numel(), pruned=pruned)
+
+    def choose(self, lives: Tensor, now: Situation) -> Tensor:
+        """Positions of those to split, int64: the largest gradients first, as many as growth and cap allow.
+
+        Args:
+            lives: which stay, bool [N].
+            now: state of the run, with statistics.
+        """
+        stats = now.statistics
+        pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / self.grow_grad2d
+        pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
+        high = pull > 1
+        alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
+        cap = count_limit(now, self.cap_max, self.pixels_each)
+        number = min(above, max(0, cap - alive), int(self.growth * alive))
+        if number == above:
+            return high.nonzero()[:, 0]
+        return pull.argsort(descending=True, stable=True)[:number]
+
+
+def split_in_two(gaussians: Any) -> tuple[Any, Any]:
+    """Two parts of each Gaussian, on either side along its longest axis.
+
+    A part's standard deviation on that axis is 1 / sqrt(2) of the parent's, and so is its distance, so that both
+    together have the parent's covariance; opacities o' with (1 - o')^sqrt(2) = 1 - o keep the parent's mass.
+
+    Returns:
+        The parts on the positive and on the negative side, each in the order of the parents.
+    """
+    log_length, axis = gaussians.log_scales.max(-1, keepdim=True)
+    across = axis[:, :, None].expand(-1, 3, 1)
+    move = quat_to_matrix(gaussians.quats).gather(2, across)[:, :, 0] * (RATIO * log_length.exp())
+    shrink = torch.zeros_like(gaussians.log_scales).scatter_(1, axis, torch.tensor(RATIO).log().item())
+    opacities = 1 - (1 - gaussians.opacities.clamp(max=0.9999)).pow(RATIO)
+    parts = []
+    for side in (1, -1):
+        part = gaussians.map(torch.clone)
+        part.means = part.means + side * move
+        part.log_scales = part.log_scales + shrink
+        part.opacity_logits = logit(opacities)
+        parts.append(part)
+    return parts[0], parts[1]
