@@ -118,7 +118,8 @@ def relocate_case(device: torch.device, added: int) -> dict[str, Tensor]:
     gaussians.means[5] = math.nan
     kinds = [[t.contiguous() for t in gaussians.tensors().values()]]
     kinds += [[torch.ones_like(t) for t in kinds[0]] for _ in range(2)]
-    outputs = relocate_(*kinds, 333 - added, added=added, min_opacity=0.005, seed=1, step=600)
+    rows, first, second = kinds
+    outputs = relocate_(rows, first, second, 333 - added, added=added, min_opacity=0.005, seed=1, step=600)
     named = {
         f"{k} {i}": t
         for k, kind in zip(("row", "first", "second"), kinds, strict=True)

@@ -65,7 +65,7 @@ def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
     device, stride = rows[0].device, named["sh_rest"].shape[1]
     present = rows[0].shape[0]
     widths = dict(zip(PARAMETERS, ((3,), (4,), (3,), (), (3,), (stride, 3)), strict=True))
-    expected = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         prefix + name: (named[prefix + name], torch.float32, (present, *widths[name]))
         for prefix in _KINDS
         for name in PARAMETERS

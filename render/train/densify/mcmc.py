@@ -101,5 +101,6 @@ class McmcStrategy(Strategy):
 
     def _copy(self, optimizer: Optimizer, count: int, added: int, seed: int, step: int) -> Tensor:
         """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows behind them; how many."""
-        rows = (tuple(state.values()) for state in optimizer.rows())
-        return relocate_(*rows, count, added=added, min_opacity=self.min_opacity, seed=seed, step=step)[2]
+        params, first, second = (tuple(state.values()) for state in optimizer.rows())
+        draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step}
+        return relocate_(params, first, second, count, added=added, **draw)[2]

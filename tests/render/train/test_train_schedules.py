@@ -119,7 +119,7 @@ def test_removed_options_of_past_runs_are_dropped(
     kind: str, removed: dict[str, Any], enabled: dict[str, Any]
 ) -> None:
     strategy = {"kind": kind, "refine_every": 7, **removed}
-    old = {"strategy": strategy, "pruning": {"share": 0.0, "start": 0.85, "views": 4}}
+    old: dict[str, Any] = {"strategy": strategy, "pruning": {"share": 0.0, "start": 0.85, "views": 4}}
     if kind == "spacetime":
         old["primitive"] = "gaussians4d"
     config = TrainConfig.from_run(old)
