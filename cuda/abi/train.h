@@ -176,7 +176,6 @@ typedef struct luxel_relocate_args {
   float* v_opacity_logits;    /* inout */
   float* v_sh_dc;             /* inout */
   float* v_sh_rest;           /* inout */
-  const float* weights;       /* in    [N] optional, instead of the opacities; 1 on average, or less */
   int32_t* source;            /* out   [N+added] the row that each is a copy of, or itself */
   int32_t* copies;            /* out   [N] how many rows are copies of each; zeroed by the caller */
   int32_t* moved;             /* out   [1] how many rows are copies; zeroed by the caller */

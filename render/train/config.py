@@ -15,7 +15,6 @@ from luxel.render.primitives.gaussians import GaussianRates
 from luxel.render.primitives.training import Init, Loss, Rates
 from luxel.render.runs.plain import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
-from luxel.render.train.densify.pruning import Pruning
 
 PARTS = ("rates", "loss", "init")  # options that are of the primitive's types
 # Fields that every config.json of before had, whatever its primitive.
@@ -32,6 +31,19 @@ OF_OTHER_PRIMITIVES = {
 }
 FEWEST_STEPS = 1000  # that `steps_by_size` gives
 OLD_STRATEGIES = {"default": "adaptive"}  # names of before
+# Options of strategies that no longer exist. The first of each enabled the others where it was above 0.
+REMOVED_OF_STRATEGIES = {
+    "mcmc": ("error_share", "error_views", "error_power"),
+    "adaptive": ("hold_back", "error_views"),
+    "spacetime": ("hold_back", "error_views"),
+}
+REMOVED_PARTS = {"pruning": "share"}  # groups of options that no longer exist, and what enabled each
+
+
+def _kind_of(strategy: dict[str, Any]) -> str:
+    """Today's name of the strategy of a config.json."""
+    kind = str(strategy.get("kind"))
+    return OLD_STRATEGIES.get(kind, kind)
 
 
 def _of_primitive() -> Any:
@@ -96,8 +108,6 @@ class TrainConfig:
     """Views of each step, whose losses are averaged."""
     strategy: Strategy = field(default_factory=_of_primitive)
     """Densification strategy."""
-    pruning: Pruning = field(default_factory=Pruning)
-    """Experimental. Removal of primitives that contribute least to the images, beside the strategy; off by default."""
     rates: Rates = field(default_factory=_of_primitive)
     """Learning rates."""
     loss: Loss = field(default_factory=_of_primitive)
@@ -165,7 +175,6 @@ class TrainConfig:
         if problems:
             raise LuxelError(f"Training configuration: {problems[0]}.", "Correct that option.")
         self.strategy.check()
-        self.pruning.check()
 
     def _own_problems(self) -> list[tuple[bool, str]]:
         """Conditions that must not hold, and clauses for an error message."""
@@ -233,8 +242,7 @@ class TrainConfig:
         values = dict(values)
         spec = spec_of(values.get("primitive", "gaussians"))
         if isinstance(strategy := values.get("strategy"), dict):
-            kind = str(strategy.get("kind"))
-            kind = OLD_STRATEGIES.get(kind, kind)
+            kind = _kind_of(strategy)
             if kind not in STRATEGIES:
                 raise LuxelError(
                     f"config.json: unknown strategy {kind!r}.", f"Known are {', '.join(STRATEGIES)}."
@@ -251,14 +259,30 @@ class TrainConfig:
         """`from_dict` of the config.json of a run, also of one from before primitives had options of their own.
 
         Such a file holds fields of other primitives in ``loss`` and ``init``, which had no effect; they are dropped.
+        So are options that no longer exist; `removed_in_use` names those that had an effect.
         """
-        values = dict(values)
+        values = {name: value for name, value in values.items() if name not in REMOVED_PARTS}
         spec = spec_of(values.get("primitive", "gaussians"))
         for part, names in OF_OTHER_PRIMITIVES.items():
             if isinstance(held := values.get(part), dict):
                 own = {f.name for f in dataclasses.fields(getattr(spec, part))}
                 values[part] = {k: v for k, v in held.items() if k in own or k not in names}
+        if isinstance(strategy := values.get("strategy"), dict):
+            removed = REMOVED_OF_STRATEGIES.get(_kind_of(strategy), ())
+            values["strategy"] = {k: v for k, v in strategy.items() if k not in removed}
         return TrainConfig.from_dict(values)
+
+    @staticmethod
+    def removed_in_use(values: dict[str, Any]) -> list[str]:
+        """Options that no longer exist and that the config.json of a run enables, by dotted name."""
+        switches = list(REMOVED_PARTS.items())
+        if isinstance(strategy := values.get("strategy"), dict):
+            switches += [("strategy", name) for name in REMOVED_OF_STRATEGIES.get(_kind_of(strategy), ())[:1]]
+        return [
+            f"{part}.{name}"
+            for part, name in switches
+            if isinstance(held := values.get(part), dict) and held.get(name)
+        ]
 
     @staticmethod
     def demo() -> TrainConfig:

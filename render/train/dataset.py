@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.ops.train.gather_view import BACKGROUND, PHOTO, ROW, TIME, VIEW, gather_view
+from luxel.render.ops.train.gather_view import TIME, gather_view
 
 AHEAD = 4  # images that are read and uploaded before their step
 
@@ -261,24 +261,6 @@ class Dataset:
                 if held is not None and sent is not None:
                     held[0].copy_(sent, non_blocking=True)
         return stack
-
-    def targets(
-        self, indices: Sequence[int], halvings: int, background: tuple[float, float, float]
-    ) -> Iterator[Target]:
-        """Targets of views by index, outside the order of steps; streamed images are read now."""
-        rows = np.zeros((len(indices), 2, ROW), np.float32)  # a table of one row each
-        for table, index in zip(rows, indices, strict=True):
-            table[1].view(np.int32)[[PHOTO, VIEW]] = (self._slots[index] if self._slots else 0), index
-            table[1, BACKGROUND], table[1, TIME] = background, self.views[index].time
-        for table, index in zip(torch.from_numpy(rows.view(np.int32)).to(self.device), indices, strict=True):
-            yield self._stack_of(index, halvings).gather(table)[0]
-
-    def _stack_of(self, index: int, halvings: int) -> ImageStack:
-        if not self.streaming:
-            return self._level(self._format_of_view[index], halvings)
-        image = halved(_read(self.views[index]).to(self.device), halvings)
-        format = ImageFormat.of(image, self.views[index].camera)
-        return self._new_stack(image.map(lambda t: t[None].contiguous()), format, halvings)
 
     def _fill(self, on_read: Callable[[int, int], None] | None) -> None:
         """Reads every image and stacks those of one format on the device."""

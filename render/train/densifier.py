@@ -1,4 +1,4 @@
-"""Changes of the set of primitives between steps: densification, pruning, reordering, removal of non-finite rows."""
+"""Changes of the set of primitives between steps: densification, reordering, removal of non-finite rows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from luxel.render.errors import LuxelError
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.dataset import Dataset
-from luxel.render.train.densify.scores import blending_scores, sampled
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.timeline import Timeline
 
-Scores = Callable[[int], Tensor]  # number of training views -> `blending_scores`, [N, 3]
-
 
 class Densifier:
-    """Applies the densification strategy and pruning of a run when they are due; holds their statistics.
+    """Applies the densification strategy of a run when it is due; holds its statistics.
 
     Args:
         config: of the run.
@@ -42,7 +38,6 @@ class Densifier:
         log: Callable[[int, dict[str, Any]], None],
     ) -> None:
         self.config, self.optimizer, self.generator, self._log = config, optimizer, generator, log
-        self._views = len(views)
         self._pixels = sum(view.camera.width * view.camera.height for view in views)
         times = [view.time for view in views]
         self._duration = (max(times) - min(times)) or 1.0
@@ -71,36 +66,23 @@ class Densifier:
         """Whether `after_step` changes the primitives after ``step`` steps."""
         config = self.config
         clock = timeline.progress(step) * config.steps
-        return (
-            config.strategy.due(step, clock, config.steps)
-            or config.pruning.due(step, clock, config.steps)
-            or self._reorders(step)
-        )
+        return config.strategy.due(step, clock, config.steps) or self._reorders(step)
 
-    def after_step(
-        self, step: int, timeline: Timeline, dataset: Dataset, cap: int | None
-    ) -> Refinement | None:
-        """Densifies, prunes and reorders as is due after ``step`` steps, all of which the device has finished.
+    def after_step(self, step: int, timeline: Timeline, cap: int | None) -> Refinement | None:
+        """Densifies and reorders as is due after ``step`` steps, all of which the device has finished.
 
         Args:
             step: completed steps.
             timeline: schedules.
-            dataset: training images.
             cap: largest number of primitives; None: no limit.
 
         Returns:
-            What changed; None where neither strategy nor pruning changed the set.
+            What changed; None where the strategy did not change the set.
         """
         config, refinement = self.config, None
         clock = timeline.progress(step) * config.steps
-
-        def scores(views: int) -> Tensor:
-            return self._scores(step, views, timeline, dataset)
-
         if config.strategy.due(step, clock, config.steps):
-            refinement = self._refine(step, clock, timeline.extent, cap, scores)
-        if config.pruning.due(step, clock, config.steps):
-            refinement = self._prune(step, scores, refinement or Refinement())
+            refinement = self._refine(step, clock, timeline.extent, cap)
         gathers = config.strategy.needs_statistics(clock, config.steps)
         if self._reorders(step) and (refinement is not None or not gathers):
             self.select(schedules.morton_order(self.optimizer.scene.centres))
@@ -118,9 +100,7 @@ class Densifier:
     def _reorders(self, step: int) -> bool:
         return self.config.reorder_every > 0 and step % self.config.reorder_every == 0
 
-    def _refine(
-        self, step: int, clock: float, extent: float, cap: int | None, scores: Scores
-    ) -> Refinement | None:
+    def _refine(self, step: int, clock: float, extent: float, cap: int | None) -> Refinement | None:
         config = self.config
         situation = Situation(
             step,
@@ -131,7 +111,6 @@ class Densifier:
             self.generator,
             self._pixels,
             self.statistics,
-            scores,
             config.seed,
             self._duration,
         )
@@ -146,28 +125,3 @@ class Densifier:
             )
         self._log(step, refinement.as_dict())
         return refinement
-
-    def _prune(self, step: int, scores: Scores, refinement: Refinement) -> Refinement:
-        """Removes the primitives of lowest score; counted in ``refinement``."""
-        before = self.optimizer.count
-        views = self.config.pruning.views or self._views
-        self.select(self.config.pruning.keep(scores(views)[:, 0]))
-        pruned = before - self.optimizer.count
-        self._log(step, {"unimportant": pruned})
-        refinement.pruned += pruned
-        return refinement
-
-    def _scores(self, step: int, views: int, timeline: Timeline, dataset: Dataset) -> Tensor:
-        """`blending_scores` of the present primitives over training views drawn for this step, [N, 3]."""
-        config = self.config
-        schedule, background = timeline.at(step), timeline.background_at(step)
-        chosen = sampled(self._views, views, config.seed, step)
-        scene = self.optimizer.scene
-        return blending_scores(
-            scene,
-            dataset.targets(chosen, schedule.halvings, background),
-            background=torch.tensor(background, device=scene.opacity_logits.device),
-            sh_degree=schedule.sh_degree,
-            antialiased=config.antialiased,
-            deterministic=config.deterministic,
-        )

@@ -47,6 +47,16 @@ def read_config(folder: Path) -> tuple[TrainConfig, dict[str, Any]]:
     return TrainConfig.from_run(body["config"]), body
 
 
+def require_resumable(folder: Path, body: dict[str, Any]) -> None:
+    """Raises LuxelError if the config.json of a run, ``body``, enables options that no longer exist."""
+    if removed := TrainConfig.removed_in_use(body["config"]):
+        raise LuxelError(
+            f"{folder}: this run uses {' and '.join(removed)}, which luxel no longer has.",
+            "Start a new run, or resume this one with the version of luxel that it was started with. It can still be "
+            "viewed, evaluated and rendered.",
+        )
+
+
 def read_run(
     folder: Path, train_views: Sequence[View], overrides: dict[str, Any], say: Callable[[str], None]
 ) -> Past:
@@ -59,9 +69,11 @@ def read_run(
         say: receives messages about damaged checkpoints.
 
     Raises:
-        LuxelError: no run, no intact checkpoint, an unknown name, or different training views.
+        LuxelError: no run, no intact checkpoint, an unknown name, an option that no longer exists, or different
+            training views.
     """
     config, body = read_config(folder)
+    require_resumable(folder, body)
     changed = TrainConfig.from_dict(with_overrides(config.to_dict(), overrides))
     start = load_newest(folder / "checkpoints", say)
     before = start.state["train_views"]

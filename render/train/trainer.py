@@ -60,7 +60,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         dataset: the training images.
         timeline: the schedules.
         queue: the steps submitted to the device.
-        densifier: densification and pruning.
+        densifier: densification.
         memory: limits of images and primitives.
         monitor: loss and PSNR of training views.
         test_psnr: PSNR of the held-out views in dB; None before they are evaluated.
@@ -335,7 +335,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         due = self.densifier.due(self.steps_done, self.timeline)
         if (stalled or due or self.monitor.non_finite) and self.synchronize():
             return StepReport(self.steps_done, self.optimizer.count)
-        chosen = self.steps_done, self.timeline, self.dataset, self.memory.cap
+        chosen = self.steps_done, self.timeline, self.memory.cap
         refinement = self.densifier.after_step(*chosen) if due else None
         if self.monitor.non_finite:
             self._remove_non_finite()

@@ -16,7 +16,7 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.config import PARTS
 from luxel.render.train.densify import STRATEGIES
 from luxel.render.train.presets import preset
-from luxel.render.train.resume import read_config
+from luxel.render.train.resume import read_config, require_resumable
 from luxel.viewer.commands.options import given
 from luxel.viewer.runs import run_folder
 
@@ -84,7 +84,8 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
     if folder is None:
         config = preset(name or "default", primitive or "gaussians")
     else:
-        config, _ = read_config(run_folder(Path(folder)))
+        config, body = read_config(run_folder(Path(folder)))
+        require_resumable(run_folder(Path(folder)), body)
         if primitive not in (None, config.primitive):
             noun = PRIMITIVES[config.primitive].noun
             raise LuxelError(

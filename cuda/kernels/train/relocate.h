@@ -26,7 +26,7 @@ LUXEL_HD float opacity_of(const luxel_relocate_args& args, int64_t n) { return s
 
 // Weight of a row in the draw: 32 bits behind the point, so that sums come out the same in whatever order.
 LUXEL_HD int64_t weight_of(const luxel_relocate_args& args, int64_t n) {
-  const double weight = args.weights ? args.weights[n] : opacity_of(args, n);
+  const double weight = opacity_of(args, n);
   return weight > 0 && finite(weight) ? static_cast<int64_t>(weight * 4294967296.0) : 0;
 }
 

@@ -15,7 +15,7 @@ _KINDS = ("", "m_", "v_")  # prefixes of parameters, first and second moments
 _NAMES = [prefix + name for prefix in _KINDS for name in PARAMETERS]
 _ROWS = ", ".join(f"Tensor({chr(ord('a') + i)}!) {name}" for i, name in enumerate(_NAMES))
 define(
-    f"relocate_({_ROWS}, Tensor? weights, int count, int added, float min_opacity, int seed, int step)"
+    f"relocate_({_ROWS}, int count, int added, float min_opacity, int seed, int step)"
     " -> (Tensor, Tensor, Tensor)"
 )
 
@@ -30,7 +30,6 @@ def relocate_(
     seed: int,
     step: int,
     added: int = 0,
-    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Moves Gaussians onto others that are drawn by opacity, in place; or fills new rows with such copies.
 
@@ -46,7 +45,6 @@ def relocate_(
             sources gets fainter than this.
         seed: 64 bits. step: 32 bits.
         added: rows N to N + added are filled instead.
-        weights: instead of the opacities, float32 [N], not above 1 on average; what is not above 0 is not drawn.
 
     Returns:
         source int32 [N + added] (the row that each is a copy of, or itself), copies int32 [N] (how many rows are
@@ -56,23 +54,23 @@ def relocate_(
         ValueError: shapes, types or devices do not fit.
     """
     rows = (*parameters, *exp_avgs, *exp_avg_sqs)
-    return torch.ops.luxel.relocate_(*rows, weights, count, added, min_opacity, seed, step)
+    return torch.ops.luxel.relocate_(*rows, count, added, min_opacity, seed, step)
 
 
 def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
     rows: tuple[Tensor, ...] = args[: len(_NAMES)]  # pyright: ignore[reportAssignmentType]
-    weights, count, added, min_opacity, seed, step = args[len(_NAMES) :]
+    count, added, min_opacity, seed, step = args[len(_NAMES) :]
     assert isinstance(count, int) and isinstance(added, int)
     named = dict(zip(_NAMES, rows, strict=True))
     device, stride = rows[0].device, named["sh_rest"].shape[1]
     present = rows[0].shape[0]
     widths = dict(zip(PARAMETERS, ((3,), (4,), (3,), (), (3,), (stride, 3)), strict=True))
-    expected = {
+    expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         prefix + name: (named[prefix + name], torch.float32, (present, *widths[name]))
         for prefix in _KINDS
         for name in PARAMETERS
     }
-    require("relocate", device, {**expected, "weights": (weights, torch.float32, (count,))})  # pyright: ignore[reportArgumentType]
+    require("relocate", device, expected)
     if not (count >= 0 and added >= 0 and count + added <= present):
         raise ValueError(f"relocate: {count} + {added} rows do not lie in {present}")
     if any(not tensor.is_contiguous() for tensor in rows):
@@ -90,7 +88,6 @@ def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
         torch.float32,
         **named,
         **sizes,
-        weights=weights,
         source=source,
         copies=copies,
         moved=moved,
@@ -105,7 +102,7 @@ def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _fake(*args: object) -> tuple[Tensor, Tensor, Tensor]:
-    first, (_, count, added, *_rest) = args[0], args[len(_NAMES) :]
+    first, (count, added, *_rest) = args[0], args[len(_NAMES) :]
     assert isinstance(first, Tensor) and isinstance(count, int) and isinstance(added, int)
     return (
         first.new_empty(count + added, dtype=torch.int32),

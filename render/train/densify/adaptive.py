@@ -38,11 +38,6 @@ class AdaptiveStrategy(Strategy):
     """After the first reset, Gaussians larger than this share of the scene extent are removed."""
     revised_opacity: bool = False
     """Give split parts the opacity that composes to the old one (Rota Bulo et al. 2024); off: they keep it."""
-    hold_back: float = 0.0
-    """Experimental. Share of the Gaussians above the threshold that stays as it is: those with the least squared
-    error over several views (FastGS 2025); 0: off."""
-    error_views: int = 8
-    """Experimental. Training views that `hold_back` draws at each refinement."""
     refine_start: int = 500
     """Step after which growth starts."""
     refine_stop: int = 15_000
@@ -68,16 +63,10 @@ class AdaptiveStrategy(Strategy):
 
     def check(self) -> None:
         """Raises LuxelError for invalid options."""
-        if not (
-            self.refine_every >= 1
-            and self.refine_start >= 0
-            and 0 <= self.prune_opacity < 0.5
-            and 0 <= self.hold_back <= 1
-            and self.error_views >= 1
-        ):
+        if not (self.refine_every >= 1 and self.refine_start >= 0 and 0 <= self.prune_opacity < 0.5):
             raise LuxelError(
-                "Strategy options: refine_every and error_views must be at least 1, refine_start at least 0, "
-                "prune_opacity in 0 to 0.5, hold_back in 0 to 1.",
+                "Strategy options: refine_every must be at least 1, refine_start at least 0, prune_opacity in 0 to "
+                "0.5.",
                 "Correct them.",
             )
 
@@ -126,8 +115,6 @@ class AdaptiveStrategy(Strategy):
         gaussians = optimizer.scene
         pull = self.pull(now)
         high = pull > 1
-        if self.hold_back > 0 and now.scores is not None:
-            high = self._hold(high, now.scores(self.error_views)[:, 2])
         if now.cap is not None:
             room = max(0, now.cap - gaussians.count)
             if int(high.sum()) > room:
@@ -152,13 +139,6 @@ class AdaptiveStrategy(Strategy):
     def is_large(self, gaussians: Any, now: Situation) -> Tensor:
         """Which are split rather than cloned, bool [N]."""
         return gaussians.log_scales.amax(-1).exp() > self.grow_scale3d * now.extent
-
-    def _hold(self, high: Tensor, errors: Tensor) -> Tensor:
-        """``high``, bool [N], without the share that has the least of the errors, [N]."""
-        chosen = high.nonzero()[:, 0]
-        order = errors[chosen].nan_to_num(0.0, 0.0, 0.0).argsort(stable=True)
-        held = chosen[order[: int(self.hold_back * chosen.numel())]]
-        return high.index_fill(0, held, False)
 
     def _parts(self, gaussians: Any, generator: torch.Generator) -> Any:
         """Draws centres from the Gaussians themselves and shrinks them by 1.6."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
@@ -42,13 +41,6 @@ class McmcStrategy(Strategy):
     """Weight of the mean opacity in the loss."""
     scale_regulariser: float = 0.01
     """Weight of the mean scale in the loss."""
-    error_share: float = 0.0
-    """Experimental. Share of the draws in proportion to the error of the images (error times blending weight, summed
-    over the pixels of some views, as in Taming 3DGS, Mallick et al. 2024) instead of opacity; 0: off."""
-    error_views: int = 2
-    """Experimental. Training views that `error_share` draws at each refinement."""
-    error_power: Literal[1, 2] = 2
-    """Experimental. The error of a pixel for `error_share`: 1: absolute, 2: squared."""
     refine_start: int = 500
     """Step after which relocation and growth start."""
     refine_stop: int = 25_000
@@ -66,13 +58,11 @@ class McmcStrategy(Strategy):
             and self.pixels_each >= 1
             and (self.cap_max is None or self.cap_max >= 1)
             and self.growth >= 0
-            and 0 <= self.error_share <= 1
-            and self.error_views >= 1
             and 0 < self.min_opacity < 0.5
         ):
             raise LuxelError(
-                "Strategy options: refine_every, cap_max, pixels_each and error_views must be at least 1, growth not "
-                "negative, error_share in 0 to 1, min_opacity between 0 and 0.5.",
+                "Strategy options: refine_every, cap_max and pixels_each must be at least 1, growth not negative, "
+                "min_opacity between 0 and 0.5.",
                 "Correct them.",
             )
 
@@ -90,53 +80,27 @@ class McmcStrategy(Strategy):
         """Relocates and grows when it is time."""
         if not self.due(now.step, now.clock, now.steps):
             return None
-        errors = None
-        if self.error_share > 0 and now.scores is not None:
-            errors = now.scores(self.error_views)[:, self.error_power].nan_to_num(0.0, 0.0, 0.0)
-        moved, errors = self.relocate(optimizer, now.seed, now.step, errors)
+        moved = self.relocate(optimizer, now.seed, now.step)
         cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
         cap = cap if now.cap is None else min(cap, now.cap)
-        added = self.grow(optimizer, cap, now.seed, now.step, errors)
+        added = self.grow(optimizer, cap, now.seed, now.step)
         return Refinement(relocated=int(moved), added=added)  # the only wait for the device
 
-    def relocate(
-        self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Moves every transparent Gaussian onto one drawn by opacity, or by ``errors`` [N] as well.
+    def relocate(self, optimizer: Optimizer, seed: int, step: int) -> Tensor:
+        """Moves every transparent Gaussian onto one drawn by opacity; returns how many, int32 [1], on the device."""
+        return self._copy(optimizer, optimizer.count, 0, seed, step)
 
-        Returns:
-            How many moved, int32 [1], on the device; the errors, which copies share.
-        """
-        source, copies, moved = self._relocate(optimizer, seed, step, errors)
-        if errors is not None:
-            errors = (errors / (copies + 1)).index_select(0, source)
-        return moved, errors
-
-    def grow(self, optimizer: Optimizer, cap: int, seed: int, step: int, errors: Tensor | None = None) -> int:
-        """Adds copies of Gaussians drawn by opacity, or by ``errors`` [N] too, 5 % of the count; returns how many."""
+    def grow(self, optimizer: Optimizer, cap: int, seed: int, step: int) -> int:
+        """Adds copies of Gaussians drawn by opacity, `growth` times the count up to ``cap``; returns how many."""
         count = optimizer.count
         number = max(0, min(cap, int((1 + self.growth) * count)) - count)
-        if number == 0:
-            return 0
-        self._relocate(optimizer, seed, step, errors, number)
+        if number > 0:
+            optimizer.extend(number)
+            self._copy(optimizer, count, number, seed, step)
         return number
 
-    def _relocate(
-        self, optimizer: Optimizer, seed: int, step: int, errors: Tensor | None, added: int = 0
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Relocates transparent Gaussians, or fills ``added`` new rows."""
-        count = optimizer.count
-        weights = None if errors is None else self._weights(optimizer.scene.opacities, errors)
-        if added:
-            optimizer.extend(added)
+    def _copy(self, optimizer: Optimizer, count: int, added: int, seed: int, step: int) -> Tensor:
+        """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows behind them; how many."""
         params, first, second = (tuple(state.values()) for state in optimizer.rows())
-        draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step, "weights": weights}
-        return relocate_(params, first, second, count, added=added, **draw)
-
-    def _weights(self, opacities: Tensor, errors: Tensor) -> Tensor:
-        """What sources are drawn in proportion to, in all as much as the opacities."""
-        opacities = torch.where(opacities > self.min_opacity, opacities, 0.0)
-        errors = torch.where(opacities > self.min_opacity, errors, 0.0)
-        total = errors.sum()
-        by_error = torch.where(total > 0, errors * (opacities.sum() / total), opacities)
-        return torch.lerp(opacities, by_error, self.error_share)
+        draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step}
+        return relocate_(params, first, second, count, added=added, **draw)[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,6 @@ class Situation:
         generator: random numbers on the device.
         pixels: of all training images together.
         statistics: DensifyStatistics of the steps since the last refinement, or None.
-        scores: given a number of training views, draws that many and returns `blending_scores` of the present
-            Gaussians over them, [N, 3]; costs as much as that many renders forward and backward.
         seed: of the run, for draws that are functions of it and of the step.
         duration: time between the first and the last training image, 1 where that is 0.
     """
@@ -41,7 +38,6 @@ class Situation:
     generator: torch.Generator
     pixels: int = 0
     statistics: Any = None
-    scores: Callable[[int], Tensor] | None = None
     seed: int = 0
     duration: float = 1.0
 

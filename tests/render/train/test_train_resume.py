@@ -20,7 +20,7 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.config import Checkpoints, Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
-from luxel.render.train.densify.pruning import Pruning
+from luxel.render.train.resume import read_config
 
 # Runs in a process of its own, so that it can be killed; argv: run folder, config.json, "start" or "resume".
 RUN = """
@@ -50,7 +50,6 @@ def busy(toy: Any, strategy: Any, **changes: Any) -> TrainConfig:
         max_gaussians=450,
         resolution=Resolution(1, until=0.4, smallest=16),
         reorder_every=20,
-        pruning=Pruning(share=0.02, start=0.5, stop=0.7, every=0.1, views=5),
         **changes,
     )
 
@@ -58,8 +57,6 @@ def busy(toy: Any, strategy: Any, **changes: Any) -> TrainConfig:
 STRATEGIES = {
     "default": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20, reset_every=0),
     "mcmc": McmcStrategy(refine_every=20),
-    "default by error": AdaptiveStrategy(grow_grad2d=1e-5, refine_every=20, hold_back=0.3, error_views=3),
-    "mcmc by error": McmcStrategy(refine_every=20, error_share=0.5, error_views=3),
 }
 
 
@@ -174,6 +171,48 @@ def test_wrong_resumes_have_clear_errors(toy: Any, tmp_path: Path) -> None:
     (tmp_path / "run" / "config.json").write_text("{ torn")
     with pytest.raises(LuxelError, match=r"config\.json: cannot be read"):
         toy.resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_runs_from_before_options_were_removed_resume(
+    toy_cutout: Any, tmp_path: Path, same_state: Any, name: str
+) -> None:
+    """Their config.json and checkpoints hold those options, which were off."""
+    config = busy(toy_cutout, STRATEGIES[name], checkpoints=Checkpoints(every=30, minutes=0, keep=9))
+    whole = toy_cutout.trainer(tmp_path / "run", config)
+    result = whole.run(progress=False)
+    (tmp_path / "run" / "checkpoints" / "step-00000090.json").unlink()
+    (tmp_path / "run" / "checkpoints" / "step-00000090.safetensors").unlink()
+    for file in (tmp_path / "run" / "config.json", *(tmp_path / "run" / "checkpoints").glob("*.json")):
+        add_removed_options(file)
+    again = toy_cutout.resume(tmp_path / "run")
+    assert again.steps_done == 60 and again.config == config
+    assert again.run(progress=False).test_psnr == result.test_psnr
+    assert same_state(whole, again)
+
+
+def add_removed_options(file: Path, **strategy: float) -> None:
+    """Adds to a file of a run the options that no longer exist, disabled unless ``strategy`` enables them."""
+    body = json.loads(file.read_text())
+    config = body["config"] if "config" in body else body["state"]["config"]
+    config["pruning"] = {"share": 0.0, "start": 0.85, "stop": 0.9, "every": 0.05, "views": 0}
+    removed = {
+        "mcmc": {"error_share": 0.0, "error_views": 2, "error_power": 2},
+        "adaptive": {"hold_back": 0.0, "error_views": 8},
+    }
+    config["strategy"] |= removed[config["strategy"]["kind"]] | strategy
+    file.write_text(json.dumps(body))
+
+
+def test_runs_that_used_a_removed_option_say_which(toy: Any, tmp_path: Path) -> None:
+    toy.trainer(tmp_path / "run", toy.config(steps=5, strategy=McmcStrategy())).run(progress=False)
+    add_removed_options(tmp_path / "run" / "config.json", error_share=0.5)
+    with pytest.raises(
+        LuxelError, match=r"run: this run uses strategy\.error_share, which luxel no longer has"
+    ):
+        toy.resume(tmp_path / "run")
+    config, _ = read_config(tmp_path / "run")
+    assert config.strategy == McmcStrategy(), "it can still be viewed and evaluated"
 
 
 def test_checkpoints_come_by_time_too(toy: Any, tmp_path: Path) -> None:

@@ -106,6 +106,36 @@ def test_runs_from_before_primitives_had_options_of_their_own_are_read() -> None
         TrainConfig.from_run({"loss": {"nonsense": 1}})
 
 
+@pytest.mark.parametrize(
+    ("kind", "removed", "enabled"),
+    [
+        ("mcmc", {"error_share": 0.0, "error_views": 3, "error_power": 1}, {"error_share": 0.5}),
+        ("adaptive", {"hold_back": 0.0, "error_views": 8}, {"hold_back": 0.3}),
+        ("default", {"hold_back": 0.0, "error_views": 8}, {"hold_back": 0.3}),
+        ("spacetime", {"hold_back": 0.0, "error_views": 8}, {"hold_back": 0.3}),
+    ],
+)
+def test_removed_options_of_past_runs_are_dropped(
+    kind: str, removed: dict[str, Any], enabled: dict[str, Any]
+) -> None:
+    strategy = {"kind": kind, "refine_every": 7, **removed}
+    old: dict[str, Any] = {"strategy": strategy, "pruning": {"share": 0.0, "start": 0.85, "views": 4}}
+    if kind == "spacetime":
+        old["primitive"] = "gaussians4d"
+    config = TrainConfig.from_run(old)
+    config.check()
+    assert config.strategy_name == {"default": "adaptive"}.get(kind, kind)
+    assert config.strategy.refine_every == 7  # type: ignore[attr-defined]
+    assert TrainConfig.removed_in_use(old) == []
+    old |= {"strategy": strategy | enabled, "pruning": {"share": 0.1}}
+    assert TrainConfig.from_run(old) == config
+    assert TrainConfig.removed_in_use(old) == ["pruning.share", f"strategy.{next(iter(enabled))}"]
+    with pytest.raises(LuxelError, match="unknown field"):
+        TrainConfig.from_dict({"strategy": strategy})
+    with pytest.raises(LuxelError, match=r"unknown field strategy\.error_share"):
+        TrainConfig.from_run({"strategy": {"kind": "fixed", "error_share": 0.0}})
+
+
 def test_what_is_left_out_is_the_default_of_the_primitive() -> None:
     for name, spec in PRIMITIVES.items():
         config = TrainConfig(primitive=name)

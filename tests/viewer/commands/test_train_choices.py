@@ -98,6 +98,22 @@ def test_a_resumed_run_brings_its_choices(tmp_path: Path, capsys: pytest.Capture
         assert problem in capsys.readouterr().err
 
 
+def test_a_resumed_run_may_hold_removed_options_that_were_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = preset("default")
+    folder = run_of(tmp_path / "run", config)
+    body = json.loads((folder / "config.json").read_text())
+    body["config"]["pruning"] = {"share": 0.0, "views": 0}
+    body["config"]["strategy"] |= {"error_share": 0.0, "error_views": 2, "error_power": 2}
+    (folder / "config.json").write_text(json.dumps(body))
+    assert parsed("--resume", str(folder)) == config
+    body["config"]["pruning"]["share"] = 0.1
+    (folder / "config.json").write_text(json.dumps(body))
+    assert main(["train", "--resume", str(folder)]) == 2
+    assert "this run uses pruning.share, which luxel no longer has" in capsys.readouterr().err
+
+
 def test_help_is_that_of_the_choice(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,19 +104,14 @@ def test_nothing_moves_where_there_is_no_source(rows: Rows) -> None:
     assert rows.relocate(0)[2].item() == 0
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_sources_are_drawn_in_proportion(rows: Rows, device: torch.device, weighted: bool) -> None:
+def test_sources_are_drawn_in_proportion(rows: Rows) -> None:
     many = 20_000
     wide = Rows(
         *(tuple(torch.cat([t[:500], t[:1].expand(many, *t.shape[1:])]) for t in kind) for kind in rows)
     )
     wide.parameters[3][500:] = -9.0
-    weights = None
     truth = torch.sigmoid(wide.parameters[3][:500]).where(wide.parameters[3][:500] > -6, 0.0)
-    if weighted:
-        weights = torch.rand(500 + many, generator=torch.Generator().manual_seed(1)).to(device)
-        truth = weights[:500].where(truth > 0, 0.0)
-    _, copies, moved = wide.relocate(500 + many, weights=weights)
+    _, copies, moved = wide.relocate(500 + many)
     assert moved.item() == many + 100
     expected = (truth / truth.sum() * moved.item()).cpu().double()
     some = expected > 0
@@ -137,10 +132,14 @@ def test_the_draw_is_a_function_of_seed_and_step(rows: Rows) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)
 def test_backends_draw_alike(rows: Rows, device: torch.device) -> None:
-    """Sums are of whole numbers, so that they come out the same in whatever order."""
-    weights = torch.rand(500, generator=torch.Generator().manual_seed(1))
+    """Sums are of whole numbers, so that they come out the same in whatever order.
+
+    Opacities are 0.5 and 1, which every backend computes exactly.
+    """
+    live = rows.parameters[3] > -6
+    rows.parameters[3][live] = 40.0 * (live.nonzero()[:, 0] % 3 == 0)
     cpu = Rows(*(tuple(t.cpu() for t in kind) for kind in rows))
-    actual, truth = rows.relocate(500, weights=weights.to(device)), cpu.relocate(500, weights=weights)
+    actual, truth = rows.relocate(500), cpu.relocate(500)
     assert all(torch.equal(a.cpu(), b) for a, b in zip(actual, truth, strict=True))
     for a, b in zip(rows.parameters, cpu.parameters, strict=True):
         torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-6)
@@ -178,7 +177,7 @@ def test_many_copies_of_one(rows: Rows) -> None:
 
 
 def test_opcheck(rows: Rows) -> None:
-    arguments = (*rows.parameters, *rows.exp_avgs, *rows.exp_avg_sqs, None, 500, 0, 0.005, 3, 600)
+    arguments = (*rows.parameters, *rows.exp_avgs, *rows.exp_avg_sqs, 500, 0, 0.005, 3, 600)
     checks = ("test_schema", "test_faketensor")
     torch.library.opcheck(torch.ops.luxel.relocate_.default, arguments, test_utils=checks)
 
@@ -186,8 +185,6 @@ def test_opcheck(rows: Rows) -> None:
 def test_what_does_not_fit_is_named(rows: Rows) -> None:
     with pytest.raises(ValueError, match=r"500 \+ 41 rows do not lie in 540"):
         rows.relocate(500, added=41)
-    with pytest.raises(ValueError, match=r"weights must be \[500\] torch.float32"):
-        rows.relocate(500, weights=torch.ones(499, device=rows.parameters[0].device))
     with pytest.raises(ValueError, match="m_quats must be"):
         broken = (rows.exp_avgs[0], rows.exp_avgs[1][:, :3], *rows.exp_avgs[2:])
         rows._replace(exp_avgs=broken).relocate(500)
