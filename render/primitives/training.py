@@ -91,7 +91,7 @@ class Init:
     sh_degree: int = 3
     """Highest degree of the spherical harmonics, 0 to 3."""
     opacity: float | None = None
-    """Opacity at the start, between 0 and 1; None: the strategy's own (mcmc 0.5, all others 0.1)."""
+    """Opacity at the start, between 0 and 1; None: the strategy's own (mcmc 0.5, others 0.1)."""
     scale_factor: float = 1.0
     """Factor on the starting size (the distance to the three nearest points)."""
     max_points: int | None = None

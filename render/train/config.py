@@ -30,6 +30,8 @@ OF_OTHER_PRIMITIVES = {
     "init": {"points_each", "sigma", "time_scale", "time_margin"},
 }
 FEWEST_STEPS = 1000  # that `steps_by_size` gives
+# Options of strategies that were in capture units, and the power of the scene extent that they now are relative to.
+UNITS_OF_STRATEGIES = {"noise": 2, "scale_regulariser": 1}
 OLD_STRATEGIES = {"default": "adaptive"}  # names of before
 # Options of strategies that no longer exist. The first of each enabled the others where it was above 0.
 REMOVED_OF_STRATEGIES = {
@@ -255,12 +257,14 @@ class TrainConfig:
         return from_plain(TrainConfig, values, "")
 
     @staticmethod
-    def from_run(values: dict[str, Any]) -> TrainConfig:
-        """`from_dict` of the config.json of a run, also of one from before primitives had options of their own.
+    def from_run(values: dict[str, Any], extent: float) -> TrainConfig:
+        """`from_dict` of the config.json of a run, also of one of an earlier version.
 
-        Such a file holds fields of other primitives in ``loss`` and ``init``, which had no effect; they are dropped.
-        So are options that no longer exist; `removed_in_use` names those that had an effect.
+        Fields of other primitives in ``loss`` and ``init``, which had no effect, are dropped. So are options that no
+        longer exist; `removed_in_use` names those that had an effect. Noise and scale regulariser in capture units
+        become shares of the scene extent, ``extent``.
         """
+        in_capture_units = "steps_by_size" not in values
         values = {name: value for name, value in values.items() if name not in REMOVED_PARTS}
         spec = spec_of(values.get("primitive", "gaussians"))
         for part, names in OF_OTHER_PRIMITIVES.items():
@@ -270,6 +274,10 @@ class TrainConfig:
         if isinstance(strategy := values.get("strategy"), dict):
             removed = REMOVED_OF_STRATEGIES.get(_kind_of(strategy), ())
             values["strategy"] = {k: v for k, v in strategy.items() if k not in removed}
+            if in_capture_units:
+                for name, power in UNITS_OF_STRATEGIES.items():
+                    if name in strategy:
+                        values["strategy"][name] *= extent**power
         return TrainConfig.from_dict(values)
 
     @staticmethod

@@ -44,7 +44,7 @@ def read_config(folder: Path) -> tuple[TrainConfig, dict[str, Any]]:
             f"{folder}: this is a run of a neural field.",
             "Neural fields can be trained further, viewed, evaluated and rendered.",
         )
-    return TrainConfig.from_run(body["config"]), body
+    return TrainConfig.from_run(body["config"], float(body.get("extent", 1.0))), body
 
 
 def require_resumable(folder: Path, body: dict[str, Any]) -> None:

@@ -98,9 +98,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.train_views, self.test_views = list(train_views), list(test_views)
         self.extent = scene_extent(self.train_views)
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
-        self.monitor = LossMonitor()
+        self.monitor, self._tested_at = LossMonitor(), -1
         self.test_psnr: float | None = None
-        self._tested_at = -1
         self._halvings: int | None = 0  # of the images that the primitives are adapted to; None: not known
         self._auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
         self.memory = MemoryBudget(config, self.train_views, self.device, self.say)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from luxel.scenes.errors import CaptureError
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
 MIN_VIEWS = 3
+NEAR_SHARE = 0.0025  # of the extent: what is nearer to a camera is not drawn
 MIN_VIEWS_TO_HOLD_OUT = 4
 
 
@@ -121,6 +122,8 @@ def open(
         contents.points = starting_points(root, contents, posed, cache_dir=cache_dir, on_progress=progress)
     train, test, rule = _split(contents, holdout_every, readers, max_size)
     centre = estimate_centre(poses, contents.points.xyz)
+    extent = float(np.median(np.linalg.norm(poses[:, :3, 3] - centre, axis=1))) or 1.0
+    train, test = ([_clipped(view, NEAR_SHARE * extent) for view in views] for views in (train, test))
     return Capture(
         path=path,
         name=root.resolve().name or "capture",
@@ -134,8 +137,13 @@ def open(
         warnings=contents.warnings,
         up=contents.up if contents.up is not None else estimate_up(poses),
         centre=centre,
-        extent=float(np.median(np.linalg.norm(poses[:, :3, 3] - centre, axis=1))) or 1.0,
+        extent=extent,
     )
+
+
+def _clipped(view: View, near: float) -> View:
+    """A view that shows nothing nearer than ``near``, world units."""
+    return replace(view, camera=replace(view.camera, near=near))
 
 
 def read_contents(path: Path, options: ReadOptions) -> CaptureContents:

@@ -4,7 +4,9 @@ from luxel.render.primitives.spec import Preset
 
 ANNEALED = {"final_factor": 0.1, "final_from": 0.7}
 PRESETS = {
-    "default": Preset("a count that follows the number of pixels, rates that fall at the end", {"rates": ANNEALED}),
+    "default": Preset(
+        "a count that follows the number of pixels, rates that fall at the end", {"rates": ANNEALED}
+    ),
     # Coarse to fine as in DashGaussian (Chen et al. 2025): images start at a quarter of their side.
     "fast": Preset(
         "a tenth of the time for most of the quality",

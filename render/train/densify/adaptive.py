@@ -50,7 +50,7 @@ class AdaptiveStrategy(Strategy):
     opacity_regulariser: float = 0.0
     """Weight of the mean opacity in the loss (3DGS-MCMC, eq. 11)."""
     scale_regulariser: float = 0.0
-    """Weight of the mean scale in the loss (3DGS-MCMC, eq. 11)."""
+    """Weight of the mean scale in the loss (3DGS-MCMC, eq. 11), as a share of the scene extent."""
 
     about: ClassVar[str] = "cloning, splitting and resets of 3DGS"
 

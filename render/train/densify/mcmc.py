@@ -9,12 +9,10 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.ops.train.relocate import relocate_
-from luxel.render.train.densify.situation import Refinement, Situation
+from luxel.render.train.densify.situation import Refinement, Situation, count_limit
 from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
-
-FEWEST = 20_000  # that a cap from the number of pixels allows
 
 
 @dataclass
@@ -33,14 +31,15 @@ class McmcStrategy(Strategy):
     """Pixels of all training images together for each Gaussian, without `cap_max`."""
     growth: float = 0.05
     """Share by which the count grows at each refinement."""
-    noise: float = 5e5
-    """Strength of the noise, times the learning rate of the centres."""
+    noise: float = 1.25e7
+    """Strength of the noise: a Gaussian with covariance C moves by this times the rate of the centres (as a share of
+    the scene extent E) times C n / E, n normal."""
     min_opacity: float = 0.005
     """Gaussians at most this opaque are relocated."""
     opacity_regulariser: float = 0.01
     """Weight of the mean opacity in the loss."""
-    scale_regulariser: float = 0.01
-    """Weight of the mean scale in the loss."""
+    scale_regulariser: float = 0.05
+    """Weight of the mean scale in the loss, as a share of the scene extent."""
     refine_start: int = 500
     """Step after which relocation and growth start."""
     refine_stop: int = 25_000
@@ -81,8 +80,7 @@ class McmcStrategy(Strategy):
         if not self.due(now.step, now.clock, now.steps):
             return None
         moved = self.relocate(optimizer, now.seed, now.step)
-        cap = max(FEWEST, now.pixels // self.pixels_each) if self.cap_max is None else self.cap_max
-        cap = cap if now.cap is None else min(cap, now.cap)
+        cap = count_limit(now, self.cap_max, self.pixels_each)
         added = self.grow(optimizer, cap, now.seed, now.step)
         return Refinement(relocated=int(moved), added=added)  # the only wait for the device
 

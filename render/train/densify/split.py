@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -133,7 +134,7 @@ def split_in_two(gaussians: Any) -> tuple[Any, Any]:
     log_length, axis = gaussians.log_scales.max(-1, keepdim=True)
     across = axis[:, :, None].expand(-1, 3, 1)
     move = quat_to_matrix(gaussians.quats).gather(2, across)[:, :, 0] * (RATIO * log_length.exp())
-    shrink = torch.zeros_like(gaussians.log_scales).scatter_(1, axis, torch.tensor(RATIO).log().item())
+    shrink = torch.zeros_like(gaussians.log_scales).scatter_(1, axis, math.log(RATIO))
     opacities = 1 - (1 - gaussians.opacities.clamp(max=0.9999)).pow(RATIO)
     parts = []
     for side in (1, -1):

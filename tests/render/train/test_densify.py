@@ -180,8 +180,8 @@ def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
 
 def test_mcmc_regulariser_by_hand() -> None:
     optimiser = row_of([0.1, 0.3], [0.5, 0.7])
-    penalty = penalties(optimiser.scene, McmcStrategy().penalties, optimiser.inverse_count)
-    assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.01 * 0.2, rel=1e-5)
+    penalty = penalties(optimiser.scene, McmcStrategy().penalties, optimiser.inverse_count, 2.0)
+    assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.05 * 0.2 / 2, rel=1e-5)
 
 
 def test_fixed_count_only_removes() -> None:
@@ -203,7 +203,7 @@ def test_optimiser_surgery() -> None:
     assert optimiser.inverse_count.item() == pytest.approx(0.2)
     assert moment(optimiser) == [3, 1, 0, 0, 0] and optimiser.count == 5
     assert optimiser.scene.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
-    spare = penalties(optimiser.primitives(optimiser.rows()[0]), (1.0, 0.0), optimiser.inverse_count)
+    spare = penalties(optimiser.primitives(optimiser.rows()[0]), (1.0, 0.0), optimiser.inverse_count, 1.0)
     assert float(spare) == pytest.approx(0.3), "what is not filled counts with opacity 0"
 
 

@@ -93,17 +93,17 @@ def test_runs_from_before_primitives_had_options_of_their_own_are_read() -> None
     old = TrainConfig().to_dict()
     old["loss"] |= {"mask_weight": 5e-4, "entropy_weight": 1e-3, "neighbours": 8}
     old["init"] |= {"points_each": 6, "sigma": 9.5e-4, "time_scale": None, "time_margin": 0.0}
-    assert TrainConfig.from_run(old) == TrainConfig()
+    assert TrainConfig.from_run(old, 1.0) == TrainConfig()
     with pytest.raises(LuxelError, match=r"unknown field loss\.mask_weight"):
         TrainConfig.from_dict(old)
     old["primitive"], old["rates"], old["strategy"] = "convexes", {}, {"kind": "shaping"}
     old["loss"]["mask_weight"] = 0.25
-    config = TrainConfig.from_run(old)
+    config = TrainConfig.from_run(old, 1.0)
     assert isinstance(config.loss, ConvexLoss) and config.loss.mask_weight == 0.25
-    named = TrainConfig.from_run({"strategy": {"kind": "default", "refine_every": 7}})
+    named = TrainConfig.from_run({"strategy": {"kind": "default", "refine_every": 7}}, 1.0)
     assert named.strategy == AdaptiveStrategy(refine_every=7)
     with pytest.raises(LuxelError, match=r"unknown field loss\.nonsense"):
-        TrainConfig.from_run({"loss": {"nonsense": 1}})
+        TrainConfig.from_run({"loss": {"nonsense": 1}}, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,36 @@ def test_removed_options_of_past_runs_are_dropped(
     old: dict[str, Any] = {"strategy": strategy, "pruning": {"share": 0.0, "start": 0.85, "views": 4}}
     if kind == "spacetime":
         old["primitive"] = "gaussians4d"
-    config = TrainConfig.from_run(old)
+    config = TrainConfig.from_run(old, 1.0)
     config.check()
     assert config.strategy_name == {"default": "adaptive"}.get(kind, kind)
     assert config.strategy.refine_every == 7  # type: ignore[attr-defined]
     assert TrainConfig.removed_in_use(old) == []
     old |= {"strategy": strategy | enabled, "pruning": {"share": 0.1}}
-    assert TrainConfig.from_run(old) == config
+    assert TrainConfig.from_run(old, 1.0) == config
     assert TrainConfig.removed_in_use(old) == ["pruning.share", f"strategy.{next(iter(enabled))}"]
     with pytest.raises(LuxelError, match="unknown field"):
         TrainConfig.from_dict({"strategy": strategy})
     with pytest.raises(LuxelError, match=r"unknown field strategy\.error_share"):
-        TrainConfig.from_run({"strategy": {"kind": "fixed", "error_share": 0.0}})
+        TrainConfig.from_run({"strategy": {"kind": "fixed", "error_share": 0.0}}, 1.0)
+
+
+def test_noise_and_scale_regulariser_of_past_runs_were_in_capture_units() -> None:
+    values = TrainConfig(strategy=McmcStrategy(noise=5e5, scale_regulariser=0.01)).to_dict()
+    assert TrainConfig.from_run(values, 5.0).strategy == McmcStrategy(noise=5e5, scale_regulariser=0.01)
+    del values["steps_by_size"]  # as the versions did that knew neither
+    past = TrainConfig.from_run(values, 5.0).strategy
+    assert past == McmcStrategy(noise=5e5 * 25, scale_regulariser=0.05)
+
+
+def test_steps_by_size_follow_the_pixels_of_the_training_images() -> None:
+    config = TrainConfig(steps=500, steps_by_size=300)
+    config.check()
+    assert config.sized(100_000_000) == TrainConfig(steps=3000)
+    assert config.sized(10).steps == 1000
+    assert TrainConfig(steps=500).sized(100_000_000) == TrainConfig(steps=500)
+    with pytest.raises(LuxelError, match="steps_by_size"):
+        TrainConfig(steps_by_size=-1).check()
 
 
 def test_what_is_left_out_is_the_default_of_the_primitive() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,19 +171,20 @@ def test_settings_of_a_competitor_are_those_of_set() -> None:
     same = parse_variant("gsplat", base, 10).config
     assert (same.backend, same.steps, same.rates) == ("gsplat", base.steps, base.rates)
     changed = parse_variant("luxel:strategy.growth=0.2,steps=50", base, 10)
-    assert changed.config.strategy == type(base.strategy)(growth=0.2)
+    assert changed.config.strategy == replace(base.strategy, growth=0.2)
     assert (changed.config.steps, changed.config.eval_every) == (50, 5) and changed.config.loss == base.loss
-    preset = parse_variant("gsplat:preset=default,strategy.kind=adaptive,steps=7000", base, 10).config
-    assert preset.strategy == AdaptiveStrategy() and preset.rates == TrainConfig().rates
-    assert (preset.steps, preset.eval_every, preset.background) == (7000, 700, "white")
-    assert preset.save_renders == base.save_renders == 0 and preset.lpips == base.lpips
+    default = preset("default")
+    named = parse_variant("gsplat:preset=default,strategy.kind=adaptive,steps=7000", base, 10).config
+    assert named.strategy == AdaptiveStrategy() and named.rates == default.rates
+    assert (named.steps, named.eval_every, named.background) == (7000, 700, "white")
+    assert named.save_renders == base.save_renders == 0 and named.lpips == base.lpips
     assert parse_variant("gsplat:eval_every=9", base, 10).config.eval_every == 9
 
 
 def test_differences_leave_out_what_another_strategy_lacks() -> None:
     config = TrainConfig.from_dict({"strategy": {"kind": "adaptive", "refine_every": 50}, "eval_every": 7})
     differences = TrainVariant("x", config).differences(preset("fast"))
-    assert differences["strategy.kind"] == ("mcmc", "adaptive") and differences["strategy.refine_every"] == (
+    assert differences["strategy.kind"] == ("split", "adaptive") and differences["strategy.refine_every"] == (
         None,
         50,
     )

@@ -89,10 +89,10 @@ def test_every_training_option_is_on_the_command_line(capsys: pytest.CaptureFixt
     missing = [name for name in flat if f"--{name.replace('_', '-')}" not in text]
     assert not missing
     options = text[text.index("positional arguments") :]
-    assert "--mcmc.cap-max" in options and "--rates.means" in options and "--adaptive." not in options
+    assert "--split.cap-max" in options and "--rates.means" in options and "--adaptive." not in options
     main(["train", "--strategy", "adaptive", "--help"])
     options = capsys.readouterr().out.split("positional arguments")[1]
-    assert "--adaptive.grow-scale3d" in options and "--mcmc." not in options
+    assert "--adaptive.grow-scale3d" in options and "--split." not in options
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

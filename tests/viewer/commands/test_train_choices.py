@@ -10,7 +10,7 @@ import tyro
 
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.train import TrainConfig
-from luxel.render.train.densify import STRATEGIES
+from luxel.render.train.densify import STRATEGIES, McmcStrategy
 from luxel.render.train.presets import preset
 from luxel.viewer.cli import main
 from luxel.viewer.commands.train import Train
@@ -44,7 +44,7 @@ def test_the_choices_give_the_preset(primitive: str, strategy: str | None, name:
 
 
 def test_options_reach_the_configuration() -> None:
-    config = parsed("c", "--mcmc.cap-max", "7", "--rates.means=2e-4", "--loss.ssim-weight", "0.5")
+    config = parsed("c", "--split.cap-max", "7", "--rates.means=2e-4", "--loss.ssim-weight", "0.5")
     values = config.to_dict()
     assert values["strategy"]["cap_max"] == 7 and values["rates"]["means"] == 2e-4
     assert values["loss"]["ssim_weight"] == 0.5
@@ -58,16 +58,16 @@ def test_options_reach_the_configuration() -> None:
     [
         (
             ["--adaptive.grow-grad2d", "1e-4"],
-            "--strategy adaptive; this run uses mcmc",
+            "--strategy adaptive; this run uses split",
             "--strategy adaptive",
         ),
-        (["--adaptive.no-absolute"], "--strategy adaptive; this run uses mcmc", "--strategy adaptive"),
+        (["--adaptive.no-absolute"], "--strategy adaptive; this run uses split", "--strategy adaptive"),
         (["--strategy", "fixed", "--mcmc.cap_max=3"], "--strategy mcmc; this run uses fixed", "mcmc"),
         (["--shaping.clip-every", "3"], "--strategy shaping", "--primitive convexes"),
         (["--loss.mask-weight", "1"], "--primitive convexes; this run is of gaussians", "Leave it out"),
         (["--init.time-scale", "1"], "--primitive gaussians4d", "Leave it out"),
         (["--primitive", "convexes", "--rates.means", "1"], "--primitive gaussians or gaussians4d", "Leave"),
-        (["--strategy", "shaping"], "Gaussians have no such strategy", "mcmc, adaptive, fixed"),
+        (["--strategy", "shaping"], "Gaussians have no such strategy", "split, mcmc, adaptive, fixed"),
         (["--primitive", "cubes"], "no primitive 'cubes'", "convexes"),
         (["--preset", "light"], "no preset 'light' for gaussians", "fast"),
     ],
@@ -101,7 +101,7 @@ def test_a_resumed_run_brings_its_choices(tmp_path: Path, capsys: pytest.Capture
 def test_a_resumed_run_may_hold_removed_options_that_were_off(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = preset("default")
+    config = TrainConfig(strategy=McmcStrategy())
     folder = run_of(tmp_path / "run", config)
     body = json.loads((folder / "config.json").read_text())
     body["config"]["pruning"] = {"share": 0.0, "views": 0}

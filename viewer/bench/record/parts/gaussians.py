@@ -1,9 +1,10 @@
-"""Training Gaussians on real captures."""
+"""Training Gaussians on real captures, and on a generated place."""
 
 from __future__ import annotations
 
 import functools
 
+from luxel.viewer.bench.record.captures import place_capture
 from luxel.viewer.bench.record.part import Headline, Part, Row, Setup
 from luxel.viewer.bench.record.training import Training, training_row
 
@@ -13,6 +14,12 @@ SHOWN = "{psnr:.2f} dB in {seconds:.1f} s"
 def rows(setup: Setup, *, training: Training, name: str, folder: str) -> list[Row]:
     """The row of one training."""
     return [training_row(setup, training, name, setup.path(folder))]
+
+
+def rows_of_place(setup: Setup, *, training: Training) -> list[Row]:
+    """The row of one training on the generated courtyard."""
+    with place_capture(setup) as folder:
+        return [training_row(setup, training, "courtyard", folder)]
 
 
 def part(
@@ -55,8 +62,22 @@ PARTS = (
         "chair, fast preset, 12,000 steps",
     ),
     part("fox", *_FOX, 35, _DEFAULT, "fox, from 50 photographs alone, 30,000 steps"),
-    part("fox-fast", *_FOX, 15, Training(preset="fast", settings=("steps=1500",))),
-    part("fox-fast-long", *_FOX, 15, _FAST),
+    part("fox-fast", *_FOX, 15, _FAST),
     part("plush", *_PLUSH, 45, _DEFAULT, "plush (COLMAP), 30,000 steps"),
     part("plush-fast", *_PLUSH, 20, _FAST, "plush, fast preset"),
+    Part(
+        "train-courtyard",
+        f"courtyard (generated), {_DEFAULT.options}",
+        "training",
+        70,
+        functools.partial(rows_of_place, training=_DEFAULT),
+        headlines=(Headline("courtyard (generated), 30,000 steps", SHOWN),),
+    ),
+    Part(
+        "train-courtyard-fast",
+        f"courtyard (generated), {_FAST.options}",
+        "training",
+        20,
+        functools.partial(rows_of_place, training=_FAST),
+    ),
 )
