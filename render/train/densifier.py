@@ -14,6 +14,7 @@ from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.situation import Refinement, Situation, finite
+from luxel.render.train.detail import detail_pixels
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.timeline import Timeline
 
@@ -39,6 +40,7 @@ class Densifier:
     ) -> None:
         self.config, self.optimizer, self.generator, self._log = config, optimizer, generator, log
         self._pixels = sum(view.camera.width * view.camera.height for view in views)
+        self._detail = detail_pixels(views) if config.strategy.follows_detail else 0
         times = [view.time for view in views]
         self._duration = (max(times) - min(times)) or 1.0
         self.rows = DensifyStatistics.zeros(0)
@@ -110,6 +112,7 @@ class Densifier:
             cap,
             self.generator,
             self._pixels,
+            self._detail,
             self.statistics,
             config.seed,
             self._duration,

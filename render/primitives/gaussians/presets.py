@@ -5,7 +5,7 @@ from luxel.render.primitives.spec import Preset
 ANNEALED = {"final_factor": 0.1, "final_from": 0.7}
 PRESETS = {
     "default": Preset(
-        "a count that follows the number of pixels, rates that fall at the end", {"rates": ANNEALED}
+        "a count that follows the detail of the images, rates that fall at the end", {"rates": ANNEALED}
     ),
     # Coarse to fine as in DashGaussian (Chen et al. 2025): images start at a quarter of their side.
     "fast": Preset(
@@ -22,6 +22,6 @@ PRESETS = {
     ),
     "best": Preset(
         "twice the Gaussians and half again as many steps",
-        {"steps": 45_000, "strategy": {"kind": "split", "pixels_each": 128}, "rates": ANNEALED},
+        {"steps": 45_000, "strategy": {"kind": "split", "pixels_each": 16}, "rates": ANNEALED},
     ),
 }

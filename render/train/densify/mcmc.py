@@ -80,7 +80,7 @@ class McmcStrategy(Strategy):
         if not self.due(now.step, now.clock, now.steps):
             return None
         moved = self.relocate(optimizer, now.seed, now.step)
-        cap = count_limit(now, self.cap_max, self.pixels_each)
+        cap = count_limit(self.cap_max, now.pixels, self.pixels_each, now.cap)
         added = self.grow(optimizer, cap, now.seed, now.step)
         return Refinement(relocated=int(moved), added=added)  # the only wait for the device
 

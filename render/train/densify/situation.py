@@ -25,6 +25,8 @@ class Situation:
         cap: most Gaussians allowed; None: any number.
         generator: random numbers on the device.
         pixels: of all training images together.
+        detail: how many of them show detail, see `luxel.render.train.detail.detail_pixels`; 0 unless the strategy
+            follows it.
         statistics: DensifyStatistics of the steps since the last refinement, or None.
         seed: of the run, for draws that are functions of it and of the step.
         duration: time between the first and the last training image, 1 where that is 0.
@@ -37,6 +39,7 @@ class Situation:
     cap: int | None
     generator: torch.Generator
     pixels: int = 0
+    detail: int = 0
     statistics: Any = None
     seed: int = 0
     duration: float = 1.0
@@ -61,11 +64,15 @@ class Refinement:
 FEWEST = 20_000  # that a cap from the number of pixels allows
 
 
-def count_limit(now: Situation, cap_max: int | None, pixels_each: int) -> int:
-    """Most primitives allowed: ``cap_max``, or one for each ``pixels_each`` pixels of all training images; and the
-    run's own bound."""
-    cap = max(FEWEST, now.pixels // pixels_each) if cap_max is None else cap_max
-    return cap if now.cap is None else min(cap, now.cap)
+def count_limit(cap_max: int | None, pixels: int, pixels_each: int, bound: int | None) -> int:
+    """Most primitives allowed.
+
+    Args:
+        cap_max: of the strategy; None: one for each ``pixels_each`` of ``pixels``, at least 20,000.
+        bound: of the run; None: any number.
+    """
+    cap = max(FEWEST, pixels // pixels_each) if cap_max is None else cap_max
+    return cap if bound is None else min(cap, bound)
 
 
 def finite(scene: Parameters) -> Tensor:

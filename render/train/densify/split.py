@@ -1,4 +1,4 @@
-"""Growth by long-axis splits where the images' error pulls, up to a count that follows the number of pixels."""
+"""Growth by long-axis splits where the images' error pulls, up to a count that follows the detail of the images."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class SplitStrategy(Strategy):
     """
 
     cap_max: int | None = None
-    """Most Gaussians; None: one for each `pixels_each` pixels of the training images. `max_gaussians` lowers it."""
-    pixels_each: int = 256
-    """Pixels of all training images together for each Gaussian, without `cap_max`."""
+    """Most Gaussians; None: one for each `pixels_each` pixels that show detail. `max_gaussians` lowers it."""
+    pixels_each: int = 32
+    """Pixels with detail, of all training images together, for each Gaussian, without `cap_max`. A pixel shows detail
+    where it differs from its neighbours by more than 12/255 at half the size."""
     grow_grad2d: float = 2e-4
     """Mean absolute screen gradient (in half images) above which a Gaussian is split."""
     growth: float = 0.1
@@ -54,6 +55,11 @@ class SplitStrategy(Strategy):
 
     about: ClassVar[str] = "splits along the longest axis where absolute gradients are large, up to a cap"
     absolute: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    @property
+    def follows_detail(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Without a cap of its own."""
+        return self.cap_max is None
 
     @property
     def penalties(self) -> tuple[float, float]:
@@ -115,7 +121,7 @@ class SplitStrategy(Strategy):
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
-        cap = count_limit(now, self.cap_max, self.pixels_each)
+        cap = count_limit(self.cap_max, now.detail, self.pixels_each, now.cap)
         number = min(above, max(0, cap - alive), int(self.growth * alive))
         if number == above:
             return high.nonzero()[:, 0]

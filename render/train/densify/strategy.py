@@ -21,12 +21,14 @@ class Strategy(ABC):
         about: what it does, a clause for help texts.
         first_opacity: opacity of the first primitives where the options give none.
         noise: strength of random moves of Gaussians, times the learning rate of the centres; 0: none.
+        follows_detail: whether it needs `Situation.detail`.
         absolute: whether statistics hold per-pixel absolute gradients too (AbsGS, Ye et al. 2024).
     """
 
     about: ClassVar[str] = ""
     first_opacity: ClassVar[float] = 0.1
     noise = 0.0
+    follows_detail = False
     absolute = False
 
     @property

@@ -1,6 +1,7 @@
 """Long-axis splits: what a split keeps, which are split, and how many."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -35,12 +36,12 @@ def covariances(scene: Gaussians) -> torch.Tensor:
     return axes @ axes.mT
 
 
-def situation(pull: torch.Tensor, cap: int | None = None, pixels: int = 10**9, step: int = 1000) -> Situation:
+def situation(pull: torch.Tensor, cap: int | None = None, detail: int = 10**9, step: int = 1000) -> Situation:
     """After a step at which Gaussians are split, with these mean absolute gradients."""
     statistics = DensifyStatistics.zeros(pull.numel())
     statistics.data[:, 1], statistics.data[:, 2] = 3 * pull, 3
     return Situation(
-        step, float(step), 30_000, 1.0, cap, torch.Generator(), pixels=pixels, statistics=statistics
+        step, float(step), 30_000, 1.0, cap, torch.Generator(), detail=detail, statistics=statistics
     )
 
 
@@ -87,11 +88,11 @@ def test_the_largest_gradients_are_split_first_up_to_growth_and_cap() -> None:
     assert sorted(strategy.choose(lives, situation(pull)).tolist()) == [7, 8]
 
 
-def test_the_cap_follows_the_number_of_pixels() -> None:
+def test_the_cap_follows_the_detail() -> None:
     strategy = SplitStrategy(grow_grad2d=1.0, growth=1.0, pixels_each=100)
     pull, lives = torch.full((30_000,), 2.0), torch.ones(30_000, dtype=torch.bool)
-    assert strategy.choose(lives, situation(pull, pixels=3_500_000)).numel() == 5000
-    assert strategy.choose(lives, situation(pull, pixels=1000)).numel() == 0
+    assert strategy.choose(lives, situation(pull, detail=3_500_000)).numel() == 5000
+    assert strategy.choose(lives, situation(pull, detail=1000)).numel() == 0
 
 
 def test_a_refinement_splits_removes_and_restarts_moments_of_parts() -> None:
@@ -115,6 +116,10 @@ def test_a_refinement_splits_removes_and_restarts_moments_of_parts() -> None:
             assert bool((tensor[1:5] == 1).all()), name
 
 
+def test_without_a_cap_the_strategy_follows_the_detail() -> None:
+    assert SplitStrategy().follows_detail and not SplitStrategy(cap_max=1000).follows_detail
+
+
 def test_nothing_happens_outside_of_the_window() -> None:
     optimizer, pull = Optimizer(gaussians(3)), torch.full((3,), 1.0)
     for step in (0, 400, 1050, 15_000, 29_000):
@@ -126,6 +131,6 @@ def test_nothing_happens_outside_of_the_window() -> None:
     "wrong",
     [{"growth": -0.1}, {"grow_grad2d": 0.0}, {"pixels_each": 0}, {"cap_max": 0}, {"prune_opacity": 0.5}],
 )
-def test_invalid_options_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_options_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(LuxelError, match="Strategy options"):
         SplitStrategy(**wrong).check()
