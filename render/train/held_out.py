@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from luxel.render.metrics import MetricError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.runs.run_folder import RunFolder
+
+WRITERS = min(8, os.cpu_count() or 1)  # threads that write renders
 
 
 def measure(
@@ -42,16 +46,23 @@ def measure(
     spread = np.linspace(0, len(views) - 1, min(save_renders, len(views)))
     chosen = {views[i].name for i in spread.round().astype(int)}
 
-    def save(view: View, _: Any, render: Tensor, image: Tensor) -> None:
-        if view.name in chosen:
-            folder.save_render(view.name, image, render)
+    # Compressing PNG takes longer than all metrics together.
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writes: list[Future[None]] = []
 
-    def score(with_lpips: bool) -> Evaluation:
-        options = {"background": background, "device": background.device, "antialiased": antialiased}
-        return evaluate(scene.detach(), views, lpips=with_lpips, on_view=save, render=render, **options)
+        def save(view: View, _: Any, render: Tensor, image: Tensor) -> None:
+            if view.name in chosen:
+                writes.append(pool.submit(folder.save_render, view.name, image.cpu(), render.cpu()))
 
-    try:
-        return score(lpips)
-    except MetricError as error:
-        folder.say(f"{error} Continuing without LPIPS.")
-        return score(False)
+        def score(with_lpips: bool) -> Evaluation:
+            options = {"background": background, "device": background.device, "antialiased": antialiased}
+            return evaluate(scene.detach(), views, lpips=with_lpips, on_view=save, render=render, **options)
+
+        try:
+            evaluation = score(lpips)
+        except MetricError as error:
+            folder.say(f"{error} Continuing without LPIPS.")
+            evaluation = score(False)
+        for write in writes:
+            write.result()
+    return evaluation

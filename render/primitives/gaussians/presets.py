@@ -9,7 +9,7 @@ PRESETS = {
     ),
     # Coarse to fine as in DashGaussian (Chen et al. 2025): images start at a quarter of their side.
     "fast": Preset(
-        "a tenth of the time for most of the quality",
+        "a tenth of the time for most of the quality, in steps that follow the number of pixels",
         {
             "steps": 3600,
             "steps_by_size": 360,
