@@ -144,6 +144,7 @@ class TrainBench:
         luxel bench train capture/ --preset fast --against gsplat \\
             --against gsplat:preset=default,strategy.kind=adaptive,steps=7000
         luxel bench train capture/ --preset default --against gsplat-default --against gsplat-mcmc:count=luxel
+        luxel bench train capture/ --preset default --against gsplat-default --seeds 3
     """
 
     captures: Annotated[
@@ -161,6 +162,9 @@ class TrainBench:
     set: Annotated[tuple[str, ...], optional("NAME=VALUE...")] = ()
     """Fields of the training configuration, as config.json names them, for example rates.means=1e-4
     strategy.kind=mcmc; default: none."""
+    seeds: int = 1
+    """Runs of each variant on each capture, the first with the seed of its configuration (--set seed=N), each further
+    one with the next number. With more than one the report has means, and of PSNR half of the range too."""
     evaluations: int = 10
     """Measurements on the held-out views, evenly over the steps of each run. Four more come early: at the half of the
     first interval, the half of that, and so on."""
@@ -195,6 +199,8 @@ class TrainBench:
         """Trains, writes, prints; returns 1 where a run failed."""
         if not self.captures:
             raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")
+        if self.seeds < 1:
+            raise LuxelError("--seeds must be at least 1.", "Give a larger number.")
         device = pick_device(self.device)
         variants = self.variants(device)
         opened = []
@@ -206,13 +212,9 @@ class TrainBench:
         report.check_writable(self.out)
 
         def keep(results: dict[str, Any]) -> None:
-            row = results["rows"][-1]
-            for name, result in list(row["results"].items())[-1:]:
-                figures = f"{result['psnr']:.2f} dB in {result['seconds']:.1f} s"
-                print(f"{row['scene']}, {name}: {figures}", file=sys.stderr, flush=True)
             report.write(self.out, "train", results, train_report.TITLE, train_report.sections(results))
 
-        results = train.run(opened, variants, device, keep)
+        results = train.run(opened, variants, device, keep, seeds=self.seeds)
         return report.conclude(self.out, "train", results, train_report.TITLE, train_report.sections(results))
 
     def variants(self, device: torch.device) -> list[Variant]:

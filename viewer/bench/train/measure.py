@@ -26,6 +26,7 @@ from luxel.scenes import Capture
 from luxel.viewer.bench.machine import gpu_state, machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.train import curves
+from luxel.viewer.bench.train.seeds import mean_result
 
 WARM_UP_STEPS = 12
 EARLY = 4  # measurements within the first interval between two, each at half the step of the next
@@ -50,6 +51,10 @@ class Variant(Protocol):
 
     @property
     def config(self) -> TrainConfig: ...
+
+    def with_seed(self, seed: int) -> Variant:
+        """The same with another seed."""
+        ...
 
     def require(self, device: torch.device) -> None:
         """Raises LuxelError where the variant cannot train on a device."""
@@ -80,25 +85,53 @@ def run(
     device: torch.device,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
     *,
+    seeds: int = 1,
     keep: Keep | None = None,
 ) -> dict[str, Any]:
     """Trains every capture with every variant: the same data and hold-out.
+
+    With several seeds all variants train with one before the next: what drifts on a machine meets all alike.
 
     Args:
         captures: data sets to train on.
         variants: what to train with; the first is compared with the others.
         on_row: called with the report so far after each run.
+        seeds: how many runs each variant has on each capture, the first with the seed of its configuration, each
+            further one with the next number. With more than one, results are those of `mean_result`.
         keep: called with the run folder, the capture's name and the backend before the folder is deleted; other
             trainers than luxel's have none.
 
     Returns:
         The report: plain values for JSON.
     """
+    report = _empty_report(variants, device, seeds)
+    for capture in captures:
+        row: dict[str, Any] = {**describe_capture(capture), "results": {}, "failures": {}}
+        report["rows"].append(row)
+        runs: dict[str, list[dict[str, Any]]] = {one.name: [] for one in variants}
+        for offset in range(seeds):
+            first: dict[str, Any] | None = None
+            for one in variants:
+                seeded = one.with_seed(one.config.seed + offset)
+                label = f"{one.name}, seed {seeded.config.seed}" if seeds > 1 else one.name
+                result = _try(seeded, label, capture, device, first, keep, row["failures"])
+                if result is not None:
+                    runs[one.name].append({"seed": seeded.config.seed, **result})
+                if one is variants[0]:
+                    first = result
+                row["results"] = _summarised(runs, seeds)
+                on_row(report)
+    return report
+
+
+def _empty_report(variants: Sequence[Variant], device: torch.device, seeds: int) -> dict[str, Any]:
+    """A report without rows; ``seeds`` is in it where there is more than one."""
     first = variants[0]
-    report: dict[str, Any] = {
+    return {
         "kind": "train",
         "format": FORMAT,
         "machine": machine_facts(device),
+        **({"seeds": seeds} if seeds > 1 else {}),
         "variants": [
             {
                 "name": one.name,
@@ -111,21 +144,42 @@ def run(
         "definitions": {"ahead_from": curves.AHEAD_FROM.format(first=first.name)},
         "rows": [],
     }
-    for capture in captures:
-        results: dict[str, Any] = {}
-        row = {**describe_capture(capture), "results": results, "failures": {}}
-        report["rows"].append(row)
-        for one in variants:
-            try:
-                results[one.name] = one.train(capture, device, results.get(first.name), keep)
-            except Exception:
-                row["failures"][one.name] = traceback.format_exc()
-                print(f"{capture.name}, {one.name}:\n{traceback.format_exc()}", file=sys.stderr)
-            if one is not first and first.name in results and one.name in results:
-                ours, others = (results[name]["curve"] for name in (first.name, one.name))
-                results[one.name]["ahead_from"] = curves.ahead_from(ours, others)
-            on_row(report)
-    return report
+
+
+def _try(
+    variant: Variant,
+    label: str,
+    capture: Capture,
+    device: torch.device,
+    first: dict[str, Any] | None,
+    keep: Keep | None,
+    failures: dict[str, str],
+) -> dict[str, Any] | None:
+    """Trains once and says how it went; None: it failed, and ``failures`` has the error under the label."""
+    try:
+        result = variant.train(capture, device, first, keep)
+    except Exception:
+        failures[label] = traceback.format_exc()
+        print(f"{capture.name}, {label}:\n{failures[label]}", file=sys.stderr)
+        return None
+    figures = f"{result['psnr']:.2f} dB in {result['seconds']:.1f} s"
+    print(f"{capture.name}, {label}: {figures}", file=sys.stderr, flush=True)
+    return result
+
+
+def _summarised(runs: dict[str, list[dict[str, Any]]], seeds: int) -> dict[str, dict[str, Any]]:
+    """The results of a row, in the order of the variants, from the runs so far (see `run`)."""
+    results: dict[str, dict[str, Any]] = {}
+    for name, singles in runs.items():
+        if singles:
+            single = {key: value for key, value in singles[0].items() if key != "seed"}
+            results[name] = mean_result(singles) if seeds > 1 else single
+    first = next(iter(runs))
+    for name in results:
+        if name != first and first in results:
+            ours, others = results[first]["curve"], results[name]["curve"]
+            results[name]["ahead_from"] = curves.ahead_from(ours, others)
+    return results
 
 
 def describe_capture(capture: Capture) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from luxel.viewer.bench.raster.quality import MAX_PSNR_LOSS
 from luxel.viewer.bench.report import Section, Table, shown
 from luxel.viewer.bench.svg import Series, line_plot
 from luxel.viewer.bench.train.curves import seconds_to
+from luxel.viewer.bench.train.seeds import half_range
 
 TITLE = "luxel: training benchmark"
 STYLES = 6  # colours of lines that a page has
@@ -39,11 +40,12 @@ def sections(report: dict[str, Any]) -> list[Section]:
 
 
 def _results(report: dict[str, Any]) -> Section:
-    first = report["variants"][0]["name"]
-    head = ["capture", "backend", "PSNR (dB)", "best PSNR (dB)", "final − best (dB)", "SSIM", "LPIPS"]
+    first, seeds = report["variants"][0]["name"], report.get("seeds", 1)
+    head = ["capture", "backend", *(["seeds"] if seeds > 1 else [])]
+    head += ["PSNR (dB)", "best PSNR (dB)", "final − best (dB)", "SSIM", "LPIPS"]
     head += ["training (s)", "to common PSNR (s)", f"{first} ahead from (s)", "steps", "steps/s", "step (ms)"]
     head += ["primitives", "scene (MB)", "peak (GB)", "verdict"]
-    table = Table(head, [], words=2)
+    table = Table(head, [], words=3 if seeds > 1 else 2)
     plots = []
     for row in report["rows"]:
         fit = ranked(row)
@@ -59,9 +61,10 @@ def _results(report: dict[str, Any]) -> Section:
                 [
                     row["scene"],
                     name,
-                    shown(result["psnr"], ".2f"),
+                    *([_trained(result, seeds)] if seeds > 1 else []),
+                    _with_spread(result, "psnr"),
                     shown(result["best_psnr"], ".2f"),
-                    shown(result["final_minus_best"], ".2f"),
+                    _with_spread(result, "final_minus_best"),
                     shown(result["ssim"], ".4f"),
                     shown(result["lpips"], ".4f"),
                     f"{result['seconds']:.2f}",
@@ -77,18 +80,47 @@ def _results(report: dict[str, Any]) -> Section:
                 ]
             )
         plots += _curves(row, [one["name"] for one in report["variants"]])
+    return Section("Training", _text(report, seeds), [table], plots)
+
+
+def _text(report: dict[str, Any], seeds: int) -> str:
+    """What the figures mean."""
     others = " but for the settings listed below" if any(map(_is_own, report["variants"])) else ""
-    text = (
-        f"The same data, start, schedule, strategy, loss, optimizer, seed and held-out views{others}. luxel takes "
+    seed = "seeds" if seeds > 1 else "seed"
+    return (
+        f"The same data, start, schedule, strategy, loss, optimizer, {seed} and held-out views{others}. luxel takes "
         "steps in its own way (a captured graph on a GPU); other backends are called through autograd. Scene: its "
         "parameters as float32. Evaluations and what a backend does once do not count as training time. The common "
         "PSNR is the lowest that all of a capture's runs end with. A run that ends more than "
         f"{MAX_PSNR_LOSS:g} dB under the best is marked with ! and not ranked. Best is the best of a run's "
         "measurements; where the final one is far under it, the run overfitted. Milliseconds per step are the mean, "
         "in brackets the quickest and the slowest stretch between two measurements. "
-        f"{report['definitions']['ahead_from']}"
+        f"{report['definitions']['ahead_from']}{_about_seeds(seeds)}"
     )
-    return Section("Training", text, [table], plots)
+
+
+def _about_seeds(seeds: int) -> str:
+    """What several seeds mean for the figures, after the other sentences; empty with one."""
+    if seeds == 1:
+        return ""
+    return (
+        f" Each variant trained with {seeds} seeds: that of its configuration and the next ones. Figures are the means "
+        "over them, peak is the largest; after ± stands half of the range, the highest less the lowest of the seeds. "
+        "Curves are means at equal steps, from which best, final − best (its range is that of the single runs), ahead "
+        "from and the time to the common PSNR are read."
+    )
+
+
+def _trained(result: dict[str, Any], seeds: int) -> str:
+    """With how many of the seeds a variant has trained."""
+    done = len(result["seeds"])
+    return f"{done} seeds" if done == seeds else f"{done} of {seeds} seeds"
+
+
+def _with_spread(result: dict[str, Any], name: str) -> str:
+    """A figure in dB, and half of the range of its seeds where there are several."""
+    half = half_range(result, name)
+    return shown(result[name], ".2f") + ("" if half is None else f" ± {half:.2f}")
 
 
 def _own_settings(variants: list[dict[str, Any]]) -> Section | None:

@@ -39,6 +39,10 @@ class TrainVariant:
         """That of the configuration."""
         return self.config.backend
 
+    def with_seed(self, seed: int) -> TrainVariant:
+        """The same with another seed."""
+        return replace(self, config=replace(self.config, seed=seed))
+
     def require(self, device: torch.device) -> None:
         """Raises LuxelError where the backend cannot draw on the device."""
         rasterizer(self.backend, device)
@@ -98,6 +102,10 @@ class GsplatVariant:
     def backend(self) -> Backend:
         """gsplat."""
         return "gsplat"
+
+    def with_seed(self, seed: int) -> GsplatVariant:
+        """The same with another seed."""
+        return replace(self, config=replace(self.config, seed=seed))
 
     def require(self, device: torch.device) -> None:
         """Raises LuxelError where gsplat cannot train on the device."""
