@@ -253,10 +253,10 @@ def test_parts_of_the_protocol_are_whole() -> None:
     assert len(set(names)) == len(names) and all(part.seconds < 480 for part in parts.PARTS)
     for part in parts.PARTS:
         assert table_named(part.table).columns[0].form == "" and part.title
-    assert [part.name for part in parts.chosen_parts(["raster", "train-fox-fast"])] == [
+    assert [part.name for part in parts.chosen_parts(["raster", "train-chair"])] == [
         *(name for name in names if name.startswith("raster-")),
-        "train-fox-fast",
-        "train-fox-fast-long",
+        "train-chair",
+        "train-chair-fast",
     ]
 
 
