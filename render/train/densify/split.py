@@ -42,7 +42,7 @@ class SplitStrategy(Strategy):
     """Gaussians less opaque than this are removed."""
     noise: float = 5e6
     """Strength of the random moves of nearly transparent Gaussians, see `mcmc`; 0: none."""
-    opacity_regulariser: float = 0.005
+    opacity_regulariser: float = 0.01
     """Weight of the mean opacity in the loss."""
     scale_regulariser: float = 0.02
     """Weight of the mean scale in the loss, as a share of the scene extent."""
