@@ -52,7 +52,7 @@ NATIVE_SOURCES := $(shell find cuda -type f -not -name '*.md')
 $(STAMPS)/native: $(STAMPS)/builder pyproject.toml $(NATIVE_SOURCES)
 	@echo 'Building the native libraries and installing luxel (editable)'
 	@PATH="$(abspath $(BIN)):$$PATH" $(PIP) install -qq --no-build-isolation --no-deps \
-	  -C cmake.define.LUXEL_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --editable .
+	  --config-settings=cmake.define.LUXEL_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES) --editable .
 	@touch $@
 
 # $(call requirements,EXPRESSION): installs a list of requirements from the table `project` of pyproject.toml.
