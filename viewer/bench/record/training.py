@@ -47,7 +47,7 @@ class Training:
         return " ".join(words) or "defaults"
 
     def configuration(self, quick: bool) -> TrainConfig:
-        """What the preset and the settings make."""
+        """The preset with the settings applied."""
         values = preset(self.preset, self.primitive).to_dict()
         return configured(values, self.settings + (QUICK_SETTINGS if quick else ()), EVALUATIONS)
 
