@@ -179,7 +179,7 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     """Writes a temporary file beside ``path`` and renames it: an interrupted write leaves the old file unchanged.
 
     Raises:
-        CaptureError: the file cannot be written, for want of permissions or space.
+        CaptureError: the file cannot be written, as permissions or space are missing.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

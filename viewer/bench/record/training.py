@@ -94,7 +94,7 @@ def made_capture(setup: Setup, name: str, write: Callable[[Path], object]) -> It
 
     Args:
         setup: whose cache.
-        name: of the folder; says everything that the capture depends on.
+        name: of the folder; must contain everything that the capture depends on.
         write: makes the capture in a folder.
     """
     if setup.cache is not None:

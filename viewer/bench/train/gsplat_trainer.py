@@ -290,7 +290,7 @@ def train_gsplat(
     """Trains a capture to the end and returns what was measured, as `measure.train_once` does.
 
     Args:
-        settings, capture, config, device, bound: see `GsplatTrainer`; LPIPS is measured where ``config`` asks for it.
+        settings, capture, config, device, bound: see `GsplatTrainer`; LPIPS is measured if ``config.lpips`` is set.
         evaluations: number of measurements at equal intervals of steps; four earlier ones are added.
     """
     few = replace(capture, train=capture.train[: measure.WARM_UP_STEPS], test=[])

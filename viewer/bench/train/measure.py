@@ -315,7 +315,7 @@ def facts(device: torch.device, started: float, prepared: float, before: dict[st
 
 
 def early_steps(config: TrainConfig) -> frozenset[int]:
-    """Steps of the measurements before the first that `TrainConfig.eval_every` asks for."""
+    """Steps of the measurements before the first regular one (`TrainConfig.eval_every`)."""
     return _early(config.eval_every, config.steps)
 
 
