@@ -254,8 +254,8 @@ class TrainBench:
 class Compare:
     """Compares two reports of one benchmark, row by row: what became faster, what slower.
 
-    Prints a table of both figures and their ratio, after / before; a figure that is worse by more than 2 % (PSNR: by more
-    than 0.1 dB) is marked. Refuses reports of different devices, scenes or sizes unless --force is given.
+    Prints a table of both figures and their ratio, after / before; figures worse by more than 2 % (PSNR: 0.1 dB) are
+    marked. Refuses reports of different devices, scenes or sizes unless --force is given.
 
     Examples:
         luxel bench compare before/raster.json after/raster.json
