@@ -1,6 +1,6 @@
 """A new neural field in one file: the height of a landscape over the unit square, from a hash grid and a small network.
 
-One entry of `APPLICATIONS` makes it known: it is then trained, resumed, scored, shown and rendered like the others,
+One entry of `APPLICATIONS` registers it: it is then trained, resumed, evaluated, viewed and rendered like the others,
 with the same options.
 
     python examples/field.py [options of `luxel train --field`]

@@ -1,7 +1,7 @@
 """A new primitive in one file: isotropic balls, N Gaussians of one radius each and one colour from all sides.
 
-`register(SPEC)` is the one line that makes it known: it then trains, is saved and loaded, rendered, exported, shown and
-measured like the others. It needs no kernel of its own, because it projects by turning itself into Gaussians.
+`register(SPEC)` is the one line that registers it: it is then trained, saved, loaded, rendered, exported, viewed and
+benchmarked like the others. It needs no kernel of its own, because it is converted to Gaussians for projection.
 
     python examples/isotropic_balls.py CAPTURE [options of `luxel train`]
 """
@@ -38,7 +38,7 @@ class IsotropicBalls(Parameters):
     opacity_logits: Tensor
     colour_logits: Tensor
 
-    # How it is named, and in sentences of messages.
+    # Name in the registry and on the command line; plural noun in messages.
     primitive, noun = "isotropic_balls", "balls"
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ SPEC = PrimitiveSpec(
     about="balls of one colour each",
     initialise=initialise,
     from_gaussians=from_gaussians,
-    # Properties of .ply files. A mark tells them from files of other primitives.
+    # Properties of .ply files. A mark is a property that files of other primitives do not have.
     columns=(
         Columns("means", ("x", "y", "z")),
         Columns("log_radius", ("log_radius",)),

@@ -1,6 +1,6 @@
 """A new densification strategy in one file: the number of Gaussians falls to a budget, the least opaque first.
 
-`register_strategy` is the one line that makes it known: it can then be chosen on the command line, has its options and
+`register_strategy` is the one line that registers it: it can then be chosen on the command line, has its options and
 help text there, is written to config.json, and is resumed with the run.
 
     python examples/strategy.py CAPTURE [--opacity-budget.budget 5000] [options of `luxel train`]

@@ -54,7 +54,7 @@ def orbit(
         width, height: pixels.
 
     Raises:
-        ValueError: radius is not positive, ``up`` is zero, or the elevation is straight up or down.
+        ValueError: radius is not positive, ``up`` is zero, the elevation is straight up or down, or frames < 1.
     """
     axis = np.asarray(up, float)
     if not (radius > 0 and np.linalg.norm(axis) > 0 and abs(elevation) < 0.499 * math.pi and frames >= 1):
@@ -198,7 +198,7 @@ def interpolate(cameras: Sequence[Camera], frames: int, loop: bool = False) -> l
 
 
 def interpolate_times(times: Sequence[float], frames: int) -> list[float]:
-    """The time of each camera that `interpolate` gives without ``loop``: straight lines between those of the keyframes.
+    """The time of each camera of `interpolate` without ``loop``, linear between the times of the keyframes.
 
     Args:
         times: of the keyframes, at least one, in any order.
@@ -221,7 +221,7 @@ def _camera(cam_to_world: np.ndarray, lens: Sequence[float], width: int, height:
 def save_path(
     path: str | Path, cameras: Sequence[Camera], *, fps: float = 24.0, times: Sequence[float] = ()
 ) -> None:
-    """Writes a camera path as JSON: OpenGL camera-to-world matrices by rows, vertical angles in degrees.
+    """Writes a camera path as JSON: OpenGL camera-to-world matrices, row major, and vertical fields of view in degrees.
 
     The intrinsics are added as fx, fy, cx, cy, which other programs ignore, and each camera's time as render_time.
 
@@ -269,7 +269,7 @@ def load_path(path: str | Path) -> CameraPath:
     """Reads a camera path of luxel or nerfstudio.
 
     Raises:
-        CaptureError: the file cannot be read or a camera in it makes no sense.
+        CaptureError: the file cannot be read or a camera in it is invalid.
     """
     path = Path(path)
     remedy = "Save the path again, from the viewer or with save_path."

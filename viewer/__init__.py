@@ -1,1 +1,1 @@
-"""Everything that a person faces: command line, web viewer, reports."""
+"""The user interface: command line, web viewer, reports and benchmarks."""

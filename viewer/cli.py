@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: as after `luxel` on the command line; None: those of this process.
 
     Returns:
-        The exit status: 0 done, 1 done and something is wrong (doctor), 2 bad input or usage, 130 interrupted.
+        The exit status: 0 done, 1 a check of `doctor`, a part of a benchmark or saving a run failed, 2 bad input or
+        usage, 130 interrupted.
     """
     # Read when torch is imported. Threads that spin at the end of a parallel loop take the CPU from everything else
     # that runs, such as the renders of the viewer.

@@ -25,7 +25,7 @@ class FieldData:
         data: as `Application.begin` takes it.
         about: more entries for config.json of the run.
         views: posed photographs, where there are any.
-        up: the world's up direction where the data say it, [3].
+        up: the world's up direction where the data define it, [3].
         background: colour behind the field.
     """
 
@@ -43,7 +43,7 @@ class FieldOrigin:
 
     Args:
         kind: the application.
-        path: of the data, or the name of made-up data.
+        path: of the data, or the name of synthetic data.
         capture: how a capture is opened; its own path is not used.
     """
 
@@ -53,7 +53,7 @@ class FieldOrigin:
 
     @staticmethod
     def of(kind: str, path: str, capture: Origin) -> FieldOrigin:
-        """With the absolute path, unless it is the name of made-up data."""
+        """With the absolute path, unless it is the name of synthetic data."""
         made_up = path == data_type_of(kind).made_up
         return FieldOrigin(kind, path if made_up else str(Path(path).resolve()), capture)
 
@@ -62,7 +62,7 @@ class FieldOrigin:
         """What the run of a field was trained on.
 
         Raises:
-            LuxelError: config.json does not say it.
+            LuxelError: config.json is missing, damaged, or does not name the data.
         """
         body = RunFolder.read_body(folder)
         try:
@@ -107,7 +107,7 @@ class DataType:
     Args:
         open: reads it.
         options: of `luxel train --field` that say how it is opened, by name.
-        suffixes: of its files, lower case; empty: none is its own.
+        suffixes: of its files, lower case; empty: not recognised by suffix.
         made_up: name on the command line of an example that luxel generates, or None.
     """
 
@@ -186,7 +186,7 @@ def require_kind(kind: str, path: str) -> None:
     """Refuses a file whose suffix belongs to another data type, before anything is read.
 
     Raises:
-        LuxelError: it does.
+        LuxelError: the suffix belongs to another data type.
     """
     suffix = Path(path).suffix.lower()
     if suffix in data_type_of(kind).suffixes:

@@ -25,7 +25,7 @@ ERROR_SCALE = 4.0  # a mean absolute error of 1/4 is the brightest colour of an 
 
 @dataclass
 class ReportedView:
-    """One held-out view of a report.
+    """One view of a report.
 
     Args:
         name: of the view.
@@ -102,7 +102,7 @@ class Report:
 
         Args:
             title: heading of the page.
-            mean: psnr, ssim, lpips over all held-out views.
+            mean: psnr, ssim, lpips over all views.
             facts: name and value of further facts (steps, device, hold-out rule).
             notes: sentences under the facts, such as warnings of the capture.
 

@@ -29,7 +29,7 @@ class RunError(LuxelError):
 
 @dataclass
 class Origin:
-    """How the capture of a run was opened, so that it can be opened alike again.
+    """How the capture of a run was opened, so that it can be opened again with the same options.
 
     Args:
         path: absolute path of the capture.
@@ -45,7 +45,7 @@ class Origin:
         """The capture.
 
         Raises:
-            CaptureError: it is gone or cannot be read any more.
+            CaptureError: it does not exist any more, or cannot be read.
         """
         return open_capture(
             self.path,
@@ -56,7 +56,7 @@ class Origin:
         )
 
     def about(self, capture: Capture) -> dict[str, Any]:
-        """What config.json of a run says of its capture: how to open it again, and which views were held out."""
+        """The entry of config.json about the capture of a run: how to open it again, and which views were held out."""
         return {
             "capture": {
                 **asdict(self),
@@ -73,7 +73,7 @@ def load_origin(folder: Path) -> Origin:
     """How the capture of a run was opened.
 
     Raises:
-        LuxelError: config.json is absent, damaged, or does not say it.
+        LuxelError: config.json is absent, damaged, or does not name the capture.
     """
     body = RunFolder.read_body(folder)
     try:
@@ -115,7 +115,7 @@ def run_folder(path: Path) -> Path:
     """The path of a run folder, checked.
 
     Raises:
-        RunError: it is no run folder.
+        RunError: it does not exist, or is not a run folder.
     """
     if not path.exists():
         raise RunError(

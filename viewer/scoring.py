@@ -1,4 +1,4 @@
-"""Evaluates a scene on held-out views and writes the report page with images and scores."""
+"""Evaluates a scene on views and writes the report page with images and scores."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def score(
 
     Args:
         scene: any primitives, on the device that renders.
-        views: held-out views.
+        views: to evaluate on, usually held-out ones.
         folder: of the report.
         title: of the page.
         background: colour behind the scene and behind cut-out images.

@@ -57,7 +57,7 @@ def fit(
         overrides: resume the run in ``folder`` with these changes (may be empty); None: start a new run.
 
     Returns:
-        The exit status; 130 after Ctrl-C.
+        The exit status: 0; 1 where the run could not be saved completely; 130 after Ctrl-C.
     """
     about = origin.about(capture)
     if overrides is None:
@@ -102,13 +102,13 @@ def run_watched(
 
     Args:
         trainer: of primitives or of a field.
-        session: makes what the viewer shows.
+        session: makes the session that the viewer shows.
         serve: where the viewer listens; None: no viewer.
         render: draws the scene.
         conclude: called with the result of a run that was not interrupted.
 
     Returns:
-        The exit status; 130 after Ctrl-C.
+        The exit status: 0; 1 where the run could not be saved completely; 130 after Ctrl-C.
     """
     folder = trainer.folder.path
     app = None

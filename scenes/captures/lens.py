@@ -29,7 +29,7 @@ FISHEYE_ORDER = ("k1", "k2", "k3", "k4")
 
 @dataclass(frozen=True)
 class Lens:
-    """Intrinsics of a stored image; its centre is at cx = width / 2.
+    """Intrinsics of a stored image; the image's centre is at (width / 2, height / 2).
 
     Args:
         width, height: pixels.

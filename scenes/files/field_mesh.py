@@ -16,17 +16,17 @@ COARSEST, FINEST = 8, 1024  # cells along the field's box
 
 
 def field_mesh(application: Application, resolution: int = 256, level: float | None = None) -> Mesh:
-    """The surface of a field by marching cubes, in the coordinates of what it was trained on; grey.
+    """The surface of a field by marching cubes, in the coordinates of its training data; grey.
 
     Args:
         application: a field that has a surface: one of signed distances, or one with a density.
-        resolution: cells along its box, 8 to 1024.
-        level: density where the surface of the latter is, above 0, per unit of length, which is the longest side of the
-            box; None: the `surface_level` of the application.
+        resolution: cells along the longest side of its box, 8 to 1024.
+        level: of a field with a density: density at the surface, above 0, per longest side of the box; None: the
+            `surface_level` of the application.
 
     Raises:
-        LuxelError: the field has no surface, nothing of it lies in the box, or the resolution or the level is out of
-            range or of no use.
+        LuxelError: the field has no surface, none of it lies in the box, the resolution or the level is out of range,
+            or a level is given for a field without a density.
     """
     if level is not None and application.surface_level is None and application.exports_surface():
         raise LuxelError(f"A field of {application.kind!r} has no density.", "Leave the level out.")
@@ -51,7 +51,7 @@ def field_mesh(application: Application, resolution: int = 256, level: float | N
 def save_field_mesh(
     path: str | Path, application: Application, resolution: int = 256, level: float | None = None
 ) -> Mesh:
-    """Writes `field_mesh` as .ply or .obj, by the suffix; gives the mesh.
+    """Writes `field_mesh` as .ply or .obj, by the suffix; returns the mesh.
 
     Raises:
         LuxelError: as `field_mesh`, or the file cannot be written.

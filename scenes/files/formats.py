@@ -15,7 +15,7 @@ SCENE_FORMATS: list[SceneFormat] = [PLY, SPLAT, SAFETENSORS]
 
 
 def register_scene_format(scene_format: SceneFormat) -> None:
-    """Adds a format: `load_primitives`, `save_scene`, `luxel export` and `luxel view` then know its suffix.
+    """Adds a format: `load_primitives`, `save_scene`, `luxel export` and `luxel view` then accept its suffix.
 
     Raises:
         ValueError: the suffix is not in lower case with a dot, or is already registered.

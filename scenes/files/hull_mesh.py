@@ -10,7 +10,7 @@ from luxel.scenes.files.mesh import Mesh
 
 
 class HullMesh(NamedTuple):
-    """A mesh, and what became of the convexes."""
+    """A mesh, and the numbers of convexes that are in it or left out."""
 
     mesh: Mesh
     hulls: int  # in the mesh

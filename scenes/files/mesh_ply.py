@@ -32,7 +32,7 @@ def ply_polygons(path: Path, data: bytes) -> Polygons:
     """Vertices float64 [V, 3], colours uint8 [V, 3] or None, and triangles [F, 3] of a PLY file.
 
     Raises:
-        CaptureError: it cannot be read, is cut short, or has no faces.
+        CaptureError: it cannot be read, is cut short, or its vertices lack x, y or z.
     """
     kind, elements, offset = _header(path, data)
     body: _Words | _Bytes = (

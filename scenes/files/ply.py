@@ -179,7 +179,7 @@ def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
     """Writes a temporary file beside ``path`` and renames it: an interrupted write leaves the old file unchanged.
 
     Raises:
-        CaptureError: the file cannot be written, for want of permissions or space.
+        CaptureError: the file cannot be written, as permissions or space are missing.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -220,6 +220,9 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
         points: P points.
         extra: further properties by name, [P] each: uint8 is written as uchar, anything else as float. `load_points`
             ignores them, `read_vertices` reads them.
+
+    Raises:
+        CaptureError: the file cannot be written.
     """
     more = {name: np.asarray(values) for name, values in (extra or {}).items()}
     layout = [(n, "<f4") for n in ("x", "y", "z")] + [(n, "u1") for n in ("red", "green", "blue")]
@@ -239,7 +242,7 @@ def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
 
     Args:
         path: of the file.
-        columns: [N, D] by D names with spaces between.
+        columns: arrays [N, D], each by its D property names separated by spaces.
 
     Raises:
         CaptureError: the file cannot be written.

@@ -29,10 +29,10 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
 
     Args:
         path: of the file.
-        primitive: its name; None: the one whose marks the file has, else the one without marks (Gaussians).
+        primitive: its name; None: the one with a mark in the file, else the one without marks (Gaussians).
 
     Raises:
-        CaptureError: the file cannot be read, lacks properties of the primitive, or has an unusual number of them.
+        CaptureError: the file cannot be read, lacks properties of the primitive, or has a wrong number of them.
     """
     path = Path(path)
     spec = recognise(path) if primitive is None else PRIMITIVES[primitive]
@@ -54,7 +54,7 @@ def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
     Gaussians get the layout of the 3DGS authors (INRIA), with normals of 0 as there.
 
     Raises:
-        CaptureError: there is no permission or no room.
+        CaptureError: the file cannot be written.
     """
     arrays, columns = as_arrays(scene), {}
     for part in PRIMITIVES[scene.primitive].columns:
@@ -114,7 +114,7 @@ def _count(vertices: np.ndarray, part: Columns) -> int:
 
 
 def _read(path: Path, vertices: np.ndarray, part: Columns, spec: PrimitiveSpec) -> np.ndarray:
-    """A parameter but for coefficients, float32."""
+    """A parameter other than SH coefficients, float32."""
     if part.repeats is None:
         array = need_columns(path, vertices, part.names, spec.noun)
         return array if len(part.names) > 1 else array[:, 0]

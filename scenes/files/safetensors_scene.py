@@ -23,7 +23,7 @@ def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) ->
         path: the file.
         scene: any primitive.
         half: write float16, about half the size. Parameters that the primitive lists as ``exact``, and tensors with
-            values beyond 65504, stay float32. Images of both files agree to about 80 dB.
+            values beyond 65504, stay float32.
 
     Raises:
         CaptureError: the file cannot be written.

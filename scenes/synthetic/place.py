@@ -23,7 +23,7 @@ from luxel.scenes.synthetic.ray_textures import CLOUDS
 from luxel.scenes.synthetic.toy import as_bytes
 
 FOV_X = math.radians(65)
-LOOPS = ((0.36, 1.5), (0.3, 2.5))  # radius in those of the place, height in units
+LOOPS = ((0.36, 1.5), (0.3, 2.5))  # radius as a fraction of `RADIUS`, height in units
 SAMPLES = 2  # square root of the rays per pixel
 SKY_POINTS = 0.1  # fraction of the points on the sky that are kept, as structure from motion finds few there
 QUALITY = 95  # of the JPEG files
@@ -46,7 +46,8 @@ def place_scene(
 def place_cameras(views: int, *, width: int, height: int, seed: int = 0) -> list[Camera]:
     """Cameras on two loops of different heights, in the order of the walk.
 
-    Half of them look inward, past the middle, half outward and along the walk. Every eighth has both kinds.
+    Half of them look inward, past the middle, half outward or along the walk. Among every eighth
+    camera, which `luxel.scenes.open` holds out, there are both kinds.
 
     Args:
         views: number of cameras.
@@ -89,7 +90,7 @@ def write_place(
 ) -> Path:
     """Writes a capture of the courtyard that `luxel.scenes.open` reads: images/, transforms.json and points3D.ply.
 
-    Poses are exact; the points are first hits of random rays of the cameras, disturbed, with the colours seen there.
+    Poses are exact; the points are first hits of random rays of the cameras with noise, in the colours seen there.
 
     Args:
         out: folder, created if it does not exist.
@@ -98,7 +99,7 @@ def write_place(
         seed: of the place, the cameras and the points.
         unit: by which poses and points are scaled; the images do not depend on it.
         points: number of points.
-        noise: standard deviation of the points, in radii of the place.
+        noise: standard deviation of the points' noise, as a fraction of `RADIUS`.
         device: to render on; None: a GPU where there is one.
 
     Returns:

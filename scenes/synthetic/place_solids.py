@@ -1,4 +1,4 @@
-"""The solids of the synthetic courtyard: ground, walls, colonnade, tables and what stands about, hills and a sky."""
+"""The solids of the synthetic courtyard: ground, walls, colonnade, tables, scattered objects, hills and a sky."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from luxel.scenes.synthetic.ray_textures import (
 
 RADIUS = 15.0  # of the courtyard: distance of its walls from the middle, units
 COLONNADE = 10.6  # radius of the ring of columns
-CLEAR = 7.0  # radius of the round around the middle where the cameras walk and nothing stands but the table
+CLEAR = 7.0  # radius of the area around the middle that is free for the cameras, but for the table
 TABLE = 0.95  # height of the tables
 SKY = 80.0  # radius
 WOOD = ((0.62, 0.43, 0.26), (0.45, 0.29, 0.17), (0.16, 0.1, 0.07))
@@ -33,7 +33,7 @@ PALE = ((0.86, 0.82, 0.74), (0.66, 0.6, 0.52), (0.38, 0.35, 0.33))
 
 
 class _Builder:
-    """Solids added one by one, with random looks."""
+    """Solids added one by one, with random surfaces."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng([seed, 10])
@@ -55,7 +55,7 @@ class _Builder:
         return first, second, colorsys.hsv_to_rgb((self.hue + 0.5) % 1, 0.5, 0.22)
 
     def look(self, scale: float) -> Surface:
-        """A random look for a solid of about a size."""
+        """A random surface for a solid of about the size ``scale``, units."""
         gloss = self.random.uniform(0.05, 0.35)
         if self.random.uniform() < 0.25:
             return Surface(PLAIN, 1.5 * scale, self.colours(), gloss, 0.08)
@@ -130,7 +130,7 @@ def _walls(build: _Builder) -> None:
 
 
 def _on_wall(turn: float, shift: float, rise: float, out: float) -> Triple:
-    """A place in front of the wall in a direction, `shift` along it, `out` from its inner face away."""
+    """World coordinates at a wall: ``shift`` along it, ``rise`` above the ground, ``out`` beyond its inner face."""
     along, away = (math.cos(turn), math.sin(turn)), (-math.sin(turn), math.cos(turn))
     return (
         shift * along[0] + (RADIUS + out) * away[0],
@@ -244,7 +244,7 @@ def _scattered(build: _Builder, taken: list[tuple[float, float, float]]) -> None
 
 
 def _stand(build: _Builder, r: float, at: Triple) -> float:
-    """A random solid of a radius that stands at a place; the height of its top where another can stand on it, or 0."""
+    """Adds a random solid of radius ``r`` standing at ``at``; returns the height of its top if it is flat, else 0."""
     random = build.random
     kind, tall = int(random.integers(5)), random.uniform(0.7, 1.3)
     x, y, z = at

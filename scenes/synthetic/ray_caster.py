@@ -1,7 +1,7 @@
 """A ray caster of static solids in torch, on the CPU or a GPU: textures, one light with shadows, highlights.
 
-Each solid is intersected by the rays of its bounding box in the image alone. Shadows come from a depth map in the
-direction of the light. Without torch and with motions: `solid_scene`.
+Each solid is intersected only with the rays inside its bounding box in the image. Shadows come from a depth map in the
+direction of the light. `solid_scene` is a ray caster of moving solids in numpy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Triple = tuple[float, float, float]
 TO_LIGHT = np.array([0.52, -0.38, 0.76]) / np.linalg.norm([0.52, -0.38, 0.76])
 AMBIENT, SKY, LAMP = 0.34, 0.14, 0.62  # sum above 1 with the highlight: clamped
 SHININESS = 24.0
-SHADOW_BIAS = 0.03  # by which a surface is nearer to the light before it casts a shadow, world units
+SHADOW_BIAS = 0.03  # least distance between a surface and what it casts a shadow on, world units
 MARGIN = 2  # pixels around a solid's bounding box
 
 
@@ -33,10 +33,10 @@ class StaticSolid:
 
     Args:
         shape: BOX, ELLIPSOID, CYLINDER or TORUS of `ray_shapes`.
-        size: of the shape.
+        size: of the shape, see `ray_shapes`.
         centre: world coordinates.
-        surface: its look.
-        rotation: object axes to world axes, [3, 3]; None: as they are.
+        surface: its texture and gloss.
+        rotation: object axes to world axes, [3, 3]; None: the identity.
     """
 
     shape: int
@@ -52,7 +52,7 @@ class StaticSolid:
 
     @property
     def corners(self) -> np.ndarray:
-        """Of its bounding box in world coordinates, [8, 3]."""
+        """Corners of its bounding box in world coordinates, [8, 3]."""
         signs = np.stack(np.meshgrid(*[(-1, 1)] * 3), axis=-1).reshape(8, 3)
         return (signs * half_extents(self.shape, self.size)) @ self.axes.T + self.centre
 
@@ -120,12 +120,12 @@ class RayGrid:
 
 @dataclass
 class CastView:
-    """An image with what its rays met.
+    """An image, and the first hit of each of its rays.
 
     Args:
         rgb: float32 [H, W, 3] in [0, 1].
-        depth: along the camera's axis, of each ray, float32 [H * samples, W * samples], world units; inf: nothing met.
-        ids: index of the solid of each ray, int64 [H * samples, W * samples]; -1: nothing met.
+        depth: along the camera's axis, of each ray, float32 [H * samples, W * samples], world units; inf: no hit.
+        ids: index of the solid of each ray, int64 [H * samples, W * samples]; -1: no hit.
     """
 
     rgb: Tensor
@@ -138,7 +138,7 @@ class StaticScene:
     """Solids under one light.
 
     Args:
-        solids: those with the pattern CLOUDS shine by themselves and cast no shadow.
+        solids: those with the pattern CLOUDS are drawn without shading and cast no shadow.
         seed: of the textures.
         device: of all computation.
         shadow_radius: of the ball around the origin in which there are shadows, world units.
@@ -161,7 +161,7 @@ class StaticScene:
 
     @cached_property
     def _tables(self) -> tuple[Tensor, Tensor]:
-        """Shape and pattern [2, S], whole; size, centre, axes, colours, cell, gloss and grain [27, S]."""
+        """Shape and pattern, int64 [2, S]; size, centre, axes, colours, cell, gloss and grain [27, S]."""
         whole = [(solid.shape, solid.surface.pattern) for solid in self.solids]
         values = []
         for solid in self.solids:
@@ -195,7 +195,7 @@ class StaticScene:
         return CastView(mean.permute(1, 2, 0).contiguous(), depth, ids)
 
     def _cast(self, rays: RayGrid, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Least t [H, W] of the rays, inf where they meet nothing, and the index of the solid, -1 there."""
+        """Least t [H, W] of the rays, inf without a hit, and the index of the solid, -1 there."""
         shape = len(rays.y), len(rays.x)
         depth = torch.full(shape, torch.inf, device=self.device)
         ids = torch.full(shape, -1, dtype=torch.int64, device=self.device)
@@ -215,14 +215,14 @@ class StaticScene:
         return depth, ids
 
     def _own_rays(self, rays: RayGrid, index: int) -> np.ndarray:
-        """Factors of x, y and 1 in origin and direction as a solid's `first_hit` has them, [6, 3]."""
+        """Factors of x, y and 1 in the rays' origin and direction, in the space of a solid's `first_hit`, [6, 3]."""
         solid = self.solids[index]
         into = solid.axes.T / np.array(divisors(solid.shape, solid.size))[:, None]
         origin = rays.origin - np.outer(solid.centre, (0, 0, 1))
         return np.concatenate([(into @ origin).T, (into @ rays.direction).T])
 
     def _shade(self, rays: RayGrid, depth: Tensor, ids: Tensor) -> Tensor:
-        """Colours of a camera's rays, [3, H, W]; black where they meet nothing."""
+        """Colours of a camera's rays, [3, H, W]; black without a hit."""
         eye = self._tensor(rays.origin[:, 2])[:, None]
         dx, dy, d = self._tensor(rays.direction.T)[..., None, None]
         d = (dx * self._tensor(rays.x) + (dy * self._tensor(rays.y)[:, None] + d)).flatten(1)

@@ -44,7 +44,7 @@ def first_hit(shape: int, size: tuple[float, float, float], origin: Tensor, dire
 
 
 def divisors(shape: int, size: tuple[float, float, float]) -> tuple[float, float, float]:
-    """By which `first_hit` has components in object space divided."""
+    """What components in object space are divided by for `first_hit`, [3]."""
     return (size[0], size[0], size[0]) if shape == TORUS else size
 
 
@@ -125,7 +125,7 @@ def surface(shape: Tensor, size: Tensor, point: Tensor) -> tuple[Tensor, Tensor,
 
     Returns:
         Unit outward normals in object space [3, R]; coordinates along the surface in object units [2, R]; and half of
-        their extents on boxes [2, R] (of no meaning on other shapes).
+        their extents on boxes [2, R] (undefined on other shapes).
     """
     x, y, z = point
     a, b, c = point.abs() / size

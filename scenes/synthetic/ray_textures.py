@@ -1,7 +1,7 @@
 """Textures of surfaces in torch: masonry, tiles, planks, stones, print, windows, stripes, marble, paint and clouds.
 
-All are functions of the position on the surface, band-limited to the footprint of a ray: detail smaller than it fades
-to its mean, edges are as wide as it. They therefore look alike from near and far, and alias little.
+All are functions of the position on the surface, band-limited to the footprint of a ray: smaller detail fades
+to its mean, and edges are blurred to its width. Textures therefore look alike from near and far, and alias little.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 BRICKS, TILES, PLANKS, STONES, PRINT, WINDOWS, STRIPES, MARBLE, PLAIN, CLOUDS = range(10)
-LATTICE = 64  # of the noise, which repeats after as many cells
+LATTICE = 64  # cells after which the noise repeats
 ENTRIES = 4096  # of the table of random numbers of cells
 GLYPHS, ROWS, COLUMNS = 40, 7, 5  # of the invented alphabet, in dots
 
@@ -60,7 +60,7 @@ class Spots:
     seed: Tensor
 
     def chosen(self, index: Tensor) -> Spots:
-        """Those of an index, int64 [Q]."""
+        """The points at some indices, int64 [Q]."""
         return Spots(*(getattr(self, name)[..., index] for name in self.__dataclass_fields__))
 
 
@@ -118,13 +118,13 @@ class Textures:
     def noise(
         self, point: Tensor, footprint: Tensor, seed: Tensor, *, octaves: int = 4, fall: float = 0.6
     ) -> Tensor:
-        """Value noise of several octaves from wavelength 1 on, two of them of about unit variance, [2, R].
+        """Two value noises of about unit variance, each of several octaves from wavelength 1 down, [2, R].
 
         Args:
             point: [3, R].
             footprint: below which detail fades, [R].
             seed: of the solid, [R].
-            octaves: each half as long as the one before.
+            octaves: number of octaves, each with about half the wavelength of the one before.
             fall: amplitude of an octave relative to the one before.
         """
         shift = torch.stack([(seed * k % 61).float() for k in (7, 13, 29)])
@@ -269,11 +269,11 @@ def _edge(x: Tensor) -> Tensor:
 
 
 def _line(distance: Tensor, half: Tensor, footprint: Tensor) -> Tensor:
-    """Coverage of a footprint by a line of a half width whose middle is at a distance; 0 half: by its positive side."""
+    """Coverage of a footprint by a line at a distance; half width 0: by the half plane of distances below 0."""
     cover = ((half - distance) / footprint + 0.5).clamp(0, 1)
     return cover * torch.where(half > 0, (2 * half / footprint).clamp(0, 1), 1)
 
 
 def _visible(length: Tensor | float, footprint: Tensor) -> Tensor:
-    """Contrast that remains of detail of a length: all above three footprints, none below one."""
+    """Remaining contrast of detail of a length: 1 above three footprints, 0 below one."""
     return (0.5 * (length / footprint - 1)).clamp(0, 1)

@@ -1,1 +1,1 @@
-"""Benchmarks of the rasterizer and of training: measured fairly, gated by quality, written as JSON and as pages."""
+"""Benchmarks of the rasterizer, training and neural fields, and the record; reports are JSON, Markdown and HTML."""

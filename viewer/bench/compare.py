@@ -10,15 +10,15 @@ from luxel.render.errors import LuxelError
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.report import Section, Table, describe_machine, shown
 
-Figures = dict[tuple[str, ...], dict[str, float | None]]  # by row: what is compared
-NOISE = 0.02  # ratios this near to 1 say nothing
+Figures = dict[tuple[str, ...], dict[str, float | None]]  # by key of a row: its figures by name
+NOISE = 0.02  # ratios that differ from 1 by no more are treated as equal
 
 
 def load_report(path: Path) -> dict[str, Any]:
     """Reads a report.
 
     Raises:
-        LuxelError: the file cannot be read, or is no report of `luxel bench` that this version knows.
+        LuxelError: the file cannot be read, or is not a report of `luxel bench` that this version reads.
     """
     try:
         report = json.loads(path.read_text())
@@ -39,11 +39,11 @@ def load_report(path: Path) -> dict[str, Any]:
 
 
 def compare(before: dict[str, Any], after: dict[str, Any], *, force: bool = False) -> Section:
-    """What changed from one report to the other; ratios under 1 are improvements.
+    """Figures of two reports side by side, with ratios after / before (of PSNR the difference).
 
     Args:
         before, after: reports of one kind.
-        force: compare what both have, also from different devices and scenes.
+        force: compare the rows that both have, even from different devices and scenes.
 
     Raises:
         LuxelError: they are of different kinds, devices or rows, or have nothing in common.

@@ -57,7 +57,7 @@ def commit() -> str:
 
 
 def gpu_state(device: torch.device) -> dict[str, str]:
-    """Driver, clocks, power and temperature as nvidia-smi gives them now; empty where it does not answer."""
+    """Driver, clocks, power and temperature as nvidia-smi gives them now; empty where nvidia-smi fails."""
     fields = [
         "driver_version",
         "clocks.sm",
@@ -69,7 +69,7 @@ def gpu_state(device: torch.device) -> dict[str, str]:
         "pstate",
     ]
     query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
-    # nvidia-smi counts all devices, torch those that it may see: the UUID names the same one to both.
+    # nvidia-smi numbers all devices, torch the visible ones: the UUID identifies the same one in both.
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", "")
     line = (_output([*query, f"--id=GPU-{uuid}"]) or _output(query)).splitlines()
     return dict(zip(fields, (part.strip() for part in line[0].split(",")), strict=False)) if line else {}

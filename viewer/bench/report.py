@@ -32,7 +32,7 @@ class Section:
         text: sentences under it.
         tables: shown in the Markdown and on the page.
         plots: (caption, SVG), on the page only.
-        folded: the words that unfold the tables on the page; empty: they are shown.
+        folded: label of the control that shows the tables on the page; empty: they are always shown.
     """
 
     title: str
@@ -61,7 +61,7 @@ def markdown_table(table: Table) -> str:
 
 
 def page(title: str, sections: Sequence[Section], facts: dict[str, str]) -> str:
-    """The report as one HTML page that loads nothing."""
+    """The report as one HTML page that loads no other files."""
     return _PAGE.substitute(
         title=html.escape(title),
         facts="".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd>" for k, v in facts.items()),
@@ -133,7 +133,7 @@ def shown(value: float | None, form: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same for JSON: what is not finite becomes None."""
+    """A value made ready for JSON: numbers that are not finite become None."""
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -151,7 +151,7 @@ def describe_versions(machine: dict[str, Any]) -> str:
 
 
 def describe_machine(report: dict[str, Any]) -> dict[str, str]:
-    """The facts of a machine as people read them."""
+    """The facts of a machine for display, by label."""
     machine, state = report["machine"], report["machine"].get("gpu_state") or {}
     facts = {
         "device": machine.get("gpu") or machine["processor"],

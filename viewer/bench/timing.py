@@ -58,7 +58,7 @@ def compare_ms(
     iterations: int,
     rounds: int = 2,
 ) -> dict[str, dict[str, Any]]:
-    """Times of each variant, taken in turns over ``rounds`` so that a drift of the clock meets them all.
+    """Times of each variant, taken in turns over ``rounds``, so that clock drift affects all alike.
 
     Returns:
         per name: median, p10, p90 over all rounds, and the median of each round (their spread is the noise).
@@ -163,7 +163,7 @@ def record_times(profiler: Any, device_type: str, iterations: int) -> list[dict[
 def stage_times(
     run: Callable[[int], object], device: torch.device, *, iterations: int = 3
 ) -> list[dict[str, Any]]:
-    """Mean host time and calls per call of ``run`` of luxel's own operations, longest first: kernels of a CPU."""
+    """Mean host time and calls per call of ``run`` of luxel's operations, longest first; for CPUs."""
     if device.type == "cuda":
         return []
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it announces each start and stop on stderr otherwise

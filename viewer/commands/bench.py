@@ -130,10 +130,10 @@ class TrainBench:
     """Trains captures and reports quality, training time, and quality over time.
 
     CAPTURE is whatever `luxel train` opens. Prints a table and writes OUT/train.json, train.md and train.html with
-    curves of held-out PSNR over training time; evaluations are outside of that time. With --against gsplat the same
-    trainer fits the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under
-    the best is marked and not ranked. A competitor may train with settings of its own, which the report lists; it says
-    for each the time from which on the first run is ahead. gsplat-default and gsplat-mcmc are gsplat's own training
+    curves of held-out PSNR over training time, which excludes evaluations. With --against gsplat the same trainer fits
+    the same data from the same start once more with gsplat's rasterizer; a result more than 0.1 dB under the best is
+    marked and not ranked. A competitor may train with settings of its own, which the report lists. The report has for
+    each the training time from which the first run is ahead. gsplat-default and gsplat-mcmc are gsplat's own training
     with its two strategies, as it publishes them, on the same views and points, measured the same.
 
     Examples:
@@ -164,10 +164,10 @@ class TrainBench:
     strategy.kind=mcmc; default: none."""
     seeds: int = 1
     """Runs of each variant on each capture, the first with the seed of its configuration (--set seed=N), each further
-    one with the next number. With more than one the report has means, and of PSNR half of the range too."""
+    one with the next number. With more than one the report has means, and half of the range of PSNR."""
     evaluations: int = 10
-    """Measurements on the held-out views, evenly over the steps of each run. Four more come early: at the half of the
-    first interval, the half of that, and so on."""
+    """Measurements on the held-out views, evenly over the steps of each run. Four more come early: at 1/2, 1/4, 1/8
+    and 1/16 of the first interval."""
     against: Annotated[
         tuple[str, ...],
         tyro.conf.UseAppendAction,
@@ -254,8 +254,8 @@ class TrainBench:
 class Compare:
     """Compares two reports of one benchmark, row by row: what became faster, what slower.
 
-    Prints a table of both figures and their ratio, after / before; what became worse by more than 2 % is marked.
-    Refuses reports of different devices, scenes or sizes unless --force is given.
+    Prints a table of both figures and their ratio, after / before; figures worse by more than 2 % (PSNR: 0.1 dB) are
+    marked. Refuses reports of different devices, scenes or sizes unless --force is given.
 
     Examples:
         luxel bench compare before/raster.json after/raster.json

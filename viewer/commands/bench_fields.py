@@ -98,7 +98,7 @@ class Fields:
         )
 
     def _settings(self, on_gpu: bool) -> fields.Settings:
-        """The settings that the options make on this device.
+        """The settings for the options, with defaults for this type of device.
 
         Raises:
             LuxelError: an invalid number.

@@ -88,7 +88,7 @@ class Train:
         return TrainField if TrainField.is_meant(arguments) else command(Train, TrainOptions, arguments)
 
     def training(self) -> TrainConfig:
-        """The configuration that the options make."""
+        """The configuration with the options applied."""
         values = {f.name: getattr(self.config, f.name) for f in fields(TrainConfig)}
         return TrainConfig(**{**values, "strategy": getattr(self, self.strategy)})
 

@@ -1,4 +1,4 @@
-"""The options of `luxel train` for one primitive, strategy and preset, out of the registries of these."""
+"""The options of `luxel train` for one primitive, strategy and preset, from their registries."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from luxel.viewer.runs import Origin, discard_unstarted, is_field_run, new_run_f
 from luxel.viewer.training import ENDS, run_watched
 from luxel.viewer.web.drawable import field_orientation, render_field
 
-BATCH_ON_CPU = 1 << 13  # samples of a step where nothing else is asked for
+BATCH_ON_CPU = 1 << 13  # default of --batch on a CPU, samples per step
 
 if typing.TYPE_CHECKING:
     from luxel.viewer.web.session import Session
@@ -40,9 +40,9 @@ if typing.TYPE_CHECKING:
 class TrainField:
     """Trains a neural field and prints its scores.
 
-    DATA depends on --field. image: an image file, or `landscape`, a made-up one. sdf: a triangle mesh (.ply, .obj,
-    .stl), or `knot`, a made-up one. volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density, red, green, blue) as .npy or
-    .npz, or `cloud`, a made-up one. radiance: a capture, as for `luxel train` without --field.
+    DATA depends on --field. image: an image file, or `landscape`, a synthetic one. sdf: a triangle mesh (.ply, .obj,
+    .stl), or `knot`, a synthetic one. volume: a grid [Z, Y, X] or [Z, Y, X, 4] (density, red, green, blue) as .npy or
+    .npz, or `cloud`, a synthetic one. radiance: a capture, as for `luxel train` without --field.
 
     The run folder holds config.json, metrics.jsonl, checkpoints/ and field.safetensors. Ctrl-C saves a checkpoint.
     --resume continues a run from its newest checkpoint; with more --steps it extends a finished run.
@@ -80,7 +80,7 @@ class TrainField:
 
     @staticmethod
     def is_meant(arguments: Sequence[str]) -> bool:
-        """Whether the arguments of `luxel train` are for this: with --field, or to go on with such a run."""
+        """Whether the arguments of `luxel train` are for a field: --field, or --resume of such a run."""
         if given(arguments, "--field") is not None:
             return True
         folder = given(arguments, "--resume")
@@ -183,7 +183,7 @@ def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> No
     """Refuses options that only other applications have.
 
     Raises:
-        LuxelError: an argument is one.
+        LuxelError: an argument is such an option.
     """
     own = {f.name for f in dataclasses.fields(config)} | {f.name for f in dataclasses.fields(TrainField)}
     for argument in arguments:

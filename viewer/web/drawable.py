@@ -1,9 +1,9 @@
 """What the viewer draws: primitives, or a neural field.
 
-Both describe themselves by the same attributes, so that the viewer has no branch for any of them: ``noun`` and
-``count`` (what it consists of, and how many), ``outputs`` (what can be shown, of `luxel.viewer.web.shading.OUTPUTS`),
-``moves``, ``antialiases``, ``resizable``, ``device``, ``centres`` (points that tell its place and size), ``numbers()``
-and ``detach()``. What differs is the function that draws: see `render_function`.
+Both have the same attributes, so that the viewer needs no branches: ``noun`` and ``count`` (what it consists of, and
+how many), ``outputs`` (what can be shown, of `luxel.viewer.web.shading.OUTPUTS`), ``moves``, ``antialiases``,
+``resizable``, ``device``, ``centres`` (points that mark its place and size), ``numbers()`` and ``detach()``. Only the
+function that draws differs, see `render_function`.
 """
 
 from __future__ import annotations

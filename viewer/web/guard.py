@@ -1,4 +1,4 @@
-"""Access control of the viewer: every connection is checked before viser sees it.
+"""Access control of the viewer: every connection is checked before it reaches viser.
 
 viser serves a page and a websocket on one port without authentication. Two attacks follow: any web site open in the
 same browser may connect to a websocket on a loopback port (the same-origin policy does not cover websockets), and
@@ -50,7 +50,7 @@ class Guard:
 
     Args:
         loopback: whether the server listens on a loopback address only.
-        token: secret that every client must know, or None.
+        token: secret that every client must send, or None.
         port: port of the server; cookies are shared between ports, so their name carries it.
     """
 

@@ -94,10 +94,11 @@ class SceneExtent:
 def find_extent(
     views: Sequence[View], scene: Drawable, up: np.ndarray | None = None, front: np.ndarray | None = None
 ) -> SceneExtent:
-    """Centre, radius and up direction from the views, or from the scene's parts where there are no views.
+    """Centre, radius and up direction from the views, or from the scene's ``centres`` where there are no views.
 
-    The centre is the point nearest to all optical axes (least squares), up is the mean of the cameras' up.
-    Without views up is -y, which structure from motion tends to give.
+    The centre is the point nearest to all optical axes (least squares). ``up`` [3] and ``front`` [3] are taken over
+    where they are given; otherwise up is the mean of the cameras' up or, without views, -y, as structure from motion
+    tends to have it, and there is no front.
     """
     if views:
         poses = torch.stack([v.camera.cam_to_world for v in views]).double().numpy()
@@ -137,7 +138,7 @@ def first_pose(views: Sequence[View], extent: SceneExtent) -> Pose:
 
 
 def orbit_point(pose: Pose, extent: SceneExtent) -> np.ndarray:
-    """The point on the optical axis nearest to the centre of the scene: what a drag turns about, [3]."""
+    """The point on the optical axis nearest to the centre of the scene: the centre of rotation of a drag, [3]."""
     forward = pose.rotation[:, 2]
     distance = float(forward @ (extent.centre - pose.position))
     return pose.position + forward * max(distance, 0.1 * extent.radius)

@@ -63,7 +63,7 @@ class OfflineClient:
         asyncio.run(self.camera.notify())
 
     def get_item(self, key: str, timeout: float | None = None) -> None:
-        """Answers at once, as an image needs no decoding here."""
+        """Returns at once, as no image is decoded here."""
 
     def send_file_download(self, filename: str, content: bytes, **options: Any) -> None:
         """Keeps the file."""

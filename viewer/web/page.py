@@ -40,7 +40,7 @@ class Click:
 
 
 class Page:
-    """What the panels of one page work with.
+    """One open page, as its panels use it.
 
     Attributes:
         client: viser ClientHandle: ``gui``, ``scene``, ``camera``, downloads and notifications of this page.
@@ -138,7 +138,7 @@ class Page:
     def listen(self, callback: Callable[[Click], None], on: bool) -> None:
         """Starts or stops calling ``callback`` with clicks on the image; drags turn the camera in any case.
 
-        The browser reports clicks only while some callback listens.
+        The browser reports clicks only while there is a callback.
         """
         with self._lock:
             before = bool(self._clicks)
@@ -154,7 +154,7 @@ class Page:
         self.click(u, v)
 
     def click(self, u: float, v: float) -> None:
-        """Handles a click: renders the scene there once, and calls whoever listens.
+        """Handles a click: renders the scene there once, and calls the callbacks of `listen`.
 
         Args:
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
@@ -176,7 +176,7 @@ class Page:
         for callback in self._reports:
             try:
                 callback(report)
-            except Exception as error:  # a tool that fails must not take the others with it
+            except Exception as error:  # a tool that fails must not affect the others
                 if not self.stream.stopped and (message := f"{callback!r}: {error}") not in self._logged:
                     self._logged.add(message)
                     log.exception("A panel failed to show a report.")

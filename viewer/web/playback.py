@@ -59,7 +59,7 @@ def slider_step(times: tuple[float, float]) -> float:
 
 @dataclass(frozen=True)
 class Playback:
-    """The playback state of one page. Changes give a new one; ``now`` is always the reading of one clock, seconds.
+    """The playback state of one page. Changes return a new one; ``now`` is always a reading of the same clock, seconds.
 
     Args:
         start, end: of the scene, start < end.

@@ -17,7 +17,7 @@ from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.playback import time_range
 
 STATUS_LIFETIME = 0.2  # seconds for which one status of the trainer is shown to all pages
-LOCK_PATIENCE = 20.0  # seconds that a render waits for a training step to end
+LOCK_PATIENCE = 20.0  # most seconds that a render waits for a training step to end
 
 
 class Session(Protocol):
@@ -54,7 +54,7 @@ class Session(Protocol):
 
     @property
     def paused(self) -> bool:
-        """Whether training waits."""
+        """Whether training is paused."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Session(Protocol):
         ...
 
     def borrow(self) -> AbstractContextManager[Any]:
-        """The scene, which does not change until the context ends; waits until it is free."""
+        """The scene, which does not change until the context ends; waits while it is in use elsewhere."""
         ...
 
     def status(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class TrainingSession:
     """A scene while it is trained.
 
     Renders hold ``trainer.lock``. After a render of t seconds the next one waits t (1/share_of_time - 1) seconds, so
-    that rendering takes at most this fraction of the time; while training is paused or done nothing waits.
+    that rendering takes at most this fraction of the time; while training is paused or done, renders do not wait.
 
     Args:
         trainer: a luxel.render.runs.loop.TrainingLoop: lock, scene, status(), pause(), resume_training(), paused.
@@ -191,7 +191,7 @@ class TrainingSession:
 
     @property
     def paused(self) -> bool:
-        """Whether training waits."""
+        """Whether training is paused."""
         return bool(self.trainer.paused)
 
     @property

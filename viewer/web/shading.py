@@ -56,7 +56,7 @@ class Output(NamedTuple):
 
     Args:
         shade: (frame, background [3]) -> colours in [0, 1], [H, W, 3], and a caption.
-        options: of the render function, without which the frame does not have it.
+        options: of the render function, which make the frame contain the output.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
@@ -75,7 +75,7 @@ OUTPUTS = {
 
 @dataclass
 class DisplaySettings:
-    """What one page has chosen to see.
+    """What the images of one page show.
 
     Args:
         output: one of OUTPUTS.
@@ -116,7 +116,7 @@ class Sample:
 
 
 def outputs_of(scene_type: type[Drawable]) -> tuple[str, ...]:
-    """Those of OUTPUTS that a type of scene gives."""
+    """Those of OUTPUTS that a type of scene supports."""
     return tuple(output for output in OUTPUTS if output in scene_type.outputs)
 
 

@@ -76,7 +76,7 @@ class ClientStream:
     """Renders for one page until it is stopped; a failing render is reported and tried again.
 
     Only the newest pose is rendered: of all poses that arrive while an image is being made, all but the last are
-    dropped. The next image waits until the page has taken the one before.
+    dropped. The next image waits until the page has received the one before.
 
     While the scene plays, each image shows the time at which its rendering begins: where rendering is slow, frames
     are skipped and the playback stays in time.
@@ -84,10 +84,10 @@ class ClientStream:
     Args:
         session: the scene.
         render: luxel.render.rasterize or a function like it.
-        sink: takes the images; a ViserSink outside of tests.
+        sink: receives the images; a ViserSink outside of tests.
         report: called about four times a second, twice as often while the scene plays, and at once with an error.
         logged: messages of failures already logged, shared by the pages.
-        clock: gives the seconds by which a scene plays.
+        clock: seconds; drives the playback.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class ClientStream:
 
     @property
     def settings(self) -> DisplaySettings:
-        """What the page has chosen to see."""
+        """The display settings of the page."""
         return self._settings
 
     def move(self, pose: Pose) -> None:
@@ -186,7 +186,7 @@ class ClientStream:
         self._change_playback(lambda playback, now: playback.pause(now))
 
     def seek(self, time: float) -> None:
-        """Pauses at a time, clamped to the range of the scene; while seeking goes on, images are coarse."""
+        """Pauses at a time, clamped to the range of the scene; while seeking, images have a lower resolution."""
         self._change_playback(lambda playback, _: playback.seek(time), moved=True)
 
     def set_speed(self, speed: float) -> None:
@@ -336,14 +336,14 @@ class ClientStream:
 
 
 class ViserSink:
-    """Sends images to a viser client and waits until it has taken the previous one.
+    """Sends images to a viser client and waits until it has received the previous one.
 
     viser does not confirm images, and a browser that gets them faster than it decodes them shows none. A query of
-    the page's local storage, answered after the image was taken, serves as confirmation.
+    the page's local storage, answered after the image was received, serves as confirmation.
 
     Args:
         client: viser ClientHandle.
-        patience: seconds after which an unanswered image counts as taken.
+        patience: seconds after which an unconfirmed image counts as received.
     """
 
     def __init__(self, client: Any, patience: float = 1.0) -> None:
@@ -352,7 +352,7 @@ class ViserSink:
         self._pending: Future[None] | None = None
 
     def wait(self) -> None:
-        """Returns when the page has taken the last image, or does not answer."""
+        """Returns when the page has received the last image, or does not answer."""
         if self._pending is not None:
             self._pending.result()
 

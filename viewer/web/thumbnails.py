@@ -13,7 +13,7 @@ THUMBNAIL = 96  # pixels along the longer side
 
 
 class Thumbnails:
-    """Makes thumbnails when they are first asked for, and keeps them by the name of the view."""
+    """Makes thumbnails on the first request, and keeps them by the name of the view."""
 
     def __init__(self) -> None:
         self._images: dict[str, np.ndarray | None] = {}
@@ -29,7 +29,7 @@ class Thumbnails:
     def _make(self, view: View) -> np.ndarray | None:
         try:
             pixels = view.read()
-        except Exception:  # an image that is gone spoils a thumbnail, not the page
+        except Exception:  # a missing image costs its thumbnail, not the page
             return None
         rgb = pixels.rgb
         if pixels.alpha is not None:

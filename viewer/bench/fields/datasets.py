@@ -38,7 +38,7 @@ class FieldDataset:
         kind: of the field.
         name: in tables.
         data: as `luxel.render.fields.application.Application.begin` takes them.
-        cameras: that look at it; empty: a ring around it.
+        cameras: views to draw; empty: a ring around the data.
         background: behind it, [3]; None: that of the field.
     """
 

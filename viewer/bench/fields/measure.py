@@ -47,12 +47,12 @@ class Settings:
 
     Args:
         seconds: of training.
-        warmup, iterations: calls of what is timed, before and while it is; of a frame at least one of each view.
+        warmup, iterations: untimed calls, then timed calls; of a frame at least one of each view.
         frame_seconds: that timing the frames of one size may take, which may cut their iterations.
-        views: cameras of a frame.
-        rows: positions at which the field itself is compared with others.
+        views: most cameras from which frames are drawn.
+        rows: positions of a call when the field alone is compared with other implementations.
         batch: samples of a training step.
-        log2_entries: of the grids; None: as the kind has it.
+        log2_entries: logarithm to base 2 of the entries of a level; None: the default of the application.
     """
 
     seconds: float = 5.0
@@ -73,7 +73,7 @@ def run(
     settings: Settings,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> dict[str, Any]:
-    """Measures every dataset with every encoding; a failure is recorded as text and the other measurements go on.
+    """Measures every dataset with every encoding; a failure is recorded as text and the other measurements continue.
 
     Args:
         datasets: makers of what fields are trained on.
@@ -108,7 +108,7 @@ def run(
 
 
 def configuration(dataset: FieldDataset, encoding: EncodingName, settings: Settings) -> FieldConfig:
-    """How a combination is trained: as its kind is, but for what the settings say."""
+    """Configuration of a training: the defaults of the application, with encoding, batch and table size as given."""
     config = replace(
         defaults(dataset.kind), encoding=encoding, batch=settings.batch, steps=ENDLESS, schedule="steps"
     )
@@ -159,7 +159,7 @@ def _measure(
             row["rooflines"] = rooflines(row["stages"], whole, ceilings)
             for frame in row["frames"]:
                 _take_apart(frame, row["stages"], device)
-        iterations = max(2, settings.iterations // 4)  # torch takes its time
+        iterations = max(2, settings.iterations // 4)  # the plain torch field is slow
         _attempt(
             row,
             "peers",
@@ -191,7 +191,7 @@ def _steps(trainer: FieldTrainer, settings: Settings) -> dict[str, Any]:
     """Times of further steps, as in the training: on a GPU replayed from a graph."""
     count = max(2 * settings.iterations, 2)
     times = times_ms(lambda _: trainer.step(), trainer.device, warmup=settings.warmup, iterations=count)
-    # Some steps do more than others (a radiance field looks at what is occupied): rates are of the mean.
+    # Some steps do more than others (a radiance field updates its occupancy grid): rates are of the mean.
     mean = float(np.mean(times))
     rate = 1e3 * trainer.config.batch / mean
     return {**summary(times), "mean": mean, "samples_per_s": rate, "captures": trainer.optimizer.captures}
@@ -207,7 +207,7 @@ def _frame(application: Application, dataset: FieldDataset, size: Size, settings
         return draws[i % views]()
 
     with torch.no_grad():
-        draw(0)  # what is made on first use, as the coarse grid of a distance field, is no frame's
+        draw(0)  # builds what is made on first use, such as the coarse grid of a distance field
         with counting(grid_field(application)) as queries:
             once = times_ms(draw, device, warmup=0, iterations=views)
         most = int(settings.frame_seconds * 1e3 / max(float(np.mean(once)), 1e-6))
@@ -236,7 +236,7 @@ def _frame(application: Application, dataset: FieldDataset, size: Size, settings
 
 
 def _take_apart(frame: dict[str, Any], alone: dict[str, Any], device: torch.device) -> None:
-    """Adds what the parts of a frame take."""
+    """Adds the times and shares of the parts of a frame."""
     frame["encoding_share_of_fused"] = encoding_share(alone)
     rounding = frame["tables"] * alone["rounding_ms"]
     on_gpu = device.type == "cuda"

@@ -1,7 +1,7 @@
 """The same field by other implementations: plain torch, and tiny-cuda-nn where it is installed.
 
-tiny-cuda-nn (Müller 2021) is an optional peer, called as its authors intend, with parameters of its own. Where it
-cannot be used the report says why.
+tiny-cuda-nn (Müller 2021) is optional, called through its own module, with parameters of its own. Where it cannot be
+used the report has the reason.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TorchField(nn.Module):
 def torch_encoding(grid: Grid, x: Tensor, table: Tensor) -> Tensor:
     """The grid encoding of torch's operations, in the table's type, [N, L * F].
 
-    As `luxel.render.reference.field.encode_grid.encode_grid_reference`, without its care for NaN and double
+    As `luxel.render.reference.field.encode_grid.encode_grid_reference`, without its handling of NaN and of second
     derivatives.
 
     Args:
@@ -99,7 +99,7 @@ def tiny_cuda_nn(whole: Field) -> nn.Module:
     blocks: the peer's grids that are not hashed have other sizes.
 
     Raises:
-        RuntimeError: why there is none, in words.
+        RuntimeError: tiny-cuda-nn cannot be used; the message is the reason.
     """
     encoding, device = whole.encoding, next(whole.parameters()).device
     assert isinstance(encoding, GridEncoding)
@@ -114,16 +114,16 @@ def tiny_cuda_nn(whole: Field) -> nn.Module:
 def rates(
     whole: Field, rows: int, device: torch.device, *, warmup: int, iterations: int
 ) -> dict[str, dict[str, Any]]:
-    """Times of the field by luxel and by others, in turns, at random positions.
+    """Times of the field in luxel, torch and tiny-cuda-nn, in turns, at random positions.
 
     Args:
         whole: the field.
         rows: positions of a call.
 
     Returns:
-        by name, luxel first: either absent (why it was not measured), or per work (inference; training, that is forward
-        and backward to table and weights, without an optimizer) the times of `compare_ms` with rows_per_s, and of torch
-        difference: of its result to luxel's, relative.
+        by name, luxel first: either absent (the reason), or per work (inference; training, that is forward and backward
+        to table and weights, without an optimizer) the times of `compare_ms` with rows_per_s; torch also has
+        difference: the relative error of its result against luxel's.
     """
     encoding, network = whole.encoding, whole.network
     assert isinstance(encoding, GridEncoding)

@@ -25,7 +25,7 @@ from luxel.viewer.bench.timing import compare_ms, kernel_times, summary, times_m
 PARTS = ("encoding", "network", "rest", "gaps")
 STAGES = ("encoding", "network", "encoding + network")
 MOST_ROWS = 1 << 20  # of a stage alone
-_FUSED = re.compile(r"\bfield(_live)?(_kernel\b(?!<0)|$)")  # 0 dimensions: features that are there already
+_FUSED = re.compile(r"\bfield(_live)?(_kernel\b(?!<0)|$)")  # field_kernel<0> is the network alone
 _ENCODING = re.compile(r"encode_grid|field_levels|colour_inputs")
 _NETWORK = re.compile(r"mlp|field_kernel<0|colour_network")
 
@@ -37,7 +37,7 @@ class Queries:
     Attributes:
         calls: of the field.
         rows: positions in all of them.
-        tables: how often a table was made ready for them.
+        tables: how often a table was prepared (rounded to half) for them.
         largest: positions of the largest call, [N, D].
     """
 
@@ -47,7 +47,7 @@ class Queries:
     largest: Tensor | None = field(default=None, repr=False)
 
     def table_prepared(self) -> None:
-        """One was."""
+        """Counts one prepared table."""
         self.tables += 1
 
     def queried(self, positions: Tensor, live: Tensor | None = None) -> None:
@@ -102,10 +102,10 @@ def frame_parts(
     Args:
         kernels: rows of `luxel.viewer.bench.timing.kernel_times` or `stage_times` of a frame.
         frame_ms: of the whole frame.
-        encoding_share: of a kernel that encodes and multiplies.
-        rounding_ms: that tables take to be rounded to half, by kernels that could be anyone's.
-        on_gpu: what no kernel accounts for is a gap, in which the device waits for the host. On a CPU kernels are
-            luxel's operations, and it is the work of all others: rest.
+        encoding_share: the encoding's share of the kernel that holds encoding and network.
+        rounding_ms: of rounding tables to half, by kernels whose names do not identify them.
+        on_gpu: the time that no kernel accounts for is a gap, in which the device waits for the host. On a CPU
+            ``kernels`` are luxel's operations, and that time is the work of all others: rest.
     """
     part_ms: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     for row in kernels:
@@ -184,7 +184,7 @@ def encoding_share(alone: dict[str, Any]) -> float:
 
 
 def rooflines(alone: dict[str, Any], whole: Field, ceilings: dict[str, Any]) -> list[dict[str, Any]]:
-    """One line per stage: what it took, its floor, and the share of the ceiling that this is.
+    """One line per stage: its time, its floor, and the floor's share of the time.
 
     Args:
         alone: of `stages_alone`.
@@ -248,7 +248,7 @@ def floors(rows: int, whole: Field) -> dict[str, dict[str, float]]:
 
 
 def _entries(rows: int, grid: Grid) -> int:
-    """Entries of a table that are read at least, where positions are all over the place."""
+    """Least number of entries of a table that are read, for positions spread over the whole box."""
     sizes = [after - before for before, after in zip(grid.offsets, grid.offsets[1:], strict=False)]
     return sum(min(size, rows * 2**grid.dimensions) for size in sizes)
 

@@ -23,7 +23,7 @@ from luxel.viewer.bench.timing import compare_ms, kernel_times, peak_bytes, stag
 from luxel.viewer.web.playback import time_range
 
 FORMAT = 1  # of the JSON
-GOALS_ON = "H200"  # what the name of a GPU must hold for the goals to be judged
+GOALS_ON = "H200"  # goals apply to GPUs whose name contains this
 WHOLE = PASSES[-1]
 PROFILED = (PASSES[0], WHOLE)  # passes whose memory and kernels are measured
 
@@ -33,7 +33,7 @@ class Settings:
     """How much is measured.
 
     Args:
-        warmup, iterations: calls per variant and pass, before and while it is timed.
+        warmup, iterations: untimed calls, then timed calls, per variant and pass.
         tiles: tiles that the float64 reference draws; 0: no quality.
         cameras: views of a ring that are drawn in turn at most.
         profiled: whether the kernels of a frame are listed, for stages and rooflines.
@@ -53,7 +53,7 @@ def run(
     settings: Settings,
     on_row: Callable[[dict[str, Any]], None] = lambda report: None,
 ) -> dict[str, Any]:
-    """Measures every scene at every size; a failure is recorded as text and the other measurements go on.
+    """Measures every scene at every size; a failure is recorded as text and the other measurements continue.
 
     Args:
         scenes: scenes with their image sizes.
@@ -170,7 +170,7 @@ def _timed(
 def _peak(
     variant: RasterVariant, run_pass: Callable[[int], object], backward: bool, device: torch.device
 ) -> int | None:
-    """Bytes of the parameters and of all that a pass adds at its peak; None on a CPU."""
+    """Bytes of parameters, their gradients with ``backward``, and what a pass adds at its peak; None on a CPU."""
     variant.drop_gradients()
     peak = peak_bytes(run_pass, device)
     parameters = sum(t.numel() * t.element_size() for t in variant.leaves)

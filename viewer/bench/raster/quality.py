@@ -51,7 +51,7 @@ def sample_tiles(camera: Camera, count: int) -> tuple[list[int], Tensor]:
 def measure_quality(
     scene: Parameters, sample: CameraSample, backends: Sequence[Backend], tile_count: int
 ) -> dict[Backend, dict[str, Any]]:
-    """What each backend loses to the float64 reference, which has the backend's own cap of alpha.
+    """Errors of each backend against the float64 reference, drawn with the backend's own cap of alpha.
 
     The reference draws a sample of tiles only: in plain torch a whole large image would take minutes.
 
@@ -95,7 +95,7 @@ def measure_quality(
 def _gradients(
     scene: Parameters, image_of: Callable[[Parameters], Tensor], g_image: Tensor
 ) -> dict[str, Tensor]:
-    """The gradients of sum(image * g_image) by the raw parameters."""
+    """The gradients of sum(image * g_image) with respect to the raw parameters."""
     leaves = scene.detach().requires_grad_()
     image = image_of(leaves)
     if image.requires_grad:  # not where the reference's tiles are empty

@@ -86,7 +86,7 @@ def _times(report: dict[str, Any]) -> Section:
 
 
 def _published(report: dict[str, Any]) -> list[Section]:
-    """What others report of their own systems, beside the frames per second of this report."""
+    """Published frames per second of other systems, beside those of this report."""
     rows = []
     for primitive, spec in PRIMITIVES.items():
         ours = [row for row in report["rows"] if row.get("primitive") == primitive]

@@ -1,9 +1,9 @@
-"""What a frame must at least move and compute, against what the machine was measured to move and compute.
+"""Roofline model of a frame: bytes and operations that it needs at least, against the measured rates of the machine.
 
 Bytes and operations are counted from the scene's own numbers: N primitives, V of them visible, M (tile, splat) pairs, P
 contributions to pixels, K spherical-harmonics coefficients. Every count is a floor: each array is moved once, and only
-splats that change a pixel are evaluated there. So a share of the ceiling under 1 holds both what an implementation
-wastes and what no implementation can avoid.
+splats that change a pixel are evaluated there. A share of the ceiling below 1 therefore includes both avoidable
+overhead and work that no implementation can avoid.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from luxel.viewer.bench.raster.variants import CameraSample
 from luxel.viewer.bench.timing import summary, times_ms
 
 STAGES = ("project", "bin and sort", "blend", "blend, backward", "project, backward", "other")
-GPU_CEILINGS, CPU_CEILINGS = (1 << 28, 8192), (1 << 26, 2048)  # floats that are copied, rows of a matrix
+GPU_CEILINGS, CPU_CEILINGS = (1 << 28, 8192), (1 << 26, 2048)  # floats copied, rows of multiplied matrices
 _BACKWARD = re.compile(r"bwd|backward|vjp", re.IGNORECASE)
 _KINDS = (  # the first that is found in a kernel's name
     (
@@ -78,7 +78,7 @@ def count_work(scene: Parameters, samples: Sequence[CameraSample]) -> dict[str, 
 
 
 def floors(work: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Bytes and floating-point operations that each stage of a frame cannot do without."""
+    """Least bytes and floating-point operations of each stage of a frame."""
     n, v, m, p = (work[name] for name in ("gaussians", "visible", "pairs", "contributions"))
     k, pixels = work["coefficients"], work["pixels"]
     costs, geometry = PRIMITIVES[work["primitive"]].costs, work["geometry"]
@@ -112,7 +112,7 @@ def floors(work: dict[str, Any]) -> dict[str, dict[str, float]]:
 def rooflines(
     kernels: Sequence[dict[str, Any]], work: dict[str, Any], ceilings: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """One line per stage: what it took, its floor, and the share of the ceiling that this is.
+    """One line per stage: its time, its floor, and the floor's share of the time.
 
     Args:
         kernels: rows of `kernel_times` of forward + backward.

@@ -44,10 +44,10 @@ class Scene:
     Args:
         name: in tables and for `--only`.
         build: makes its primitives on a device; the same numbers every time on one kind of device.
-        look: gives the cameras for primitives, width and height, on the CPU.
+        look: returns the cameras for primitives, width and height, on the CPU.
         sizes: its own image sizes; empty: the default ones.
         goals: milliseconds to reach on an NVIDIA H200, forward and forward + backward, by size.
-        file: that it is built from.
+        file: from which it is built; None: it is synthetic, or loaded already.
     """
 
     name: str

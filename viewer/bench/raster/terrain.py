@@ -130,7 +130,7 @@ def _tufts(draw: _Draw, n: int) -> Gaussians:
 
 
 def _backdrop(draw: _Draw, n: int) -> Gaussians:
-    """Large and faint, on a half sphere far away: what stands for sky and distance."""
+    """Large Gaussians on a distant half sphere, in place of the sky."""
     outward = draw.directions(n)
     outward[:, 2] = outward[:, 2].abs() - 0.08
     distance = 30 + 20 * draw.uniform(n)

@@ -72,7 +72,7 @@ class RasterVariant:
 
 @dataclass
 class Replayed(RasterVariant):
-    """luxel replayed from a captured CUDA graph, as the trainer and the viewer use it.
+    """luxel replayed from a captured CUDA graph (`luxel.render.renderer.Renderer`), as training steps are.
 
     Args:
         drawer: holds the captured work, with gradients too.
@@ -114,7 +114,7 @@ def variants(
     """The variants of each backend.
 
     luxel works from raw parameters, called through autograd and as a captured graph, and the better of both counts:
-    the peer cannot be captured, since it reads counts back to the host. gsplat gets activated parameters and matrices
+    gsplat cannot be captured, since it reads counts back to the host. gsplat gets activated parameters and matrices
     outside of the timed part, packed and unpacked, and the better of both counts; "gsplat, raw" also activates.
     """
     out: list[RasterVariant] = []

@@ -40,7 +40,7 @@ def results_page(results: Results, parts: Sequence[Part]) -> str:
 
 
 def readme_table(results: Results, parts: Sequence[Part]) -> str:
-    """The README's table, with what a reader must know of it, without the markers."""
+    """The README's table with its warnings and machines, without the markers."""
     rows = [
         [headline.label, *_headline_cells(headline, results.done.get(part.name))]
         for part in parts
@@ -58,7 +58,7 @@ def readme_table(results: Results, parts: Sequence[Part]) -> str:
 
 
 def warnings(results: Results) -> list[str]:
-    """What makes the figures less than a record, in bold."""
+    """Warnings about figures that are absent, quick, mixed or of changed files, in bold."""
     out = []
     if not results.done:
         out.append("**Not recorded yet.**")
@@ -81,7 +81,7 @@ def with_table(text: str, table: str, name: str) -> str:
         name: of the document, for messages.
 
     Raises:
-        LuxelError: the markers are not there, once each and in order.
+        LuxelError: the markers are missing, repeated or in the wrong order.
     """
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
         raise LuxelError(

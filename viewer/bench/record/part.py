@@ -1,4 +1,4 @@
-"""What a part of the protocol is, and what it is given."""
+"""The interface of a part of the protocol, and its setup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Setup:
         device: to measure on.
         data: folder of the captures and published scenes; None: there is none.
         cache: folder that keeps poses found by structure from motion and synthetic captures; None: nothing is kept.
-        quick: tiny sizes, to see that a part works; its figures mean nothing.
+        quick: tiny sizes, to check that a part works; its figures are meaningless.
     """
 
     device: torch.device
@@ -34,7 +34,7 @@ class Setup:
         return self.device.type == "cuda"
 
     def path(self, name: str) -> Path:
-        """A file or folder of the data that a part needs; `Part.missing` has found it there."""
+        """A file or folder of the data that a part needs; call it only for what `Part.missing` does not list."""
         assert self.data is not None
         return self.data / name
 
@@ -69,8 +69,8 @@ class Part:
     """A piece of the protocol that runs in one go, well below eight minutes.
 
     Args:
-        name: that `--parts` and results.json know it by.
-        title: what it measures, for people.
+        name: in `--parts` and results.json.
+        title: what it measures, for display.
         table: name of the table that its rows belong to.
         seconds: expected wall time on one NVIDIA H200.
         measure: measures and returns the rows.
@@ -87,5 +87,5 @@ class Part:
     headlines: tuple[Headline, ...] = ()
 
     def missing(self, setup: Setup) -> list[str]:
-        """What it needs and the data folder lacks."""
+        """The files and folders that it needs and the data folder lacks."""
         return [name for name in self.needs if not setup.has(name)]

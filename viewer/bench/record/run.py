@@ -1,4 +1,4 @@
-"""Runs the parts of the protocol one after another and keeps what each leaves."""
+"""Runs the parts of the protocol one after another and records their results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_parts(
     *,
     budget: float | None = None,
 ) -> Results:
-    """Runs the parts that have no figures of this commit yet; a part that fails is recorded and the rest goes on.
+    """Runs the parts that have no figures of this commit yet; a part that fails is recorded and the others still run.
 
     Args:
         parts: to run, in this order.
@@ -37,7 +37,8 @@ def run_parts(
         results: of earlier calls.
         version: commit that runs, with "+" where files have changed since.
         save: called with the results after each part.
-        budget: seconds after which no part is to be running, by their expected wall time; None: no bound.
+        budget: seconds of the whole call; a part with a longer expected wall time than is left is not started. None:
+            no bound.
 
     Returns:
         The results, the new parts among them.

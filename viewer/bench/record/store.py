@@ -17,18 +17,18 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class PartRecord:
-    """What one part left.
+    """The result of one part.
 
     Args:
-        state: whether it came to its end.
+        state: whether it ended without an error.
         commit: that ran; empty: unknown.
         dirty: whether files had changed since that commit.
-        quick: whether sizes were tiny, so that its figures mean nothing.
+        quick: whether sizes were tiny, so that its figures are meaningless.
         date: start, ISO 8601 in UTC.
         seconds: wall time.
         machine: of `luxel.viewer.bench.machine.machine_facts`; the command is in it.
         rows: of the part's table.
-        error: the traceback's last line of a part that failed.
+        error: of a part that failed: type of the exception and first line of its message.
     """
 
     state: Literal["done", "failed"]
@@ -69,7 +69,7 @@ class Results:
         return any(part.quick for part in self.done.values())
 
     def with_part(self, name: str, record: PartRecord) -> Results:
-        """These results with a part in addition or anew."""
+        """A copy of these results with a part added or replaced."""
         return replace(self, parts={**self.parts, name: record})
 
 

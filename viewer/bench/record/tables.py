@@ -35,7 +35,7 @@ class ResultTable:
     """A table of results.
 
     Args:
-        name: that parts know it by.
+        name: by which parts refer to it.
         title: heading.
         text: what was measured and how, in plain sentences.
         columns: the first holds the row's label.

@@ -47,7 +47,7 @@ class Training:
         return " ".join(words) or "defaults"
 
     def configuration(self, quick: bool) -> TrainConfig:
-        """What the preset and the settings make."""
+        """The preset with the settings applied."""
         values = preset(self.preset, self.primitive).to_dict()
         return configured(values, self.settings + (QUICK_SETTINGS if quick else ()), EVALUATIONS)
 
@@ -94,7 +94,7 @@ def made_capture(setup: Setup, name: str, write: Callable[[Path], object]) -> It
 
     Args:
         setup: whose cache.
-        name: of the folder; says everything that the capture depends on.
+        name: of the folder; must contain everything that the capture depends on.
         write: makes the capture in a folder.
     """
     if setup.cache is not None:

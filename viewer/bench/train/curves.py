@@ -13,7 +13,7 @@ AHEAD_FROM = (
     "variant's best so far, at every later time at which either was measured (a run that has ended keeps its best); "
     "never: there is no such time."
 )
-SHORTEST_WINDOW = 0.01  # of a run: shorter windows measure the clock's resolution
+SHORTEST_WINDOW = 0.01  # of a run: shorter intervals measure the clock's resolution
 
 
 def best_psnr(curve: Curve) -> float:
@@ -50,13 +50,13 @@ def seconds_to(curve: Curve, psnr: float) -> float:
 
 
 def step_milliseconds(curve: Curve, steps: int, seconds: float) -> dict[str, Any] | None:
-    """Milliseconds per step: the mean of a run, and of its quickest and slowest stretch.
+    """Milliseconds per step: the mean of a run, and of its fastest and slowest interval.
 
-    A stretch lies between two measurements, where the device has come to its end, and is at least `SHORTEST_WINDOW` of
-    the run long.
+    An interval lies between two measurements, at which the device is synchronized, and is at least `SHORTEST_WINDOW`
+    of the run long.
 
     Returns:
-        mean, low, high, samples (how many stretches; without any, low and high are the mean); None without a step.
+        mean, low, high, samples (number of intervals; without any, low and high are the mean); None without a step.
     """
     if steps < 1:
         return None

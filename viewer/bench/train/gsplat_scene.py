@@ -2,7 +2,7 @@
 
 Its examples normalise every capture (examples/datasets/normalize.py of gsplat 1.5.3), and its settings are for such
 scenes: the noise of MCMC, the weight of the mean scale and the near plane depend on the unit. They also rotate the
-scene, on which nothing depends.
+scene, on which none of the settings depends.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Normalisation:
         return Normalisation(torch.from_numpy(centre), 1 / distance if distance > 1e-9 else 1.0)
 
     def view(self, view: View) -> View:
-        """A view with the camera that sees in the normalised scene what the view's sees in the capture."""
+        """The same view in the normalised scene."""
         pose = view.camera.world_to_cam.double()
         moved = pose.clone()
         moved[:3, 3] = self.scale * (pose[:3, 3] + pose[:3, :3] @ self.centre)
@@ -66,7 +66,7 @@ class TrainingImages:
     Args:
         views: in the normalised scene.
         first: the first Gaussians, for the estimate of memory.
-        config: its seed, background and placement of images are taken.
+        config: gives seed, background and placement of the images.
         device: where targets are gathered.
         say: receives notes about memory.
 

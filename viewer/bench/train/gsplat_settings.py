@@ -1,4 +1,4 @@
-"""What gsplat trains with: its two strategies, with the settings that it publishes for them.
+"""Settings of gsplat's own trainings: its two strategies, as its examples configure them.
 
 Settings: examples/simple_trainer.py and gsplat/strategy of gsplat 1.5.3 (Ye et al. 2025, "gsplat: An Open-Source
 Library for Gaussian Splatting", Apache-2.0).
@@ -84,7 +84,7 @@ class GsplatSettings:
             first_count: that the first run ended with; None: it did not end.
 
         Raises:
-            LuxelError: as many as the first run are to be trained, and it failed.
+            LuxelError: ``count`` is "luxel" and the first run failed.
         """
         if self.count != "luxel":
             return self.options.get("cap_max") if self.count is None else self.count
@@ -95,7 +95,7 @@ class GsplatSettings:
         return first_count
 
     def listed(self) -> dict[str, Any]:
-        """All of it by dotted names, for reports."""
+        """All settings by dotted names, for reports."""
         values = asdict(self.scheduled())
         rates, options = values.pop("rates"), values.pop("options")
         bound = self.options.get("cap_max", "no bound") if self.count is None else self.count
@@ -149,7 +149,7 @@ def parse_settings(words: str) -> GsplatSettings:
     """One of gsplat's trainings from the command line: "gsplat-default", "gsplat-mcmc:steps=7000,count=luxel".
 
     Raises:
-        LuxelError: no such training, an unknown option, or a value that does not fit.
+        LuxelError: no such training, an unknown or repeated option, or an invalid value.
     """
     name, colon, rest = words.partition(":")
     if name not in GSPLAT_TRAININGS:

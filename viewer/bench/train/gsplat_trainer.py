@@ -1,9 +1,9 @@
-"""gsplat as it trains itself: its strategies, its schedules and torch's Adam around its rasterizer.
+"""Training with gsplat's own strategies and schedules, as its examples do: the competitor of `luxel bench train`.
 
-A plain training loop on the public interface of gsplat 1.5.3, with the settings of its examples. Whatever is not its
-own is at least as fast as what it uses, so that it loses no time here: images are on the device (where they fit), Adam
-is torch's fused one, loss and gradient are luxel's fused photometric loss (that of fused-ssim, with the same "valid"
-borders), and nothing reads the loss while it trains.
+A plain training loop on the public interface of gsplat 1.5.3, with the settings of its examples. The parts that are not
+gsplat's are at least as fast as those of its examples, so that the comparison is fair: images are on the device (where
+they fit), Adam is torch's fused one, loss and gradient are luxel's fused photometric loss (that of fused-ssim, with the
+same "valid" borders), and the loss is not read back during training.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class GsplatTrainer:
     """A training of gsplat on a capture, in its normalised scene.
 
     Args:
-        settings: what it trains with.
+        settings: strategy, schedules and learning rates.
         capture: views and points; held-out views are used for evaluation only.
-        config: of the run that it is compared with: seed, background and placement of the images are those of it.
+        config: of the run that it is compared with; gives seed, background and placement of the images.
         device: where to train.
         bound: most Gaussians, see `GsplatSettings.bound`.
         say: receives messages.
@@ -150,7 +150,7 @@ class GsplatTrainer:
             return score(False)
 
     def close(self) -> None:
-        """Ends the reading of images."""
+        """Stops reading images."""
         self.images.dataset.close()
 
     def _take(self, first: Gaussians) -> None:
@@ -185,7 +185,7 @@ class GsplatTrainer:
     def _draw(
         self, target: Target, matrices: Tensor, behind: Tensor | None, degree: int
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The image of a view, [H, W, 3], and what gsplat's strategies need to know about it."""
+        """The image of a view, [H, W, 3], and the intermediate results that gsplat's strategies take."""
         p, camera = self.parameters, target.camera
         image, _, info = backend.call(
             means=p["means"],
@@ -221,7 +221,7 @@ class GsplatTrainer:
         return first * settings.means_final ** (step / settings.steps)
 
     def _reset_opacities(self, step: int) -> None:
-        """What DefaultStrategy documents and release 1.5.3 leaves out, see `GsplatSettings.reset`."""
+        """Resets opacities when due, which release 1.5.3 documents but never does; see `GsplatSettings.reset`."""
         options = self.settings.options
         due = step > 0 and step % options["reset_every"] == 0 and step < options["refine_stop_iter"]
         if self.settings.reset and due:
@@ -245,7 +245,7 @@ def bounded(base: type[Any], bound: int) -> type[Any]:
         bound: most Gaussians.
 
     Raises:
-        LuxelError: a version of gsplat whose strategy is built otherwise.
+        LuxelError: the strategy of this version of gsplat has no method ``_grow_gs``.
     """
     if not hasattr(base, "_grow_gs"):
         raise LuxelError("This version of gsplat cannot be given a count.", "Install gsplat 1.5.3.")
@@ -261,7 +261,7 @@ def bounded(base: type[Any], bound: int) -> type[Any]:
 
 @torch.no_grad()
 def keep_highest(state: dict[str, Any], room: int, threshold: float) -> None:
-    """Of the Gaussians whose mean gradient is above the threshold, leaves the highest ``room`` and sets others to 0.
+    """Of the Gaussians whose mean gradient is above the threshold, keeps the highest ``room`` and sets all others to 0.
 
     Args:
         state: of DefaultStrategy: grad2d (sums) and count (of views), [N]; grad2d is changed in place.
@@ -290,8 +290,8 @@ def train_gsplat(
     """Trains a capture to the end and returns what was measured, as `measure.train_once` does.
 
     Args:
-        settings, capture, config, device, bound: see `GsplatTrainer`; LPIPS is measured where ``config`` asks for it.
-        evaluations: number of measurements by which the steps are divided.
+        settings, capture, config, device, bound: see `GsplatTrainer`; LPIPS is measured if ``config.lpips`` is set.
+        evaluations: number of measurements at equal intervals of steps; four earlier ones are added.
     """
     few = replace(capture, train=capture.train[: measure.WARM_UP_STEPS], test=[])
     warm = GsplatTrainer(settings, few, config, device, bound=bound)
@@ -321,7 +321,7 @@ def require(device: torch.device) -> None:
     """Checks that gsplat can be used here, with its strategies.
 
     Raises:
-        LuxelError: it is not installed or cannot be imported, there is no GPU, or the device is none.
+        LuxelError: it is not installed or cannot be imported, there is no GPU, or the device is not a GPU.
     """
     backend.require(device)
     _strategies()

@@ -12,14 +12,15 @@ from luxel.render.ops.train.loss import photometric_loss
 from luxel.viewer.bench.timing import compare_ms
 
 INPUT_SETS = 4  # more than a cache holds
-# Floats moved per number of the image: forward reads two images and writes three maps, backward reads those and both
+# Floats moved per float of the image: forward reads two images and writes three maps, backward reads those and both
 # images and writes the gradient.
 FLOATS_MOVED = (2 + 3) + (3 + 2 + 1)
 Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def image_pair(width: int, height: int, device: torch.device, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """A render, the smooth image with flat parts that it is near, and weights of which a tenth are 0."""
+    """A render [H, W, 3], a target [H, W, 3] that is close to it, smooth and partly flat, and weights [H, W], a
+    tenth of them 0."""
     generator = torch.Generator().manual_seed(seed)
     coarse = torch.rand(1, 3, height // 8 + 1, width // 8 + 1, generator=generator)
     target = torch.nn.functional.interpolate(coarse, (height, width), mode="bilinear")[0].movedim(0, -1)
@@ -33,7 +34,7 @@ def image_pair(width: int, height: int, device: torch.device, seed: int) -> tupl
 def value_and_gradient(
     loss: Loss, rgb: Tensor, target: Tensor, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The loss and its gradient by rgb."""
+    """The loss and its gradient with respect to rgb."""
     value = loss(rgb, target, weight)
     return value, torch.autograd.grad(value, rgb)[0]
 
@@ -74,7 +75,7 @@ def loss_variants(
 def time_loss(
     width: int, height: int, device: torch.device, iterations: int, losses: dict[str, Loss] | None = None
 ) -> dict[str, Any]:
-    """Times of the loss at one size by variant, and the bytes that must move at least.
+    """Times of the loss at one size by variant, and the least number of bytes moved.
 
     Args:
         losses: others to time beside luxel's.
@@ -85,7 +86,7 @@ def time_loss(
 
 
 def gradient_error(width: int, height: int, device: torch.device) -> float:
-    """||g - h|| / ||h||, h: the gradient by the same operation in float64 on the CPU."""
+    """||g - h|| / ||h|| of the gradient g, with h from the same operation in float64 on the CPU."""
     rgb, target, _ = image_pair(width, height, device, seed=0)
     exact = rgb.detach().cpu().double().requires_grad_()
     _, g = value_and_gradient(photometric_loss, rgb, target, None)

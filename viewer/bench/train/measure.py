@@ -1,4 +1,4 @@
-"""Trains a capture to the end with each backend and measures quality over time."""
+"""Trains captures to the end with each variant and measures quality over time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from luxel.viewer.bench.train import curves
 from luxel.viewer.bench.train.seeds import mean_result
 
 WARM_UP_STEPS = 12
-EARLY = 4  # measurements within the first interval between two, each at half the step of the next
+EARLY = 4  # measurements before the first regular one, each at half the step of the next
 
 Keep = Callable[[Path, str, Backend], None]
 
@@ -39,8 +39,8 @@ class Variant(Protocol):
 
     Attributes:
         name: in tables and plots, with its own settings.
-        backend: that draws.
-        config: luxel's configuration; of another trainer, that of the run it is compared with.
+        backend: the rasterizer.
+        config: luxel's configuration; for another trainer, that of the run it is compared with.
     """
 
     @property
@@ -65,7 +65,7 @@ class Variant(Protocol):
         ...
 
     def settings(self) -> dict[str, Any]:
-        """All that it trains with, as plain values."""
+        """All settings of the training, as plain values."""
         ...
 
     def train(
@@ -90,7 +90,7 @@ def run(
 ) -> dict[str, Any]:
     """Trains every capture with every variant: the same data and hold-out.
 
-    With several seeds all variants train with one before the next: what drifts on a machine meets all alike.
+    With several seeds all variants train with one seed before the next, so that drift of the machine affects all alike.
 
     Args:
         captures: data sets to train on.
@@ -98,8 +98,8 @@ def run(
         on_row: called with the report so far after each run.
         seeds: how many runs each variant has on each capture, the first with the seed of its configuration, each
             further one with the next number. With more than one, results are those of `mean_result`.
-        keep: called with the run folder, the capture's name and the backend before the folder is deleted; other
-            trainers than luxel's have none.
+        keep: called with the run folder, the capture's name and the backend before the folder is deleted; not for
+            gsplat's own trainings, which have no run folder.
 
     Returns:
         The report: plain values for JSON.
@@ -155,7 +155,7 @@ def _try(
     keep: Keep | None,
     failures: dict[str, str],
 ) -> dict[str, Any] | None:
-    """Trains once and says how it went; None: it failed, and ``failures`` has the error under the label."""
+    """Trains once and prints the result; None: it failed, and ``failures`` has the error under the label."""
     try:
         result = variant.train(capture, device, first, keep)
     except Exception:
@@ -205,14 +205,13 @@ def train_once(
 ) -> dict[str, Any]:
     """Trains in a folder of its own, which is deleted afterwards, and returns what was measured.
 
-    Evaluations are outside of the training time, and so is what a backend does once (loading, compiling): a few steps
+    Evaluations do not count as training time, nor does the one-time work of a backend (loading, compiling): a few steps
     of another run come first.
 
     Returns:
         psnr, ssim, lpips at the end; best_psnr during training and final_minus_best (0 or less); seconds of training,
-        steps_per_s, step_ms (see `curves.step_milliseconds`), count, scene_mb (parameters as
-        float32), peak_bytes (None on a CPU), curve: (step, seconds,
-        psnr) on held-out views, and more.
+        steps_per_s, step_ms (see `curves.step_milliseconds`), count, scene_mb (parameters as float32), peak_bytes (None
+        on a CPU), curve: step, seconds and psnr on held-out views; and the entries of `outcome` and `facts`.
     """
     quiet = Checkpoints(every=0, minutes=0)
     with tempfile.TemporaryDirectory(prefix="luxel-bench-") as scratch:
@@ -251,7 +250,7 @@ def train_once(
 
 
 def quiet_device(device: torch.device) -> dict[str, Any]:
-    """Waits for a GPU, frees unused memory and starts to count its peak; returns `gpu_state` (nothing of a CPU)."""
+    """Waits for a GPU, frees unused memory and resets its peak; returns `gpu_state` (empty on a CPU)."""
     if device.type != "cuda":
         return {}
     torch.cuda.synchronize(device)
@@ -268,11 +267,11 @@ def outcome(
     seconds: float,
     reason: str,
 ) -> dict[str, Any]:
-    """The part of `train_once`'s results that tells how a training went.
+    """The entries of `train_once`'s results that describe the training.
 
     Args:
-        evaluation: of the end; None: nothing is held out.
-        curve: measurements on the way, see `curves`.
+        evaluation: at the end; None: nothing is held out.
+        curve: measurements during training, see `curves`.
         scene: at the end.
         steps, seconds: of training.
         reason: why it ended.
@@ -298,7 +297,7 @@ def outcome(
 
 
 def facts(device: torch.device, started: float, prepared: float, before: dict[str, Any]) -> dict[str, Any]:
-    """The part of `train_once`'s results that is about the machine, at the end of a run.
+    """The entries of `train_once`'s results that describe the machine, at the end of a run.
 
     Args:
         started: `time.perf_counter` at the start of the run.
@@ -316,7 +315,7 @@ def facts(device: torch.device, started: float, prepared: float, before: dict[st
 
 
 def early_steps(config: TrainConfig) -> frozenset[int]:
-    """Steps of the measurements before the first that `TrainConfig.eval_every` asks for."""
+    """Steps of the measurements before the first regular one (`TrainConfig.eval_every`)."""
     return _early(config.eval_every, config.steps)
 
 

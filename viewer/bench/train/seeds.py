@@ -1,6 +1,6 @@
-"""One result of the several that a variant leaves on a capture with different seeds: means, and how far they lie apart.
+"""Combines the results of one variant on one capture with several seeds: means, and half of the range.
 
-Two trainings that differ in the seed alone (order of views, random backgrounds, densification) end up to 0.2 dB apart.
+Trainings that differ in the seed alone (order of views, random backgrounds, densification) end at different PSNR.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Result = dict[str, Any]  # of one training, see `measure.train_once`
 def mean_result(runs: Sequence[Result]) -> Result:
     """The results of one variant on one capture with different seeds as one result.
 
-    Figures are means over the seeds, of whole numbers rounded to the next, and `peak_bytes` is the largest. The curve
-    is that of `mean_curve`; best_psnr and final_minus_best are read from it. Texts that differ are all named.
+    Figures are means over the seeds, those of integers rounded, and `peak_bytes` is the largest. The curve is that of
+    `mean_curve`; best_psnr and final_minus_best are read from it. Strings that differ are joined by commas.
 
     Args:
         runs: single results, each with its ``seed``; at least one.

@@ -37,7 +37,7 @@ def trainer_for(
         folder: of the run.
         device: where to train.
         primitive, name: of the preset.
-        most: bound of the count; None: the preset's.
+        most: largest count of primitives; None: the preset's.
         background: behind the scene.
     """
     config = preset(name, primitive)
@@ -130,7 +130,7 @@ def scaled_to(pairs: float, scene: Parameters, views: Sequence[View], device: to
 def equal_scene(
     primitive: str, gaussians: Gaussians, views: Sequence[View], device: torch.device
 ) -> Parameters:
-    """Gaussians as another primitive with as many (tile, primitive) pairs a view; 4D Gaussians stand still."""
+    """Gaussians as another primitive with as many (tile, primitive) pairs a view; 4D Gaussians are static."""
     if isinstance(gaussians, PRIMITIVES[primitive].parameters):
         return gaussians
     if PRIMITIVES[primitive].parameters is Gaussians4d:

@@ -54,13 +54,13 @@ class TrainVariant:
     def train(
         self, capture: Capture, device: torch.device, first: dict[str, Any] | None, keep: Keep | None
     ) -> dict[str, Any]:
-        """See `train_once`; ``first`` makes no difference."""
+        """See `train_once`; ``first`` is not used."""
         return train_once(self.config, capture, device, keep)
 
     def differences(self, first: TrainConfig) -> dict[str, tuple[Any, Any]]:
         """By dotted name, the first's value and its own where they are not the same.
 
-        Of another strategy only what is not that strategy's default is listed, with nothing of the first's; of the
+        Of another strategy only the options that are not its defaults are listed, with None for the first's; of the
         options of another primitive likewise.
         """
         theirs, own = first.to_dict(), self.config.to_dict()
@@ -88,9 +88,9 @@ class GsplatVariant:
 
     Args:
         name: in tables and plots, including its options.
-        own: what it trains with.
-        config: of the run that it is compared with: seed, background and metrics are those of it.
-        evaluations: how many measurements its steps are divided by.
+        own: settings of the training.
+        config: of the run that it is compared with; gives seed, background and metrics.
+        evaluations: number of measurements at equal intervals of its steps.
     """
 
     name: str
@@ -112,11 +112,11 @@ class GsplatVariant:
         require_gsplat(device)
 
     def settings(self) -> dict[str, Any]:
-        """All that it trains with, as plain values."""
+        """All settings of the training, as plain values."""
         return self.own.listed()
 
     def differences(self, first: TrainConfig) -> dict[str, tuple[Any, Any]]:
-        """All that it trains with; of the first's values the number of steps, since no other means the same."""
+        """All settings of the training; of the first's values only the number of steps, the one that means the same."""
         listed: dict[str, tuple[Any, Any]] = {name: (None, value) for name, value in self.settings().items()}
         return listed | {"steps": (first.steps, self.own.steps)}
 
@@ -139,11 +139,11 @@ def parse_variant(words: str, first: TrainConfig, evaluations: int) -> Variant:
         words: a backend, which then trains exactly as ``first``; or "BACKEND:NAME=VALUE,...": from the settings of
             ``first``, or with ``preset=NAME`` or another ``primitive=NAME`` from that one's, and the background of
             ``first``; or one of gsplat's own trainings, see `parse_settings`.
-        first: what it is to be compared with.
-        evaluations: how many measurements its own steps are divided by.
+        first: configuration of the run that it is compared with.
+        evaluations: number of measurements at equal intervals of its own steps.
 
     Raises:
-        LuxelError: no such backend, preset or field, a value that does not fit, or settings that make no run.
+        LuxelError: no such backend, preset or field, an invalid value, or settings that do not go together.
     """
     name, colon, rest = words.partition(":")
     try:
@@ -167,7 +167,7 @@ def configured(values: dict[str, Any], settings: tuple[str, ...], evaluations: i
     """The configuration of plain values and settings, with ``evaluations`` evaluations.
 
     Raises:
-        LuxelError: a setting that names no field, or a value that does not fit.
+        LuxelError: a setting that names no field, or an invalid value.
     """
     if any(setting.startswith("steps=") for setting in settings):
         values["steps_by_size"] = 0
@@ -188,7 +188,7 @@ def with_settings(values: dict[str, Any], settings: tuple[str, ...]) -> dict[str
     """A configuration's plain values with some of them changed: "rates.means=1e-4".
 
     Raises:
-        LuxelError: text that is no NAME=VALUE, or a name inside of what has no parts.
+        LuxelError: text that is not NAME=VALUE, or a dotted name whose first part has no fields.
     """
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -210,7 +210,7 @@ def with_settings(values: dict[str, Any], settings: tuple[str, ...]) -> dict[str
 
 
 def _own_config(settings: list[str], first: TrainConfig, evaluations: int) -> TrainConfig:
-    """What settings make of the first's configuration, or of a preset."""
+    """The first's configuration, or a preset, with the settings applied."""
     if any(setting.startswith("backend=") for setting in settings):
         raise LuxelError("the backend stands before the colon.", "Leave backend= out.")
     chosen = {}
@@ -222,7 +222,7 @@ def _own_config(settings: list[str], first: TrainConfig, evaluations: int) -> Tr
     values = first.to_dict()
     primitive = chosen["primitive"] or first.primitive
     if chosen["preset"] or primitive != first.primitive:
-        # Views are measured on the background: it stays, as what the benchmark itself chooses does.
+        # Views are evaluated on the background, so it stays, like the values that the benchmark sets.
         values = preset(chosen["preset"] or "default", primitive).to_dict()
         values |= {name: first.to_dict()[name] for name in ("background", "lpips", "save_renders")}
     rest = tuple(s for s in settings if not s.startswith(("preset=", "primitive=")))

@@ -1,4 +1,4 @@
-"""The tools of the web viewer: one file each, listed here in the order in which they stand in a page.
+"""The tools of the web viewer: one file each, listed here in the order in which they appear on a page.
 
 A new tool is a subclass of `Panel` (one instance a page) or `SharedPanel` (one for all pages) and one line in PANELS.
 """

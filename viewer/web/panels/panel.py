@@ -18,8 +18,8 @@ class Panel:
     """A tool of one page. A subclass overrides what it needs; every page gets an instance of its own.
 
     The viewer calls `build` and then `attach` when a page opens, `report` about four times a second, `on_click`
-    for clicks on the image while the panel listens, and `detach` when the page is closed. They come from several
-    threads; an exception in one of them is logged and leaves the page and its other panels alone.
+    for clicks on the image while the panel listens, and `detach` when the page is closed. The calls come from several
+    threads; an exception in one of them is logged and does not affect the page and its other panels.
 
     Attributes:
         title: heading of the folder that holds the controls; empty: no folder.
@@ -35,7 +35,7 @@ class Panel:
 
     @classmethod
     def available(cls, session: Session) -> bool:
-        """Whether a scene has a use for this panel."""
+        """Whether the panel applies to the scene of a session."""
         return True
 
     def build(self, gui: Any, order: float) -> None:
@@ -83,7 +83,7 @@ class SharedPanel:
 
     @classmethod
     def available(cls, session: Session) -> bool:
-        """Whether a scene has a use for this panel."""
+        """Whether the panel applies to the scene of a session."""
         return True
 
     def build(self, gui: Any, order: float) -> None:
@@ -131,7 +131,7 @@ def _build(panel: Panel | SharedPanel, gui: Any, order: float, roomy: bool = Tru
     try:
         with folder or nullcontext():
             panel.build(gui, order)
-    except Exception:  # a broken tool must not take the page with it
+    except Exception:  # a tool that fails must not end the page
         log.exception("The panel %s could not be built and is left out.", type(panel).__name__)
         if folder is not None:
             folder.remove()

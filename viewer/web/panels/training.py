@@ -90,7 +90,7 @@ def status_rows(status: dict[str, Any], noun: str = "Gaussians") -> list[tuple[s
     """Label and text of each number in a status.
 
     Args:
-        status: as Trainer.status gives it; what is absent or None is left out.
+        status: of Trainer.status; what is absent or None is left out.
         noun: what ``count`` counts where the status has no ``noun``.
     """
     rows: list[tuple[str, str]] = []

@@ -68,7 +68,7 @@ def short_row(measured: dict[str, Any]) -> Row:
 
 
 def whole_rows(setup: Setup) -> list[Row]:
-    """The chair as a radiance field, trained to its end."""
+    """The chair as a radiance field, trained for all its steps."""
     config = replace(defaults("radiance"), checkpoint_every=0, checkpoint_minutes=0.0)
     dataset = make_dataset("radiance", small=True) if setup.quick else capture_dataset(setup.path("chair"))
     if setup.quick:

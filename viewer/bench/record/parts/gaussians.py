@@ -1,4 +1,4 @@
-"""Training Gaussians on real captures, and on a generated place."""
+"""Training Gaussians on given captures, and on the synthetic courtyard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rows(setup: Setup, *, training: Training, name: str, folder: str) -> list[Ro
 
 
 def rows_of_place(setup: Setup, *, training: Training) -> list[Row]:
-    """The row of one training on the generated courtyard."""
+    """The row of one training on the synthetic courtyard."""
     with place_capture(setup) as folder:
         return [training_row(setup, training, "courtyard", folder)]
 

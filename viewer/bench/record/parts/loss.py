@@ -7,7 +7,7 @@ from luxel.viewer.bench.train.loss_times import gradient_error, time_loss
 
 
 def rows(setup: Setup) -> list[Row]:
-    """A row per way of calling it."""
+    """A row per variant: with and without weights, called or replayed from a CUDA graph."""
     width, height = (64, 48) if setup.quick else (1920, 1080)
     error = gradient_error(width, height, setup.device)
     timing = time_loss(width, height, setup.device, 4 if setup.quick else 200)
