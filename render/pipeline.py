@@ -131,8 +131,7 @@ def blend_backward(
         blended: its result with ``keep``.
         g_image: [C, H, W, D].
         g_transmittance: [C, H, W]; None: 0.
-        raw_moments: return unfinished sums over pixels, which the backward of the projection completes (convexes on a
-            GPU only).
+        raw_moments: return sums over pixels that the backward of the projection completes (convexes on a GPU only).
     """
     g_splats, g_values, _ = blend_splats_bwd(
         projected.splats,

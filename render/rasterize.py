@@ -159,8 +159,8 @@ def rasterize(
         time: of moving scenes, a scalar for all cameras or [C]; ignored for static scenes.
         background: colour behind everything, [3] or [C, 3]; None: black.
         sh_degree: highest degree of spherical harmonics that is evaluated; None: all that are stored.
-        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); Gaussians only.
-        dilation: px^2 added to the diagonal of screen covariances; Gaussians only.
+        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); ignored for convexes.
+        dilation: px^2 added to the diagonal of screen covariances; ignored for convexes.
         max_alpha: cap on the alpha of one splat at a pixel.
         depth, normals, count: render these too (median_depth comes with depth). Convexes have no normals.
         features: values blended like colours, [N, F], over a background of 0.

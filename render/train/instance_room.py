@@ -1,4 +1,4 @@
-"""Estimates the capacity for tile instances, (tile, splat) pairs, so that no step on a GPU waits for their number."""
+"""Estimates the capacity for tile instances, (tile, splat) pairs, so that steps need not wait for their number."""
 
 from __future__ import annotations
 

@@ -138,8 +138,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         Args:
             run_dir: folder of the run.
             train_views, test_views: the same as before.
-            overrides: changed configuration by (dotted) name, for example {"steps": 60_000,
-                "strategy.cap_max": 10**6}.
+            overrides: changed configuration by dotted name, such as {"steps": 60_000, "strategy.cap_max": 10**6}.
 
         Raises:
             LuxelError: no run, no intact checkpoint, or different training views.

@@ -80,7 +80,7 @@ class Gaussians(Parameters):
         scale_factor: float = 1.0,
         device: torch.device | str = "cpu",
     ) -> Gaussians:
-        """One isotropic Gaussian at each point; its standard deviation is the distance of its nearest neighbours.
+        """One isotropic Gaussian at each point; its standard deviation is the distance to its nearest neighbours.
 
         Args:
             points: P coloured points.
