@@ -54,7 +54,7 @@ class FieldSnapshot:
         return self._encoding.half_tables and half.device == table.device and half.shape == table.shape
 
     def renew(self) -> None:
-        """Copies the present parameters into the same memory."""
+        """Updates the snapshot to the present parameters, in the same memory."""
         self._take_parameters()
         if self._half is not None:
             self._half.copy_(self._table)
