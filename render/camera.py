@@ -83,7 +83,11 @@ class Camera:
 
     @staticmethod
     def stack(cameras: Sequence[Camera]) -> Camera:
-        """A batch from single cameras of one size; near and far are taken from the first."""
+        """A batch from single cameras of one size; near and far are taken from the first.
+
+        Raises:
+            ValueError: no cameras, or different image sizes.
+        """
         if not cameras:
             raise ValueError("at least one camera is needed")
         sizes = {(c.width, c.height) for c in cameras}
@@ -153,7 +157,7 @@ class View:
     """A posed image: what the trainer fits and the evaluation compares with.
 
     Args:
-        name: unique within its capture, shown to people (usually the file name).
+        name: unique within its capture, shown to the user (usually the file name).
         camera: single camera on the CPU, of exactly the size of the pixels.
         read: gives the undistorted pixels; may be slow (decodes a file) or cached.
         time: seconds, or [0, 1] where the capture says so; 0 for static scenes.

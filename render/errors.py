@@ -1,14 +1,14 @@
-"""Errors a person can act on: one message that names what is wrong, one sentence that says what to do."""
+"""Errors for the user: one sentence that names what is wrong, one that says what to do."""
 
 from __future__ import annotations
 
 
 class LuxelError(ValueError):
-    """Bad input or a machine that lacks something; the command line prints it without a traceback.
+    """Invalid input, or a missing device or package; the command line prints it without a traceback.
 
     Args:
         problem: what is wrong, naming the file, field or device.
-        remedy: what the person can do about it.
+        remedy: what the user can do about it.
     """
 
     def __init__(self, problem: str, remedy: str = "") -> None:

@@ -21,7 +21,7 @@ LPIPS_MIN_SIDE = 31  # pixels; less leaves nothing after AlexNet's pooling
 
 
 class MetricError(LuxelError):
-    """A metric cannot be taken: its weights are missing or damaged, or the images are too small for it."""
+    """A metric cannot be computed: its weights are missing or damaged, or the images are too small for it."""
 
 
 def psnr(a: Tensor, b: Tensor, weight: Tensor | None = None) -> float:

@@ -190,8 +190,8 @@ def cpu_library() -> Library:
 def keep_freed_memory() -> None:
     """Lets this process reuse large blocks of host memory instead of returning them (glibc; elsewhere nothing).
 
-    A training step on the CPU allocates the same large tensors again and again; by default each comes as fresh
-    pages that the kernel clears first, a tenth of the time of a step.
+    A training step on the CPU allocates the same large tensors again and again; by default each is made of fresh
+    pages, which the operating system clears first.
     """
     mmap_threshold, trim_threshold = -3, -1  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
     try:

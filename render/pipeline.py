@@ -60,7 +60,7 @@ def bin_tiles(
         projected: see `project`.
         settings: image size and policy.
         visible_capacity: room for visible splats, all cameras together.
-        capacity: room for pairs; ``overflow`` is set where more are needed.
+        capacity: room for (tile, splat) pairs, all cameras together; ``overflow`` is set where more are needed.
     """
     instances, ranges, overflow, plan = bin_splats(
         projected.splats,
@@ -131,7 +131,7 @@ def blend_backward(
         blended: its result with ``keep``.
         g_image: [C, H, W, D].
         g_transmittance: [C, H, W]; None: 0.
-        raw_moments: leave sums over pixels for the backward of the projection to finish (GPU only).
+        raw_moments: return sums over pixels that the backward of the projection completes (convexes on a GPU only).
     """
     g_splats, g_values, _ = blend_splats_bwd(
         projected.splats,

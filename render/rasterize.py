@@ -1,7 +1,7 @@
 """The tile rasterizer: project -> bin (sort) -> blend, differentiable end to end.
 
 Kerbl et al. 2023, "3D Gaussian Splatting for Real-Time Radiance Field Rendering"; EWA splatting after Zwicker et
-al. 2002. A primitive projects itself to rows on the screen; what follows sees only those. The kernels are in
+al. 2002. A primitive is projected to rows on the screen; the later stages depend only on these. The kernels are in
 cuda/kernels, the same stages in plain torch in render/reference.
 """
 
@@ -42,7 +42,8 @@ class Frame:
         tile_counts: tiles that a splat touches, int32 [C, N]; 0 where culled.
         totals: splats that touch a tile, and (tile, splat) pairs that the frame needs, all cameras together,
             int64 [2]; None from backends that do not provide them.
-        overflow: 1 where `max_instances` was too small and parts are missing, int32 [1]; None likewise.
+        overflow: 1 if ``max_instances`` was too small and parts are missing, int32 [1]; None likewise.
+        given_alpha: alpha of backends without ``transmittance``, [H, W]; else None.
     """
 
     rgb: Tensor
@@ -105,12 +106,12 @@ class DensifyStatistics:
 
     @property
     def abs_grad_norm(self) -> Tensor:
-        """The same of per-pixel absolute gradients (AbsGS, Ye et al. 2024), [N]; 0 unless asked for."""
+        """The same of per-pixel absolute gradients (AbsGS, Ye et al. 2024), [N]; 0 unless requested."""
         return self.data[:, 1]
 
     @property
     def visible(self) -> Tensor:
-        """How many views saw the primitive, [N]."""
+        """Number of views in which the primitive was visible, [N]."""
         return self.data[:, 2]
 
     @property
@@ -155,11 +156,11 @@ def rasterize(
     Args:
         scene: N primitives, float32 or (CPU only) float64.
         camera: a camera or C of them, on the same device.
-        time: of scenes that move, a scalar for all cameras or [C]; ignored by others.
+        time: of moving scenes, a scalar for all cameras or [C]; ignored for static scenes.
         background: colour behind everything, [3] or [C, 3]; None: black.
         sh_degree: highest degree of spherical harmonics that is evaluated; None: all that are stored.
-        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); of Gaussians.
-        dilation: px^2 added to the diagonal of screen covariances; of Gaussians.
+        antialiased: compensate opacity for the dilation (Mip-Splatting, Yu et al. 2024); ignored for convexes.
+        dilation: px^2 added to the diagonal of screen covariances; ignored for convexes.
         max_alpha: cap on the alpha of one splat at a pixel.
         depth, normals, count: render these too (median_depth comes with depth). Convexes have no normals.
         features: values blended like colours, [N, F], over a background of 0.
@@ -283,7 +284,7 @@ def _draw_with_capacity(draw: Callable[[int, int], Frame], totals: Tensor, key: 
     if totals.is_cuda and not torch.compiler.is_compiling():
         if len(_ROOM) >= 64:  # counts change while a scene grows
             _ROOM.clear()
-        # A quarter more than needed; falling slowly, as views take turns.
+        # A quarter more than needed; decreases slowly, since the need varies from view to view.
         seen, instances = (
             max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
         )

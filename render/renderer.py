@@ -44,10 +44,10 @@ class Renderer:
         """The frame of a camera; on a GPU its tensors are overwritten by the next call.
 
         Args:
-            time: of a scene that moves.
+            time: of a moving scene.
 
         Raises:
-            ValueError: a batch of cameras, or a scene that moves and no time.
+            ValueError: a batch of cameras, or a moving scene and no time.
         """
         return self._run(camera, time, None)[0]
 
@@ -152,7 +152,7 @@ class _View(NamedTuple):
 
     @staticmethod
     def of(camera: Camera) -> _View | None:
-        """None where writing would go unseen: on the host, by numpy, and in inference mode."""
+        """None where in-place writes are not counted: on the host, where numpy can write, and in inference mode."""
         tensors = camera.world_to_cam, camera.intrinsics
         if any(not t.is_cuda or t.is_inference() for t in tensors):
             return None
@@ -181,7 +181,7 @@ class _Needed:
         self._arrived = torch.cuda.Event(external=True)
 
     def clear(self) -> None:
-        """Forgets the numbers of the frame before."""
+        """Clears the numbers of the previous frame."""
         self._numbers.fill_(-1)
 
     def send(self, totals: Tensor) -> None:

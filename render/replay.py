@@ -29,8 +29,8 @@ class _Held:
         self.graphs, self.pool = {}, None
 
 
-# While one thread captures, or allocates from a pool, torch ends the whole process where another, or the garbage
-# collector, frees a pool. What is dropped meanwhile waits in _dropped.
+# While one thread captures, or allocates from a pool, torch aborts the process if another thread, or the garbage
+# collector, frees a pool. Pools that are dropped meanwhile are held in _dropped.
 _capturing = threading.Lock()
 _dropped: list[object] = []
 
@@ -96,7 +96,7 @@ class Replay(Generic[Outputs]):
         self._epoch = None
 
     def run(self, epoch: Hashable, key: Hashable, work: Callable[[], Outputs]) -> Outputs:
-        """Does ``work`` on torch's current stream; nothing waits for the device.
+        """Runs ``work`` on torch's current stream, or replays its capture; nothing waits for the device.
 
         Args:
             epoch: everything that the captured work depends on apart from its key; where it differs from that of

@@ -1,4 +1,4 @@
-"""What every backend for NVIDIA GPUs needs."""
+"""Checks that all backends for NVIDIA GPUs share."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Conventions agree: pixel centres, camera axes, dilation, near and far, antialias
 
 * alpha of one splat at a pixel is capped at 0.999, regardless of ``max_alpha`` (0.99 in luxel);
 * a splat ends at 3.33 standard deviations at most, so an opaque one may lose its rim of alpha under 1/255;
-* median depth, counts per pixel and screen splats are None; normals, features and deterministic sums are refused;
+* median depth and screen splats are None; normals, features, counts per pixel and deterministic sums are refused;
 * pose gradients agree along rigid motions only (its camera centre is that of a general inverse, luxel's is -R^T t):
   a gradient by the matrix [R | t] that is not projected onto them differs;
 * it allocates what a frame needs and waits for its size, so ``max_instances`` has no meaning and is ignored.
@@ -38,7 +38,7 @@ def require(device: torch.device | str | None = None) -> None:
         device: where it is to draw; None: on any GPU.
 
     Raises:
-        LuxelError: it is not installed, there is no GPU, or the device is none.
+        LuxelError: it is not installed, there is no GPU, or the device is not a GPU.
     """
     if importlib.util.find_spec("gsplat") is None:
         raise LuxelError("The gsplat backend is not installed.", "pip install 'luxel[gsplat]'")
@@ -46,7 +46,7 @@ def require(device: torch.device | str | None = None) -> None:
 
 
 class Activated(NamedTuple):
-    """The parameters as gsplat takes them; making them costs time that a benchmark must place."""
+    """The parameters as gsplat takes them; computing them takes time that benchmarks must account for."""
 
     means: Tensor  # [N, 3]
     quats: Tensor  # [N, 4] wxyz, of any length
@@ -148,8 +148,8 @@ def rasterize_activated(
 
     Args:
         sh_degree: at most what the coefficients hold.
-        packed: gsplat's layout for scenes of which a camera sees little; has no statistics.
-        matrices: `pinhole_matrices` of the camera, where they are at hand.
+        packed: gsplat's layout for scenes of which a camera sees little; does not support statistics.
+        matrices: `pinhole_matrices` of the camera, if already computed.
     """
     poses = (camera.world_to_cam if camera.batched else camera.world_to_cam[None]).to(inputs.means)
     cameras, count = poses.shape[0], inputs.means.shape[0]
@@ -158,7 +158,7 @@ def rasterize_activated(
     if statistics is not None and packed:
         raise ValueError("packed gsplat has no statistics")
     behind = None if background is None else background.to(inputs.means).expand(cameras, 3)
-    # squeeze is a view; the gradient of t[0] would copy the image, which the peer shall not pay for either.
+    # squeeze is a view; the gradient of t[0] would copy the image, which would distort comparisons with gsplat.
     one = (lambda t: t) if camera.batched else (lambda t: t.squeeze(0))
     if count == 0:
         return _nothing(inputs.means, camera, cameras, behind, depth, one)
@@ -201,7 +201,7 @@ def library() -> ModuleType:
 
 
 def call(**arguments: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """gsplat.rasterization; what is wrong with an installation becomes a LuxelError."""
+    """Calls gsplat.rasterization; an error of the installation is raised as a LuxelError."""
     module = library()
     try:
         return module.rasterization(**arguments)
@@ -219,8 +219,8 @@ def _count_in_backward(
 ) -> None:
     """Adds to the statistics when the gradient of the screen positions is known, in luxel's units."""
     means2d, conics, opacities = (meta[name].detach() for name in ("means2d", "conics", "opacities"))
-    # gsplat leaves absolute gradients on this very tensor. A hook that kept it would be a cycle of memory on the
-    # GPU, so the tensor is released when the hook has run.
+    # gsplat leaves absolute gradients on this very tensor. A hook that kept it would be a reference cycle that
+    # holds GPU memory, so the tensor is released when the hook has run.
     held: list[Tensor] = [meta["means2d"]] if absolute else []
     radii, tiles = meta["radii"], meta["tiles_per_gauss"]
 

@@ -2,17 +2,17 @@
 
 A field keeps its table and its weights in luxel's layout, and passes them to tiny-cuda-nn at each call. The layouts are
 equal but for padding: weights first, matrix after matrix, row major [outputs, inputs], the first one's inputs and the
-last one's outputs padded to a multiple of 16 with zeros; then the table, level after level. Training, files and
-scores do not depend on the backend, and luxel's own kernels evaluate the field where tiny-cuda-nn is not available
-(`luxel.render.fields.peer`). Differences:
+last one's outputs padded with zeros to a multiple of 16 (of 8 in CUTLASS networks); then the table, level after level.
+Training, files and scores use the same code with either backend, and luxel's own kernels evaluate the field where
+tiny-cuda-nn is not available (`luxel.render.fields.peer`). Differences:
 
 * Levels of more points than entries are hashed in every encoding, and scales of levels are rounded as there:
   `luxel.render.fields.peer_grid`.
-* Gradients of parameters are computed in half, those of tables as sums of halfs. The loss is scaled once, by the
-  configuration's ``loss_scale``; tiny-cuda-nn's own scale is off.
+* Gradients of parameters are computed in half precision; those of tables are also summed in it. The loss is
+  scaled once, by the configuration's ``loss_scale``; tiny-cuda-nn's own scale is off.
 * Gradients by positions, and second derivatives, come from luxel's kernels.
-* softplus is another function there and is refused, and so is ``precise``, since it computes in half.
-* A step is not captured as a CUDA graph, since its workspaces are its own.
+* softplus is defined differently there and is refused, and so is ``precise``: it computes in half precision.
+* A step is not captured as a CUDA graph, since tiny-cuda-nn allocates workspaces itself.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def require(device: torch.device | str | None = None) -> Any:
 def encoding_options(grid: Grid) -> dict[str, Any]:
     """A grid as a configuration of tiny-cuda-nn.
 
-    Its grids that are not hashed have other sizes than luxel's; of levels that have no more points than entries, both
-    agree in those that are.
+    Always a hashed one: grids that are not hashed have other sizes there than in luxel, while levels of hashed grids
+    that have no more points than entries agree.
     """
     return {
         "otype": "HashGrid",
@@ -157,7 +157,7 @@ def make_peer(make: Callable[[Any], Peer], device: torch.device) -> Peer | None:
     """The peer that ``make`` builds with the module `tinycudann` on a device; None if the module cannot be used.
 
     Raises:
-        LuxelError: it makes no such field.
+        LuxelError: tiny-cuda-nn does not support the field.
     """
     try:
         library = require(device)
@@ -174,7 +174,7 @@ def make_peer(make: Callable[[Any], Peer], device: torch.device) -> Peer | None:
 
 
 def clamp_positions(x: Tensor) -> Tensor:
-    """Positions clamped to [0, 1], NaN to 0, which tiny-cuda-nn does not do."""
+    """Positions clamped to [0, 1], NaN replaced by 0; tiny-cuda-nn does neither."""
     return x.nan_to_num(0.0).clamp(0, 1)
 
 

@@ -25,7 +25,7 @@ class Application(nn.Module, ABC):
     """Base of all applications; see `luxel.render.fields.applications` for how one is registered.
 
     A subclass is made from its configuration alone, on the CPU: ``ImageField(config)``. ``state_dict()`` holds
-    everything that drawing needs beside it: tables, weights, and what `begin` learns from the data (a box, an occupancy
+    everything else that drawing needs: tables, weights, and what `begin` derives from the data (a box, an occupancy
     grid) as registered buffers of a size that the configuration fixes.
 
     Attributes of the class:
@@ -43,6 +43,8 @@ class Application(nn.Module, ABC):
             that does not matter.
         surface_level: density of its exported surface unless another one is given, which needs `densities` and
             `region`; None: it has no density.
+        moves, antialiases, resizable: as of `luxel.render.primitives.parameters.Parameters`, which the viewer reads of
+            both; all False.
 
     Attributes:
         config: of this field.
@@ -72,23 +74,23 @@ class Application(nn.Module, ABC):
         return [m.table for m in self.modules() if isinstance(m, GridEncoding)]
 
     def weight_parameters(self) -> list[nn.Parameter]:
-        """All other parameters: weights of networks, on which the L2 penalty is."""
+        """All other parameters: weights of networks, which have the L2 penalty."""
         tables = {id(table) for table in self.table_parameters()}
         return [parameter for parameter in self.parameters() if id(parameter) not in tables]
 
     @classmethod
     def adapt_config(cls, config: FieldConfig, data: Any) -> FieldConfig:
-        """The configuration with what depends on the data, before the field is made; the base changes nothing.
+        """The configuration with the values that depend on the data, before the field is made; by default unchanged.
 
         Args:
-            config: as the person gave it.
+            config: as given by the user.
             data: as `begin` takes them.
         """
         return config
 
     @abstractmethod
     def begin(self, data: Any, device: torch.device) -> None:
-        """Takes the data that it is trained and scored on; before training, and not needed for drawing.
+        """Takes the data that the field is trained and scored on; called before training, not needed for drawing.
 
         Args:
             data: of its `data_type`.
@@ -111,7 +113,7 @@ class Application(nn.Module, ABC):
         """The loss of a batch, a scalar, with its gradients by the parameters."""
 
     def after_step(self, step: int) -> None:
-        """Called after step number ``step`` (0 is the first), with the parameters that it has left; not captured."""
+        """Called after step number ``step`` (from 0) with the updated parameters; not part of a captured step."""
 
     def kept_samples(self) -> dict[str, Tensor]:
         """Samples, by name, that later batches are drawn from; empty unless an application keeps some.
@@ -121,7 +123,7 @@ class Application(nn.Module, ABC):
         return {}
 
     def capture_key(self) -> Hashable:
-        """What a captured step depends on besides the contents of tensors; when it changes, it is captured again."""
+        """What a captured step depends on besides the contents of tensors; a change causes a new capture."""
         return ()
 
     @abstractmethod
@@ -178,7 +180,7 @@ class Application(nn.Module, ABC):
         raise NotImplementedError(f"A field of {self.kind!r} has no density")
 
     def numbers(self) -> dict[str, int]:
-        """The number of trained parameters, as a trainer's status names it."""
+        """The number of trained parameters, under the key that a trainer's ``status`` uses."""
         return {"count": self.count}
 
     def detach(self) -> Self:
@@ -187,7 +189,7 @@ class Application(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         return next(self.parameters()).device
 
     @property
@@ -197,7 +199,7 @@ class Application(nn.Module, ABC):
 
     @property
     def centres(self) -> Tensor:
-        """Points that outline what is drawn, [P, 3]: the corners of the unit cube, unless a subclass knows better."""
+        """Points that outline what is drawn, [P, 3]: the corners of the unit cube, unless a subclass overrides it."""
         corners = torch.tensor([0.0, 1.0], device=self.device)
         return torch.cartesian_prod(corners, corners, corners)
 
@@ -206,7 +208,7 @@ def make_application(config: FieldConfig) -> Application:
     """The application that a configuration describes, with its first parameters, on the CPU.
 
     Raises:
-        LuxelError: the configuration makes no field.
+        LuxelError: the configuration is invalid.
     """
     config.check()
     return application_type(config.field)(config)

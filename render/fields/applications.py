@@ -1,7 +1,7 @@
-"""The registry of neural field applications: one line each; an application is imported when it is asked for.
+"""The registry of neural field applications: one line each; an application is imported on first use.
 
-An application is a file that defines one subclass of `luxel.render.fields.application.Application`. The class says
-everything else about it: its configuration and defaults, the data it is trained on, its outputs, scores and surface.
+An application is a file that defines one subclass of `luxel.render.fields.application.Application`. The class
+defines everything else: its configuration and defaults, the data it is trained on, its outputs, scores and surface.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ EncodingName = Literal["hash", "dense", "lowres"]
 ScheduleName = Literal["steps", "shares"]
 HashingName = Literal["spatial", "blocks"]
 
-SHARES = (0.5, 0.75, 0.9)  # of a run, where its learning rate decays
+SHARES = (0.5, 0.75, 0.9)  # shares of a run after which the learning rate decays
 
 
 @dataclass
@@ -165,8 +165,7 @@ class FieldConfig:
     def from_dict(values: dict[str, Any]) -> FieldConfig:
         """The reverse of `to_dict`; absent values take the defaults of the application.
 
-        Files from before there were blocks have no `hashing`: theirs is spatial. Files from before applications had
-        configurations of their own hold the options of all; those of others are left out.
+        Files of earlier versions: without `hashing` it is spatial; options of other applications are ignored.
 
         Raises:
             LuxelError: an unknown name or a value of the wrong type.

@@ -35,11 +35,11 @@ class Grid:
         features: F, per level, 1, 2, 4 or 8.
         base: the coarsest level's points along an axis, 2 or more.
         growth: from level to level, 1 or more.
-        log2_entries: of the most entries of a level, up to 28; None for as many as there are points. A level of fewer
-            points has an entry each, up to a multiple of 8.
-        hashed: whether levels of more points than entries are hashed; "blocks": and all levels are of blocks of 8
-            points, for fewer accesses of memory. Otherwise they wrap around, which folds the last axes first: an axis
-            whose points are all a multiple of the entries apart has no effect at all.
+        log2_entries: logarithm to base 2 of the most entries of a level, up to 28; None: no limit. A level of fewer
+            points has one entry for each, rounded up to a multiple of 8.
+        hashed: True: levels of more points than entries are hashed. "blocks": likewise, and all levels store blocks of
+            8 neighbouring points together, for fewer memory accesses. False: indices wrap around modulo the number of
+            entries, which aliases the last axes first; an axis whose stride is a multiple of that has no effect.
 
     Raises:
         ValueError: out of these ranges, or more than 2^28 points in a level of unlimited size.
@@ -83,19 +83,19 @@ class Grid:
         log2_entries: int = 19,
         hashed: Hashed = True,
     ) -> Grid:
-        """16 levels of 2 features from 16 points on, hashed; images have 24 for ``log2_entries``."""
+        """16 levels of 2 features, from 16 points along an axis, hashed."""
         return cls(dimensions, 16, 2, 16, growth, log2_entries, hashed)
 
     @classmethod
     def multi_resolution_dense(
         cls, dimensions: int, growth: float = DENSE_GROWTH, log2_entries: int | None = 19
     ) -> Grid:
-        """8 levels of 2 features from 16 points on to 173, in order."""
+        """8 levels of 2 features, from 16 to 173 points along an axis, not hashed."""
         return cls(dimensions, 8, 2, 16, growth, log2_entries, hashed=False)
 
     @classmethod
     def low_resolution_dense(cls, dimensions: int, log2_entries: int | None = 19) -> Grid:
-        """2 levels of 8 features, both of 128 points along an axis, in order."""
+        """2 levels of 8 features, both of 128 points along an axis, not hashed."""
         return cls(dimensions, 2, 8, 128, 1.0, log2_entries, hashed=False)
 
     @cached_property
@@ -122,7 +122,7 @@ class Grid:
 
     @property
     def entries(self) -> int:
-        """E, of all levels."""
+        """The number of entries of all levels, E."""
         return self.offsets[-1]
 
     @property
@@ -164,7 +164,7 @@ class GridEncoding(nn.Module):
         """Features of positions.
 
         Args:
-            x: in [0, 1], held to it, [..., D], as the table.
+            x: clamped to [0, 1], [..., D], of the table's type and device.
 
         Returns:
             Coarsest level first, [..., L * F]; 0 where x is NaN.
@@ -188,7 +188,7 @@ class GridEncoding(nn.Module):
         return x.reshape(-1, self.grid.dimensions)
 
     def half_table(self) -> Tensor | None:
-        """The table in float16 where it is to be read so, [E, F]: made anew at each call."""
+        """The table converted to float16, [E, F], at each call; None where it is read in its own type."""
         return self.table.detach().half() if self.half_tables and self.table.is_cuda else None
 
 

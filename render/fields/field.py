@@ -12,7 +12,7 @@ from luxel.render.ops.field.field import field
 
 
 class Field(nn.Module):
-    """Positions to O numbers: the common part of all applications.
+    """An encoding and a network that map positions to O numbers: the common part of all applications.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", figure 3. A grid and its network run as one stage,
     `luxel.render.ops.field.field.field`, unless the positions need a gradient or the sizes are not covered; results
@@ -20,8 +20,8 @@ class Field(nn.Module):
 
     Args:
         encoding: of positions.
-        network: from the encoding to the result. On a GPU it computes in half unless it is ``precise``; scale the loss
-            where gradients are small.
+        network: from the encoding to the result. On a GPU it computes in half precision unless it is ``precise``, so
+            that the loss must be scaled where gradients are small.
         coherent: whether neighbouring rows are mostly neighbours in space, as samples along rays are, so that a GPU
             need not sort them first; also an attribute.
 

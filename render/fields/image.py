@@ -108,7 +108,7 @@ class ImageField(Application):
                 yield self.colours(torch.cartesian_prod(rows, x).flip(-1)).reshape(len(rows), width, 3)
 
     def colours(self, positions: Tensor) -> Tensor:
-        """Colours in [0, 1] at positions [S, 2], neighbours of each other as those of pixels are, [S, 3]."""
+        """Colours in [0, 1] at positions [S, 2] in spatially coherent order, as pixels are, [S, 3]."""
         return self.field(positions, coherent=True).clamp(0, 1)
 
     def evaluate(self) -> dict[str, float]:
@@ -132,7 +132,7 @@ class ImageField(Application):
         return corners * torch.tensor([1.0, self._aspect, 1.0], device=self.device)
 
     def _keep_aspect(self) -> None:
-        """Height over width of the plane, on the host: drawing asks the device nothing."""
+        """Copies height over width of the plane to the host, so that drawing does not wait for the device."""
         width, height = self.size.tolist()
         self._aspect = height / width
 

@@ -14,8 +14,8 @@ from luxel.render.ops.field.mlp import ACTIVATIONS, Activation, Network, compute
 class Mlp(torch.nn.Module):
     """x [N, I] to [N, O] through H hidden layers of width W, without biases; see `luxel.render.ops.field.mlp.mlp`.
 
-    Müller 2021, "Tiny CUDA neural networks": the idea of a network in one kernel. On a GPU it computes in half on
-    tensor cores from weights held in float; loss scaling is the caller's job.
+    Müller 2021, "Tiny CUDA neural networks": the idea of a network in one kernel. On a GPU it computes in half
+    precision on tensor cores from float32 weights; loss scaling is left to the caller.
 
     Args:
         inputs: I, 1 to 128.
@@ -81,7 +81,7 @@ class Mlp(torch.nn.Module):
     def beside_directions(
         self, features: Tensor, directions: Tensor, live: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Of features and directions; see `luxel.render.ops.field.colour_network`, for the result too."""
+        """The result of `luxel.render.ops.field.colour_network.colour_network` for features and directions."""
         _, width, hidden_layers, outputs = self.network[:4]
         return colour_network(
             features,
@@ -108,6 +108,6 @@ class Mlp(torch.nn.Module):
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def extra_repr(self) -> str:
-        """What print shows."""
+        """The sizes and activations, for print."""
         inputs, width, hidden_layers, outputs, *_ = self.network
         return f"{inputs} -> {width} x {hidden_layers} ({self.activation}) -> {outputs} ({self.output_activation})"

@@ -1,4 +1,4 @@
-"""Which cells of a box hold anything: learned beside a field, so that rays skip the empty ones."""
+"""An occupancy grid of a box, updated while its field is trained, so that rays skip empty cells."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from luxel.render.ops.field.march_rays import pack_cells, unpack_cells
 
 DECAY = 0.95
-THRESHOLD = 0.01 * 1024 / math.sqrt(3)  # a step of a 1024th of the diagonal through it takes 1 % of the light
-WARM_UP = 256  # steps in which all cells are looked at
-EVERY = 16  # steps between updates, after as many in which they come more often
-ROWS = 1 << 20  # of a field at a time
+# At this density a step of a 1024th of the diagonal absorbs 1 % of the light.
+THRESHOLD = 0.01 * 1024 / math.sqrt(3)
+WARM_UP = 256  # steps in which updates evaluate all cells
+EVERY = 16  # steps between updates; more often in the first 240 steps
+ROWS = 1 << 20  # positions at which the field is evaluated at a time
 
 
 class Occupancy(nn.Module):
-    """A grid of the densities seen last, and a bit for each cell that is dense enough.
+    """A grid of recent densities, and a bit for each cell whether its density is above a threshold.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", appendix E.2.
 
@@ -26,9 +27,12 @@ class Occupancy(nn.Module):
         resolution: G, cells along each axis of the unit cube, a multiple of 4.
 
     Attributes:
-        densities: per cell the greatest density that was met, decaying, [G^3], the first axis fastest.
+        densities: per cell the greatest density found so far, decaying at each update, [G^3], the first axis fastest.
         bits: whether they are above the threshold, as `luxel.render.ops.field.march_rays.pack_cells` has them, uint8
-            [G^3 / 8]. All are at first.
+            [G^3 / 8]; all set at first.
+
+    Raises:
+        ValueError: the resolution is not a multiple of 4 in 4 to 1024.
     """
 
     densities: Tensor
@@ -49,12 +53,12 @@ class Occupancy(nn.Module):
 
     @torch.no_grad()
     def update(self, step: int, density: Callable[[Tensor], Tensor], seed: int = 0) -> None:
-        """Looks at cells anew: all of them at first, later a quarter at random and as many occupied ones.
+        """Evaluates cells again: all of them at first, later a quarter of them at random and as many occupied ones.
 
         Nothing waits for the device.
 
         Args:
-            step: number of the step behind which it comes; with the seed it says what is looked at.
+            step: number of the step after which the update runs; with ``seed`` it determines the random numbers.
             density: of positions in [0, 1]^3, [N, 3] to [N], in units of 1 / the side of the box.
             seed: of the random numbers.
         """
@@ -85,7 +89,7 @@ class Occupancy(nn.Module):
         return self.occupied().float().mean()
 
     def occupied(self) -> Tensor:
-        """Which cells are, bool [G, G, G], indexed [z, y, x]."""
+        """Which cells are occupied, bool [G, G, G], indexed [z, y, x]."""
         return unpack_cells(self.bits)
 
     def _drawn(self, generator: torch.Generator) -> Tensor:

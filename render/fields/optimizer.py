@@ -78,7 +78,11 @@ class FieldOptimizer:
         return state | {"generator": self.generator.get_state()}
 
     def restore(self, tensors: dict[str, Tensor]) -> bool:
-        """Restores a state of `tensors`; whether random state was restored too, which fails on a different device type.
+        """Restores a state of `tensors`.
+
+        Returns:
+            Whether random state and kept samples were restored too; neither is if the device type or the shapes of the
+            samples differ.
 
         Raises:
             RuntimeError: it is of a different field.

@@ -18,7 +18,7 @@ from luxel.render.ops.field.colour_inputs import colour_inputs
 class PeerMlp(Mlp):
     """An `Mlp` that tiny-cuda-nn computes where it is available, and otherwise luxel."""
 
-    by_luxel = False  # always
+    by_luxel = False  # True after `evaluate_by_luxel`: never tiny-cuda-nn
     _made: tuple[torch.device, tinycudann.Peer | None] | None = None
 
     def forward(self, x: Tensor, live: Tensor | None = None) -> Tensor:
@@ -63,7 +63,7 @@ class PeerField(Field):
         coherent: for luxel's kernels.
     """
 
-    by_luxel = False  # always
+    by_luxel = False  # True after `evaluate_by_luxel`: never tiny-cuda-nn
     encoding: GridEncoding
     _made: tuple[torch.device, tinycudann.Peer | None] | None = None
 

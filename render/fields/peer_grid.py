@@ -10,7 +10,7 @@ import torch
 
 from luxel.render.fields.encodings import Grid
 
-ROUNDING = 4e-6  # share of a level's points by which rounding may move its scale
+ROUNDING = 4e-6  # share of a level's points by which rounding may change its scale
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PeerGrid(Grid):
 
     @property
     def stable(self) -> bool:
-        """Whether rounding cannot give a level whose points lie in order another number of them."""
+        """Whether rounding cannot change the number of points of any level that is small enough not to be hashed."""
         if self.growth == 1:
             return True
         for level in range(1, self.levels):

@@ -16,7 +16,7 @@ from luxel.render.errors import LuxelError
 Box = tuple[float, float, float, float, float, float]
 
 BLENDER_BOX: Box = (-1.5, -1.5, -1.5, 1.5, 1.5, 1.5)
-BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from their middle
+BLENDER_DISTANCE = 4.0311  # of the cameras of NeRF's synthetic scenes from the centre of the scene
 
 
 @dataclass
@@ -136,8 +136,8 @@ def box_of(views: Sequence[View], points: Points | None = None) -> Box:
     """A cube around what the cameras look at.
 
     With points: around 98 % of them along each axis, and a tenth more. Without: around the place nearest to all optical
-    axes, as large for the distance of the cameras as [-1.5, 1.5]^3 is for NeRF's synthetic scenes; and that box itself
-    where they stand as those do.
+    axes, in the proportion to the distance of the cameras that [-1.5, 1.5]^3 has in NeRF's synthetic scenes; exactly
+    [-1.5, 1.5]^3 if the cameras are placed as there.
     """
     if points is not None and len(points.xyz):
         low, high = np.percentile(points.xyz.astype(float), [1, 99], axis=0)

@@ -44,7 +44,7 @@ MOST_DENSITY = 15.0  # before the activation
 FINEST_OF_OBJECTS = (
     2048  # points along the sides of a box that one object fills (Müller et al. 2022, table 1)
 )
-RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # of an image, and of the field; 0.7 GB
+RAYS_OF_PART, ROWS_OF_WAVE = 1 << 21, 1 << 21  # most rays of a part of an image, most positions of a wave
 SCORED = 8  # training views to score on if none are held out
 
 
@@ -84,11 +84,11 @@ class RadianceField(Application):
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: a hash grid and a network of one hidden layer
     give 16 features, of which the first is the density; they and 16 spherical harmonics of the direction go through two
-    hidden layers to the colour. Samples lie in the occupied cells of a box, a 1024th of its diagonal apart. A step is
-    of those that can be seen, which the density alone tells first; how many rays it has follows from how many samples
-    they need. Density is counted by the longest side of the box.
+    hidden layers to the colour. Samples lie in the occupied cells of a box, a 1024th of its diagonal apart. A step
+    evaluates the density alone at more samples than a batch, and trains on those that are visible (unless `marched` is
+    0); its number of rays is adapted to the number of samples per ray. Density is per longest side of the box.
 
-    A subclass with other ``cells`` and ``places`` is for small scenes.
+    Subclasses may set other ``cells`` and ``places``, for example for small scenes.
     """
 
     kind: ClassVar[str] = "radiance"
@@ -134,7 +134,7 @@ class RadianceField(Application):
 
     @property
     def region(self) -> Region:
-        """Where it is sampled; read from the device where it has changed."""
+        """The box, and how rays are sampled in it; read from the device when the box has changed."""
         version = self.box.data_ptr(), self.box._version
         if self._region is None or self._region[0] != version:
             region = Region.of_box(self.box.tolist(), places=self.places, resolution=self.cells)
@@ -171,14 +171,14 @@ class RadianceField(Application):
         assert self.region.box is not None  # read now: a captured step must not
 
     def draw_batch(self, generator: torch.Generator) -> Drawn:
-        """Random pixels, as many as fill a batch with visible samples, by the last steps."""
+        """Random pixels; their number, from earlier steps, is such that visible samples fill a batch."""
         images = self._training_images()
         numbers = torch.randint(2**62, (self.rays,), generator=generator, device=generator.device)
         drawn = draw_pixels(numbers, images.pixels, images.candidates, self._background, self.live)
         return Drawn(numbers[:1], *drawn)
 
     def loss(self, batch: Drawn) -> Tensor:
-        """The mean over rays of Huber's loss of their colours."""
+        """The Huber loss of the colours, averaged over rays and channels."""
         samples = self._samples(batch)
         density, colour = self.evaluate_at(samples.positions, samples.directions)
         seen = composite(
@@ -208,7 +208,7 @@ class RadianceField(Application):
         return density, self.colour(inputs)
 
     def densities(self, positions: Tensor) -> Tensor:
-        """Density at positions in the box as [0, 1]^3, [N, 3] to [N], by the longest side of the box."""
+        """Density at positions in the box as [0, 1]^3, [N, 3] to [N], per longest side of the box."""
         return self.density(positions)[:, 0].clamp(-MOST_DENSITY, MOST_DENSITY).exp()
 
     def after_step(self, step: int) -> None:
@@ -249,7 +249,7 @@ class RadianceField(Application):
         return self._renderer.render(query, key, *given)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """Also where it goes to another device."""
+        """Moves or converts the field; discards what was prepared on the previous device."""
         self._snapshot = self._renderer = None
         return super()._apply(fn, recurse)
 
@@ -277,7 +277,7 @@ class RadianceField(Application):
             return self._marched(batch, capacity, target)
         room = capacity * self.config.marched
         raw = self._marched(batch, room, 0)
-        if raw.t.device.type == "cpu":  # which does without the rows that hold nothing
+        if raw.t.device.type == "cpu":  # unused rows are not evaluated
             used = max(1, int(raw.counters[SAMPLES]))
             p, d, t, dt = (rows[:used] for rows in raw[:4])
             raw = raw._replace(positions=p, directions=d, t=t, dt=dt)

@@ -36,9 +36,9 @@ CHUNK = 1 << 20  # positions at a time outside of training
 SCORED = {"cpu": 1 << 16, "cuda": 1 << 21}  # random positions of a measurement, by device
 CELLS = {"cpu": 64, "cuda": 128}  # of the coarse grid of distances, along an axis, by device
 SLACK = 1e-3  # how far off the coarse grid may be, in sides of the box
-STEPS, GROWTH = 32, 0.125  # of a ray; of the tolerance with each of them
+STEPS, GROWTH = 32, 0.125  # most steps of a ray; growth of the tolerance with each step
 TOLERANCE = 2e-4  # how near a ray must come to the surface, in sides of the box
-PIXEL = 0.1  # and in pixels, added to it
+PIXEL = 0.1  # added to the tolerance, in pixels
 # Batches in the pool that samples are drawn from, a share of which is redrawn at each step; 0: no pool.
 POOL = {"cpu": 0, "cuda": 16}
 
@@ -48,7 +48,7 @@ class SdfField(Application):
 
     The mesh lies in the unit box, its longest side 1 - 2 `MARGIN`; distances of the field are in sides of the box,
     those of `distances` in the mesh's own units. The loss is the mean of |d - d*| / (|d*| + 0.01), half of it at
-    uniform positions, half near the surface, whose exact distances are computed as they are drawn.
+    uniform positions, half near the surface, with exact distances d*; on a GPU samples come from a `SamplePool`.
 
     Args:
         config: of the field.
@@ -57,12 +57,12 @@ class SdfField(Application):
 
     Attributes:
         centre: buffer, the middle of the unit box in the mesh's coordinates, [3].
-        side: buffer, the length of its sides there, [].
+        side: buffer, the length of its sides in the mesh's units, [].
         look: material and light.
-        samples: of the mesh that `begin` took, or None.
-        pool: that batches are drawn from, or None.
+        samples: sampler of the mesh that `begin` took, or None.
+        pool: from which batches are drawn, or None.
         pool_batches: size of the pool that samples are drawn from, in batches; 0: all are drawn anew at each step.
-            None: what suits the device, `POOL`. Set it before `begin`.
+            None: `POOL` of the device. Set it before `begin`.
     """
 
     kind = "sdf"
@@ -96,8 +96,9 @@ class SdfField(Application):
     def begin(self, data: Any, device: torch.device) -> None:
         """Takes a mesh.
 
-        Where it is closed, if need be with vertices at the same place taken as one, inside is what the triangles
-        enclose whichever way they all face; where it is not, inside is where most rays cross it an odd number of times.
+        If it is closed, where necessary after vertices at the same place have been merged, inside is what the triangles
+        enclose, whether they all face outwards or inwards; otherwise inside is where most of several rays cross it an
+        odd number of times.
 
         Args:
             data: a `TriangleMesh`, or whatever has ``xyz`` [V, 3] and ``faces`` [F, 3].
@@ -137,7 +138,7 @@ class SdfField(Application):
         return loss
 
     def after_step(self, step: int) -> None:
-        """The coarse grid is that of the parameters before."""
+        """Discards the coarse grid, which was computed from the previous parameters."""
         self._forget()
 
     def kept_samples(self) -> dict[str, Tensor]:
@@ -160,12 +161,12 @@ class SdfField(Application):
         return (points - self.centre) / self.side + 0.5
 
     def slopes(self, positions: Tensor, detail: int | None = None) -> Tensor:
-        """The gradient of the distance by positions in the unit box, [N, 3] to [N, 3]; none of its own.
+        """The gradient of the distance by positions in the unit box, [N, 3] to [N, 3]; not differentiable.
 
         Args:
             positions: [N, 3].
-            detail: levels of the grid with more cells along an axis are held fixed: where more cells meet the surface
-                than a hashed level has entries, they hold noise that hardly moves the surface but tilts it. None: all.
+            detail: levels of the grid with more cells than this along an axis are treated as constant: hash collisions
+                make their features noisy, which hardly moves the surface but tilts its normals. None: all levels count.
         """
         encoding, network = self.field.encoding, self.field.network
         assert isinstance(encoding, GridEncoding)
@@ -183,7 +184,12 @@ class SdfField(Application):
             return torch.autograd.grad(features, leaf, g_features)[0]
 
     def trace(self, rays: Rays, tolerance: float = TOLERANCE, widening: float = 0.0) -> Hits:
-        """Intersections of rays in the unit box with the surface."""
+        """Intersections of rays in the unit box with the surface; not differentiable.
+
+        Args:
+            rays: M of them.
+            tolerance, widening: see `luxel.render.ops.field.sphere_trace.sphere_trace`.
+        """
         with torch.no_grad():
             evaluate = self._snapshot = refreshed_snapshot(self.field, self._snapshot)
             return sphere_trace(
@@ -308,11 +314,11 @@ class SdfField(Application):
         return self.samples
 
     def _forget(self) -> None:
-        """The parameters have changed: the coarse grid is no longer theirs."""
+        """Discards the coarse grid when parameters have changed."""
         self._grid = None
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """Also where it goes to another device."""
+        """Moves or converts the field; discards what was prepared on the previous device."""
         self._grid = self._snapshot = self._renderer = None
         return super()._apply(fn, recurse)
 

@@ -1,4 +1,4 @@
-"""What a distance field learns from: positions in the unit box with their exact distances from a mesh."""
+"""Training samples of a distance field: positions in the unit box with their exact distances from a mesh."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from luxel.render.ops.mesh.mesh_distance import Sign, mesh_distance
 
 # Standard deviations of what positions near the surface are moved by, in sides of the box.
 NEAREST, WIDEST = 2e-4, 3e-2
-RENEWED = 16  # part of a batch that a pool draws anew at each step
-AT_ONCE = 1 << 20  # samples of a pool that is filled
+RENEWED = 16  # a step replaces a 16th of a batch in the pool
+AT_ONCE = 1 << 20  # samples computed at a time while a pool is filled
 
 
 class SdfBatch(NamedTuple):
@@ -56,20 +56,20 @@ class MeshSamples:
 
 
 class SamplePool:
-    """Samples to choose from: uniform ones in one half, those near the surface in the other.
+    """A pool of samples that batches are drawn from: one half uniform, the other near the surface.
 
-    Exact distances of a whole batch would take longer than the rest of a step. Shapes and places in memory stay the
-    same, so that steps can be captured.
+    Each step replaces a few samples: exact distances of a whole batch would take longer than the rest of the step.
+    Shapes and addresses stay the same, so that steps can be captured.
 
     Args:
-        samples: that fill it.
+        samples: sampler that fills the pool.
         batch: samples of a step.
         batches: size of the pool.
         generator: on the device of the samples; not the one that steps draw with.
 
     Attributes:
         rows: x, y, z, distance, [2, batches * batch / 2, 4].
-        next: the row that is refreshed_snapshot next, int64 [1].
+        next: the row that is replaced next, int64 [1].
     """
 
     def __init__(self, samples: MeshSamples, batch: int, batches: int, generator: torch.Generator) -> None:

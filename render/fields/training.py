@@ -54,7 +54,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
     On the CPU the result depends only on configuration and data; on a GPU floating-point sums are in varying order.
 
     Args:
-        application: with its first parameters; see `luxel.render.fields.applications.make_application`.
+        application: with its first parameters; see `luxel.render.fields.application.make_application`.
         data: as its `begin` takes them.
         folder: of the run; must not hold one already (see `FieldTrainer.resume`).
         device: where to train.
@@ -63,7 +63,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
         start: checkpoint that the run is resumed from.
 
     Raises:
-        LuxelError: the data cannot be used, or the folder, or the backend here.
+        LuxelError: the data, the folder or the backend cannot be used.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
         }
 
     def advance(self) -> int:
-        """Submits a step; returns how many were submitted."""
+        """Submits a step; returns the number of steps submitted so far."""
         step = self.steps_done
         loss = self.optimizer.step(step)
         self.steps_done = step + 1

@@ -29,11 +29,9 @@ from luxel.render.fields.drawing.wavefront_polled import render_wavefront_polled
 from luxel.render.ops.field.march_rays import Region, pack_cells
 
 STEPS = 256  # along the longest side of the box, of a render of the truth
-FIELD_STEPS = (
-    64  # the same of a render of the field: with the next, 66 dB of the cloud itself beside 768 and 1e-5
-)
-DIM = 4e-3  # transmittance behind which a ray of the field ends: a grey level
-CELLS = {"cpu": 32, "cuda": 128}  # that rays may skip, along an axis, by device
+FIELD_STEPS = 64  # the same of a render of the field
+DIM = 4e-3  # transmittance at which a ray of the field ends: about one of 256 grey levels
+CELLS = {"cpu": 32, "cuda": 128}  # cells along an axis that rays skip if empty, by device
 EMPTY = 1e-3  # share of the highest density at most in a cell that is skipped
 RAYS, ROWS = 1 << 21, 1 << 23  # of a part of an image, and positions in a wave, at most
 CHUNK = 1 << 20  # positions at a time
@@ -53,8 +51,8 @@ class VolumeField(Application):
     """Fits density and albedo (Müller et al. 2022; the volumes of Mubarik et al. 2023, "NVR").
 
     The loss is the squared error at random positions, of the density as a share of the highest, and of the albedo in
-    proportion to the density that shows it. Neither is negative: where a network's result is below 0, the field is 0,
-    and counts as right where it should be (a rectifier whose gradient does not die).
+    proportion to the density that shows it. The network's outputs are clamped at 0. In the loss, a negative output has
+    no error where the target is 0, and its unclamped error elsewhere, so that its gradient does not vanish.
 
     Attributes:
         extent: buffer, sides of the box, whose lower corner is the origin and whose longest side is 1, [3].
@@ -91,7 +89,7 @@ class VolumeField(Application):
             device: where it is trained.
 
         Raises:
-            LuxelError: it is neither, or has values that no volume has.
+            LuxelError: it is neither, is empty, or has negative or non-finite values or albedos above 1.
         """
         if isinstance(data, nn.Module):
             self._truth = data.to(device).forward  # not the module, which would become part of the field
@@ -126,7 +124,7 @@ class VolumeField(Application):
         return (weight * difference.square()).mean()
 
     def after_step(self, step: int) -> None:
-        """The empty cells are those of the parameters before."""
+        """Discards the occupied cells, which were computed from the previous parameters."""
         self._cells = None
 
     def values(self, positions: Tensor) -> Tensor:
@@ -159,7 +157,7 @@ class VolumeField(Application):
         `luxel.render.ops.field.march_rays.pack_cells`.
 
         The field is evaluated in the middle of each eighth of a cell; a cell is empty where its own eighths and those
-        around it are. Computed where the parameters have changed.
+        around it are. Computed again only after the parameters have changed.
         """
         if self._cells is None:
             evaluate, fine = self.field.snapshot(), 2 * self._region()[0].resolution
@@ -181,7 +179,7 @@ class VolumeField(Application):
         return self._march_uniform(self._truth, camera, background)
 
     def evaluate(self) -> dict[str, float]:
-        """PSNR of renders beside those of the truth, over three views on white, and the mean error of the density."""
+        """PSNR of renders against those of the truth, over three views on white, and the mean error of the density."""
         assert self._truth is not None, "begin comes first"
         white = torch.ones(3, device=self.device)
         error = 0.0
@@ -224,11 +222,11 @@ class VolumeField(Application):
         return self._place
 
     def _forget(self) -> None:
-        """Parameters or box have changed."""
+        """Discards what was computed from previous parameters and box."""
         self._cells = self._place = None
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """Also where it goes to another device."""
+        """Moves or converts the field; discards what was prepared on the previous device."""
         self._forget()
         self._snapshot = self._renderer = None
         return super()._apply(fn, recurse)

@@ -1,4 +1,4 @@
-"""The triangles of marching cubes for each of the 256 cases, worked out from one rule for the faces of a cell."""
+"""The triangles of marching cubes for each of the 256 cases, derived from one rule for the faces of a cell."""
 
 from __future__ import annotations
 

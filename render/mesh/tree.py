@@ -28,10 +28,10 @@ class MeshTree:
 
     @classmethod
     def build(cls, mesh: TriangleMesh) -> MeshTree:
-        """Of a mesh, on its device and in its float type.
+        """The tree of a mesh, on its device and in its float type.
 
-        Level after level all nodes at once are divided at the median along the longest side of the box around the
-        middles of their triangles: 0.5 s for 200,000 triangles on a CPU.
+        Level by level, all nodes at once are divided at the median along the longest side of the box around the
+        centroids of their triangles.
 
         Raises:
             ValueError: there are no triangles, or some that are not finite.
@@ -42,12 +42,12 @@ class MeshTree:
             raise ValueError(f"MeshTree: {faces} triangles; at least one is needed, and all must be finite")
         depth = max(1, (-(-faces // MOST_OF_A_LEAF) - 1).bit_length())
         leaf = -(-faces // 2**depth)
-        # Free places are spread evenly: each goes with a triangle.
+        # Unused places are spread evenly: each repeats the triangle before it.
         order = torch.arange(leaf << depth, device=device) * faces // (leaf << depth)
         free = torch.zeros_like(order, dtype=torch.bool)
         free[1:] = order[1:] == order[:-1]
         a, b, c = corners.unbind(1)
-        middles = a + b + c  # three times them; the same to the bit on every device, as the tree is
+        middles = a + b + c  # three times the centroids; bit-identical on every device, and so is the tree
         slots = torch.arange(len(order), device=device)[None]
         for _ in range(depth):
             places = middles[order[slots]]
@@ -70,7 +70,7 @@ class MeshTree:
 
 
 def _boxes(triangles: Tensor, free: Tensor, depth: int, leaf: int) -> tuple[Tensor, Tensor]:
-    """Of all nodes, those of a level side by side, the root first: low and high, [2^(depth + 1) - 1, 3]."""
+    """Boxes of all nodes, level by level, the root first: low and high, [2^(depth + 1) - 1, 3]."""
     apart = free[:, None]
     low = torch.where(apart, torch.inf, triangles.amin(1)).view(-1, leaf, 3).amin(1)
     high = torch.where(apart, -torch.inf, triangles.amax(1)).view(-1, leaf, 3).amax(1)

@@ -34,16 +34,16 @@ class TriangleMesh(NamedTuple):
         return torch.linalg.cross(b - a, c - a)
 
     def areas(self) -> Tensor:
-        """Of each triangle, [F]."""
+        """The area of each triangle, [F]."""
         return 0.5 * self.face_vectors().norm(dim=-1)
 
     def volume(self) -> Tensor:
-        """What a closed mesh encloses, negative if its triangles face inward, [] float64."""
+        """The volume that a closed mesh encloses, negative if its triangles face inward, [] float64."""
         a, b, c = (self.corners().double() - self.vertices.double().mean(0)).unbind(1)
         return (a * torch.linalg.cross(b, c)).sum() / 6
 
     def flipped(self) -> TriangleMesh:
-        """Facing the other way."""
+        """The mesh with its triangles facing the other way."""
         return TriangleMesh(self.vertices, self.faces[:, [0, 2, 1]].contiguous())
 
     def vertex_normals(self) -> Tensor:
@@ -88,7 +88,7 @@ def without_degenerate(mesh: TriangleMesh) -> TriangleMesh:
 
 
 def merged(mesh: TriangleMesh) -> TriangleMesh:
-    """With vertices at the very same place as one."""
+    """The mesh with vertices at exactly the same place merged."""
     vertices, which = (mesh.vertices + 0.0).unique(dim=0, return_inverse=True)  # -0 and 0 are one place
     return TriangleMesh(vertices, which[mesh.faces.long()].to(mesh.faces.dtype))
 
@@ -115,7 +115,7 @@ def pseudonormals(mesh: TriangleMesh) -> Tensor:
 
 
 class SurfaceSampler:
-    """Random points on a mesh, even by area.
+    """Random points on a mesh, uniform by area.
 
     Args:
         mesh: with some area.
@@ -141,6 +141,6 @@ class SurfaceSampler:
         device = self.corners.device
         u = torch.rand(3, count, generator=generator, device=device, dtype=torch.float64)
         face = torch.searchsorted(self.cumulative, u[0]).clamp_(max=len(self.cumulative) - 1)
-        root = u[1].sqrt()  # even over a triangle: Turk 1990, "Generating random points in triangles"
+        root = u[1].sqrt()  # uniform over a triangle: Turk 1990, "Generating random points in triangles"
         weights = torch.stack([1 - root, root * (1 - u[2]), root * u[2]], -1).to(self.corners.dtype)
         return (weights[:, :, None] * self.corners[face]).sum(1)

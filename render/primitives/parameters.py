@@ -1,4 +1,4 @@
-"""What every primitive's set of parameter tensors can do."""
+"""The base class of all primitives: a set of parameter tensors with one row per primitive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from luxel.render.ops.raster.projection import REST
 
 
 class Viewing(NamedTuple):
-    """From where and how primitives are projected."""
+    """The cameras and options of a projection."""
 
     world_to_cam: Tensor  # [C, 4, 4]
     intrinsics: Tensor  # [C, 4] fx, fy, cx, cy, px
@@ -44,11 +44,11 @@ class Parameters(ABC):
     Attributes:
         names: the fields, in order.
         primitive: name on the command line and in files of runs.
-        noun: many of them, in sentences.
+        noun: plural noun for messages.
         moves: whether an image of them depends on the time; they then have ``times`` [N], and `at`.
-        outputs: images that the rasterizer can give of them.
+        outputs: images that the rasterizer can render of them.
         antialiases: whether Mip-Splatting's opacity compensation applies to them.
-        resizable: whether they can be drawn larger or smaller where they are.
+        resizable: whether the viewer can draw them larger or smaller about their centres, see `scaled`.
         policy: the splat that the tile rasterizer blends, "gaussians" or "convexes".
     """
 
@@ -75,12 +75,12 @@ class Parameters(ABC):
 
     @property
     def count(self) -> int:
-        """N."""
+        """The number of primitives, N."""
         return self.opacity_logits.shape[0]
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters live."""
+        """The device of the parameters."""
         return self.opacity_logits.device
 
     @property
@@ -94,36 +94,36 @@ class Parameters(ABC):
         return self.opacity_logits.sigmoid()
 
     def numbers(self) -> dict[str, int]:
-        """N and the highest SH degree, by the names of a trainer's status."""
+        """N and the highest SH degree, under the keys that a trainer's ``status`` uses."""
         return {"count": self.count, "sh_degree": self.sh_degree}
 
     @property
     @abstractmethod
     def centres(self) -> Tensor:
-        """Where each is, world coordinates, [N, 3]; of what moves, at its own time."""
+        """Centres in world coordinates, [N, 3]; of moving primitives, at their centres in time."""
         ...
 
     @abstractmethod
     def project(self, view: Viewing, statistics: Tensor | None) -> Projected:
-        """Rows on the screens of C cameras, differentiable.
+        """Projects to the screens of C cameras, differentiable.
 
         Args:
             view: cameras and options.
             statistics: [N, 4], added to by the backward pass, see `luxel.render.rasterize.DensifyStatistics`.
 
         Raises:
-            ValueError: the primitive cannot give what the options ask for.
+            ValueError: the primitive does not support an option.
         """
         ...
 
     @abstractmethod
     def scaled(self, factor: float) -> Self:
-        """The same primitives where they are, ``factor`` times as large."""
+        """The same primitives, ``factor`` times as large about their centres."""
         ...
 
     def at(self, time: float) -> Parameters:
-        """What is visible at ``time`` as primitives that stand still; without gradients. Others than those that move
-        are the same at all times."""
+        """What is visible at ``time`` as static primitives, without gradients; primitives that do not move return
+        themselves."""
         return self
 
     def tensors(self) -> dict[str, Tensor]:

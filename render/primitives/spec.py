@@ -1,4 +1,4 @@
-"""What a primitive is: one specification that training, files, the command line, the viewer and benchmarks read.
+"""The specification of a primitive, read by training, files, the command line, the viewer and benchmarks.
 
 A new primitive is a folder beside the others with a `PrimitiveSpec`, and one line in `luxel.render.primitives`.
 """
@@ -22,17 +22,17 @@ Term = tuple[float, Tensor]  # of the loss: a weight, and a scalar on the device
 
 
 class Start(NamedTuple):
-    """What the first primitives depend on beside the points."""
+    """The inputs of the initial primitives besides the points."""
 
     init: Any  # options, of the type that the specification names
-    opacity: float  # that the options or else the strategy give
+    opacity: float  # from the options, or else from the strategy
     views: Sequence[View]  # training views
     seed: int
     device: torch.device
 
 
 class LossContext(NamedTuple):
-    """What the terms of a primitive's loss depend on beside the primitives."""
+    """The inputs of a primitive's loss terms besides the primitives."""
 
     loss: Any  # options, of the type that the specification names
     penalties: tuple[float, float]  # weights of mean opacity and of mean scale in capture units
@@ -40,35 +40,35 @@ class LossContext(NamedTuple):
 
 
 class Rows(Protocol):
-    """Rows of parameters that come, go and change places, as an optimizer keeps them."""
+    """The rows of parameters that an optimizer holds, which are added, removed and reordered."""
 
-    version: int  # goes up whenever rows come, go or change places
+    version: int  # increases whenever rows are added, removed or reordered
     inverse_count: Tensor  # 1 / N, [1]
 
     @property
     def count(self) -> int:
-        """N, primitives that are there."""
+        """The number of primitives, N."""
         ...
 
     @property
     def capacity(self) -> int:
-        """Rows, spare ones included."""
+        """Number of rows, spare rows included."""
         ...
 
 
 class AuxiliaryState(Protocol):
-    """State of a primitive from step to step beside its rows, and the term of the loss that uses it.
+    """State of a primitive that is kept between steps besides its rows, and the term of the loss that uses it.
 
-    It is renewed on the device, now and then, as the host plans; nothing waits for the device. It must be a function
-    of the steps that count, so that a run goes on after a checkpoint as if it had not stopped.
+    It is renewed on the device in the steps that `plan` selects on the host; nothing waits for the device. It must be a
+    function of the steps that took effect, so that a run resumed from a checkpoint continues as if it had not stopped.
     """
 
     def plan(self, step: int, optimizer: Rows) -> bool:
-        """Makes room for all rows; returns whether step number ``step`` renews. Called before every step."""
+        """Allocates all rows; returns whether step number ``step`` renews the state. Called before every step."""
         ...
 
     def renew(self, scene: Any, status: Tensor) -> None:
-        """Renews within a step, unless the steps have stalled: where ``status[1]`` (see `count_step_`) is not 0."""
+        """Renews the state within a step, unless the steps have stalled: ``status[1]`` (see `count_step_`) is not 0."""
         ...
 
     def term(self, scene: Any, visible: Tensor) -> Term:
@@ -76,11 +76,11 @@ class AuxiliaryState(Protocol):
         ...
 
     def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
-        """Tensors for a checkpoint, by name; none where the next step renews in any case."""
+        """Tensors for a checkpoint, by name; none if the next step renews the state anyway."""
         ...
 
     def restore(self, tensors: dict[str, Tensor], optimizer: Rows) -> None:
-        """Takes them from the tensors of a checkpoint; where they are missing or do not fit, the next step renews."""
+        """The reverse of `tensors`; where tensors are missing or have another shape, the next step renews the state."""
         ...
 
 
@@ -97,7 +97,7 @@ class Columns(NamedTuple):
     Args:
         parameter: its name; empty: properties that are written as 0 and not read.
         names: of the properties, in order. With "{}" they repeat for the rows 0, 1, ... of a parameter [N, R, ...].
-        repeats: least and most of such rows; None: ``names`` are all there are.
+        repeats: least and most number R of such rows; None: ``names`` do not repeat.
     """
 
     parameter: str
@@ -111,13 +111,14 @@ SH_COLUMNS = (Columns("sh_dc", ("f_dc_0", "f_dc_1", "f_dc_2")), Columns("sh_rest
 
 @dataclass(frozen=True)
 class Costs:
-    """Least costs of one primitive beside its colour, for the roofline of a benchmark.
+    """Lower bounds of the costs of one primitive, for the roofline of a benchmark; evaluating SH is not included.
 
     Args:
-        splat: bytes of its row on the screen.
+        splat: bytes of its row on the screen, without its colour.
         pair: bytes that blending reads of a (tile, splat) pair: its index, the inputs of alpha, its colour.
-        blend, blend_backward: operations of a contribution to a pixel.
-        cull, project, project_backward: operations of each, of each that is visible, and of its gradient.
+        blend, blend_backward: floating-point operations per contribution to a pixel.
+        cull: floating-point operations per primitive.
+        project, project_backward: floating-point operations per visible primitive, and of its gradient.
     """
 
     splat: int
@@ -130,7 +131,7 @@ class Costs:
 
 
 class PublishedSpeed(NamedTuple):
-    """Frames per second that others report of their system, for the report of a benchmark."""
+    """Frames per second of a published system as its authors report them, for the report of a benchmark."""
 
     system: str
     scene: str
@@ -144,8 +145,8 @@ class PrimitiveMesh(NamedTuple):
     xyz: np.ndarray  # float32 [V, 3], world coordinates
     rgb: np.ndarray  # uint8 [V, 3]
     faces: np.ndarray  # int32 [F, 3], anticlockwise seen from outside
-    parts: int  # primitives that are in it
-    left_out: Mapping[str, int]  # primitives that are not, by the reason
+    parts: int  # number of primitives that the mesh contains
+    left_out: Mapping[str, int]  # numbers of primitives that it does not contain, by reason
 
 
 def no_terms(scene: Any, visible: Tensor, inverse_count: Tensor, context: LossContext) -> list[Term]:
@@ -175,8 +176,9 @@ class PrimitiveSpec:
         strategies: names of densification strategies in `luxel.render.train.densify.STRATEGIES`; the first is the
             default.
         presets: configurations by name; "default" must be there.
-        projection: the stage that projects it, whose backward moves the parameters too (`project_adam_`). None: it
-            is projected through autograd, by the stages of other primitives say, and steps take the general path.
+        projection: the stage that projects it, whose backward also updates the parameters (`project_adam_`). None: it
+            is projected through autograd, for example by the stages of other primitives, and steps take the general
+            path.
         regularise: terms of the loss beside the images': called with the primitives (spare rows of opacity 0
             included), which of them a view of the step sees (bool [N]), 1 / N without the spare rows ([1]), and the
             context. Must not wait for the device.
@@ -184,11 +186,11 @@ class PrimitiveSpec:
         penalties: weights of terms that the backward of the projection adds to the loss itself, instead of
             ``regularise`` and the strategy's penalties, by the names of
             `luxel.render.ops.train.project_adam.project_adam_`, which divides by N. None: there are none.
-        on_resolution_change: called in place on the primitives when training goes on with images ``factor`` times as
+        on_resolution_change: changes the primitives in place when training continues with images ``factor`` times as
             wide; no gradients, but moments stay. None: nothing depends on the size of images.
         backends: names of the rasterizer backends that draw it.
         to_mesh: turns primitives into triangles, leaving out those of less than an opacity (None: its default).
-        published: speeds that others report.
+        published: speeds that the authors of other systems report.
     """
 
     parameters: type[Parameters]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 
 def exponential(start: float, end: float, progress: float) -> float:
-    """start^(1-p) end^p, with p held in [0, 1]."""
+    """start^(1-p) end^p, with p = ``progress`` clamped to [0, 1]."""
     p = min(max(progress, 0.0), 1.0)
     return start if start == end else start ** (1 - p) * end**p
 
@@ -19,7 +19,7 @@ class Rates:
     """Adam's learning rate of each parameter; a field NAME_final is the rate NAME at the end of the run."""
 
     final_factor: float = 1.0
-    """Factor on the rates without an end of their own at the end of the run, reached exponentially; 1: constant."""
+    """Factor at the end of the run on the rates that have no NAME_final, reached exponentially; 1: constant."""
     final_from: float = 0.0
     """Share of the run after which these rates begin to fall."""
 
@@ -93,7 +93,7 @@ class Init:
     opacity: float | None = None
     """Opacity at the start, between 0 and 1; None: the strategy's own (mcmc 0.5, others 0.1)."""
     scale_factor: float = 1.0
-    """Factor on the starting size (the distance to the three nearest points)."""
+    """Factor on the starting size, the root mean square distance to the three nearest points."""
     max_points: int | None = None
     """Start from a random subset of at most this many points; None: all."""
 

@@ -1,1 +1,1 @@
-"""The stages in plain torch: the text to read first, and the witness that tests compare with."""
+"""The stages in plain torch: the versions to read first, and the references that tests compare the kernels with."""

@@ -42,7 +42,7 @@ class CheckpointPolicy(NamedTuple):
 
 
 class Run(Protocol[Report_co, Result_co]):
-    """What a `TrainingLoop` needs of a training run."""
+    """The interface of a training run that `TrainingLoop` requires."""
 
     @property
     def folder(self) -> RunFolder:
@@ -89,7 +89,7 @@ class Run(Protocol[Report_co, Result_co]):
 
 
 class TrainingLoop:
-    """Runs any `Run`, and holds what all runs count.
+    """Runs any `Run`, and holds the counters that all runs share.
 
     Args:
         device: where steps run.

@@ -63,7 +63,7 @@ def one_line(status: dict[str, Any]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """12 s, 3:07, 1:02:45; a dash if unknown."""
+    """A duration as text: 12 s, 3:07, 1:02:45; a dash if unknown."""
     if seconds is None:
         return "-"
     whole = round(seconds)

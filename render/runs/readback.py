@@ -1,4 +1,4 @@
-"""Results of steps on their way from the device to the host, which never waits for the newest ones."""
+"""Copies results of steps to the host some steps later, so that the host never waits for the newest step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from luxel.render.replay import sent_to_host
 
-PULSE = 8  # steps between readbacks on a GPU, by which the host sees how far the device is
+PULSE = 8  # steps between readbacks on a GPU, which limit how far the host runs ahead of the device
 RUN_AHEAD = (
     4  # readbacks in flight: bounds how long a viewer waits for its turn, and the error of a time limit
 )

@@ -1,4 +1,4 @@
-"""Reads what a run needs to be resumed."""
+"""Configurations of resumed runs."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class RunFolder:
             ) from error
 
     def require_new(self) -> None:
-        """Raises LuxelError if the folder already holds the checkpoints of a run."""
+        """Raises LuxelError if the folder holds checkpoints of a run; else removes a metrics.jsonl left in it."""
         if available(self.checkpoints):
             raise LuxelError(
                 f"{self.path}: this folder already holds a run.",

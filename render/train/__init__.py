@@ -1,4 +1,4 @@
-"""Training: fits Gaussians to posed images, with checkpoints, adaptive density and a run folder."""
+"""Training: fits primitives to posed images, with densification, checkpoints and a run folder."""
 
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.reports import StepReport, TrainResult

@@ -16,8 +16,8 @@ from luxel.render.primitives.training import Init, Loss, Rates
 from luxel.render.runs.plain import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
 
-PARTS = ("rates", "loss", "init")  # options that are of the primitive's types
-# Fields that every config.json of before had, whatever its primitive.
+PARTS = ("rates", "loss", "init")  # groups of options whose types depend on the primitive
+# Fields that earlier versions wrote to every config.json, whatever the primitive.
 OF_OTHER_PRIMITIVES = {
     "loss": {
         "mask_weight",
@@ -29,10 +29,11 @@ OF_OTHER_PRIMITIVES = {
     },
     "init": {"points_each", "sigma", "time_scale", "time_margin"},
 }
-FEWEST_STEPS = 1000  # that `steps_by_size` gives
-# Options of strategies that were in capture units, and the power of the scene extent that they now are relative to.
+FEWEST_STEPS = 1000  # lower bound of the steps that `steps_by_size` gives
+# Options of strategies that earlier versions had in capture units, and the power of the scene extent that they are
+# multiplied by to become relative to it.
 UNITS_OF_STRATEGIES = {"noise": 2, "scale_regulariser": 1}
-OLD_STRATEGIES = {"default": "adaptive"}  # names of before
+OLD_STRATEGIES = {"default": "adaptive"}  # present names of renamed strategies
 # Options of strategies that no longer exist. The first of each enabled the others where it was above 0.
 REMOVED_OF_STRATEGIES = {
     "mcmc": ("error_share", "error_views", "error_power"),
@@ -43,13 +44,13 @@ REMOVED_PARTS = {"pruning": "share"}  # groups of options that no longer exist, 
 
 
 def _kind_of(strategy: dict[str, Any]) -> str:
-    """Today's name of the strategy of a config.json."""
+    """The present name of the strategy of a config.json."""
     kind = str(strategy.get("kind"))
     return OLD_STRATEGIES.get(kind, kind)
 
 
 def _of_primitive() -> Any:
-    """In the place of options that `TrainConfig` fills in, because they depend on its primitive."""
+    """A placeholder, None, for options whose defaults depend on the primitive; `TrainConfig` fills them in."""
     return None
 
 
@@ -87,18 +88,18 @@ class TrainConfig:
     steps: int = 30_000
     """Number of training steps; learning rates, SH degrees and densification are scaled to it."""
     steps_by_size: int = 0
-    """Steps for each square root of a million pixels of all training images, at least 1,000, instead of `steps`; 0: as
-    many as `steps` says."""
+    """If above 0, replaces `steps` by this times the square root of the megapixels of all training images together, at
+    least 1,000; 0: use `steps`."""
     target_psnr: float | None = None
     """End when the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
     target_minutes: float | None = None
     """End after this many minutes of training (evaluation and pauses do not count)."""
     max_gaussians: int | None = None
-    """Upper bound of the number of primitives, of whatever kind; None: no bound beside the strategy's own."""
+    """Upper bound of the number of primitives of any type; None: only the bound of the strategy."""
     end_at_max_gaussians: bool = False
-    """End the run when `max_gaussians` is reached, instead of training on with that many."""
+    """End the run when `max_gaussians` is reached, instead of continuing with that many."""
     pace_by_time: bool = False
-    """Scale the schedules to `target_minutes` where that ends the run before `steps` (not deterministic)."""
+    """Scale the schedules to `target_minutes` if the time limit ends the run before `steps` (not deterministic)."""
     seed: int = 0
     """Seed of the view order, random backgrounds and densification."""
     background: Literal["auto", "white", "black", "random"] = "auto"
@@ -107,7 +108,7 @@ class TrainConfig:
     primitive: str = "gaussians"
     """What the scene is made of, a name in `luxel.render.primitives.PRIMITIVES`."""
     batch: int = 1
-    """Views of each step, whose losses are averaged."""
+    """Views per step; their losses are averaged."""
     strategy: Strategy = field(default_factory=_of_primitive)
     """Densification strategy."""
     rates: Rates = field(default_factory=_of_primitive)
@@ -117,14 +118,15 @@ class TrainConfig:
     resolution: Resolution = field(default_factory=Resolution)
     """Coarse-to-fine schedule of the image size."""
     init: Init = field(default_factory=_of_primitive)
-    """The first primitives."""
+    """How the initial primitives are made."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     """Checkpoints."""
     sh_every: int = 1000
-    """Steps between increases of the degree of spherical harmonics; at most a seventh of the run."""
+    """Steps between increases of the degree of spherical harmonics, at most a seventh of the run; 0: the highest degree
+    from the start."""
     sh_rest_every: int = 1
-    """Steps between updates of the coefficients above degree 0, three quarters of all numbers; fewer updates are
-    faster, and learn view dependence more slowly unless the rate is raised."""
+    """Steps between updates of the coefficients above degree 0, most of the parameters; fewer updates are faster, and
+    learn view dependence more slowly unless the rate is raised."""
     antialiased: bool = False
     """Opacity compensation of Mip-Splatting for Gaussians smaller than a pixel."""
     sparse_adam: bool = False
@@ -159,14 +161,14 @@ class TrainConfig:
                 setattr(self, part, getattr(spec, part)())
 
     def sized(self, pixels: int) -> TrainConfig:
-        """With the number of steps that `steps_by_size` gives for as many pixels of training images."""
+        """The configuration with ``steps`` as `steps_by_size` gives them for training images of ``pixels`` in total."""
         if not self.steps_by_size:
             return self
         steps = max(FEWEST_STEPS, round(self.steps_by_size * math.sqrt(pixels / 1e6)))
         return dataclasses.replace(self, steps=steps, steps_by_size=0)
 
     def check(self) -> None:
-        """Raises LuxelError for values that make no run."""
+        """Raises LuxelError for invalid values."""
         problems = [f"primitive must be one of {', '.join(PRIMITIVES)}"]
         if self.primitive in PRIMITIVES:
             problems = [
@@ -207,7 +209,7 @@ class TrainConfig:
         ]
 
     def _misfits(self) -> list[str]:
-        """Options that are not of the primitive, as clauses for an error message."""
+        """Options that the primitive does not support, as clauses for an error message."""
         spec = PRIMITIVES[self.primitive]
         noun, out = spec.noun, []
         if self.strategy_name not in spec.strategies:

@@ -90,9 +90,9 @@ class Target(NamedTuple):
 
 
 class ImageStack(NamedTuple):
-    """Images of one size on the device, and all cameras of the data set as they are for that size.
+    """Images of one size on the device, and all cameras of the data set for that size.
 
-    The same object is returned as long as its tensors stay in place.
+    `Dataset.image_stack` returns the same object as long as its tensors stay in place.
     """
 
     images: ByteImage  # [P, H, W, ...]
@@ -183,7 +183,7 @@ class ViewOrder:
 
 
 class Dataset:
-    """The training images as bytes; keeps those of each step where `gather_view` reads them.
+    """The training images as bytes on the device, for `gather_view`: all of them, or only those of the present step.
 
     Args:
         views: training views.
@@ -247,7 +247,7 @@ class Dataset:
         return (self._slots[index] if self._slots else 0), index, self.views[index].time
 
     def image_stack(self, step: int, halvings: int) -> ImageStack:
-        """The stack with the image of step number ``step``, halved; a streamed image is uploaded now."""
+        """The stack that holds the image of step number ``step``, halved; a streamed image is uploaded by this call."""
         if not self.streaming:
             return self._level(self._format_of_view[self.order.view_at(step)], halvings)
         image = halved(self._streamed(step), halvings)

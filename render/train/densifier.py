@@ -23,7 +23,7 @@ class Densifier:
     """Applies the densification strategy of a run when it is due; holds its statistics.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
         optimizer: the primitives, changed in place.
         generator: random numbers on the device.
         views: training views.

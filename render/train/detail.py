@@ -1,4 +1,4 @@
-"""How much detail the training images show, which says how many primitives they can tell apart."""
+"""Estimates how much detail the training images show, from which the split strategy derives its cap."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ READERS = 4
 
 
 def detail_pixels(views: Sequence[View]) -> int:
-    """Pixels of all views that differ from a neighbour, estimated from some of the views.
+    """Number of pixels of all views that differ from a neighbour, estimated from at most 24 of the views.
 
     A pixel counts where the root mean square over colours of the differences to its right and lower neighbours, in an
     image that is averaged down to half its size, is above 12/255. Flat areas, soft shadows and the noise of a sensor do
-    not count; a masked object counts on white.
+    not count; images with alpha are composited onto white.
 
     Args:
         views: with images of any size.

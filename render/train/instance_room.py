@@ -1,4 +1,4 @@
-"""Estimates the capacity for (tile, splat) pairs of a step, so that training on a GPU does not wait for the number."""
+"""Estimates the capacity for tile instances, (tile, splat) pairs, so that steps need not wait for their number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InstanceRoom:
         self.limit: int | None = None
 
     def forget(self) -> None:
-        """The image size has changed: the next step needs an exact number."""
+        """Drops the estimate after a change of the image size; the next step needs an exact number."""
         self.limit = None
 
     def begin(self, needed: int) -> int:
@@ -31,7 +31,7 @@ class InstanceRoom:
         """Adapts the capacity to the steps since the last call.
 
         Args:
-            most: largest number of pairs that a step needed; 0: there were no steps.
+            most: largest number of tile instances that a step needed; 0: there were no steps.
             stalled: whether the capacity was too small for a step.
         """
         if self.limit is None or most == 0:

@@ -38,7 +38,7 @@ class LossMonitor:
 
         Args:
             step: completed steps.
-            remedy: of the error.
+            remedy: what the user can do, for the error message.
 
         Raises:
             LuxelError: no loss was finite since the last call.

@@ -13,7 +13,7 @@ from luxel.render.train.dataset import Target
 
 
 def loss_context(config: TrainConfig, densifies: bool, extent: float) -> LossContext:
-    """What a primitive's terms depend on in a step.
+    """The inputs of a primitive's loss terms in a step.
 
     Args:
         config: of the run.
@@ -25,7 +25,7 @@ def loss_context(config: TrainConfig, densifies: bool, extent: float) -> LossCon
 
 
 def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:
-    """Weighted mean |alpha - mask|, a scalar; pixels of weight 0 do not count."""
+    """``alpha_weight`` times the mean of weight |alpha - mask| over all pixels, a scalar; 0.0 without a mask."""
     if target.alpha is None or not settings.alpha_weight > 0:
         return 0.0
     off = (alpha - target.alpha).abs()
@@ -38,7 +38,7 @@ def penalties(
     """A strategy's weights times the mean opacity and the mean scale as a share of the extent, a scalar.
 
     Args:
-        scene: primitives, spare rows of opacity 0 included; scales of those are left out.
+        scene: primitives, spare rows of opacity 0 included; their scales are left out.
         weights: of opacity and of scale.
         inverse_count: 1 / N without the spare ones, [1].
         extent: of the scene, capture units.
@@ -55,7 +55,7 @@ def penalties(
 
 
 def squared_error(rgb: Tensor, target: Target) -> Tensor:
-    """Mean squared error of a render held to [0, 1], over the pixels that count; a scalar."""
+    """Mean squared error of a render clamped to [0, 1], weighted per pixel; a scalar."""
     squares = (rgb.clamp(0, 1) - target.rgb).square().mean(-1)
     if target.weight is None:
         return squares.mean()

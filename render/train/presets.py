@@ -10,7 +10,7 @@ from luxel.render.train.config import TrainConfig
 
 
 def preset(name: str = "default", primitive: str = "gaussians") -> TrainConfig:
-    """A fresh configuration.
+    """A new configuration with the values of a preset.
 
     Raises:
         LuxelError: there is no such primitive, or it has no preset of that name.

@@ -11,7 +11,7 @@ from luxel.render.train.densify.situation import Refinement
 
 @dataclass
 class StepReport:
-    """One step."""
+    """A step: the number of completed steps, the number of primitives, and what densification changed, if anything."""
 
     step: int
     count: int
@@ -26,7 +26,7 @@ class TrainResult:
         reason: "steps", "target_psnr", "target_minutes", "max_gaussians", "stopped" or "interrupted".
         step: completed steps.
         train_seconds: time spent in training steps; evaluation, pauses and viewers do not count.
-        count: Gaussians.
+        count: number of primitives.
         test_psnr: held-out PSNR in dB, or None where nothing was held out or measured.
         evaluation: the measurement behind it, or None.
         checkpoint: JSON file of the last checkpoint, or None where none could be written.

@@ -51,7 +51,8 @@ class Window:
         )
 
     def acts(self, step: int, clock: float | None = None) -> bool:
-        """Whether to act after ``step`` steps; ``clock`` is the step that a run paced by time would be at."""
+        """Whether to act after ``step`` steps; ``clock`` is the step that the schedules are at; it differs in
+        runs paced by time."""
         now = step if clock is None else clock
         return self.start < now < self.stop and step % self.every == 0
 

@@ -67,7 +67,7 @@ class StepContext:
 def fused_step(
     context: StepContext, stack: ImageStack, schedule: ScheduleValues, views: int = 1
 ) -> StepOutput:
-    """A step without autograd, whose last kernel computes the gradient of each primitive and updates it at once.
+    """A step without autograd, where one kernel does the backward of the projection and the update of each primitive.
 
     Everything that differs between steps comes from the table, so that the step can be captured and replayed. If
     more tile instances than ``capacity`` are needed, nothing changes and ``status`` is set.
@@ -212,7 +212,7 @@ def extra_gradients(
 
 
 def instances_needed(context: StepContext, stack: ImageStack) -> int:
-    """Number of tile instances that the step needs; waits for the device."""
+    """Number of tile instances that the first view of the step needs; waits for the device."""
     target, _ = stack.gather(context.table)
     scene = context.optimizer.scene
     return int(rasterize(scene, target.camera, time=target.time, max_instances=1).instances)

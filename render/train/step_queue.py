@@ -40,7 +40,7 @@ class StepQueue:
         auxiliary: auxiliary state of the primitive, if any.
 
     Attributes:
-        estimates: whether the capacity is estimated from earlier steps; else each step asks the device.
+        estimates: whether the capacity is estimated from earlier steps; else each step reads it back from the device.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class StepQueue:
         return self._replay.captures
 
     def start(self, step: int) -> None:
-        """Starts anew: the next step is number ``step``."""
+        """Drops pending readbacks and clears the status; the next step is number ``step``."""
         self._readbacks.clear()
         self._table.forget()
         self._status.zero_()

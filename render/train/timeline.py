@@ -103,7 +103,7 @@ class StepTable:
         self._first = self._end = 0
 
     def forget(self) -> None:
-        """Lets the next `reach` upload again: the schedules or the order of steps have changed."""
+        """Discards the rows, so that the next `reach` uploads them again."""
         self._first = self._end = 0
 
     def reach(self, step: int, timeline: Timeline, place: Callable[[int], tuple[int, int, float]]) -> None:

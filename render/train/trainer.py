@@ -41,8 +41,8 @@ ATTEMPTS = 8  # of a step when memory runs out
 class Trainer(RunControls[StepReport, TrainResult]):
     """Trains primitives on posed images.
 
-    On the CPU the result depends only on configuration, seed and data; on a GPU floating-point sums are in varying
-    order.
+    On the CPU the result depends only on configuration, seed and data; on a GPU too if the configuration is
+    ``deterministic``, else floating-point sums are in varying order. Runs with a time limit are not reproducible.
 
     Args:
         config: see `TrainConfig`.
@@ -54,6 +54,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         about: additional entries for config.json (path of the capture, its hold-out rule).
         say: receives messages for the user; None: standard output.
         render: rasterizer, called like luxel.render.rasterize; None: that of the configuration's backend.
+        start: checkpoint to continue from, see `Trainer.resume`; None: a new run.
 
     Attributes:
         optimizer: the primitives with Adam's moments.
@@ -137,8 +138,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         Args:
             run_dir: folder of the run.
             train_views, test_views: the same as before.
-            overrides: changed configuration by (dotted) name, for example {"steps": 60_000,
-                "strategy.cap_max": 10**6}.
+            overrides: changed configuration by dotted name, such as {"steps": 60_000, "strategy.cap_max": 10**6}.
 
         Raises:
             LuxelError: no run, no intact checkpoint, or different training views.
@@ -170,7 +170,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     @property
     def progress(self) -> float:
-        """Fraction of the run that is done, in [0, 1], as the schedules see it."""
+        """Fraction of the run that is done, in [0, 1], on which the schedules depend."""
         return self.timeline.progress(self.steps_done)
 
     @property

@@ -40,7 +40,7 @@ def counts_on_device(device: torch.device) -> bool:
 
 @contextmanager
 def use_frame_mode(mode: Mode) -> Iterator[None]:
-    """Within it all threads draw frames in this mode: for comparisons."""
+    """Context in which all threads draw frames in this mode, for comparisons."""
     _chosen.append(mode)
     try:
         yield

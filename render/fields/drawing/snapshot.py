@@ -1,4 +1,4 @@
-"""A field with its parameters at one time, prepared for the many queries of an image."""
+"""Snapshots of a field's parameters, prepared for the many queries of an image."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class QueryObserver(Protocol):
 
 
 class FieldSnapshot:
-    """A field on a grid whose table is converted to half once: coherent positions [N, D] to [N, O]. No gradients.
+    """A field on a grid whose table is converted to float16 once: coherent positions [N, D] to [N, O]. No gradients.
 
     Args:
-        field: a `luxel.render.fields.field.Field`, whose weights are used in place, and in float the table too.
+        field: a `luxel.render.fields.field.Field`, whose weights are used in place, as is a table in float32.
     """
 
     def __init__(self, field: Any) -> None:
@@ -41,7 +41,7 @@ class FieldSnapshot:
         self._notify()
 
     def fits(self, field: Any) -> bool:
-        """Whether `renew` gives a snapshot of this field: the same one, on the same device."""
+        """Whether `renew` can make a snapshot of this field: it is the same field, on the same device."""
         if (
             field is not self._field
             or field.encoding is not self._encoding
@@ -54,7 +54,7 @@ class FieldSnapshot:
         return self._encoding.half_tables and half.device == table.device and half.shape == table.shape
 
     def renew(self) -> None:
-        """Takes the present parameters into the same memory."""
+        """Updates the snapshot to the present parameters, in the same memory."""
         self._take_parameters()
         if self._half is not None:
             self._half.copy_(self._table)

@@ -16,10 +16,10 @@ LIFT = 2e-3  # above the surface where shadow rays start, in sides of the box
 
 
 class Surface(Protocol):
-    """What shading needs of a distance field; see `luxel.render.fields.sdf.SdfField`."""
+    """The interface of a distance field for shading; see `luxel.render.fields.sdf.SdfField`."""
 
     def slopes(self, positions: Tensor, detail: int | None = None) -> Tensor:
-        """[N, 3]."""
+        """Gradients of the distance at positions, [N, 3] to [N, 3]."""
         ...
 
     def trace(self, rays: Rays, tolerance: float = ..., widening: float = ...) -> Hits:
@@ -37,7 +37,7 @@ class SurfaceLook:
         sun: strength of the light from ``sun_direction``, with shadows where ``shadows``.
         sun_direction: towards the sun.
         shadows: a second ray from each place to the sun.
-        sky: strength of the light from above, half of it from the sides.
+        sky: strength of the light from above; half as strong from the sides.
         zenith, horizon: colours of the sky behind the surface.
         detail: of the normals, in cells along the unit box; see `SdfField.slopes`.
     """
@@ -58,8 +58,8 @@ def backdrop(rays: Rays, look: SurfaceLook, background: Tensor | None = None) ->
 
     Args:
         rays: of a camera.
-        look: whose sky there is.
-        background: [3] in its place.
+        look: its sky is used without a background.
+        background: colour instead of the sky, [3].
     """
     assert rays.cam_to_unit is not None
     if background is None:
@@ -71,7 +71,7 @@ def shade_surface(field: Surface, rays: Rays, hits: Hits, look: SurfaceLook, ima
     """Colours of a camera's rays, [M, 3]; z is up.
 
     Args:
-        field: of which the hits are.
+        field: the distance field that was traced.
         rays: of a camera.
         hits: where they met the surface.
         look: material and light.

@@ -28,7 +28,7 @@ from luxel.render.replay import Replay
 EvaluateLive = Callable[[Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor | None]]
 
 WAVES = 4  # of a graph; even, so that the list of live rays ends in the buffer that it began in
-FRAMES = 16  # last frames, whose most waves are launched for the next one
+FRAMES = 16  # recent frames; the most graphs that one of them needed are launched for the next
 SMALLEST = 1 << 16  # rays of a workspace, at least
 FEWEST = 1 << 16  # rows of the field in a wave, at least
 
@@ -79,7 +79,7 @@ class WavefrontRenderer:
 
     def __init__(self, device: torch.device, rays: int, rows: int, directions: bool = True) -> None:
         self.device, self.rays, self.rows, self.directions = device, rays, rows, directions
-        self.redrawn = 0  # parts so far
+        self.redrawn = 0  # parts drawn again so far
         self._replay: Replay[None] = Replay(device)
         self._workspace: _Workspace | None = None
         self._format: Hashable = None  # of the workspace: shape of the occupancy, dtype

@@ -33,14 +33,14 @@ class _Counts:
         self.events: dict[int, torch.cuda.Event] = {}
 
     def send(self, which: int) -> None:
-        """Starts to read one, as it is when the work of this stream so far is done."""
+        """Starts to copy a count to the host, after the work of this stream so far."""
         self.host[which].copy_(self.numbers[which], non_blocking=True)
         if self.pinned:
             self.events[which] = torch.cuda.Event()
             self.events[which].record(torch.cuda.current_stream(self.numbers.device))
 
     def get(self, which: int) -> int:
-        """One that was sent; waits for it."""
+        """A count that was sent; waits for its arrival."""
         if which in self.events:
             self.events.pop(which).synchronize()
         return int(self.host[which])

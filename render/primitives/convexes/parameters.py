@@ -61,7 +61,7 @@ class Convexes(Parameters):
 
     @property
     def points_each(self) -> int:
-        """K."""
+        """The number of points of each convex, K."""
         return self.points.shape[1]
 
     @property
@@ -104,7 +104,7 @@ class Convexes(Parameters):
         return Projected(*project_convexes(tuple(self.tensors().values()), statistics=statistics, **options))
 
     def scaled(self, factor: float) -> Convexes:
-        """With the points ``factor`` times as far from their centroid, and edges as soft as they were for that size."""
+        """With the points ``factor`` times as far from their centroid; edges are as soft relative to the size."""
         middle = self.centroids[:, None]
         points = middle + factor * (self.points - middle)
         return replace(
@@ -128,7 +128,7 @@ class Convexes(Parameters):
         opacity: float = 0.1,
         device: torch.device | str = "cpu",
     ) -> Convexes:
-        """Starts a round convex at each point, by the distance d to its three nearest neighbours (root mean square).
+        """A round convex at each point, of a size from the root mean square distance d to its three nearest neighbours.
 
         The K points lie on a sphere of radius 1.2 d; delta is 0.1 / d; the mask logit is 1. d^2 is at least 1e-7.
 
@@ -136,7 +136,7 @@ class Convexes(Parameters):
             points: P coloured points.
             points_each: K, 3..8.
             sigma: starting sharpness, see `STARTING_SIGMA`.
-            sh_degree: 0..3, how many coefficients to hold (those above degree 0 start at 0).
+            sh_degree: 0..3, the highest degree of the coefficients (those above degree 0 start at 0).
             opacity: starting opacity in (0, 1).
             device: where the parameters go.
         """

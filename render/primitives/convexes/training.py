@@ -1,4 +1,4 @@
-"""Training of convexes (Held et al. 2025): options, the start, masks, and images of changing size."""
+"""Training of convexes (Held et al. 2025): options, initialisation, masks, and images of changing size."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ class ConvexInit(Init):
 def initialise(points: Points, start: Start) -> Convexes:
     """A round convex at each point, whose published smoothness is scaled to the width of the images.
 
-    The signed values L_j of edges count in square pixels, so the smoothness, by which they are multiplied, counts in
-    1 / px^2.
+    The signed values L_j of edges are in px^2, so the smoothness, which multiplies them, is in 1 / px^2.
     """
     init = start.init
     width = sum(view.camera.width for view in start.views) / len(start.views)
@@ -110,5 +109,5 @@ def regularise(scene: Convexes, visible: Tensor, inverse_count: Tensor, context:
 
 
 def penalties(context: LossContext) -> dict[str, float]:
-    """The same term by the backward of the projection."""
+    """The weight of the same term for the backward of the projection."""
     return {"mask_penalty": mask_weight(context)}

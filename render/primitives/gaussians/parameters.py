@@ -80,13 +80,13 @@ class Gaussians(Parameters):
         scale_factor: float = 1.0,
         device: torch.device | str = "cpu",
     ) -> Gaussians:
-        """Starts one isotropic Gaussian at each point, as wide as its three nearest neighbours are far.
+        """One isotropic Gaussian at each point; its standard deviation is the distance to its nearest neighbours.
 
         Args:
             points: P coloured points.
-            sh_degree: 0..3, how many coefficients to hold (those above degree 0 start at 0).
+            sh_degree: 0..3, the highest degree of the coefficients (those above degree 0 start at 0).
             opacity: starting opacity in (0, 1).
-            scale_factor: multiplies the starting standard deviation.
+            scale_factor: multiplies the standard deviation, `neighbour_distance`.
             device: where the parameters go.
         """
         xyz = torch.from_numpy(np.ascontiguousarray(points.xyz, dtype=np.float32))

@@ -1,4 +1,4 @@
-"""Training of 3D Gaussians: learning rates, the start, and penalties."""
+"""Training of 3D Gaussians: learning rates, initialisation, and penalties."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def initialise(points: Points, start: Start) -> Gaussians:
 
 
 def penalties(context: LossContext) -> dict[str, float]:
-    """The strategy's weights of mean opacity and mean scale."""
+    """The strategy's weights of mean opacity and mean scale, the latter per axis: the backward sums over three axes."""
     opacity, scale = context.penalties
     return {"opacity_penalty": opacity, "scale_penalty": scale / 3}

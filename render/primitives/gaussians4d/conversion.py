@@ -1,4 +1,4 @@
-"""Gaussians as 4D Gaussians that come, go and drift: a scene for benchmarks."""
+"""Gaussians as 4D Gaussians that appear, move and disappear: a scene for benchmarks."""
 
 from __future__ import annotations
 

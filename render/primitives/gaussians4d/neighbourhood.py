@@ -18,7 +18,7 @@ class Neighbourhood:
     """The nearest neighbours of each 4D Gaussian, which change slowly: an `AuxiliaryState`.
 
     They are searched among all Gaussians, in (x, y, z, neighbour_time t), every ``neighbours_every`` steps of the run,
-    and in the step after rows came, went or changed places.
+    and in the step after rows were added, removed or reordered.
 
     Args:
         settings: how many, how often, how near in time, and the weight of the loss.
@@ -27,13 +27,13 @@ class Neighbourhood:
     def __init__(self, settings: Gaussians4dLoss) -> None:
         self.settings = settings
         self._near: Tensor | None = None  # int32 [rows, k], spare rows included
-        self._version = -1  # of the optimizer, whose neighbours these are
-        self._renewed = -1  # the last step that renewed
+        self._version = -1  # of the optimizer at the last search
+        self._renewed = -1  # the last step with a search
 
     def plan(self, step: int, optimizer: Rows) -> bool:
-        """Makes room for all rows; returns whether step number ``step`` searches."""
+        """Allocates neighbours for all rows; returns whether step number ``step`` searches."""
         self._make_room(optimizer)
-        # A step that is repeated searches again: it may have failed before it did.
+        # A repeated step searches again: the first attempt may have failed before its search.
         due = step % self.settings.neighbours_every == 0 or step == self._renewed
         due = due or optimizer.version != self._version
         if due:
@@ -41,7 +41,7 @@ class Neighbourhood:
         return due
 
     def renew(self, scene: Gaussians4d, status: Tensor) -> None:
-        """Searches, unless the steps have stalled: those that are repeated need the neighbours that they had."""
+        """Searches; after a stall the previous neighbours are kept, since steps that are repeated need them."""
         means, times = scene.means.detach(), scene.times.detach()
         places = torch.cat([means, self.settings.neighbour_time * times[:, None]], -1)
         live = scene.opacity_logits.detach().isfinite()
@@ -56,7 +56,7 @@ class Neighbourhood:
         return self.settings.consistency_weight, value
 
     def tensors(self, optimizer: Rows) -> dict[str, Tensor]:
-        """The neighbours of those that are there, int32 [N, k], where they still are."""
+        """The neighbours of the N primitives, int32 [N, k]; nothing if rows have changed since the last search."""
         if self._version != optimizer.version:
             return {}
         return {_NAME: self._rows(optimizer.count)}
@@ -70,7 +70,7 @@ class Neighbourhood:
             self._version = optimizer.version
 
     def _make_room(self, optimizer: Rows) -> None:
-        """A tensor of as many rows as the optimizer has; a new one only where the optimizer has new ones too."""
+        """Allocates as many rows as the optimizer has, again only when the optimizer has allocated its rows again."""
         shape = optimizer.capacity, self.settings.neighbours
         if self._near is None or tuple(self._near.shape) != shape:
             self._near = torch.zeros(shape, dtype=torch.int32, device=optimizer.inverse_count.device)

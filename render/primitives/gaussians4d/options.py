@@ -1,4 +1,4 @@
-"""Options of training 4D Gaussians (Duan et al. 2024): learning rates, weights of the loss, and the start."""
+"""Options of training 4D Gaussians (Duan et al. 2024): learning rates, weights of the loss, initialisation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Gaussians4dLoss(Loss):
     neighbours_every: int = 20
     """Steps between searches for neighbours; after Gaussians were added or removed the next step searches too."""
     neighbour_time: float = 5.0
-    """Distance, in capture units, that a unit of time counts as when neighbours are searched."""
+    """Capture units that a unit of time is equivalent to in the search for neighbours."""
 
     def problems(self) -> list[str]:
         """Invalid values, as clauses for an error message."""

@@ -25,7 +25,7 @@ class Gaussians4d(Parameters):
 
     Args:
         means: centres in world coordinates, [N, 3].
-        times: centres in time (seconds, or what the capture counts in), [N].
+        times: centres in time (in the capture's unit, usually seconds), [N].
         log_scales: natural logarithm of the standard deviations along the first three rotated axes, [N, 3].
         log_scale_t: the same of the fourth axis, which the identity rotor leaves along time, [N].
         rotors: scalar s, bivectors xy, xz, yz, xt, yt, zt, pseudoscalar p; normalised when used, [N, 8].
@@ -144,7 +144,7 @@ class Gaussians4d(Parameters):
         seed: int = 0,
         device: torch.device | str = "cpu",
     ) -> Gaussians4d:
-        """Starts one Gaussian at each point, at a random time, as wide as its three nearest neighbours are far.
+        """One Gaussian at each point, at a random time, of the size that `Gaussians.from_points` gives.
 
         Args:
             points: P coloured points.
@@ -183,7 +183,7 @@ class Gaussians4d(Parameters):
         seed: int = 0,
         device: torch.device | str = "cpu",
     ) -> Gaussians4d:
-        """Starts grey Gaussians at random places of a cube and at random times, as the authors do for D-NeRF.
+        """Grey Gaussians at random places of a cube and at random times, as the authors start from for D-NeRF.
 
         Args:
             count: N.

@@ -3,7 +3,7 @@
 from luxel.render.primitives.spec import Preset
 
 _ONE_CAMERA = {"steps": 20_000, "batch": 3}  # as published for D-NeRF
-# Of each side of what moves few views are taken at a time: more Gaussians than this fit the views, not the scene.
+# Few views at any time show each side of a moving object: with more Gaussians than this, training overfits them.
 _DNERF = {**_ONE_CAMERA, "max_gaussians": 80_000, "rates": {"final_factor": 0.1, "final_from": 0.5}}
 
 PRESETS = {

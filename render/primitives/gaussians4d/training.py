@@ -1,4 +1,4 @@
-"""Training of 4D Gaussians (Duan et al. 2024): the start, and regularisers."""
+"""Training of 4D Gaussians (Duan et al. 2024): initialisation and regularisers."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def regularise(
 
 
 def neighbourhood(loss: Gaussians4dLoss) -> Neighbourhood | None:
-    """The neighbours whose velocities are compared, where they are."""
+    """The auxiliary state of the velocity-consistency loss; None where its weight is 0."""
     return Neighbourhood(loss) if loss.consistency_weight > 0 else None

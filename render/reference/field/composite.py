@@ -20,10 +20,10 @@ def composite_reference(
 
     Args:
         density, colour: of samples before exp and sigmoid, [S], [S, 3].
-        dt, t: [S].
+        dt, t: lengths of the samples and their distances along the rays, [S].
         ranges: first sample and number of them of each ray, integers [R, 2].
         background: [R, 3].
-        scale: of lengths.
+        scale: factor on lengths.
         min_transmittance: samples with a smaller transmittance in front have no weight.
 
     Returns:

@@ -21,7 +21,7 @@ def encode_grid_reference(
     fraction, and the features of the 2^D corners around are weighted D-linearly. Differentiable any number of times.
 
     Args:
-        x: positions, held to [0, 1], [N, D]. A row with a NaN gives features 0.
+        x: positions, clamped to [0, 1], [N, D]. A row with a NaN gives features 0.
         table: [E, F].
         offsets: of each level's first entry, and E, [L + 1].
         scales: [L], rounded to float32.

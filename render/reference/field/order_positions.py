@@ -9,12 +9,12 @@ KEY_BITS = 20
 
 
 def hilbert_keys_reference(x: Tensor) -> Tensor:
-    """Where positions are along the curve, int64 [N]; those with a NaN have the last place.
+    """Keys of positions along the Hilbert curve, int64 [N]; the largest key for positions with a NaN.
 
     Skilling 2004, "Programming the Hilbert curve": the coordinates of a cell to the transpose of its index.
 
     Args:
-        x: held to [0, 1], [N, D].
+        x: positions, clamped to [0, 1], [N, D].
     """
     dimensions = x.shape[1]
     bits = -(-KEY_BITS // dimensions)

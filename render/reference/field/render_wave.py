@@ -25,10 +25,10 @@ def render_waves_reference(
     scale: float = 1.0,
     min_transmittance: float = 1e-4,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What a camera sees, one place along every ray at a time: what stages of their own would otherwise be.
+    """The image of a camera, one sample along every ray at a time, each of these a separate operation:
 
-    Pixel coordinates, rays, the box; then, until no ray is left, the cell that each is in, the distance to the next one
-    where it is empty, the inputs of the field where it is not, composition, and compaction of the rays that go on.
+    pixel coordinates, rays, their intersection with the box; then, until no ray is left, the cell that each ray is in,
+    the distance to the next cell where it is empty, else the field and compositing, and compaction of the live rays.
 
     Args:
         evaluate: positions [S, 3] in [0, 1]^3 and directions [S, 3] to density [S] and colour [S, 3] before exp and

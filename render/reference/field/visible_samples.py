@@ -15,13 +15,13 @@ def visible_samples_reference(
     min_transmittance: float = 1e-4,
     least_alpha: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Those of a transmittance of at least ``min_transmittance`` that take at least ``least_alpha`` of the light.
+    """Those of a transmittance of at least ``min_transmittance`` that absorb at least ``least_alpha`` of the light.
 
     Args:
         density: of samples before exp, [M].
-        dt: [M].
+        dt: lengths of the samples, [M].
         ranges: first sample and number of them of each ray, integers [R, 2].
-        scale: of lengths.
+        scale: factor on lengths.
         min_transmittance: of the light before a sample.
         least_alpha: of that light.
 

@@ -46,7 +46,10 @@ def nearest_of_triangles(points: Tensor, corners: Tensor) -> Tensor:
 
 
 def solid_angles(points: Tensor, corners: Tensor) -> Tensor:
-    """Of each triangle seen from each point, by van Oosterom and Strackee 1983, [N, F]; negative seen from behind."""
+    """Solid angles of triangles seen from points (van Oosterom and Strackee 1983), steradians, [N, F].
+
+    Negative where the corners run anticlockwise as seen from the point: those of a closed mesh sum to 4 pi inside.
+    """
     a, b, c = (corners[None, :, k] - points[:, None] for k in range(3))
     la, lb, lc = a.norm(dim=-1), b.norm(dim=-1), c.norm(dim=-1)
     volume = (a * torch.linalg.cross(b, c)).sum(-1)

@@ -44,10 +44,10 @@ def list_tiles_reference(
     width: int,
     height: int,
 ) -> tuple[Tensor, Tensor]:
-    """Lists what is seen in each tile by depth, for splats of any kind; see `bin_splats_reference`.
+    """Lists the splats of each tile by depth, for any primitive; see `bin_splats_reference`.
 
     Args:
-        low, high: corners of boxes outside of which the splats do not show, px, [V, 2].
+        low, high: corners of boxes outside of which the splats are not visible, px, [V, 2].
         depth: what to sort by, [V].
         meets: given splats, columns and rows of tiles, [m] each: whether the splat belongs to the tile, [m] bool.
         width, height: image size in pixels.
@@ -60,7 +60,7 @@ def list_tiles_reference(
     first, last = first.clamp_min(0), last.minimum(limit)
     box = (last - first + 1).clamp_min(0)
 
-    # One candidate per splat and tile of its box; splats go by depth so that a stable sort by tile ends the job.
+    # One candidate per splat and tile of its box, in the order of depth: a stable sort by tile completes the lists.
     order = depth.sort(stable=True).indices
     counts = box.prod(-1)[order]
     which = order.repeat_interleave(counts)

@@ -15,13 +15,13 @@ MIN_TRANSMITTANCE = 1e-4  # a pixel ends before it would fall to this
 
 
 class Blended(NamedTuple):
-    """What P pixels gather from the splats of their tile."""
+    """The result of blending the splats of a tile at P pixels."""
 
     image: Tensor  # [P, D] sum of weight times value, no background
     transmittance: Tensor  # [P] what is left for the background
     median_depth: Tensor  # [P] depth of the splat at which transmittance falls to 1/2, 0 where none does
     count: Tensor  # [P] int32, splats that contributed
-    margin: Tensor  # [P] how far, relatively, the nearest yes-or-no decision was from the other outcome
+    margin: Tensor  # [P] least relative distance of a compared value from its threshold; no gradient
 
 
 def blend_gaussians_reference(
@@ -66,10 +66,10 @@ def blend_reference(
     max_alpha: float,
     chunk: int,
 ) -> Blended:
-    """Blends M splats of any kind, nearest first, at P pixels.
+    """Blends M splats of any primitive, nearest first, at P pixels.
 
     Args:
-        alpha_of: given which splats, their alpha before the cap and whether it is to be trusted, [P, m] each.
+        alpha_of: given which splats, their alpha before the cap and whether it is valid, [P, m] each.
         depth, values: the splats, [M], [M, D].
         pixels: centres, px, [P, 2].
         max_alpha: cap of alpha, at most 1; no gradient where it holds.

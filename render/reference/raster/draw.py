@@ -19,10 +19,10 @@ from luxel.render.reference.raster.rasterize_gaussians4d import rasterize_gaussi
 def draw_reference(
     scene: Parameters, camera: Camera, time: float | Tensor | None = None, **options: Any
 ) -> ReferenceFrame:
-    """The primitive's own reference; ``options`` are those of it.
+    """Renders primitives by their reference rasterizer, to which ``options`` are passed.
 
     Raises:
-        TypeError: a primitive that has none.
+        TypeError: there is no reference for the primitives, or they are 4D Gaussians without a time.
     """
     if isinstance(scene, Gaussians):
         return rasterize_reference(scene, camera, **options)

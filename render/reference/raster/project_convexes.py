@@ -36,7 +36,7 @@ class ConvexSplats(NamedTuple):
     low: Tensor  # [V, 2] px, least corner of the box in which alpha may reach 1/255; no gradient
     high: Tensor  # [V, 2] px, its greatest corner; no gradient
     rgb: Tensor  # [V, 3]
-    margin: Tensor  # [V] how far, relatively, the polygon is from having other corners; no gradient
+    margin: Tensor  # [V] relative distance of the polygon from one with other corners; no gradient
 
 
 def project_convexes_reference(

@@ -45,7 +45,7 @@ def project_gaussians4d_reference(
 
 @torch.no_grad()
 def _shortest_axis(covariance: Tensor) -> Tensor:
-    """The eigenvector of the least eigenvalue, [N, 3, 3] to [N, 3]; not a number where the matrix is none."""
+    """The eigenvector of the least eigenvalue, [N, 3, 3] to [N, 3]; NaN where the matrix is not finite."""
     sound = covariance.isfinite().all(-1).all(-1)
     axis = torch.linalg.eigh(torch.where(sound[:, None, None], covariance, 0.0)).eigenvectors[..., 0]
     return torch.where(sound[:, None], axis, torch.nan)

@@ -17,7 +17,7 @@ from luxel.render.reference.raster.project_gaussians import Splats, project_gaus
 
 
 class ReferenceFrame(NamedTuple):
-    """The fields of `luxel.render.rasterize.Frame`, and two more for tests. [C, H, W, ...] for batched cameras."""
+    """Images as of `luxel.render.rasterize.Frame`, and two fields for tests. [C, H, W, ...] for batched cameras."""
 
     rgb: Tensor  # [H, W, 3]
     alpha: Tensor  # [H, W]
@@ -27,7 +27,7 @@ class ReferenceFrame(NamedTuple):
     features: Tensor | None  # [H, W, F]
     count: Tensor  # [H, W] int32
     margin: Tensor  # [H, W] relative distance from the nearest jump (alpha cut-off and cap, end of a pixel, median)
-    splats: list[Any]  # one per camera: what the stage project gave
+    splats: list[Any]  # one per camera: the result of the projection
 
 
 def rasterize_reference(

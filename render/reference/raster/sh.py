@@ -9,7 +9,7 @@ from luxel.render.ops.field.spherical_harmonics import sh_basis
 
 
 def sh_color(directions: Tensor, sh_dc: Tensor, sh_rest: Tensor, degree: int) -> Tensor:
-    """Colour seen along a direction before it is cut at 0: the SH sum plus 0.5.
+    """Colour seen along a direction before it is clamped at 0: the SH sum plus 0.5.
 
     Args:
         directions: unit vectors from the camera to the primitive, [N, 3].

@@ -10,10 +10,10 @@ def opacity_entropy_reference(opacity_logits: Tensor, visible: Tensor, of_others
     """The mean of -o ln o, which drives opacities to 0 or 1 (Duan et al. 2024, entropy loss).
 
     Args:
-        opacity_logits: of o = sigmoid(logit), held to [1e-3, 1 - 1e-3], beyond which there is no gradient, [N]. Rows
-            that are not finite have no part in it.
+        opacity_logits: of o = sigmoid(logit), clamped to [1e-3, 1 - 1e-3], beyond which there is no gradient, [N].
+            Rows that are not finite are left out.
         visible: bool, seen by a camera of the batch, [N].
-        of_others: times the mean over those that are not visible, added.
+        of_others: weight of the mean over those that are not visible.
 
     Returns:
         One number, 0 where there is nothing to take a mean of.
@@ -25,5 +25,5 @@ def opacity_entropy_reference(opacity_logits: Tensor, visible: Tensor, of_others
 
 
 def mean_where(values: Tensor, mask: Tensor) -> Tensor:
-    """The mean of some rows, without a choice of rows whose number the host would have to know; of none it is 0."""
+    """The mean of the rows in a mask, 0 if there are none; no rows are selected, so the host need not wait."""
     return torch.where(mask, values, 0.0).sum() / mask.sum().clamp_min(1)

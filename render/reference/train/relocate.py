@@ -1,4 +1,4 @@
-"""What copies of a Gaussian must be like to look together as it did (3DGS-MCMC)."""
+"""Opacity and scale of coinciding copies that together look like one Gaussian (3DGS-MCMC)."""
 
 from __future__ import annotations
 

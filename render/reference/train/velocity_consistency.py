@@ -1,4 +1,4 @@
-"""How much 4D Gaussians move unlike their neighbours, in plain torch."""
+"""Differences between velocities of 4D Gaussians and those of their neighbours, in plain torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def velocity_consistency_reference(
     index = neighbours.long()
     used = visible.clone()
     used[index[visible].flatten()] = True
-    rows = used.nonzero()[:, 0]  # nothing passes through the others, not even what is not a number
+    rows = used.nonzero()[:, 0]  # the others have no gradient, even if they hold NaN
     velocity = velocities(rotors[rows], log_scales[rows], log_scale_t[rows])
     v = velocity.new_zeros(rotors.shape[0], 3).index_copy(0, rows, velocity)
     around = v[index.flatten()].view(*index.shape, 3).mean(1)
@@ -34,7 +34,7 @@ def velocity_consistency_reference(
 def velocities(rotors: Tensor, log_scales: Tensor, log_scale_t: Tensor) -> Tensor:
     """How fast the slice of each Gaussian moves, b / c of its covariance [[A, b], [b^T, c]], [N, 3]; differentiable.
 
-    R w = l w conj(r) for the time row of R times the squared scales as w holds b and c in one: no matrix is formed.
+    With w the time row of R times the squared scales, R w = l w conj(r) holds c and b; no matrix is formed.
 
     Args:
         rotors, log_scales, log_scale_t: [N, 8], [N, 3], [N].

@@ -26,7 +26,7 @@ class AdaptiveStrategy(Strategy):
     """
 
     grow_grad2d: float | None = None
-    """Mean screen gradient (in half images) above which a Gaussian is cloned or split; None: 2e-4, or 8e-4 with
+    """Mean screen gradient (per half image size) above which a Gaussian is cloned or split; None: 2e-4, or 8e-4 with
     `absolute`."""
     absolute: bool = False
     """Sum absolute gradients of pixels (AbsGS, Ye et al. 2024), which finds large blurred Gaussians."""
@@ -92,7 +92,7 @@ class AdaptiveStrategy(Strategy):
         return self.reset_every > 0 and step % self.reset_every == 0 and clock < stop and clock + 1000 <= stop
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
-        """Grows, prunes and resets when it is time; the caller then starts new statistics."""
+        """Grows, prunes and resets when due; the caller then starts new statistics."""
         done = None
         if self.window(now.steps).acts(now.step, now.clock):
             done, keep = self.grow(optimizer, now)
@@ -110,7 +110,8 @@ class AdaptiveStrategy(Strategy):
         """Clones small and splits large Gaussians above the threshold; at most up to the cap, largest gradients first.
 
         Returns:
-            What was done, and which of all stay: not those that were split, bool [N].
+            What was done, and which of the primitives stay, the new ones included: all but those that were split,
+            bool [N + new].
         """
         gaussians = optimizer.scene
         pull = self.pull(now)

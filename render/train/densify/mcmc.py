@@ -26,14 +26,15 @@ class McmcStrategy(Strategy):
     """
 
     cap_max: int | None = None
-    """Most Gaussians; None: one for each `pixels_each` pixels of the training images. `max_gaussians` lowers it."""
+    """Most Gaussians; None: one for each `pixels_each` pixels of the training images, at least 20,000. `max_gaussians`
+    lowers it."""
     pixels_each: int = 256
     """Pixels of all training images together for each Gaussian, without `cap_max`."""
     growth: float = 0.05
     """Share by which the count grows at each refinement."""
     noise: float = 1.25e7
-    """Strength of the noise: a Gaussian with covariance C moves by this times the rate of the centres (as a share of
-    the scene extent E) times C n / E, n normal."""
+    """Strength of the noise: a nearly transparent Gaussian with covariance C moves by this times the rate of the
+    centres (as a share of the scene extent E) times C n / E, n normal; others hardly move."""
     min_opacity: float = 0.005
     """Gaussians at most this opaque are relocated."""
     opacity_regulariser: float = 0.01
@@ -76,7 +77,7 @@ class McmcStrategy(Strategy):
         return self.opacity_regulariser, self.scale_regulariser
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
-        """Relocates and grows when it is time."""
+        """Relocates and grows when due."""
         if not self.due(now.step, now.clock, now.steps):
             return None
         moved = self.relocate(optimizer, now.seed, now.step)
@@ -98,7 +99,8 @@ class McmcStrategy(Strategy):
         return number
 
     def _copy(self, optimizer: Optimizer, count: int, added: int, seed: int, step: int) -> Tensor:
-        """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows behind them; how many."""
+        """Relocates the transparent of the first ``count`` rows, or fills ``added`` rows behind them; returns how
+        many."""
         params, first, second = (tuple(state.values()) for state in optimizer.rows())
         draw = {"min_opacity": self.min_opacity, "seed": seed, "step": step}
         return relocate_(params, first, second, count, added=added, **draw)[2]

@@ -36,7 +36,8 @@ class ShapingStrategy(Strategy):
     child_opacity: float = 0.5
     """Opacity of the parts, relative to what is split."""
     child_log_sigma: float = 0.88
-    """Logarithm of the sharpness of the parts, relative to what is split; below 1 they are sharper."""
+    """Factor on the logarithm of the sharpness of what is split; for a sharpness below 1 (as at the start), parts are
+    sharper where this is below 1."""
     prune_opacity: float = 0.03
     """Convexes less opaque than this are removed."""
     prune_mask: float = 0.01
@@ -105,7 +106,7 @@ class ShapingStrategy(Strategy):
         return clock >= self.window(steps).stop and step % self.prune_every == 0
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
-        """Splits, removes and clips opacities when it is time; the caller then starts new statistics."""
+        """Splits, removes and clips opacities when due; the caller then starts new statistics."""
         done = None
         if splits := self.window(now.steps).acts(now.step, now.clock):
             done, keep = self.split(optimizer, now)
@@ -131,7 +132,9 @@ class ShapingStrategy(Strategy):
     def split(self, optimizer: Optimizer, now: Situation) -> tuple[Refinement, Tensor]:
         """Replaces convexes by parts; at most up to the cap, those with the highest score first.
 
-        Also gives which of them all are to stay: not those that were split, bool [N].
+        Returns:
+            What was done, and which of the convexes stay, the parts included: all but those that were split,
+            bool [N + parts].
         """
         convexes: Convexes = optimizer.scene
         score = now.statistics.data[:, 0] / now.statistics.visible.clamp_min(1)
@@ -149,7 +152,7 @@ class ShapingStrategy(Strategy):
         return Refinement(split=chosen.numel()), stays
 
     def parts(self, convexes: Convexes) -> Convexes:
-        """K for each: its shape, smaller, about each of its points."""
+        """K parts of each convex: copies of its shape, scaled by `child_scale`, one centred on each of its points."""
         n, k = convexes.points.shape[:2]
         shape = self.child_scale * (convexes.points - convexes.centroids[:, None])
         points = (convexes.points[:, :, None] + shape[:, None]).reshape(n * k, k, 3)

@@ -22,7 +22,7 @@ class Situation:
         steps: length of the run.
         extent: size of the scene in capture units (1.1 times the largest distance of a camera from their
             mean).
-        cap: most Gaussians allowed; None: any number.
+        cap: most primitives allowed; None: any number.
         generator: random numbers on the device.
         pixels: of all training images together.
         detail: how many of them show detail, see `luxel.render.train.detail.detail_pixels`; 0 unless the strategy
@@ -61,7 +61,7 @@ class Refinement:
         return {name: value for name, value in vars(self).items() if value}
 
 
-FEWEST = 20_000  # that a cap from the number of pixels allows
+FEWEST = 20_000  # lower bound of a cap that is derived from the number of pixels
 
 
 def count_limit(cap_max: int | None, pixels: int, pixels_each: int, bound: int | None) -> int:
@@ -78,7 +78,7 @@ def count_limit(cap_max: int | None, pixels: int, pixels_each: int, bound: int |
 def finite(scene: Parameters) -> Tensor:
     """Which primitives hold only finite numbers, bool [N]."""
     rows = [t.flatten(1).sum(1) if t.dim() > 1 else t for t in scene.tensors().values()]
-    return torch.stack(rows).sum(0).isfinite()  # what is not finite stays so in sums
+    return torch.stack(rows).sum(0).isfinite()  # a sum with a term that is not finite is not finite
 
 
 def logit(opacity: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ class SpacetimeStrategy(AdaptiveStrategy):
     """
 
     grow_grad2d: float | None = 5e-5
-    """Mean screen gradient (in half images) above which a Gaussian is cloned or split."""
+    """Mean screen gradient (per half image size) above which a Gaussian is cloned or split."""
     grow_grad_t: float = 5e-5
     """Mean absolute gradient of the loss by the centre in time above which a Gaussian is cloned or split."""
     grow_scale_t: float = 1.0

@@ -1,4 +1,4 @@
-"""Growth by long-axis splits where the images' error pulls, up to a count that follows the detail of the images."""
+"""Splits Gaussians with large screen gradients along their longest axis, up to a cap from the detail of the images."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ class SplitStrategy(Strategy):
 
     Transparent Gaussians are removed, and of those whose absolute screen gradient is large the largest are split, at
     most a share of the count at each refinement and never above a cap. The regularisers and the noise are those of
-    3DGS-MCMC (Kheradmand et al. 2024), in units of the scene. Steps are those of runs of 30,000; shorter runs start
-    after 5 %, act every 2 % (not below 20 steps), and end after the same share of the run.
+    3DGS-MCMC (Kheradmand et al. 2024), relative to the scene extent. Steps are those of runs of 30,000; shorter runs
+    start after 5 %, act every 2 % (not below 20 steps), and end after the same share of the run.
     """
 
     cap_max: int | None = None
-    """Most Gaussians; None: one for each `pixels_each` pixels that show detail. `max_gaussians` lowers it."""
+    """Most Gaussians; None: one for each `pixels_each` pixels that show detail, at least 20,000. `max_gaussians` lowers
+    it."""
     pixels_each: int = 32
     """Pixels with detail, of all training images together, for each Gaussian, without `cap_max`. A pixel shows detail
     where it differs from its neighbours by more than 12/255 at half the size."""
     grow_grad2d: float = 2e-4
-    """Mean absolute screen gradient (in half images) above which a Gaussian is split."""
+    """Mean absolute screen gradient (per half image size) above which a Gaussian is split."""
     growth: float = 0.1
     """Largest share by which the count grows at each refinement."""
     prune_opacity: float = 0.005
@@ -58,7 +59,7 @@ class SplitStrategy(Strategy):
 
     @property
     def follows_detail(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Without a cap of its own."""
+        """Whether the cap is derived from the detail of the images: where `cap_max` is None."""
         return self.cap_max is None
 
     @property
@@ -92,7 +93,7 @@ class SplitStrategy(Strategy):
         return clock < self.window(steps).stop
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
-        """Splits and removes when it is time."""
+        """Splits and removes when due."""
         if not self.due(now.step, now.clock, now.steps):
             return None
         scene = optimizer.scene
@@ -113,7 +114,7 @@ class SplitStrategy(Strategy):
         """Positions of those to split, int64: the largest gradients first, as many as growth and cap allow.
 
         Args:
-            lives: which stay, bool [N].
+            lives: which Gaussians are kept, bool [N].
             now: state of the run, with statistics.
         """
         stats = now.statistics
