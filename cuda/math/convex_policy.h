@@ -263,7 +263,7 @@ LUXEL_UNROLL
   static LUXEL_HD void moments_to_gradient(const float* row, float* sums) {
     static_assert(3 + 3 * kCorners <= kRow, "sums of a splat wait in the row of its gradient");
     const ConvexPolicy c = load(row);
-    const float factor = -0.69314718f * c.sigma;  // applied to the sums before the scale: they are 0 where both are huge, and must not overflow
+    const float factor = -0.69314718f * c.sigma;  // applied before the scale: sums are 0 where both are huge
     Moments of = {sums[0] * inverse(c.opacity), factor * sums[2], -0.69314718f * sums[1], {}, {}, {}};
 LUXEL_UNROLL
     for (int j = 0; j < kCorners; ++j) {

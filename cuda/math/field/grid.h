@@ -41,8 +41,8 @@ LUXEL_HD uint32_t grid_prime(int d) { return d == 0 ? 1u : d == 1 ? 2654435761u 
 
 LUXEL_HD bool in_blocks(const GridLevel& level) { return level.order == kGridHashedBlocks || level.order == kGridDenseBlocks; }
 
-// Contribution of axis d to the index of an entry: (at >> side) * (step << side) + (the bits of `at` within the block << those of the axes before),
-// in fewer instructions.
+// Contribution of axis d to the index of an entry, (at >> side) * (step << side) + (position within the block << bits of the axes
+// before), in fewer instructions.
 template <int D> LUXEL_HD uint32_t block_part(uint32_t at, int d, uint32_t step) {
   int before = 0;
   LUXEL_UNROLL for (int e = 0; e < D; ++e) before += e < d ? block_side(D, e) : 0;
