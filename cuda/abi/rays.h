@@ -154,7 +154,7 @@ LUXEL_API int luxel_composite_bwd(const luxel_composite_args* args);
  * rays that meet no occupied cell get the background at once, the others are put on a list. Then three steps repeat until the
  * list is empty: march_wave gives every listed ray up to min(most, capacity / listed) samples (as march_rays, without jitter),
  * the caller evaluates a field at them, and composite_wave adds them to their rays (as composite). It finishes rays whose
- * transmittance is below min_transmittance or that have no sample left, and lists the others. Counts stay on the device.
+ * transmittance is below min_transmittance or that have no sample left, and lists the others (the active rays). Counts stay on the device.
  *
  * With `part` the pixels form whole rows of the image, and rays are numbered along tiles of 8 x 8 pixels (smaller at the right
  * and the lower edge), so that neighbours in the list are neighbours in space; rgb, transmittance and depth are in row order
@@ -190,7 +190,7 @@ typedef struct luxel_render_wave_args {
   double min_transmittance;
   const void* background;     /* in    real [3] */
   const int32_t* listed;      /* in    [1] length of the list; not read by begin_waves, as the next */
-  const int32_t* list;        /* in    [listed] indices of the unfinished rays */
+  const int32_t* list;        /* in    [listed] indices of the active rays */
   int32_t* next_listed;       /* inout [1] length of the next list, zeroed by the caller; begin_waves and composite_wave */
   int32_t* next_list;         /* out   [N] */
   void* state;                /* inout real [N,8] rgb, optical depth, depth, step index of the next sample (-1: finished), two

@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kScatterThreads)
       const float2 pair = unpack_halves(g_features.packed(static_cast<int>(blockIdx.y) * (F / 2) + f / 2, row));
       g[part][f] = pair.x;
       g[part][f + 1] = pair.y;
-      most = max(most, max(__float_as_uint(fabsf(pair.x)), __float_as_uint(fabsf(pair.y))));  // the bits of positive floats are ordered; NaN is above all
+      most = max(most, max(__float_as_uint(fabsf(pair.x)), __float_as_uint(fabsf(pair.y))));  // NaN above all
     }
     position[part].good = position[part].good && most > 0;
     if (!position[part].good) continue;

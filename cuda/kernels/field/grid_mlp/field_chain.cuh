@@ -11,7 +11,7 @@ namespace luxel {
 constexpr int kFieldWidest = 32;  // features of a position
 constexpr int kFeatureRow = kFieldWidest + kTilePadding;  // of features in shared memory
 
-// Rows of so many columns can be read and written two numbers at a time.
+// Whether rows of `columns` numbers can be read and written two numbers at a time.
 __device__ __forceinline__ bool in_twos(const float* rows, int columns) {
   return columns % 2 == 0 && reinterpret_cast<uintptr_t>(rows) % 8 == 0;
 }
@@ -65,7 +65,8 @@ struct FloatRows {
   }
 };
 
-// Float rows [N,columns] with the harmonics of their directions behind them; the thread that reads the first pair writes the first column.
+// Float rows [N,columns] followed by the harmonics of their directions; the thread that reads the first pair also writes the first
+// column to luxel_mlp_args::first.
 struct DirectedRows {
   FloatRows rows;
   const float* directions;

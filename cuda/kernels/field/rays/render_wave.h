@@ -68,7 +68,7 @@ template <typename T> LUXEL_HD void finish_ray(const luxel_render_wave_args& arg
   out<T>(args.depth)[place] = state.depth;
 }
 
-// Returns whether the ray is unfinished.
+// Returns whether the ray is still active.
 template <typename T> LUXEL_HD bool begin_ray(const luxel_render_wave_args& args, int64_t r) {
   MarchRay<T> march;
   Vec3<T> direction;
@@ -135,7 +135,7 @@ template <typename T> LUXEL_HD WaveSample<T> load_wave_sample(const luxel_render
   return {plain_optical_depth(four[0], scaled_step), plain_colour(four + 1)};
 }
 
-// Adds the samples of an entry of the list to its ray; returns whether the ray is unfinished.
+// Adds the samples of an entry of the list to its ray; returns whether the ray is still active.
 template <typename T> LUXEL_HD bool add_samples(const luxel_render_wave_args& args, int64_t slot, int64_t r) {
   const int64_t first = args.ranges[2 * slot];
   const int count = args.ranges[2 * slot + 1];

@@ -107,7 +107,7 @@ template <typename Grid, typename Bounds> __device__ __forceinline__ unsigned re
   return mask;
 }
 
-// How many splats of a batch a thread brings at most; and whether its k-th is one of the batch, which most shapes know.
+// Most splats of a batch that a thread loads; and whether its k-th belongs to the batch, which is constant for most shapes.
 constexpr int loads(int splats, int threads) { return (splats + threads - 1) / threads; }
 template <int kSplats, int kThreads> __device__ __forceinline__ bool brings(int k) {
   return kSplats % kThreads == 0 || static_cast<int>(threadIdx.x) + k * kThreads < kSplats;
