@@ -135,7 +135,7 @@ typedef struct luxel_composite_args {
   const void* background;     /* in  real [R,3] */
   int32_t count;              /* R */
   int32_t samples;            /* S */
-  double scale;               /* of all densities, per world unit */
+  double scale;               /* factor of all optical depths */
   double min_transmittance;   /* in [0,1] */
   void* rgb;                  /* fwd out, bwd in  real [R,3] */
   void* transmittance;        /* fwd out, bwd in  real [R] */
@@ -154,7 +154,8 @@ LUXEL_API int luxel_composite_bwd(const luxel_composite_args* args);
  * rays that meet no occupied cell get the background at once, the others are put on a list. Then three steps repeat until the
  * list is empty: march_wave gives every listed ray up to min(most, capacity / listed) samples (as march_rays, without jitter),
  * the caller evaluates a field at them, and composite_wave adds them to their rays (as composite). It finishes rays whose
- * transmittance is below min_transmittance or that have no sample left, and lists the others (the active rays). Counts stay on the device.
+ * transmittance is below min_transmittance or that have no sample left, and lists the others (the active rays). Counts stay on
+ * the device.
  *
  * With `part` the pixels form whole rows of the image, and rays are numbered along tiles of 8 x 8 pixels (smaller at the right
  * and the lower edge), so that neighbours in the list are neighbours in space; rgb, transmittance and depth are in row order
