@@ -10,10 +10,10 @@ extern "C" {
 
 /* mesh_distance: the exact distance of points to a triangle mesh, negative inside.
  *
- * The tree over the triangles is complete and binary: node n has the children 2n + 1 and 2n + 2, of 2^depth leaves each
- * holds `leaf` triangles, side by side in `triangles`; NaN where there is none. The sign is by pseudonormals (Baerentzen and
- * Aanaes 2005), for meshes that are closed, or by the majority of the parities of five rays. A point that is not finite has
- * distance and nearest point NaN. */
+ * The tree of boxes over the triangles is complete and binary: node n has the children 2n + 1 and 2n + 2, and each of the
+ * 2^depth leaves holds `leaf` contiguous rows of `triangles`, NaN where a row is unused. The sign comes from pseudonormals
+ * (Baerentzen and Aanaes 2005), for closed meshes, or from the majority of five rays' crossing parities. For a point that is
+ * not finite, distance and nearest point are NaN. */
 enum { LUXEL_UNSIGNED = 0, LUXEL_PSEUDONORMAL = 1, LUXEL_PARITY = 2 };
 typedef struct luxel_mesh_distance_args {
   int32_t dtype;
@@ -21,14 +21,14 @@ typedef struct luxel_mesh_distance_args {
   void* stream;
   const void* points;         /* in  real [N,3] */
   int64_t count;              /* N */
-  const void* boxes;          /* in  real [2^depth - 1,2,6] of both children: low x y z, high x y z; on the GPU 16-byte aligned */
-  const void* triangles;      /* in  real [2^depth * leaf,3,3] */
-  const void* pseudonormals;  /* in  real [2^depth * leaf,7,3] of the face, edges ab bc ca, corners a b c; for that sign */
+  const void* boxes;          /* in  real [2^depth - 1,2,6] boxes of both children: min xyz, max xyz; on the GPU 16-byte aligned */
+  const void* triangles;      /* in  real [2^depth * leaf,3,3] corners a, b, c */
+  const void* pseudonormals;  /* in  real [2^depth * leaf,7,3] of the face, edges ab bc ca, corners a b c; for LUXEL_PSEUDONORMAL */
   int32_t depth;              /* 1..27 */
-  int32_t leaf;               /* triangles of a leaf */
+  int32_t leaf;               /* triangles per leaf */
   int32_t sign;               /* one of the three above */
   void* distance;             /* out  real [N] */
-  void* nearest;              /* out  real [N,3] optional: points of the mesh */
+  void* nearest;              /* out  real [N,3] optional: nearest point of the mesh */
 } luxel_mesh_distance_args;
 LUXEL_API int luxel_mesh_distance(const luxel_mesh_distance_args* args);
 

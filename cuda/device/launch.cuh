@@ -5,7 +5,7 @@
 
 namespace luxel {
 
-// How many blocks the device holds at a time, given how many a multiprocessor does.
+// *out: number of blocks that are resident on the device at once, given the number per multiprocessor. Returns 0 or fails.
 inline int resident_blocks(int per_multiprocessor, int device, int* out) {
   int multiprocessors = 0;
   LUXEL_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
@@ -13,13 +13,13 @@ inline int resident_blocks(int per_multiprocessor, int device, int* out) {
   return 0;
 }
 
-// As many blocks as `items` need.
+// Number of blocks for `items` items.
 inline unsigned blocks_for(int64_t items, int64_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
 
-// Starts kernel<<<grid, threads, shared, stream>>>(arguments...), where the grid is not empty; returns 0, or fails in the
-// stage's name.
+// Launches kernel<<<grid, threads, shared, stream>>>(arguments...) unless the grid is empty. Returns 0, or fails with a message
+// that names the stage. `shared`: bytes of dynamic shared memory.
 template <typename... Parameters, typename... Arguments>
 int launch(const char* stage, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared, void* stream,
            const Arguments&... arguments) {

@@ -1,6 +1,6 @@
-// Prefix sums over the tiles of a kernel in one pass: a block publishes the sum of its tile, then adds up the sums
-// published before it (decoupled look-back, Merrill and Garland 2016). A counter hands out tiles in order, so that the tiles before
-// one have always been started.
+// Prefix sums over the tiles of a kernel's input in one pass: a block publishes the sum of its tile, then adds up the sums of the
+// preceding tiles (decoupled look-back, Merrill and Garland 2016). Tiles are assigned to blocks by an atomic counter, so that all
+// preceding tiles have been started.
 #pragma once
 
 #include "device/warp_sum.cuh"
@@ -10,8 +10,8 @@
 namespace luxel {
 namespace {
 
-constexpr uint64_t kPart = 1ull << 62;   // the word holds the sum of its tile
-constexpr uint64_t kWhole = 1ull << 63;  // the word holds the sum of all tiles up to its own
+constexpr uint64_t kPart = 1ull << 62;   // flag: the word holds the sum of its tile
+constexpr uint64_t kWhole = 1ull << 63;  // flag: the word holds the sum of all tiles up to its own, inclusive
 constexpr uint64_t kSum = kPart - 1;
 
 __device__ __forceinline__ uint64_t load_word(const uint64_t* word) {
@@ -23,7 +23,8 @@ __device__ __forceinline__ void store_word(uint64_t* word, uint64_t value) {
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
-// The sum of all tiles before `tile`, whose own is `mine`; for one warp of its block. `words`, one per tile, start as 0.
+// The sum of all tiles before `tile`, whose own sum is `mine`; called by one warp of its block. `words` [tiles], zeroed
+// beforehand.
 __device__ __forceinline__ uint64_t sum_before(uint64_t* words, int tile, uint64_t mine) {
   const int lane = threadIdx.x & 31;
   if (tile == 0) {
@@ -48,8 +49,8 @@ __device__ __forceinline__ uint64_t sum_before(uint64_t* words, int tile, uint64
   return sum;
 }
 
-// Turns the sums of a block's warps, in shared memory, into what comes before each: in tiles before `tile`, and in it. All
-// threads call, and the sums are theirs to read afterwards.
+// Exclusive prefix sums over warps, in place: `sums` (shared memory) holds the sum of each warp of the block, and afterwards the
+// sum of all preceding tiles and warps. All threads of the block call.
 template <int kWarps> __device__ __forceinline__ void sums_before(int64_t (&sums)[kWarps], uint64_t* words, int tile) {
   const int lane = threadIdx.x & 31;
   __syncthreads();

@@ -1,8 +1,8 @@
-// Products of half matrices with float sums on tensor cores, by one warp.
+// Matrix products in half precision with float accumulators on tensor cores, by one warp.
 //
-// Lane 4 g + t of a warp holds, of a 16 x 8 tile of sums, rows g and g + 8 at columns 2 t and 2 t + 1 (four floats in this
-// order); of a 16 x 16 factor on the left the same of its left and its right half (four pairs of halves: rows g and g + 8
-// of the left half, then of the right). Two neighbouring tiles of sums are therefore, rounded, a factor on the left.
+// Lane 4 g + t of a warp holds, of a 16 x 8 accumulator tile, rows g and g + 8 at columns 2 t and 2 t + 1 (four floats in this
+// order); of a 16 x 16 left factor A the same elements of its left and its right 16 x 8 part (four half2: rows g and g + 8
+// of the left part, then of the right). Two neighbouring accumulator tiles rounded to half are therefore a left factor.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -19,7 +19,7 @@ __device__ __forceinline__ float2 unpack_halves(uint32_t pair) {
   return __half22float2(*reinterpret_cast<const __half2*>(&pair));
 }
 
-// c += a b, with b [16, 8] as two 8 x 8 tiles, upper and lower.
+// c += a b, with a [16, 16] and b [16, 8] as two 8 x 8 tiles, upper and lower.
 __device__ __forceinline__ void multiply_tiles(float (&c)[4], const uint32_t (&a)[4], uint32_t upper, uint32_t lower) {
 #if __CUDA_ARCH__ >= 800
   asm volatile(
@@ -36,8 +36,8 @@ __device__ __forceinline__ void multiply_tiles(float (&c)[4], const uint32_t (&a
 #endif
 }
 
-// Four 8 x 8 tiles of shared memory; lanes 8 i .. 8 i + 7 give the 16-byte aligned rows of tile i. Lane 4 g + t gets row g,
-// columns 2 t and 2 t + 1 of each tile; transposed: rows 2 t and 2 t + 1, column g.
+// Loads four 8 x 8 tiles from shared memory; lanes 8 i .. 8 i + 7 pass the 16-byte aligned row addresses of tile i. Lane 4 g + t
+// gets row g, columns 2 t and 2 t + 1 of each tile; transposed: rows 2 t and 2 t + 1, column g.
 __device__ __forceinline__ void load_tiles(uint32_t (&to)[4], const __half* row) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -60,6 +60,6 @@ __device__ __forceinline__ void load_two_tiles_transposed(uint32_t (&to)[2], con
                : "memory");
 }
 
-constexpr int kTilePadding = 8;  // halves after each row of a matrix in shared memory: eight rows touch all banks once
+constexpr int kTilePadding = 8;  // halves after each row of a matrix in shared memory: eight rows are then free of bank conflicts
 
 }  // namespace luxel

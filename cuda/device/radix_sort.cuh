@@ -1,7 +1,7 @@
-// A stable radix sort of pairs (key, value), least significant digit first, whose number is known on the device only. Each
+// A stable radix sort of pairs (key, value), least significant digit first, with the number of pairs in device memory. Each
 // pass reads and writes the pairs once (Onesweep, Adinets and Merrill 2022): a block ranks its tile, and finds by
-// look-back how many pairs of each digit lie in tiles before it. How often a digit occurs at all is counted by the kernel
-// that makes the keys; the look-back words of a pass are zeroed by the kernel before it.
+// look-back how many pairs of each digit lie in the preceding tiles. The histogram of digits is computed by the kernel
+// that makes the keys; the look-back words of a pass are zeroed by the preceding kernel.
 #pragma once
 
 #include "device/launch.cuh"
@@ -14,24 +14,24 @@ namespace {
 
 constexpr int kSortThreads = 256;
 constexpr int kSortWarps = kSortThreads / 32;
-constexpr int kCopies = 4;  // of a histogram, so that not all blocks add at one address
-constexpr int kAhead = 4;  // tiles whose words are read at a time when looking back
+constexpr int kCopies = 4;  // copies of a histogram, to reduce contention of atomics
+constexpr int kAhead = 4;  // number of tiles whose words a look-back step reads
 
 // One pass over *count pairs.
 template <typename Key> struct RadixPass {
   const Key* keys;
   const int32_t* values;
-  Key* keys_out;  // null: none
+  Key* keys_out;  // null: keys are not written
   int32_t* values_out;
-  const int64_t* count;
-  int shift, bits;            // the digit
-  const uint32_t* histogram;  // of all pairs [kCopies, digits]; the sum of the copies counts
-  uint32_t* words;            // [tiles, digits], zeros at the start
-  uint32_t* next_words;       // of the next pass, zeroed here; null: there is none
-  int* tickets;               // 0 at the start
+  const int64_t* count;       // [1] on the device
+  int shift, bits;            // position and width of the digit
+  const uint32_t* histogram;  // [kCopies, digits] of all pairs; to be summed over the copies
+  uint32_t* words;            // [tiles, digits] look-back words, zeroed beforehand
+  uint32_t* next_words;       // those of the next pass, zeroed here; null in the last pass
+  int* tickets;               // [1] counter of next_tile(), zeroed beforehand
 };
 
-// Counts a digit of each lane's key, -1 for none; all lanes call. Runs of equal digits are added at once.
+// Adds each lane's digit to a histogram, -1: no digit; all lanes call. A run of equal digits takes one atomic addition.
 __device__ __forceinline__ void count_digit(uint32_t* histogram, int digit) {
   const int lane = threadIdx.x & 31;
   const int before = __shfl_up_sync(~0u, digit, 1);
@@ -43,7 +43,7 @@ __device__ __forceinline__ void count_digit(uint32_t* histogram, int digit) {
   }
 }
 
-// The words of the digits that a thread owns, all at once.
+// The look-back words of the kOwn digits of a thread, in one memory access.
 template <int kOwn> struct Words {
   static_assert(kOwn == 1 || kOwn == 4);
   uint32_t word[kOwn];
@@ -63,7 +63,7 @@ template <int kOwn> struct Words {
   }
 };
 
-// kDigitBits: most bits of a digit; kItems: pairs of a thread.
+// kDigitBits: largest width of a digit; kItems: pairs per thread.
 template <typename Key, int kDigitBits, int kItems>
 __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_kernel(const RadixPass<Key> pass) {
   constexpr int kDigits = 1 << kDigitBits, kOwn = kDigits / kSortThreads, kTile = kSortThreads * kItems;
@@ -81,9 +81,9 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
     __device__ Shared() {}
   };
   __shared__ Shared shared;
-  __shared__ uint32_t starts[kDigits];  // where a digit's pairs of this tile go, less their places in the tile
+  __shared__ uint32_t starts[kDigits];  // output index of a digit's pairs of this tile, minus their index in the sorted tile
   const int64_t count = *pass.count;
-  if (static_cast<int64_t>(blockIdx.x) * kTile >= count) return;  // there are as many tickets as tiles
+  if (static_cast<int64_t>(blockIdx.x) * kTile >= count) return;  // one ticket per tile
   const int tile = next_tile(pass.tickets), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int64_t base = static_cast<int64_t>(tile) * kTile;
   const int here = static_cast<int>(smaller<int64_t>(kTile, count - base));
@@ -91,11 +91,11 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
   const auto digit_of = [&](Key key) { return static_cast<uint32_t>(key) >> pass.shift & mask; };
 
   Key keys[kItems];
-  const int first = warp * 32 * kItems + lane;  // a warp's pairs follow each other
+  const int first = warp * 32 * kItems + lane;  // the pairs of a warp are contiguous
 #pragma unroll
   for (int i = 0; i < kItems; ++i) keys[i] = first + 32 * i < here ? pass.keys[base + first + 32 * i] : static_cast<Key>(~Key(0));
 
-  const int own = threadIdx.x * kOwn;  // the digits that this thread looks after
+  const int own = threadIdx.x * kOwn;  // first digit of this thread
   uint32_t everywhere[kOwn] = {};
 #pragma unroll
   for (int copy = 0; copy < kCopies; ++copy) {
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
   }
   __syncthreads();
 
-  // Of this thread's digits: how many in the tile, and of those before each warp.
+  // For this thread's digits: count in the tile, and count before each warp.
   uint32_t totals[kOwn] = {};
 #pragma unroll
   for (int w = 0; w < kSortWarps; ++w) {
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
     zeros.write(pass.next_words + static_cast<int64_t>(tile) * kDigits + own);
   }
 
-  // Both in one scan: places in the tile, and in the whole.
+  // One scan for both: index in the tile (low 32 bits) and in the whole output (high 32 bits).
   uint64_t sums[kOwn], sum = 0;
 #pragma unroll
   for (int k = 0; k < kOwn; ++k) {
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
 #pragma unroll
   for (int k = 0; k < kOwn; ++k) in_tile[k] = static_cast<uint32_t>(sums[k] + offset);
 
-  // Places in the tile, before the counts are overwritten.
+  // Indices in the tile; counts shares its memory with the sorted pairs.
 #pragma unroll
   for (int k = 0; k < kOwn; ++k) starts[own + k] = in_tile[k];
   __syncthreads();
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kSortThreads, kItems <= 8 ? 4 : 3) radix_pass_
       }
     }
   }
-  if (tile > 0) {  // first of all: others wait for it
+  if (tile > 0) {  // published early: later tiles wait for it
 #pragma unroll
     for (int k = 0; k < kOwn; ++k) mine.word[k] = kComplete | (prior[k] + totals[k]);
     mine.write(row);

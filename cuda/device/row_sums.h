@@ -1,5 +1,5 @@
-// Sums over rows in an order that does not depend on which thread adds: runs of rows first, each by one thread or block, then the
-// runs.
+// Deterministic sums over rows: each run of kRunOfRows rows is summed by one thread or block, then the sums of the runs are
+// added in order.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ constexpr int kRunOfRows = 256;
 
 inline int64_t runs_of_rows(int64_t rows) { return (rows + kRunOfRows - 1) / kRunOfRows; }
 
-// S sums over `rows` rows, by OpenMP: body(row, sums) adds what a row has to give.
+// S sums over `rows` rows with OpenMP: body(row, sums) adds the terms of a row. runs [runs_of_rows(rows), S]: workspace.
 template <int S, typename Body> void sum_rows(int64_t rows, double* runs, double (&total)[S], Body body) {
   const int64_t count = runs_of_rows(rows);
 #pragma omp parallel for schedule(static)

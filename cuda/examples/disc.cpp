@@ -1,5 +1,5 @@
 // The disc policy blended three ways, for tests/render/ops/raster/test_policy_example.py: by the scalar walk, by the library's
-// tile rasterizer on the CPU, and the gradient at one pixel as the GPU's inner loop computes it. Built by that test only:
+// tile rasterizer on the CPU, and the gradient at one pixel as the GPU's inner loop computes it. Built only by that test:
 //   g++ -std=c++17 -O1 -fopenmp -shared -fPIC -I cuda cuda/examples/disc.cpp
 #include "examples/disc_policy.h"
 #include "examples/scalar_walk.h"

@@ -2,7 +2,7 @@
 //
 //   alpha(pixel) = opacity * falloff,   falloff = 1 - ((pixel_x - x)^2 + (pixel_y - y)^2) / radius^2, 0 outside of the disc
 //
-// Everything that the tile rasterizer asks of a primitive is here, and nothing else (math/policy.h is the contract,
+// Contains everything that the tile rasterizer requires of a primitive, and nothing else (math/policy.h describes the interface,
 // math/policy_check.h checks it). Copy this file, change the formula and its derivatives, and keep the names. A primitive that
 // ships also needs a number and a row width in abi/raster.h, a projection that fills its rows (kernels/raster/project), and two
 // short files that instantiate the rasterizer (kernels/raster/blend/blend_gaussians.{cpp,cu}).
@@ -12,23 +12,23 @@
 
 namespace luxel {
 
-// The outline outside of which alpha is 0. Binning asks it which tiles a disc touches; too large costs time, too small cuts
-// corners off.
+// The outline outside of which alpha is 0. Binning uses it to find the tiles that a disc touches: too large an outline costs time,
+// too small a one truncates discs.
 template <typename T> struct DiscBounds {
   using Number = T;
   T x, y, radius;
 
   static LUXEL_HD DiscBounds of(const T* row) { return {row[0], row[1], row[4]}; }
 
-  // The box around it.
+  // Bounding box.
   LUXEL_HD T left() const { return x - radius; }
   LUXEL_HD T right() const { return x + radius; }
   LUXEL_HD T top() const { return y - radius; }
   LUXEL_HD T bottom() const { return y + radius; }
 
-  // Its extent over the band of pixel rows y0 <= y <= y1; false where it does not meet them.
+  // Its extent over the band of pixel rows y0 <= y <= y1; false if it does not meet them.
   LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
-    const T dy = clamp(y, y0, y1) - y;  // of the row of the band that is nearest to the centre
+    const T dy = clamp(y, y0, y1) - y;  // of the row in the band that is nearest to the centre
     const T rest = radius * radius - dy * dy;
     if (!(rest >= T(0))) return false;  // phrased so that NaN fails
     const T half = root(rest);
@@ -40,8 +40,8 @@ template <typename T> struct DiscBounds {
 
 template <typename T> struct DiscPolicy {
   using Bounds = DiscBounds<T>;
-  static constexpr int kRow = 8;              // x, y (px), opacity, depth, radius (px), three not used: whole fours
-  static constexpr int kPiece = 256;          // instances of a piece of a tile's list on the GPU
+  static constexpr int kRow = 8;              // x, y (px), opacity, depth, radius (px), three unused (a multiple of 4)
+  static constexpr int kPiece = 256;          // on the GPU, lists of tiles are divided into pieces of so many instances
   static constexpr bool kMultiEdge = false;   // alpha has a closed form
   static constexpr bool kHasAbsolute = false;  // no sums of |d x|, |d y| for densification
 
@@ -77,7 +77,7 @@ template <typename T> struct DiscPolicy {
       opacity += at.falloff * g_alpha;
       radius += factor / disc.radius * (at.dx * at.dx + at.dy * at.dy) * g;
     }
-    // sum: of the lanes of a V.
+    // sum(V) adds up the lanes of a V.
     template <typename Sum> LUXEL_HD void store(const DiscPolicy&, Sum sum, T* row) const {
       for (int k = 0; k < kRow; ++k) row[k] = T(0);
       row[0] = sum(x);
@@ -91,7 +91,7 @@ template <typename T> struct DiscPolicy {
   struct Packed {
     float x, y, opacity, radius, inverse;  // 1 / radius^2
 
-    // What Coverage::hits compares with beside kMinAlpha; a disc has no upper bound of its own.
+    // Upper bound passed to Coverage::hits, which a disc does not use.
     LUXEL_HD float highest() const { return 1.0f; }
   };
   static LUXEL_HD Packed pack(const float* row) { return {row[0], row[1], row[2], row[4], 1.0f / (row[4] * row[4])}; }
@@ -104,7 +104,7 @@ template <typename T> struct DiscPolicy {
     LUXEL_HD bool hits(float) const { return raw >= kMinAlpha; }
     LUXEL_HD float alpha() const { return raw; }
   };
-  // What the pixels at px have in common.
+  // Terms that the pixels at px share.
   struct Column {
     float dx, base;
 
@@ -113,8 +113,8 @@ template <typename T> struct DiscPolicy {
   };
   static LUXEL_HD Coverage look(const Packed& disc, float px, float dy) { return Column(disc, px).at(disc, dy); }
 
-  // The gradient by the row over pixels of one column, from g_log_alpha = alpha d loss / d alpha: few numbers per pixel, and what
-  // the pixels have in common once, in store().
+  // The gradient by the row over pixels of one column, from g_log_alpha = alpha d loss / d alpha: few numbers per pixel; factors that
+  // the pixels share are applied once, in store().
   template <bool> struct Sums {
     static constexpr int kCount = 4;  // x, y, opacity, radius
     float opacity = 0.0f, zeroth = 0.0f, first = 0.0f, second = 0.0f;
@@ -133,7 +133,7 @@ template <typename T> struct DiscPolicy {
       sums[2] = opacity / disc.opacity;
       sums[3] = factor / disc.radius * (column.dx * column.dx * zeroth + second);
     }
-    static LUXEL_HD int slot(int k) { return k < 3 ? k : 4; }  // of sum k in the row
+    static LUXEL_HD int slot(int k) { return k < 3 ? k : 4; }  // index of sum k in the row
     static LUXEL_HD float scale(int) { return 1.0f; }          // its factor
   };
 };

@@ -1,5 +1,5 @@
-// What the tile rasterizer computes, as two plain loops: pixel after pixel, splat after splat, for any policy. Read this first;
-// kernels/raster/blend does the same by tiles, vectors and warps.
+// The tile rasterizer as two plain loops, over pixels and splats, for any policy. Read this first; kernels/raster/blend computes
+// the same with tiles, vectors and warps.
 #pragma once
 
 #include "math/policy.h"
@@ -15,7 +15,7 @@ template <typename T> struct WalkInputs {
   T max_alpha;
 };
 
-// image [H,W,D], transmittance [H,W], last [H,W]: one past the place in the list of the last splat that counts.
+// image [H,W,D], transmittance [H,W], last [H,W]: one past the index in `list` of the last splat that contributes.
 //
 // image = sum_i T_i alpha_i value_i with T_i = prod_{j < i} (1 - alpha_j). A splat whose alpha is below kMinAlpha is skipped, and a
 // pixel ends before T would fall to kMinTransmittance.
@@ -43,7 +43,7 @@ void walk_forward(const WalkInputs<T>& in, T* image, T* transmittance, int* last
   }
 }
 
-// Adds to g_rows [N,kRow] and g_values [N,D], from g_image [H,W,D] and what walk_forward left.
+// Adds to g_rows [N,kRow] and g_values [N,D], from g_image [H,W,D] and the outputs of walk_forward.
 //
 // The pixel is walked from its last splat to the first, and T_i recovered by dividing by 1 - alpha_i. With
 // S_i = sum_{j > i} T_j alpha_j (g_image . value_j):   d loss / d alpha_i = T_i (g_image . value_i) - S_i / (1 - alpha_i).

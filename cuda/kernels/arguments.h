@@ -1,4 +1,4 @@
-// Reading the argument structs of the C ABI: tensors of the stage's float type, and how many rows count.
+// Access to the argument structs of the C ABI: typed pointers to tensors, and the number of rows in use.
 #pragma once
 
 #include "math/vec.h"

@@ -1,4 +1,4 @@
-// How a stage reports failure: `return fail("...")`, and checks around CUDA calls that name what failed.
+// Error reporting of the stages: `return fail("...")`, and LUXEL_CUDA(call), which fails with the call and CUDA's message.
 #pragma once
 
 namespace luxel {

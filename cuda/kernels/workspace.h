@@ -1,5 +1,4 @@
-// How a stage cuts the caller's workspace into arrays. Pointers may be computed from a null base: a first walk finds the
-// size, a second the places.
+// Divides the caller's workspace into arrays. The base may be null, to compute the size of the workspace only.
 #pragma once
 
 #include <cstdint>

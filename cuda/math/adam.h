@@ -16,7 +16,7 @@ template <typename T> struct AdamConstants {
         rate(T(lr / (1 - std::pow(b1, static_cast<double>(step))))),
         inverse_root_bias2(T(1 / std::sqrt(1 - std::pow(b2, static_cast<double>(step))))) {}
 
-  // What stays the same from step to step; `at` brings the rest.
+  // The constants that are equal in all steps; at() fills in the others.
   static AdamConstants decays(double b1, double b2, double epsilon) {
     AdamConstants c = {};
     c.rest1 = T(1 - b1);
@@ -34,8 +34,8 @@ template <typename T> struct AdamConstants {
   }
 };
 
-// Root and quotient in the length of a step, which is small against the parameter: on the GPU to 2 units in the last place
-// and without the branches of the exact ones, a tenth of the time of a step within the projection's backward.
+// Square root and quotient for the length of a step, which is small against the parameter: on the GPU accurate to 2 units in the
+// last place, without the branches of the exact functions.
 LUXEL_HD double step_root(double x) { return root(x); }
 LUXEL_HD double step_quotient(double a, double b) { return a / b; }
 LUXEL_HD float step_root(float x) {

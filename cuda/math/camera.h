@@ -1,4 +1,4 @@
-// A pinhole camera in registers, and what projection needs of it.
+// A pinhole camera in registers, with the limits that projection needs.
 #pragma once
 
 #include "math/vec.h"
@@ -37,17 +37,18 @@ LUXEL_HD Pinhole<T> load_pinhole(const T* world_to_cam, const T* intrinsics, int
   return cam;
 }
 
-// Gradient by a camera's pose, that is by rotation and translation of world to camera.
+// Gradient by a camera's pose, that is by rotation and translation of world_to_cam.
 template <typename T> struct PoseGradient {
   Mat3<T> rotation;
   Vec3<T> translation;
 
-  // What reaches a point in the camera's axes.
+  // Adds the gradient that reaches the pose through R point + t, given its gradient g in camera axes.
   LUXEL_HD void add_point(Vec3<T> g, Vec3<T> point) {
     rotation = {rotation.r0 + g.x * point, rotation.r1 + g.y * point, rotation.r2 + g.z * point};
     translation = translation + g;
   }
-  // What reaches `point - position` through the direction in which a colour is seen: position = -R^T t moves against it.
+  // Adds the gradient that reaches the pose through the viewing direction `point - position`, with position = -R^T t; g_seen is
+  // the gradient by that difference.
   LUXEL_HD void add_seen(const Pinhole<T>& cam, Vec3<T> g_seen) {
     const Vec3<T> t = cam.translation;
     rotation = {rotation.r0 + t.x * g_seen, rotation.r1 + t.y * g_seen, rotation.r2 + t.z * g_seen};

@@ -1,8 +1,8 @@
 // A smooth convex seen by a pinhole camera (Held et al. 2025, "3D Convex Splatting"): its points on the screen, their
-// convex hull, the box of the polygon that it can show in, and the vjp by hand.
+// convex hull, the bounding box of the pixels that it can reach, and the hand-written vjp.
 //
-// The hull is found by wrapping: from the lowest corner, the next is the point that has all others on its left. That is
-// the polygon of Graham's scan, ties included, without its sort and its stack: all arrays are walked by constants, so
+// The hull is found by gift wrapping: from the lowest corner, the next is the point that has all others on its left. It gives
+// the polygon of Graham's scan, ties included, without its sort and its stack: all arrays are indexed by constants, so
 // that the GPU keeps them in registers.
 #pragma once
 
@@ -14,11 +14,11 @@ namespace luxel {
 template <typename T> struct ConvexProjection {
   Vec3<T> centroid, camera_centroid;  // in the world, in the camera's axes
   T u, v;                             // x/z, y/z of the centroid
-  T alpha, mask, opacity;             // sigmoid of the logit, of the mask's; their product once the mask is 0 or 1
+  T alpha, mask, opacity;             // sigmoid of opacity_logit and of mask_logit; alpha, or 0 where masked
   T delta, sigma;                     // times depth
   T spread;                           // px, largest distance of a point from the centroid on the screen
   int edges;
-  uint32_t order;                                      // which point is corner j: four bits each
+  uint32_t order;                                      // index of the point at corner j, four bits each
   T corner_x[LUXEL_CORNERS], corner_y[LUXEL_CORNERS];  // px, relative to the centroid
 };
 
@@ -27,8 +27,8 @@ template <typename T> struct ConvexShape {
   T log_delta, log_sigma, opacity_logit, mask_logit;
 };
 
-// The corners of the hull of points x, y in the order of rising angle about the lowest, of those the leftmost; returns
-// how many there are, below 3 where all points lie on a line. Corners on an edge and points that occur twice drop out.
+// The corners of the convex hull of points x, y, by increasing angle about the corner with the smallest y (ties: smallest x).
+// Returns their number, below 3 if all points are collinear. Points on an edge and duplicate points are dropped.
 template <typename T> LUXEL_HD int hull2d(const T* x, const T* y, int count, T* corner_x, T* corner_y, uint32_t& order) {
   T from_x = x[0], from_y = y[0];
   order = 0;
@@ -60,7 +60,7 @@ LUXEL_UNROLL
       at_y = y[k];
     }
     if (best < 0 || (at_x == corner_x[0] && at_y == corner_y[0])) return j;
-    if (j >= count) return 0;  // cannot be, but for rounding: it does not close
+    if (j >= count) return 0;  // only by rounding: the polygon does not close
     if (j < LUXEL_CORNERS) {
       corner_x[j] = from_x = at_x;
       corner_y[j] = from_y = at_y;
@@ -70,7 +70,7 @@ LUXEL_UNROLL
   return 0;
 }
 
-// False where the convex cannot be seen; every comparison is phrased so that NaN fails it. points [count,3].
+// False if the convex is not visible; every comparison is phrased so that NaN fails it. points [count,3].
 template <typename T>
 LUXEL_HD bool project_convex(const Pinhole<T>& cam, const T* points, int count, const ConvexShape<T>& shape,
                              ConvexProjection<T>& p) {
@@ -101,7 +101,7 @@ LUXEL_UNROLL
 LUXEL_UNROLL
   for (int k = 0; k < LUXEL_CORNERS; ++k) {
     if (k >= count) break;
-    // Relative to the centroid from the start: nothing is lost to the distance from the camera.
+    // Computed relative to the centroid, so that precision does not depend on the distance from the camera.
     const Vec3<T> d = mul(cam.rotation, load3(points + 3 * k) - p.centroid);
     const T inverse_depth = inverse(z + d.z);
     x[k] = cam.fx * ((d.x - p.u * d.z) * inverse_depth);
@@ -116,14 +116,14 @@ LUXEL_UNROLL
   return p.edges >= 3;
 }
 
-// Where it can show: alpha is below 1/255 wherever an L_j is above reach, and outside of the box.
+// Where it can contribute: alpha is below 1/255 wherever an L_j is above reach, and outside of the box.
 template <typename T> struct ConvexExtent {
   T reach, low_x, low_y, high_x, high_y;  // px
 };
 
-// The box of the polygon {q: L_j(q) <= reach for all j}, by the duality of linear programs: a vertex q of two edges with
-// normals n_i, n_j is its extreme along u where u = a n_i + b n_j with a, b >= 0, and the nearest such vertex counts.
-// False where it lies outside of the image.
+// The bounding box of the polygon {q: L_j(q) <= reach for all j}, by linear programming duality: the intersection q of two edges
+// with normals n_i, n_j bounds the polygon along u if u = a n_i + b n_j with a, b >= 0; the tightest such bound is the extreme.
+// False if the box lies outside of the image.
 template <typename T>
 LUXEL_HD bool convex_extent(const Pinhole<T>& cam, const ConvexProjection<T>& p, ConvexExtent<T>& e) {
   e.reach = clamp(log_of(T(255) * p.opacity - T(1)) / (p.delta * p.sigma), T(-1e15), T(1e15));
@@ -170,8 +170,9 @@ template <typename T> struct ConvexGradient {
   PoseGradient<T> pose;
 };
 
-// Adds to `out`, and calls add(k, gradient of point k) for the corners; what reaches the centroid is all points' in equal
-// parts. g_corners: x, y of each. No gradient passes through the factor z of delta and sigma, nor the choice of corners.
+// Adds to `out`, and calls add(k, gradient by point k) for the corners; the gradient by the centroid is left in `out`, to be
+// divided equally among all points. g_corners [edges,2]. The factor z of delta and sigma and the choice of corners have no
+// gradient.
 template <typename T, typename Add>
 LUXEL_HD void project_convex_vjp(const Pinhole<T>& cam, const T* points, const ConvexProjection<T>& p, T g_opacity, T g_delta,
                                  T g_sigma, T g_depth, const T* g_corners, ConvexGradient<T>& out, Add add) {

@@ -1,4 +1,4 @@
-// The outline of a smooth convex, from its row: used to make the lists of tiles and to test splats against parts of a tile.
+// The outline of a smooth convex, from its row; used to bin splats into tiles and to test splats against parts of a tile.
 #pragma once
 
 #include "abi/raster.h"
@@ -12,14 +12,14 @@ constexpr int kConvexCorners = LUXEL_CONVEX_ROW - 2 * LUXEL_CORNERS;  // where t
 template <typename T> struct ConvexBounds {
   using Number = T;
   T x, y, low_x, low_y, high_x, high_y;
-  // Where edge j crosses the row dy below the centroid: dx = along - slope dy. Edges that do not bound x on that side, or
-  // are not there, cross far outside. Loops over edges run to the last place, without branches.
+  // Edge j crosses the pixel row dy below the centroid at dx = along - slope dy. Horizontal edges and unused entries cross far
+  // outside, so that loops run over all LUXEL_CORNERS entries without branches.
   T slope[LUXEL_CORNERS], along[LUXEL_CORNERS];
   unsigned rightward;  // bit j: the polygon lies left of the crossing
 
   static LUXEL_HD ConvexBounds of(const T* row) {
     constexpr int kFirst = kConvexCorners;
-    // A hair wider than exact, so that rounding never drops a tile whose pixels pass the test on alpha.
+    // Slightly enlarged, so that rounding never drops a tile with pixels that pass the test on alpha.
     const T hair_x = T(1e-3) + T(1e-4) * (row[10] - row[8]), hair_y = T(1e-3) + T(1e-4) * (row[11] - row[9]);
     const T reach = row[7] + T(1e-3) / (row[4] * row[5]), first_x = row[kFirst], first_y = row[kFirst + 1];
     ConvexBounds e = {row[0], row[1], row[8] - hair_x, row[9] - hair_y, row[10] + hair_x, row[11] + hair_y, {}, {}, 0u};
@@ -29,9 +29,9 @@ LUXEL_UNROLL
       const int next = j + 1 < LUXEL_CORNERS ? 2 * (j + 1) : 0;
       const bool closes = j + 1 >= edges;
       const T ax = row[kFirst + 2 * j], ay = row[kFirst + 2 * j + 1];
-      const T bx = row[kFirst + next], by = row[kFirst + next + 1];  // values, not places, are chosen: rows are in registers
+      const T bx = row[kFirst + next], by = row[kFirst + next + 1];  // selects values, not addresses: rows are in registers
       const T nx = (closes ? first_y : by) - ay, ny = ax - (closes ? first_x : bx);
-      const bool bounds = j < edges && nx * nx > T(1e-20);  // where nx is 0 the box knows
+      const bool bounds = j < edges && nx * nx > T(1e-20);  // a horizontal edge is covered by the box
       const T of_nx = inverse(bounds ? nx : T(1));
       e.slope[j] = bounds ? ny * of_nx : T(0);
       e.along[j] = bounds ? ax + (ny * ay + reach) * of_nx : T(1e30);
@@ -40,14 +40,14 @@ LUXEL_UNROLL
     return e;
   }
 
-  // The box around it.
+  // Bounding box.
   LUXEL_HD T left() const { return low_x; }
   LUXEL_HD T right() const { return high_x; }
   LUXEL_HD T top() const { return low_y; }
   LUXEL_HD T bottom() const { return high_y; }
 
-  // The least and the greatest x that lies inside all edges and the box over the band y0 <= pixel y <= y1; false where
-  // there is none. A rectangle in this band meets the polygon if it is not beyond either: no edge separates them.
+  // The smallest and the largest x inside all edges and the box within the band y0 <= y <= y1 (px); false if there is none.
+  // Conservative: a rectangle in this band outside of [left, right] is separated from the polygon by an edge or the box.
   LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
     left = low_x;
     right = high_x;

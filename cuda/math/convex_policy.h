@@ -2,10 +2,10 @@
 //
 // With L_j(q) = (b_y - a_y) (q_x - a_x) - (b_x - a_x) (q_y - a_y) for the edge from corner a to the next, b, negative
 // inside, phi = ln sum_j exp(delta L_j) and the indicator sigmoid(-sigma phi): alpha = opacity * indicator. Both are
-// computed to the base 2: v_j = log2(e) delta L_j, phi = max v + log2 sum 2^(v_j - max v), indicator =
-// 1 / (1 + 2^(sigma phi)). L is of degree two in coordinates, so v is L of coordinates times root(log2(e) delta).
+// computed in base 2: v_j = log2(e) delta L_j, phi = max v + log2 sum 2^(v_j - max v), indicator =
+// 1 / (1 + 2^(sigma phi)). L is quadratic in coordinates, so v_j is L_j of coordinates scaled by root(log2(e) delta).
 //
-// The gradient by the corners needs, of each edge, only the sums over pixels of g, g q_x and g q_y, g by v_j.
+// With g the gradient by v_j, the gradient by the corners needs only the sums over pixels of g, g q_x and g q_y of each edge.
 #pragma once
 
 #include "abi/raster.h"
@@ -14,9 +14,9 @@
 
 namespace luxel {
 
-// The factor of coordinates; bounded, so that no intermediate value of the indicator overflows.
+// The scale of coordinates; bounded, so that no intermediate value of the indicator overflows.
 template <typename T> LUXEL_HD T convex_scale(T delta) { return root(smaller(T(1.4426950408889634) * delta, T(1e20))); }
-constexpr float kLeastDelta = 1e-30f;  // what the gradient by delta is divided by at least
+constexpr float kLeastDelta = 1e-30f;  // lower bound of the divisor in the gradient by delta
 
 template <typename T> struct ConvexPolicy {
   using Bounds = ConvexBounds<T>;
@@ -27,13 +27,13 @@ template <typename T> struct ConvexPolicy {
   T x, y, opacity, depth;
   T delta, sigma, scale;
   int edges;
-  T corner_x[kCorners + 1], corner_y[kCorners + 1];  // scaled, relative to (x, y); after the last, the first again
+  T corner_x[kCorners + 1], corner_y[kCorners + 1];  // scaled, relative to (x, y); the first is repeated after the last
 
   static LUXEL_HD ConvexPolicy load(const T* row) {
     ConvexPolicy c = {row[0], row[1], row[2], row[3], row[4], row[5], convex_scale(row[4]), static_cast<int>(row[6]), {}, {}};
 LUXEL_UNROLL
     for (int j = 0; j <= kCorners; ++j) {
-      const bool there = j < kCorners && j < c.edges;  // values, not places, are chosen: rows may be in registers
+      const bool there = j < kCorners && j < c.edges;  // selects values, not addresses: rows may be in registers
       const int k = kFirst + 2 * (j < kCorners ? j : 0);
       c.corner_x[j] = c.scale * (there ? row[k] : row[kFirst]);
       c.corner_y[j] = c.scale * (there ? row[k + 1] : row[kFirst + 1]);
@@ -41,12 +41,12 @@ LUXEL_UNROLL
     return c;
   }
 
-  // Pixels of a row, dx and dy from the centroid.
+  // Pixels of a row, dx and dy (px) from the centroid.
   template <typename V> struct At {
-    V dx;  // scaled, as dy
+    V dx;  // scaled, as is dy
     T dy;
     V falloff;
-    decltype(V() >= V()) valid;
+    decltype(V() >= V()) valid;  // false where phi is NaN
     V rest, phi, stretch, inverse;  // 1 - falloff; phi; sum of shares times v; 1 / sum of shares
     V share[kCorners];              // 2^(v_j - max v)
   };
@@ -76,10 +76,10 @@ LUXEL_UNROLL
     return at;
   }
 
-  // Gradient by the row, gathered over pixels, where g_alpha reaches the uncapped alpha = opacity * falloff.
+  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff.
   template <typename V, bool> struct Gradient {
     V opacity, delta, sigma;
-    V zeroth[kCorners], first_x[kCorners], first_y[kCorners];  // sums of g, g dx, g dy over pixels, g by v_j
+    V zeroth[kCorners], first_x[kCorners], first_y[kCorners];  // sums over pixels of g, g dx, g dy; g: gradient by v_j
 
     LUXEL_HD void add(const ConvexPolicy& c, const At<V>& at, V g_alpha) {
       const T ln2 = T(0.6931471805599453);
@@ -106,10 +106,11 @@ LUXEL_UNROLL
     }
   };
 
-  // What Gradient gathers, as single numbers.
+  // The sums of Gradient as scalars.
   struct Moments {
     T opacity, delta, sigma, zeroth[kCorners], first_x[kCorners], first_y[kCorners];
   };
+  // Writes the gradient by the row.
   LUXEL_HD void gradient(const Moments& of, T* row) const {
 LUXEL_UNROLL
     for (int k = 0; k < kRow; ++k) row[k] = T(0);
@@ -132,9 +133,9 @@ LUXEL_UNROLL
     }
   }
 
-  // The form in a tile's shared memory: each edge as v_j = n . q + c, q scaled and relative to (x, y). Places after the last
-  // edge hold one far below the largest, so that loops over edges may run on: they have no branches, and what
-  // they do to one edge need not wait for the one before.
+  // The form in a tile's shared memory: each edge as v_j = n . q + c, q scaled and relative to (x, y). Unused edges have a v far
+  // below all others, so that loops over edges may include them: the loops have no branches, and their iterations are
+  // independent.
   struct alignas(16) Packed {
     float x, y, scale, sigma, opacity;
     int edges;
@@ -158,11 +159,11 @@ LUXEL_UNROLL
     }
     return packed;
   }
-  // Reaches no pixel.
+  // A splat that contributes to no pixel.
   static LUXEL_HD Packed null_splat() { return {}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
-  // v of each of the first E edges at a pixel, and the largest.
+  // v of each of the first E edges at a pixel, and their maximum.
   template <int E> struct Reach {
     float v[E], top;
   };
@@ -176,8 +177,8 @@ LUXEL_UNROLL
     LUXEL_HD float alpha() const { return raw; }
   };
 
-  // What the pixels at px have in common: v_j = base_j + slope_j dy. Forward and backward pass go through here with the same
-  // E, and so agree to the bit.
+  // Terms that the pixels at px share: v_j = base_j + slope_j dy. Forward and backward pass both use it, with the same E, so that
+  // they agree bitwise.
   template <int E> struct Column {
     static constexpr int kEdges = E;
     float dx, base[E], slope[E];
@@ -189,7 +190,7 @@ LUXEL_UNROLL
         slope[j] = c.lines[3 * j + 1];
       }
     }
-    // The pixel dy below the centroid.
+    // The pixel dy (px) below the centroid.
     LUXEL_HD Reach<E> reach(const Packed& c, float dy) const {
       Reach<E> reach;
       const float scaled = c.scale * dy;
@@ -223,8 +224,8 @@ LUXEL_UNROLL
     LUXEL_HD float look(const Packed& c, float dy) const { return coverage(c, reach(c, dy)).raw; }
   };
 
-  // What is gathered over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share are applied
-  // in moments_to_gradient(), once for each row.
+  // Raw moments over pixels of one column, from g_log_alpha = alpha d loss / d alpha; factors that the pixels share are applied
+  // once for each row, in moments_to_gradient().
   template <bool, int E> struct Sums {
     static constexpr int kCount = 3 + 3 * E;
     float opacity = 0.0f, sigma = 0.0f, zeroth[E] = {}, first[E] = {};
@@ -239,8 +240,8 @@ LUXEL_UNROLL
         first[j] = fused(coverage.share[j], g_phi_dy, first[j]);
       }
     }
-    // The sums as they are added over threads and warps: of opacity, sigma, delta (of share times v, which is linear in dy), and
-    // the moments of each edge.
+    // The sums to be added over threads and warps: of opacity, sigma, delta (of share times v, which is linear in dy), and the
+    // moments of each edge.
     LUXEL_HD void store(const Packed& c, const Column<E>& column, float* sums) const {
       float delta = 0.0f;
 LUXEL_UNROLL
@@ -254,15 +255,15 @@ LUXEL_UNROLL
       sums[1] = sigma;
       sums[2] = delta;
     }
-    // Where a sum belongs among those of the row, and its factor.
+    // Index of sum k in the row, and its factor.
     static LUXEL_HD int slot(int k) { return k; }
     static LUXEL_HD float scale(int) { return 1.0f; }
   };
-  // Turns the sums of all pixels, in order of slots, into the gradient by the row; in place. They are kRow or fewer.
+  // Turns the sums over all pixels, ordered by slot(), into the gradient by the row, in place [kRow].
   static LUXEL_HD void moments_to_gradient(const float* row, float* sums) {
     static_assert(3 + 3 * kCorners <= kRow, "sums of a splat wait in the row of its gradient");
     const ConvexPolicy c = load(row);
-    const float factor = -0.69314718f * c.sigma;  // meets sums before it meets the scale: they are 0 where both are huge
+    const float factor = -0.69314718f * c.sigma;  // applied before the scale: sums are 0 where both are huge
     Moments of = {sums[0] * inverse(c.opacity), factor * sums[2], -0.69314718f * sums[1], {}, {}, {}};
 LUXEL_UNROLL
     for (int j = 0; j < kCorners; ++j) {

@@ -1,4 +1,4 @@
-// The entropy that drives an opacity to 0 or 1 (Duan et al. 2024, "4D-Rotor Gaussian Splatting"), with its vjp.
+// Entropy of an opacity, a loss that drives it to 0 or 1 (Duan et al. 2024, "4D-Rotor Gaussian Splatting"), with its vjp.
 #pragma once
 
 #include "math/hd.h"
@@ -8,12 +8,12 @@ namespace luxel {
 template <typename T> LUXEL_HD T least_opacity() { return T(1e-3); }
 template <typename T> LUXEL_HD T most_opacity() { return T(1) - T(1e-3); }
 
-// -o ln o of o = sigmoid(logit) held to [1e-3, 1 - 1e-3].
+// -o ln o with o = sigmoid(logit) clamped to [1e-3, 1 - 1e-3].
 template <typename T> LUXEL_HD T opacity_entropy(T logit) {
   const T o = clamp(sigmoid(logit), least_opacity<T>(), most_opacity<T>());
   return -o * log_of(o);
 }
-// Its derivative by the logit: 0 where the opacity is held.
+// Its derivative by the logit: 0 where the opacity is clamped.
 template <typename T> LUXEL_HD T opacity_entropy_vjp(T logit) {
   const T o = sigmoid(logit);
   if (!(o >= least_opacity<T>() && o <= most_opacity<T>())) return T(0);

@@ -1,9 +1,9 @@
 // A 3D Gaussian seen by a pinhole camera: EWA projection (Zwicker et al. 2002; Kerbl et al. 2023) with optional
-// opacity compensation (Yu et al. 2024, "Mip-Splatting"), and its vjp by hand. What does not depend on where the
-// ellipsoid comes from is apart, for other primitives that are ellipsoids.
+// opacity compensation (Yu et al. 2024, "Mip-Splatting"), and its hand-written vjp. project_ellipsoid, which is independent of
+// the parameters of the ellipsoid, also serves other primitives.
 //
-// With M = R(q) diag(s), A = R_cam M and J the Jacobian of the projection, the 2D covariance is B B^T, B = J A:
-// two three-vectors carry everything that the general formula spreads over 3x3 products.
+// With M = R(q) diag(s), A = R_cam M and J the Jacobian of the projection, the 2D covariance is B B^T, B = J A [2,3]. Only the
+// two rows of B are needed, not the 3x3 covariances.
 #pragma once
 
 #include "math/camera.h"
@@ -20,20 +20,20 @@ template <typename T> struct Splat {
   T x, y, opacity, depth, a, b, c, radius;
 };
 
-// Everything between an ellipsoid and its splat; the vjp recomputes it instead of storing it. Its covariance in world
-// space is M M^T: rows of three numbers for a 3D Gaussian, of four for the slice of a 4D one.
+// Intermediate values between an ellipsoid and its splat; the vjp recomputes instead of storing them. The covariance in world
+// space is M M^T, with rows of three numbers for a 3D Gaussian, of four for the slice of a 4D one.
 template <typename T, typename Row> struct EllipsoidProjection {
   Vec3<T> camera_mean;
   T alpha;             // opacity before compensation
   Rows3<Row> spread;   // A = R_cam M
   T u, v;              // clamped x/z, y/z
-  bool u_free, v_free;
+  bool u_free, v_free;  // whether u, v are not clamped
   Row row_x, row_y;    // B
   T cov_xx, cov_xy, cov_yy, det, det_raw;
   T compensation;      // 1 unless antialiased
 };
 
-// The same from the parameters on: M = R(q) diag(s).
+// The same for a 3D Gaussian: M = R(q) diag(s).
 template <typename T> struct GaussianProjection : EllipsoidProjection<T, Vec3<T>> {
   Quat<T> unit_quat;
   T inverse_norm;
@@ -46,8 +46,8 @@ template <typename T> LUXEL_HD bool in_depth_range(const Pinhole<T>& cam, Vec3<T
   return z > cam.near_plane && z < cam.far_plane;
 }
 
-// From camera_mean, alpha and spread of `p` to the splat. False where it cannot be seen; every comparison is phrased so
-// that NaN fails it.
+// Computes the splat, and the other values of `p`, from camera_mean, alpha and spread of `p`. False if it is not visible; every
+// comparison is phrased so that NaN fails it.
 template <typename T, typename Row>
 LUXEL_HD bool project_ellipsoid(const Pinhole<T>& cam, const ProjectionOptions<T>& options, EllipsoidProjection<T, Row>& p,
                                 Splat<T>& splat) {
@@ -89,7 +89,7 @@ LUXEL_HD bool project_ellipsoid(const Pinhole<T>& cam, const ProjectionOptions<T
   return finite(splat.radius) && finite(splat.x) && finite(splat.y) && finite(splat.a + splat.b + splat.c);
 }
 
-// False where the Gaussian cannot be seen.
+// False if the Gaussian is not visible.
 template <typename T>
 LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean, const T* quat,
                                Vec3<T> log_scales, T opacity_logit, GaussianProjection<T>& p, Splat<T>& splat) {
@@ -108,7 +108,7 @@ LUXEL_HD bool project_gaussian(const Pinhole<T>& cam, const ProjectionOptions<T>
   return project_ellipsoid(cam, options, p, splat);
 }
 
-// Gradient of a splat by what project_ellipsoid starts from.
+// Gradient by the inputs of project_ellipsoid; g: by the splat, g_depth: by its depth from elsewhere.
 template <typename T, typename Row> struct EllipsoidGradient {
   Vec3<T> camera_mean;
   T alpha;
@@ -154,7 +154,7 @@ LUXEL_HD EllipsoidGradient<T, Row> project_ellipsoid_vjp(const Pinhole<T>& cam, 
   return out;
 }
 
-// R_cam reaches the mean and A = R_cam M: g_R = g_mean_c mean^T + g_A M^T
+// Adds the gradient by the pose, which acts on the mean and on A = R_cam M: g_R = g_mean_c mean^T + g_A M^T.
 template <typename T, typename Row>
 LUXEL_HD void add_ellipsoid(PoseGradient<T>& pose, const EllipsoidGradient<T, Row>& g, Vec3<T> mean, const Rows3<Row>& m) {
   pose.add_point(g.camera_mean, mean);
@@ -170,7 +170,7 @@ template <typename T> struct GaussianGradient {
   PoseGradient<T> pose;
 };
 
-// g_axes: gradient that reaches R(q) from elsewhere (normals). Adds to mean and pose; sets the rest.
+// g_axes: gradient by R(q) from elsewhere (normals). Adds to mean and pose of `out`, sets its other members.
 template <typename T>
 LUXEL_HD void project_gaussian_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options, Vec3<T> mean,
                                    const GaussianProjection<T>& p, const Splat<T>& splat, const Splat<T>& g,

@@ -1,16 +1,16 @@
 // A 4D Gaussian at one time (Duan et al. 2024, "4D-Rotor Gaussian Splatting"): rotor to rotation, and the conditional of a
-// 4D normal, with their vjp by hand. What comes out is an ellipsoid, which gaussian.h projects.
+// 4D normal, with their hand-written vjps. The result is an ellipsoid, which gaussian.h projects.
 //
 // A four-vector (x, y, z, t) is read as the quaternion t + xi + yj + zk. With M = R diag(s) of rows M_x, M_y, M_z and m, the
-// covariance of (x, y, z, t) is M M^T. At a time: c = m m, v_i = M_i m / c, and the rows P_i = M_i - v_i m have P P^T for
-// their covariance, which is the Schur complement and never less than semi-definite.
+// covariance of (x, y, z, t) is M M^T. With c = m . m, the variance of t, and the velocity v_i = M_i . m / c, the conditional
+// covariance is P P^T of the rows P_i = M_i - v_i m: the Schur complement, positive semi-definite by construction.
 #pragma once
 
 #include "math/gaussian.h"
 
 namespace luxel {
 
-template <typename T> LUXEL_HD T max_exponent() { return T(16); }  // farther from their time Gaussians are left out
+template <typename T> LUXEL_HD T max_exponent() { return T(16); }  // of the temporal falloff; Gaussians beyond are culled
 
 // A rotor (s, xy, xz, yz, xt, yt, zt, p) as two unit quaternions: R v = l v conj(r). Unit length of both makes it a
 // proper rotor of unit length.
@@ -57,12 +57,12 @@ LUXEL_HD void rotation_vjp(const RotorQuats<T>& q, const Rows3<Quat<T>>& g_space
             k_times(product(q.left, g_space.r2));
 }
 
-// Everything between the parameters and the splat; the vjp recomputes it instead of storing it.
+// Intermediate values between the parameters and the splat; the vjp recomputes instead of storing them.
 template <typename T> struct Gaussian4dProjection : EllipsoidProjection<T, Quat<T>> {
   Rows3<Quat<T>> space;  // M_x, M_y, M_z
   Quat<T> span;          // m
-  T later, inverse_variance, exponent;
-  T opacity;             // sigmoid(logit); p.alpha is what is left of it at this time
+  T later, inverse_variance, exponent;  // timestamp - time; 1 / c; of the temporal falloff
+  T opacity;             // sigmoid(logit); p.alpha is this times the temporal falloff
   Vec3<T> velocity, mean;
   Rows3<Quat<T>> root;   // P
 };
@@ -71,13 +71,13 @@ template <typename T> LUXEL_HD Quat<T> scales4d(Vec3<T> log_scales, T log_scale_
   return {exp_exact(log_scale_t), exp_exact(log_scales.x), exp_exact(log_scales.y), exp_exact(log_scales.z)};
 }
 
-// Rows less their parts along m.
+// Subtracts `parts` times m from the rows.
 template <typename T> LUXEL_HD Rows3<Quat<T>> part_from(Quat<T> m, Vec3<T> parts, const Rows3<Quat<T>>& rows) {
   return {rows.r0 - parts.x * m, rows.r1 - parts.y * m, rows.r2 - parts.z * m};
 }
 
-// The slice at `timestamp`, and its splat. False where the Gaussian is culled, first of all by its time; every
-// comparison is phrased so that NaN fails it.
+// The slice at `timestamp`, and its splat. False if the Gaussian is culled; the time is tested first. Every comparison is
+// phrased so that NaN fails it.
 template <typename T>
 LUXEL_HD bool project_gaussian4d(const Pinhole<T>& cam, const ProjectionOptions<T>& options, T timestamp, const T* mean, T time,
                                  const T* log_scales, T log_scale_t, const T* rotor, T opacity_logit,
@@ -99,13 +99,13 @@ LUXEL_HD bool project_gaussian4d(const Pinhole<T>& cam, const ProjectionOptions<
   if (!in_depth_range(cam, p.mean)) return false;
   p.camera_mean = mul(cam.rotation, p.mean) + cam.translation;
   p.root = part_from(p.span, p.velocity, p.space);
-  // Once more, for what rounding left along m: else the slice of what is fast, long-lived and thin would lose its digits.
+  // A second time, to remove what rounding left along m; otherwise the slices of fast, long-lived, thin Gaussians lose precision.
   p.root = part_from(p.span, p.inverse_variance * mul(p.root, p.span), p.root);
   p.spread = mul(cam.rotation, p.root);
   return project_ellipsoid(cam, options, p, splat);
 }
 
-// Gradients that views add up to; shape_vjp turns those of M into those of rotor and scales, once for all views.
+// Gradients summed over views; shape_vjp turns those by the rows of M into those by rotor and scales, once for all views.
 template <typename T> struct Gaussian4dGradient {
   Vec3<T> mean;
   T time;
@@ -114,8 +114,8 @@ template <typename T> struct Gaussian4dGradient {
   T opacity_logit;
 };
 
-// Adds to `out` and `pose`; g_mean: gradient that reaches the mean of the slice from elsewhere (colour). Returns the
-// gradient by the timestamp, which is that by the Gaussian's time negated.
+// Adds to `out` and `pose`. g_mean: gradient by the mean of the slice from elsewhere (colour). Returns the gradient by the
+// timestamp, the negative of that by the Gaussian's time.
 template <typename T>
 LUXEL_HD T project_gaussian4d_vjp(const Pinhole<T>& cam, const ProjectionOptions<T>& options, const Gaussian4dProjection<T>& p,
                                   const Splat<T>& splat, const Splat<T>& g, T g_depth, Vec3<T> g_mean,
@@ -131,8 +131,8 @@ LUXEL_HD T project_gaussian4d_vjp(const Pinhole<T>& cam, const ProjectionOptions
   out.mean = out.mean + g_mean;
   out.time -= g_later;
 
-  // P_i = M_i - v_i m, v_i = M_i m / c, c = m m. The gradient by P, whose rows are sums of those of P, is perpendicular to
-  // m: through P nothing reaches v.
+  // P_i = M_i - v_i m, v_i = M_i . m / c, c = m . m. The rows of the gradient by P are combinations of rows of P and therefore
+  // perpendicular to m: no gradient reaches v through P.
   const Vec3<T> g_velocity = p.later * g_mean;
   const Vec3<T> g_product = p.inverse_variance * g_velocity;  // by M_i m
   const T g_variance = -p.inverse_variance * (dot(g_velocity, p.velocity) + g_exponent * p.exponent);
@@ -157,7 +157,7 @@ LUXEL_HD Quat<T> shape_vjp(const T* rotor, Quat<T> scales, const Gaussian4dGradi
          by_parts(rotation_of_time(q), g_span);
 }
 
-// Turns two rows, and what goes with them, so that they become perpendicular; false where they are.
+// Rotates rows a and b, and the axes u and v with them, so that a and b become perpendicular; false if they already are.
 template <typename T> LUXEL_HD bool part_rows(Quat<T>& a, Quat<T>& b, Vec3<T>& u, Vec3<T>& v) {
   const T aa = dot(a, a), bb = dot(b, b), ab = dot(a, b);
   const T rounding = sizeof(T) == 4 ? T(1e-7) : T(2e-16);
@@ -174,8 +174,8 @@ template <typename T> LUXEL_HD bool part_rows(Quat<T>& a, Quat<T>& b, Vec3<T>& u
   return true;
 }
 
-// The unit vector along which an ellipsoid of covariance P P^T is thinnest, by Jacobi rotations of the rows of P: they
-// resolve thin directions that the products of P P^T would round away.
+// The unit vector of the shortest axis of an ellipsoid with covariance P P^T, by one-sided Jacobi rotations of the rows of P, which
+// resolve thin directions that are lost to rounding in P P^T.
 template <typename T> LUXEL_HD Vec3<T> shortest_axis(Rows3<Quat<T>> p) {
   const T largest = larger(dot(p.r0, p.r0), larger(dot(p.r1, p.r1), dot(p.r2, p.r2)));
   if (!(largest > T(0))) return {T(1), T(0), T(0)};

@@ -1,4 +1,4 @@
-// The policy of the Gaussian: alpha = opacity * exp(-power), power the quadratic form of the conic.
+// The policy of the Gaussian: alpha = opacity * exp(-power) with power = (a dx^2 + c dy^2) / 2 + b dx dy of the conic a, b, c.
 #pragma once
 
 #include "abi/raster.h"
@@ -24,7 +24,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     return {row[0], row[1], row[2], row[3], T(0.5) * log2e * row[4], log2e * row[5], T(0.5) * log2e * row[6], T(0)};
   }
 
-  // Pixels of a row, dx and dy from the centre: exp(-power), and false where rounding made power negative.
+  // Pixels of a row, dx and dy (px) from the centre. falloff: exp(-power); valid: false where rounding made power negative.
   template <typename V> struct At {
     V dx;
     T dy;
@@ -37,15 +37,15 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     return {dx, dy, exp2_of(-power), power >= zero};
   }
 
-  // Gradient by the row, gathered over pixels, where g_alpha reaches the uncapped alpha = opacity * falloff. A variable for
-  // each number: an array behind a pointer would keep the CPU's inner loop out of registers.
+  // Gradient by the row, accumulated over pixels; g_alpha is the gradient by the uncapped alpha = opacity * falloff. Separate
+  // members rather than an array, so that the CPU's inner loop keeps them in registers.
   template <typename V, bool kAbsolute> struct Gradient {
     V x, y, opacity, a, b, c, absolute_x, absolute_y;
 
     LUXEL_HD void add(const GaussianPolicy& g, const At<V>& at, V g_alpha) {
       const T ln2 = T(0.6931471805599453), dy = at.dy;
       const V g_opacity = at.falloff * g_alpha;
-      const V g_power = -g.opacity * g_opacity;  // by the natural exponent
+      const V g_power = -g.opacity * g_opacity;  // by the natural exponent, -power
       const V g_dx = g_power * at.dx;            // dx = pixel - x
       const V g_x = -ln2 * (2 * g.a * g_dx + g.b * dy * g_power), g_y = -ln2 * (2 * g.c * dy * g_power + g.b * g_dx);
       x += g_x;
@@ -76,14 +76,14 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
   struct Packed {
     float x, y, a, b, c, log2_opacity;
 
-    // log2(alpha) beyond this comes from rounding: the power was negative.
+    // Largest valid log2(alpha); larger values are rounding errors (negative power).
     LUXEL_HD float highest() const { return log2_opacity; }
   };
   static LUXEL_HD Packed pack(const float* row) {
     const float log2e = 1.4426950408889634f;
     return {row[0], row[1], -0.5f * log2e * row[4], -log2e * row[5], -0.5f * log2e * row[6], log2_of(row[2])};
   }
-  // Reaches no pixel.
+  // A splat that contributes to no pixel.
   static LUXEL_HD Packed null_splat() { return {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, -INFINITY}; }
   static LUXEL_HD float depth_of(const float* row) { return row[3]; }
 
@@ -94,17 +94,17 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
     LUXEL_HD float alpha() const { return exp2_of(exponent); }
   };
 
-  // What the pixels at px have in common. Forward and backward pass go through here, and so agree to the bit.
+  // Terms that the pixels at px share. Forward and backward pass both use it, so that they agree bitwise.
   struct Column {
     float dx, constant, slope;
     LUXEL_HD Column(const Packed& splat, float px)
         : dx(px - splat.x), constant(fused(splat.a * dx, dx, splat.log2_opacity)), slope(splat.b * dx) {}
-    // The pixel dy below the centre.
+    // The pixel dy (px) below the centre.
     LUXEL_HD Coverage at(const Packed& splat, float dy) const { return {fused(fused(splat.c, dy, slope), dy, constant)}; }
   };
   static LUXEL_HD Coverage look(const Packed& splat, float px, float dy) { return Column(splat, px).at(splat, dy); }
 
-  // Gradient by the row, gathered over pixels of one column: moments of g_log_alpha = alpha d loss / d alpha.
+  // Gradient by the row, accumulated over pixels of one column: moments of g_log_alpha = alpha d loss / d alpha.
   template <bool kAbsolute> struct Sums {
     static constexpr int kCount = kAbsolute ? 8 : 6;
     float zeroth = 0.0f, first = 0.0f, second = 0.0f, absolute_x = 0.0f, absolute_y = 0.0f;
@@ -119,7 +119,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
         absolute_y += fabsf(g_log_alpha * fused(splat.c, dy, 0.5f * column.slope));
       }
     }
-    // The sums as they are added over threads, each still to be scaled: of x, y, opacity, a, b, c, |x|, |y|.
+    // The sums to be added over threads, before scale(): of x, y, opacity, a, b, c, |g_x|, |g_y|.
     LUXEL_HD void store(const Packed& splat, const Column& column, float* sums) const {
       const float moment = column.dx * zeroth, half_b = 0.5f * splat.b;
       sums[0] = fused(splat.a, moment, half_b * first);
@@ -130,7 +130,7 @@ template <typename T> struct alignas(4 * sizeof(T)) GaussianPolicy {
       sums[5] = second;
       if (kAbsolute) sums[6] = absolute_x, sums[7] = absolute_y;
     }
-    // Where a sum belongs in the row, and its factor.
+    // Index of sum k in the row, and its factor.
     static LUXEL_HD int slot(int k) { return k < 3 ? k : (k < 6 ? k + 1 : 4 * k - 21); }
     static LUXEL_HD float scale(int k) {
       const float two_ln2 = 1.3862943611198906f;
@@ -153,7 +153,7 @@ template <typename T> struct SplatEllipse {
     e.y = splat[1];
     e.b = splat[5];
     e.det = larger(difference_of_products(a, c, e.b, e.b), T(1e-12) * a * c);
-    // A hair wider than exact, so that rounding never drops a tile whose pixels pass the test on alpha.
+    // Slightly enlarged, so that rounding never drops a tile with pixels that pass the test on alpha.
     const T reach = 2 * near_log(T(255) * splat[2]) * T(1.0001) + T(1e-5);
     const T scale = reach * inverse(e.det);
     e.extent_x = near_root(scale * c);
@@ -164,13 +164,13 @@ template <typename T> struct SplatEllipse {
     return e;
   }
 
-  // The box around it.
+  // Bounding box.
   LUXEL_HD T left() const { return x - extent_x; }
   LUXEL_HD T right() const { return x + extent_x; }
   LUXEL_HD T top() const { return y - extent_y; }
   LUXEL_HD T bottom() const { return y + extent_y; }
 
-  // Leftmost and rightmost point of the ellipse within the band y0 <= pixel y <= y1; false where they do not meet.
+  // Leftmost and rightmost point of the ellipse within the band y0 <= y <= y1 (px); false if they do not meet.
   LUXEL_HD bool band(T y0, T y1, T& left, T& right) const {
     const T d0 = larger(y0 - y, -extent_y), d1 = smaller(y1 - y, extent_y);
     if (!(d0 <= d1)) return false;
@@ -183,7 +183,7 @@ template <typename T> struct SplatEllipse {
   }
 
  private:
-  // Within the hair above the last bit does not matter: the GPU has one instruction for each of these.
+  // The enlargement above covers the error of these approximations, one instruction each on the GPU.
   static LUXEL_HD double between(double v, double lo, double hi) { return clamp(v, lo, hi); }
   static LUXEL_HD double near_root(double v) { return root(v); }
   static LUXEL_HD double near_log(double v) { return log_of(v); }

@@ -1,4 +1,4 @@
-// Headers for both g++ and nvcc: function attributes, and the few functions that differ between the two compilers.
+// Base of all headers that both g++ and nvcc compile: function attributes, and functions that differ between host and device.
 #pragma once
 
 #include <cmath>
@@ -39,7 +39,7 @@ LUXEL_HD float fused(float a, float b, float c) {
 #endif
 }
 
-// 2^x, once per pixel and primitive: on the GPU the hardware's; the CPU has vectors of it in simd.h.
+// 2^x, evaluated per pixel and primitive; on the GPU the hardware's approximation. Vectors for the CPU are in simd.h.
 LUXEL_HD double exp2_of(double x) { return exp2(x); }
 LUXEL_HD float exp2_of(float x) {
 #if defined(__CUDA_ARCH__)
@@ -51,7 +51,7 @@ LUXEL_HD float exp2_of(float x) {
 #endif
 }
 
-// log2 x, once per primitive and tile or, for policies that need it, pixel; on the GPU the hardware's.
+// log2 x, evaluated per primitive and tile, for some policies per pixel; on the GPU the hardware's approximation.
 LUXEL_HD double log2_of(double x) { return log2(x); }
 LUXEL_HD float log2_of(float x) {
 #if defined(__CUDA_ARCH__)
@@ -63,7 +63,7 @@ LUXEL_HD float log2_of(float x) {
 #endif
 }
 
-// Accurate exp for once-per-primitive work (scales, sigmoid), where the hardware's approximation would show.
+// Accurate exp for values computed once per primitive (scales, sigmoid).
 LUXEL_HD double exp_exact(double x) { return exp(x); }
 LUXEL_HD float exp_exact(float x) { return expf(x); }
 

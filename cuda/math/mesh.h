@@ -1,11 +1,11 @@
-// Points and triangle meshes: the nearest point of a triangle, a tree of boxes over triangles, and which side a point is on.
+// Distances to triangle meshes: the nearest point of a triangle, a tree of boxes over triangles, and inside tests.
 #pragma once
 
 #include "math/vec.h"
 
 namespace luxel {
 
-// What of a triangle is nearest: its face, one of its edges ab, bc, ca, or one of its corners a, b, c.
+// The part of a triangle that is nearest: its face, one of its edges ab, bc, ca, or one of its corners a, b, c.
 enum Feature { kFace = 0, kEdgeAb = 1, kEdgeBc = 2, kEdgeCa = 3, kCornerA = 4, kCornerB = 5, kCornerC = 6 };
 constexpr int kFeatures = 7;
 
@@ -14,13 +14,13 @@ template <typename T> struct OnTriangle {
   int feature;
 };
 
-// Along an edge; one without length is its start.
+// The point at part / whole of the way from a to b; a if the edge has no length.
 template <typename T> LUXEL_HD Vec3<T> along(Vec3<T> a, Vec3<T> b, T part, T whole) {
   return a + (whole > T(0) ? part / whole : T(0)) * (b - a);
 }
 
 // The nearest point of a triangle by the Voronoi regions of its features (Ericson 2004, "Real-Time Collision Detection",
-// 5.1.5). Triangles without area are their edges.
+// 5.1.5). Degenerate triangles are handled as their edges.
 template <typename T> LUXEL_HD OnTriangle<T> nearest_on_triangle(Vec3<T> p, Vec3<T> a, Vec3<T> b, Vec3<T> c) {
   const Vec3<T> ab = b - a, ac = c - a, ap = p - a, bp = p - b, cp = p - c;
   const T d1 = dot(ab, ap), d2 = dot(ac, ap);
@@ -43,9 +43,9 @@ template <typename T> LUXEL_HD OnTriangle<T> nearest_on_triangle(Vec3<T> p, Vec3
 constexpr int kDeepestTree = 27;
 
 // A complete binary tree of boxes: node n has the children 2n + 1 and 2n + 2, inner nodes come first, and leaf k holds the
-// triangles [k leaf, (k + 1) leaf), NaN where there is none.
+// rows [k leaf, (k + 1) leaf) of triangles, NaN where unused.
 template <typename T> struct TriangleTree {
-  const T* boxes;          // [inner nodes, 2, 6] of the children of each: low x y z, high x y z
+  const T* boxes;          // [inner nodes, 2, 6] boxes of both children: low x y z, high x y z
   const T* triangles;      // [leaves * leaf, 9]
   const T* pseudonormals;  // [leaves * leaf, kFeatures, 3]
   int depth, leaf;
@@ -53,6 +53,7 @@ template <typename T> struct TriangleTree {
   LUXEL_HD int inner() const { return (1 << depth) - 1; }
 };
 
+// Squared distance of a point from a box.
 template <typename T> LUXEL_HD T square_gap(Vec3<T> p, const T* box) {
   const T x = larger(larger(box[0] - p.x, p.x - box[3]), T(0));
   const T y = larger(larger(box[1] - p.y, p.y - box[4]), T(0));
@@ -75,7 +76,7 @@ template <typename T> LUXEL_HD Triangle<T> load_triangle(const TriangleTree<T>& 
   return {load3(nine), load3(nine + 3), load3(nine + 6)};
 }
 
-// The place of the nearest triangle, by branch and bound, nearer boxes first; -1 where p is not finite.
+// Index of the nearest triangle, by branch and bound, nearer boxes first; -1 if p is not finite.
 template <typename T> LUXEL_HD int64_t nearest_triangle(const TriangleTree<T>& tree, Vec3<T> p) {
   T waiting[kDeepestTree];
   int nodes[kDeepestTree];
@@ -118,18 +119,18 @@ template <typename T> LUXEL_HD int64_t nearest_triangle(const TriangleTree<T>& t
   }
 }
 
-// Whether the half line from p meets a box.
+// Whether the ray from p meets a box.
 template <typename T> LUXEL_HD bool meets(Vec3<T> p, Vec3<T> inverse_direction, const T* box) {
   const T x0 = (box[0] - p.x) * inverse_direction.x, x1 = (box[3] - p.x) * inverse_direction.x;
   const T y0 = (box[1] - p.y) * inverse_direction.y, y1 = (box[4] - p.y) * inverse_direction.y;
   const T z0 = (box[2] - p.z) * inverse_direction.z, z1 = (box[5] - p.z) * inverse_direction.z;
   const T enter = larger(larger(smaller(x0, x1), smaller(y0, y1)), smaller(z0, z1));
   const T leave = smaller(smaller(larger(x0, x1), larger(y0, y1)), larger(z0, z1));
-  const T slack = T(1e-5) * (T(1) + (leave < T(0) ? -leave : leave));  // never loses a flat box to rounding
+  const T slack = T(1e-5) * (T(1) + (leave < T(0) ? -leave : leave));  // so that rounding never misses a flat box
   return leave >= -slack && enter <= leave + slack;
 }
 
-// Whether the half line from p meets a triangle (Moeller and Trumbore 1997).
+// Whether the ray from p meets a triangle (Moeller and Trumbore 1997).
 template <typename T> LUXEL_HD bool meets(Vec3<T> p, Vec3<T> direction, const Triangle<T>& t) {
   const Vec3<T> ab = t.b - t.a, ac = t.c - t.a, from = p - t.a;
   const Vec3<T> h = cross(direction, ac), q = cross(from, ab);
@@ -139,7 +140,7 @@ template <typename T> LUXEL_HD bool meets(Vec3<T> p, Vec3<T> direction, const Tr
   return size > T(0) && u >= T(0) && v >= T(0) && u + v < size && ray_t > T(0);
 }
 
-// Whether a half line from p crosses the mesh an odd number of times.
+// Whether the ray from p crosses the mesh an odd number of times.
 template <typename T> LUXEL_HD bool odd_crossings(const TriangleTree<T>& tree, Vec3<T> p, Vec3<T> direction) {
   int nodes[kDeepestTree];
   int top = 0, node = 0;
@@ -172,7 +173,7 @@ template <typename T> LUXEL_HD bool inside_by_pseudonormal(const TriangleTree<T>
   return dot(away, load3(tree.pseudonormals + (slot * kFeatures + feature) * 3)) < T(0);
 }
 
-// Inside by the majority of five half lines, which no axis or diagonal is near to.
+// Inside by the majority of five rays, none of them close to an axis or a diagonal.
 template <typename T> LUXEL_HD bool inside_by_parity(const TriangleTree<T>& tree, Vec3<T> p) {
   const T directions[5][3] = {{T(0.5377), T(0.2913), T(0.7912)},
                               {T(-0.8421), T(0.4839), T(0.2383)},

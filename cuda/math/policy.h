@@ -1,20 +1,20 @@
 // A primitive is a policy of the tile rasterizer: the contract, and which tiles a primitive touches.
 //
-// A policy gives, from a primitive's row of kRow numbers on the screen: Bounds, the outline that says which part of a band of
-// pixel rows it can reach; its alpha at a pixel; and the gradient of alpha by the row. It knows neither tiles nor colours. The
-// first four numbers of every row are x, y, opacity, depth.
+// A policy computes, from a primitive's row of kRow numbers on the screen: Bounds, an outline that gives the primitive's extent
+// in a band of pixel rows; its alpha at a pixel; and the gradient of alpha by the row. It is independent of tiles and colours.
+// The first four numbers of every row are x, y (px), opacity, depth.
 //
 // math/policy_check.h states the whole interface as assertions; cuda/examples/disc_policy.h is an example to start from, with
 // the blending as two plain loops. math/gaussian_policy.h (Gaussians) and math/convex_policy.h are the policies of the library.
 //
 // On the CPU (kernels/raster/blend/blend.h) at() computes several pixels of one row and Gradient sums over them. On the GPU
 // every instruction of the inner loop counts: a tile's splats are packed once (Packed), pixels of one column share a Column, and
-// the gradient by the row is gathered as Sums of few numbers per pixel. Lists are cut into pieces of kPiece instances; short
-// pieces share the work of a backward pass better, and cost more states that the forward pass leaves.
+// the gradient by the row is accumulated as Sums, few numbers per pixel. Lists are divided into pieces of kPiece instances; short
+// pieces balance the backward pass better, but need more memory for the per-pixel states that the forward pass stores.
 //
-// A simple policy has an alpha of closed form (kernels/raster/blend/blend_simple.cuh). A multi-edge policy (kMultiEdge) has an
-// alpha that is a loop over edges (blend_multi_edge.cuh): loops are compiled for some numbers of edges, and the backward pass
-// takes one pixel after the other, only where the forward pass found that they count. Its Sums are raw moments, which
+// A simple policy has an alpha of closed form (kernels/raster/blend/blend_simple.cuh). A multi-edge policy (kMultiEdge) computes
+// alpha by a loop over edges (blend_multi_edge.cuh): loops are compiled for some numbers of edges, and the backward pass
+// visits pixels one by one, only those to which the splat contributed in the forward pass. Its Sums are raw moments, which
 // moments_to_gradient() turns into the gradient once for each row.
 #pragma once
 
@@ -25,8 +25,8 @@
 
 namespace luxel {
 
-constexpr float kMinAlpha = 1.0f / 255.0f;       // contributions below are skipped
-constexpr float kMinExponent = -7.9943534f;      // log2 of that
+constexpr float kMinAlpha = 1.0f / 255.0f;       // smaller alphas are skipped
+constexpr float kMinExponent = -7.9943534f;      // log2(kMinAlpha)
 constexpr float kMinTransmittance = 1e-4f;       // a pixel ends before T would fall to this
 
 // Rows [first, end) of 16-pixel tiles that the primitive can reach.

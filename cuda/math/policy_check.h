@@ -1,5 +1,5 @@
-// The interface of a policy (math/policy.h) as code: check_cpu_policy and check_gpu_policy stop the compiler at the first member
-// that is missing or has another type, and say what it is for. The rasterizer passes every policy through them.
+// The interface of a policy (math/policy.h) as code: check_cpu_policy and check_gpu_policy fail to compile if a member is missing
+// or has another type, with a message that explains it. The rasterizer applies them to every policy.
 #pragma once
 
 #include "math/policy.h"
@@ -17,7 +17,7 @@ struct Gives<Result, Op, std::void_t<Op<A...>>, A...> : std::is_same<Result, Op<
 template <typename Result, template <typename...> class Op, typename... A>
 constexpr bool gives = Gives<Result, Op, void, A...>::value;
 
-template <typename X> const X& value();  // of that type, in unevaluated expressions
+template <typename X> const X& value();  // a value of type X for unevaluated expressions; place: an lvalue
 template <typename X> X& place();
 
 template <typename B> using BoundsNumber = typename B::Number;

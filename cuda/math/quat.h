@@ -1,4 +1,4 @@
-// Quaternions wxyz: as four-vectors, their product, and, normalised on use, the rotation matrix and its vjp.
+// Quaternions wxyz: sums and products, and the rotation matrix of a quaternion of any length with its vjp.
 #pragma once
 
 #include "math/vec.h"
@@ -15,13 +15,13 @@ template <typename T> LUXEL_HD Quat<T> operator*(T s, Quat<T> a) { return {s * a
 template <typename T> LUXEL_HD T dot(Quat<T> a, Quat<T> b) { return a.w * b.w + a.x * b.x + a.y * b.y + a.z * b.z; }
 template <typename T> LUXEL_HD Quat<T> by_parts(Quat<T> a, Quat<T> b) { return {a.w * b.w, a.x * b.x, a.y * b.y, a.z * b.z}; }
 template <typename T> LUXEL_HD Quat<T> conjugate(Quat<T> a) { return {a.w, -a.x, -a.y, -a.z}; }
-// Hamilton's: the gradient of <g, a b> is g conj(b) by a, and conj(a) g by b.
+// Hamilton product; the gradient of <g, a b> is g conj(b) by a, and conj(a) g by b.
 template <typename T> LUXEL_HD Quat<T> product(Quat<T> a, Quat<T> b) {
   return {a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z, a.w * b.x + a.x * b.w + a.y * b.z - a.z * b.y,
           a.w * b.y - a.x * b.z + a.y * b.w + a.z * b.x, a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w};
 }
 
-// q / |q| and its vjp; |q| = 0 gives what is not a number.
+// q / |q| and its vjp; |q| = 0 gives NaN.
 template <typename T> LUXEL_HD Quat<T> normalized(Quat<T> q, T& inverse_norm) {
   inverse_norm = inverse_root(dot(q, q));
   return inverse_norm * q;

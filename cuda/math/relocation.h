@@ -1,4 +1,4 @@
-// 3DGS-MCMC (Kheradmand et al. 2024): opacity and scale with which n Gaussians in one place look like the one that they replace, eq. 9.
+// 3DGS-MCMC (Kheradmand et al. 2024), eq. 9: opacity and scale with which n Gaussians at one place look like the one they replace.
 #pragma once
 
 #include "math/hd.h"
@@ -7,10 +7,10 @@
 
 namespace luxel {
 
-constexpr int kMostCopies = 51;  // above, the alternating sum loses its digits
+constexpr int kMostCopies = 51;  // for more copies the alternating sum loses its precision
 
-// o' = 1 - (1 - o)^(1/n);  s'/s = o / sum_{k=1..n} C(n, k) (-1)^(k-1) o'^k / sqrt(k), eq. 9 with its sums swapped.
-// n counts the original too.
+// shared: o' = 1 - (1 - o)^(1/n); factor: s'/s = o / sum_{k=1..n} C(n, k) (-1)^(k-1) o'^k / sqrt(k), eq. 9 with its sums swapped.
+// n includes the original.
 LUXEL_HD void share_appearance(float opacity, int n, float& shared, float& factor) {
   n = smaller(n, kMostCopies);
   const double o = opacity, each = -std::expm1(std::log1p(-smaller(o, 1 - 1e-9)) / n);

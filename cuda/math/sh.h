@@ -1,5 +1,5 @@
-// Real spherical harmonics of degree 0 to 3 in the sign convention of 3D Gaussian Splatting (Kerbl et al. 2023),
-// RGB, split into the constant term and the rest; and the vjp to coefficients and direction.
+// Real spherical harmonics of degree 0 to 3 in the sign convention of 3D Gaussian Splatting (Kerbl et al. 2023), and the vjp of
+// a sum of them by the direction. The constant of degree 0 is kept apart from the others.
 #pragma once
 
 #include "math/vec.h"
@@ -8,7 +8,7 @@ namespace luxel {
 
 template <typename T> LUXEL_HD T sh_c0() { return T(0.28209479177387814); }
 
-// basis[0..K-2]: Y_1 .. Y_degree at unit direction d.
+// basis[0 .. K-2]: the K - 1 = (degree + 1)^2 - 1 functions of degrees 1 .. `degree` at unit direction d.
 template <typename T> LUXEL_HD void sh_basis(int degree, Vec3<T> d, T* basis) {
   if (degree < 1) return;
   const T x = d.x, y = d.y, z = d.z;
@@ -33,7 +33,7 @@ template <typename T> LUXEL_HD void sh_basis(int degree, Vec3<T> d, T* basis) {
   basis[14] = T(-0.5900435899266435) * x * (xx - 3 * yy);
 }
 
-// All of them up to degree 3, as networks take a direction.
+// All 16 up to degree 3, the encoding of a direction for networks.
 constexpr int kHarmonics = 16;
 template <typename T> LUXEL_HD void harmonics_of(Vec3<T> direction, T* to) {
   to[0] = sh_c0<T>();

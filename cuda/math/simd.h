@@ -1,4 +1,4 @@
-// Vectors of as many pixels as the compilation target handles at once, by the compiler's vector extension. CPU only.
+// SIMD vectors of the compilation target's width, by the compiler's vector extension. CPU only.
 #pragma once
 
 #include "math/hd.h"
@@ -87,7 +87,7 @@ LUXEL_HD Vector<double> log2_of(Vector<double> x) {
 LUXEL_HD Vector<float> log2_of(Vector<float> x) {
   Mask<float> bits;
   std::memcpy(&bits, &x, sizeof bits);
-  const Mask<float> exponent = (bits - 0x3F3504F3) >> 23;  // so that 2^-exponent x lies about 1, from sqrt(1/2)
+  const Mask<float> exponent = (bits - 0x3F3504F3) >> 23;  // so that 2^-exponent x lies in [sqrt(1/2), sqrt(2))
   bits -= exponent << 23;
   Vector<float> m;
   std::memcpy(&m, &bits, sizeof m);

@@ -33,7 +33,7 @@ template <typename T> LUXEL_HD T ssim(const SsimMoments<T>& m) {
   return (a * b) / (c * d);
 }
 
-// Gradients by E[x], E[x^2] and E[x y]; y is data and gets none. Returns the SSIM, which costs nothing more.
+// Gradients by E[x], E[x^2] and E[x y]; the target y has none. Returns the SSIM as well.
 template <typename T>
 LUXEL_HD T ssim_vjp(const SsimMoments<T>& m, T g_ssim, T& g_x, T& g_square, T& g_product) {
   const T mean_product = m.x * m.y, mean_square = m.x * m.x + m.y * m.y;

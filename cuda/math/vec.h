@@ -23,7 +23,7 @@ template <typename T> LUXEL_HD void store3(T* p, Vec3<T> v) {
   p[2] = v.z;
 }
 
-// Four numbers at once: on the GPU one access, which needs an address that is a multiple of 16.
+// Loads and stores four numbers; on the GPU one access of floats, which needs a 16-byte aligned address.
 template <typename T> LUXEL_HD void load4(const T* p, T* four) {
   for (int i = 0; i < 4; ++i) four[i] = p[i];
 }
@@ -43,7 +43,7 @@ LUXEL_HD void store4(float* p, const float* four) {
 }
 #endif
 
-// Three rows of whatever can be scaled, added and multiplied to a number.
+// A matrix of three rows. Row: a vector type with +, scaling and dot().
 template <typename Row> struct Rows3 {
   Row r0, r1, r2;
 };
@@ -64,7 +64,7 @@ template <typename T, typename Row> LUXEL_HD Rows3<Row> mul_transposed(const Mat
           a.r0.z * b.r0 + a.r1.z * b.r1 + a.r2.z * b.r2};
 }
 
-// x / |x| and its vjp; |x| = 0 gives 0 with gradient 0.
+// v / |v| and its vjp; |v| = 0 gives 0 with gradient 0.
 template <typename T> LUXEL_HD Vec3<T> normalized(Vec3<T> v, T& inverse_length) {
   const T square_length = dot(v, v);
   inverse_length = square_length > T(0) ? inverse_root(square_length) : T(0);
@@ -74,7 +74,7 @@ template <typename T> LUXEL_HD Vec3<T> normalized_vjp(Vec3<T> unit, T inverse_le
   return inverse_length * (g_unit - dot(g_unit, unit) * unit);
 }
 
-// a b - c d without the cancellation that rounding each product would bring: its sign is right, 0 included.
+// a b - c d without cancellation from rounded products (Kahan): its sign is exact, 0 included.
 LUXEL_HD double difference_of_products(double a, double b, double c, double d) {
   const double cd = c * d;
   return fma(a, b, -cd) + fma(-c, d, cd);

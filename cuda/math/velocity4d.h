@@ -1,7 +1,7 @@
-// How fast the slice of a 4D Gaussian moves (Duan et al. 2024, "4D-Rotor Gaussian Splatting"), with its vjp by hand.
+// Velocity of the slice of a 4D Gaussian (Duan et al. 2024, "4D-Rotor Gaussian Splatting"), with its hand-written vjp.
 //
-// With the covariance [[A, b], [b^T, c]] of (x, y, z, t) it is b / c. For n, the time row of R, and u = s^2 n, R u holds b
-// and c in one: (b, c) = l u conj(r). c is taken as n u, which nothing cancels.
+// With the covariance [[A, b], [b^T, c]] of (x, y, z, t) it is b / c. For n, the time row of R, and u = s^2 n, the product R u is
+// (b, c) = l u conj(r). c is computed as n . u, a sum of positive terms without cancellation.
 #pragma once
 
 #include <limits>
@@ -12,14 +12,14 @@ namespace luxel {
 
 template <typename T> struct Velocity4d {
   RotorQuats<T> quats;
-  Quat<T> squares;  // of the scales, the largest of which is 1: b / c stays, and nothing can overflow
+  Quat<T> squares;  // of the scales divided by the largest, which leaves b / c unchanged and cannot overflow
   Quat<T> time, weighted, turned;  // n, u, u conj(r)
   T inverse_variance;  // 1 / c
-  bool held;           // c would be too small to divide by
+  bool held;           // c was too small to divide by and was clamped
   Vec3<T> velocity;
 };
 
-// False where it is not finite, which is what broken parameters make of it.
+// False if the velocity is not finite, as for parameters that are not.
 template <typename T>
 LUXEL_HD bool velocity4d(const T* rotor, Vec3<T> log_scales, T log_scale_t, Velocity4d<T>& p) {
   p.quats = rotor_to_quats(rotor);
@@ -37,7 +37,7 @@ LUXEL_HD bool velocity4d(const T* rotor, Vec3<T> log_scales, T log_scale_t, Velo
   return finite(p.velocity.x) && finite(p.velocity.y) && finite(p.velocity.z) && finite(variance);
 }
 
-// Returns the gradient by log scales (t, x, y, z), and writes that by the rotor.
+// Returns the gradient by the log scales (t, x, y, z), and writes that by the rotor to g_rotor [8].
 template <typename T> LUXEL_HD Quat<T> velocity4d_vjp(const Velocity4d<T>& p, Vec3<T> g_velocity, T* g_rotor) {
   const Quat<T>&left = p.quats.left, &right = p.quats.right;
   const Vec3<T> g = p.inverse_variance * g_velocity;

@@ -1,4 +1,4 @@
-// What the stages of the rasterizer share: the tiles of an image, a stage's camera, and the gradient by its pose.
+// Shared by the stages of the rasterizer: tiles of an image, a stage's camera, and the gradient by its pose.
 #pragma once
 
 #include "abi/raster.h"
@@ -9,7 +9,7 @@ namespace luxel {
 
 LUXEL_HD int tiles_along(int pixels) { return (pixels + LUXEL_TILE - 1) / LUXEL_TILE; }
 
-// Args: of a stage that projects.
+// Args: the argument struct of a projection stage.
 template <typename T, typename Args> LUXEL_HD Pinhole<T> load_camera(const Args& args, int camera) {
   return load_pinhole(in<T>(args.world_to_cam) + 16 * camera, in<T>(args.intrinsics) + 4 * camera, args.width,
                       args.height, args.near_plane, args.far_plane);
@@ -27,7 +27,7 @@ template <typename T> LUXEL_HD void flatten(const PoseGradient<T>& g, T* twelve)
   twelve[7] = g.translation.y;
   twelve[11] = g.translation.z;
 }
-// Adds it to g_world_to_cam [4,4]; for one thread at a time.
+// Adds it to g_world_to_cam [4,4]; not thread-safe.
 template <typename T> LUXEL_HD void add_pose(const PoseGradient<T>& g, T* g_world_to_cam) {
   T twelve[12];
   flatten(g, twelve);

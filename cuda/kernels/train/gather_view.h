@@ -27,14 +27,14 @@ LUXEL_HD void gather_pixel(const luxel_gather_view_args& args, int view, const i
   if (args.weights) args.weight[to] = static_cast<float>(args.weights[from]) / 255.0f;
 }
 
-// Copies the numbers of a view that are no pixels: thread i of 32, or all of them in turn.
+// Copies pose, intrinsics and table row of a view; to be called for i = 0 .. 31.
 LUXEL_HD void gather_number(const luxel_gather_view_args& args, int view, const int32_t* row, int i) {
   if (i < kRowNumbers) args.row[kRowNumbers * view + i] = row[i];
   if (i < 16) args.world_to_cam[16 * view + i] = args.poses[16 * static_cast<int64_t>(row[1]) + i];
   if (i < 4) args.camera[4 * view + i] = args.intrinsics[4 * static_cast<int64_t>(row[1]) + i];
 }
 
-// stalled: the lists overflowed, now or before.
+// status[1] is set by an overflow, now or in an earlier step.
 LUXEL_HD void count_one_step(const luxel_count_step_args& args) {
   if (args.overflow[0] != 0) args.status[1] = 1;
   if (args.status[1] == 0) args.status[0] += 1;

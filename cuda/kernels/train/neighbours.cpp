@@ -10,8 +10,8 @@
 namespace luxel {
 namespace {
 
-constexpr int64_t kLeaf = 12;        // points that are not divided any further
-constexpr int64_t kOwnTask = 1 << 14;  // from so many points on, halves are built side by side
+constexpr int64_t kLeaf = 12;        // most points of a leaf
+constexpr int64_t kOwnTask = 1 << 14;  // points from which the halves of a node are built in parallel
 
 template <typename T> struct Entry {
   Place<T> place;
@@ -96,7 +96,7 @@ template <typename T> struct Tree {
     }
   }
 
-  // A hair wider than exact: compilers may round the two kinds of distance differently.
+  // Slightly enlarged: compilers may round the two kinds of distance differently.
   static bool near(T distance, const Nearest<T>& nearest) {
     return distance <= nearest.worst() * (1 + 8 * std::numeric_limits<T>::epsilon());
   }

@@ -1,6 +1,6 @@
-// neighbours on the GPU: points in the order of a curve that keeps near ones together (Morton 1966), a tree of boxes over
-// runs of 32, 1024, ... of them, and a warp that searches it for 32 points of a run at once. Nothing is read back of
-// the points, so that all of it can be captured.
+// neighbours on the GPU: points are sorted along a space-filling curve (Morton 1966), with a tree of boxes over runs of 32, 1024,
+// ... of them, and a warp searches it for the 32 points of a run at once. Nothing is read back by the host, so that the stage can
+// be captured in a CUDA graph.
 #include "kernels/train/neighbours_search.cuh"
 #include "kernels/workspace.h"
 
@@ -11,7 +11,7 @@ namespace luxel {
 namespace {
 
 constexpr int kSampleThreads = 256, kSampleItems = 4, kSamples = kSampleThreads * kSampleItems;
-constexpr float kTail = 0.02f;  // share of the samples, at either end, that the curve's cube need not hold
+constexpr float kTail = 0.02f;  // share of the samples, at either end, that may lie outside of the curve's cube
 
 // Bits of an axis in the key of a point; one more, above them all, marks points that do not count.
 __host__ __device__ __forceinline__ int bits_of_axis(int dimensions) { return dimensions == 4 ? 11 : 15; }
@@ -46,8 +46,8 @@ __device__ __forceinline__ float coordinate(Place<float> p, int axis) {
   return axis == 0 ? p.x : (axis == 1 ? p.y : (axis == 2 ? p.z : p.t));
 }
 
-// The range of most points along an axis, from a sample; a block for each axis. A few points far away must not take all cells of
-// the curve.
+// The range of most points along an axis, from a sample; a block for each axis. A few outliers must not use up the cells
+// of the curve.
 __global__ void __launch_bounds__(kSampleThreads) sample_ranges_kernel(const luxel_neighbours_args args, float2* ranges, int32_t* valid) {
   using Sort = cub::BlockRadixSort<float, kSampleThreads, kSampleItems>;
   __shared__ typename Sort::TempStorage storage;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) keys_kernel(const luxel_neighbours_a
   if (n >= args.count) return;
   const int bits = bits_of_axis(args.dimensions);
   const Place<float> place = load_place<float>(args, n);
-  float side = 0.0f;  // half that of the cube: distances are to mean the same along all axes
+  float side = 0.0f;  // half of the cube's side, equal along all axes
   for (int axis = 0; axis < args.dimensions; ++axis) side = fmaxf(side, ranges[axis].y - ranges[axis].x);
   const float cells = static_cast<float>(1 << bits), scale = side > 0.0f ? 0.5f * cells / side : 0.0f;
   Key key = 0;
@@ -112,7 +112,7 @@ __device__ __forceinline__ Box<float> warp_box(Box<float> box) {
   return box;
 }
 
-// A warp for each leaf: brings the points of a run, and finds their box.
+// A warp per leaf: copies the points of its run in curve order, and computes their bounding box.
 __global__ void __launch_bounds__(kThreads)
     leaves_kernel(const luxel_neighbours_args args, const Key* keys, const int32_t* order, Place<float>* places, Box<float>* boxes,
                   int32_t* valid) {

@@ -1,4 +1,4 @@
-// What both searches of the stage neighbours share: places in four dimensions, boxes around them, and distances.
+// Shared by both searches of the stage neighbours: positions in four dimensions, their bounding boxes, and distances.
 #pragma once
 
 #include "abi/train.h"
@@ -21,7 +21,7 @@ template <typename T> LUXEL_HD bool counts(const luxel_neighbours_args& args, in
   return (!args.mask || args.mask[n] != 0) && finite(place.x) && finite(place.y) && finite(place.z) && finite(place.t);
 }
 
-// All distances take this way, so that rounding never puts a point nearer than the box that it lies in.
+// Used for all distances, so that rounding never makes a point nearer than its box.
 template <typename T> LUXEL_HD T square_length(T x, T y, T z, T t) { return fused(x, x, fused(y, y, fused(z, z, t * t))); }
 template <typename T> LUXEL_HD T square_distance(Place<T> a, Place<T> b) {
   return square_length(a.x - b.x, a.y - b.y, a.z - b.z, a.t - b.t);
@@ -40,7 +40,7 @@ template <typename T> struct Box {
     high = {larger(high.x, other.high.x), larger(high.y, other.high.y), larger(high.z, other.high.z), larger(high.t, other.high.t)};
   }
 };
-// How far apart two ranges are; 0 where they meet.
+// Distance of two ranges; 0 if they overlap.
 template <typename T> LUXEL_HD T gap(T low, T high, T other_low, T other_high) {
   return larger(larger(low - other_high, other_low - high), T(0));
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kRun = 32;        // points of a leaf, children of a node: a lane for each
-constexpr int kMostLevels = 7;  // of nodes, leaves included: as many as 2^31 points need
+constexpr int kMostLevels = 7;  // of the tree, leaves included: enough for 2^31 points
 
 using Key = uint64_t;
 constexpr Key kNone = ~Key(0);
@@ -47,7 +47,7 @@ template <int K> struct Nearest {
   }
 };
 
-// What a warp searches for: the points of one leaf.
+// The search of a warp, for the points of one leaf.
 template <int K> struct Search {
   const Places& p;
   Box<float> box;  // around all its points
@@ -84,8 +84,8 @@ template <int K> struct Search {
     return __ballot_sync(~0u, near);
   }
 
-  // All below a node of the level above `top` but one child, which has been searched. Lane l keeps which children are left
-  // to visit at level l.
+  // Visits everything below a node of the level above `top` except one child, which has been searched. Lane l stores the mask of
+  // children that remain to be visited at level l.
   __device__ __forceinline__ void visit_children(int top, int node, int searched) {
     const int lane = threadIdx.x & 31;
     uint32_t left = near_children(top, node) & ~(1u << (searched % kRun));

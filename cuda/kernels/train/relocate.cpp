@@ -34,7 +34,7 @@ void relocate(const luxel_relocate_args& args) {
   const int64_t total = count > 0 ? cumulated[count - 1] : 0;
   for (int64_t n = 0; n < all; ++n) {
     if (n < count && args.source[n] >= 0) continue;
-    if (total == 0) {  // there is nothing to be drawn
+    if (total == 0) {  // no row can be drawn
       args.source[n] = static_cast<int32_t>(n);
       continue;
     }

@@ -1,5 +1,4 @@
-// relocate on the GPU: weigh the rows, sum the weights, draw, then write sources and copies. Nothing waits for
-// the host.
+// relocate on the GPU: computes the weights, sums them, draws, then writes sources and copies, without synchronising with the host.
 #include "kernels/train/relocate.h"
 
 #include "device/launch.cuh"
@@ -11,9 +10,9 @@ namespace luxel {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRows = 64;  // that a block weighs
+constexpr int kRows = 64;  // rows per block of weigh_kernel
 
-// A row may hold 59 numbers: a block reads those of its rows side by side.
+// A row may hold 59 numbers: a block reads its rows contiguously.
 __global__ void __launch_bounds__(kThreads) weigh_kernel(const __grid_constant__ luxel_relocate_args args, int64_t* weights) {
   __shared__ int broken[kRows];
   const RelocatedRows rows(args);
@@ -40,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) draw_kernel(const __grid_constant__ 
   const int64_t n = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (n >= static_cast<int64_t>(args.count) + args.added || (n < args.count && args.source[n] >= 0)) return;
   const int64_t total = cumulated[args.count - 1];
-  if (total == 0) {  // there is nothing to be drawn
+  if (total == 0) {  // no row can be drawn
     args.source[n] = static_cast<int32_t>(n);
     return;
   }

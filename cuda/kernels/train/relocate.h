@@ -9,7 +9,7 @@ namespace luxel {
 
 constexpr int kTensors = 6;  // of a Gaussian: means, quats, log_scales, opacity_logits, sh_dc, sh_rest
 
-// The tensors in their order: of parameters, first and second moments.
+// The tensors of a Gaussian: kinds[0] parameters, kinds[1] first moments, kinds[2] second moments.
 struct RelocatedRows {
   float* kinds[3][kTensors];
   int width[kTensors];
@@ -24,13 +24,13 @@ struct RelocatedRows {
 LUXEL_HD bool relocates(const luxel_relocate_args& args) { return args.added == 0; }
 LUXEL_HD float opacity_of(const luxel_relocate_args& args, int64_t n) { return sigmoid(args.opacity_logits[n]); }
 
-// Weight of a row in the draw: 32 bits behind the point, so that sums come out the same in whatever order.
+// Weight of a row in the draw, its opacity in fixed point with 32 fractional bits: sums do not depend on their order.
 LUXEL_HD int64_t weight_of(const luxel_relocate_args& args, int64_t n) {
   const double weight = opacity_of(args, n);
   return weight > 0 && finite(weight) ? static_cast<int64_t>(weight * 4294967296.0) : 0;
 }
 
-// Which of the weights' sum the row draws, in [0, total).
+// A uniform random number in [0, total) for a row to be overwritten.
 LUXEL_HD int64_t drawn(const luxel_relocate_args& args, int64_t row, int64_t total) {
   const Random4 random = philox({{static_cast<uint32_t>(row), static_cast<uint32_t>(args.step), relocates(args) ? 1u : 2u, 0u}},
                                 static_cast<uint32_t>(args.seed), static_cast<uint32_t>(args.seed >> 32));
@@ -38,7 +38,7 @@ LUXEL_HD int64_t drawn(const luxel_relocate_args& args, int64_t row, int64_t tot
   return smaller(static_cast<int64_t>(u * static_cast<double>(total)), total - 1);
 }
 
-// The row whose part of the sum that is: the first whose cumulated weight is above it.
+// The row drawn by that number: the first whose cumulative weight exceeds it.
 LUXEL_HD int32_t row_at(const int64_t* cumulated, int64_t count, int64_t sum) {
   int64_t low = 0, high = count - 1;
   while (low < high) {
@@ -51,7 +51,7 @@ LUXEL_HD int32_t row_at(const int64_t* cumulated, int64_t count, int64_t sum) {
   return static_cast<int32_t>(low);
 }
 
-// Opacity and scales of a row that `copies` others share.
+// Sets opacity and scales of a source of which `copies` copies are made.
 LUXEL_HD void share_row(const luxel_relocate_args& args, int64_t n, int copies) {
   float shared, factor;
   share_appearance(opacity_of(args, n), copies + 1, shared, factor);

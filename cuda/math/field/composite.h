@@ -1,5 +1,6 @@
 // Emission and absorption along a ray (Max 1995, "Optical models for direct volume rendering"; Mildenhall et al. 2020,
-// "NeRF", equation 3), one sample at a time, and its vjp. The density is exp, the colour the sigmoid of what is given.
+// "NeRF", equation 3), one sample at a time, and its vjp. Inputs are before the activations: exp for the density, sigmoid for the
+// colour.
 #pragma once
 
 #include "math/vec.h"
@@ -9,7 +10,7 @@ namespace luxel {
 LUXEL_HD float expm1_of(float x) { return expm1f(x); }
 LUXEL_HD double expm1_of(double x) { return expm1(x); }
 
-template <typename T> LUXEL_HD T most_density() { return T(15); }  // before the activation; -15 is the least
+template <typename T> LUXEL_HD T most_density() { return T(15); }  // before the activation, which is clamped to [-15, 15]
 
 template <typename T> LUXEL_HD T optical_depth(T density, T scaled_step) {
   return scaled_step * exp_exact(clamp(density, -most_density<T>(), most_density<T>()));
@@ -21,19 +22,19 @@ template <typename T> LUXEL_HD Vec3<T> sample_colour(const T* colour) {
   return {sigmoid(colour[0]), sigmoid(colour[1]), sigmoid(colour[2])};
 }
 
-// Of a sample that is given as it is: density and colour, held to where they may be.
+// Optical depth and colour of a sample given after the activations, clamped to their ranges.
 template <typename T> LUXEL_HD T plain_optical_depth(T density, T scaled_step) { return scaled_step * larger(density, T(0)); }
 template <typename T> LUXEL_HD Vec3<T> plain_colour(const T* colour) {
   return {clamp(colour[0], T(0), T(1)), clamp(colour[1], T(0), T(1)), clamp(colour[2], T(0), T(1))};
 }
 
-// What the loss gains by a unit of weight on a sample.
+// Gradient of the loss by the weight of a sample.
 template <typename T> LUXEL_HD T sample_value(Vec3<T> colour, T t, Vec3<T> g_rgb, T g_depth) {
   return dot(g_rgb, colour) + g_depth * t;
 }
 
-// Of a sample behind a transmittance; `behind` is the sum of weights times values of all that is behind it, the background
-// among them.
+// Gradient by a sample's density. depth: its optical depth; transmittance: in front of it; value: of sample_value(); behind: sum of
+// weights times values of everything behind it, background included.
 template <typename T> LUXEL_HD T density_vjp(T density, T depth, T transmittance, T value, T behind) {
   const bool held = !(density > -most_density<T>() && density < most_density<T>());
   return held ? T(0) : depth * (transmittance * exp_exact(-depth) * value - behind);

@@ -1,13 +1,13 @@
 // One level of the grid encoding (Mueller et al. 2022, "Instant Neural Graphics Primitives", section 3), its vjp, and the vjp
-// of the gradient by the position. Within a cell the features are linear along each axis: of the second derivatives by the
-// position only the mixed ones are not 0.
+// of the gradient by the position. Within a cell the features are linear along each axis, so that only mixed second derivatives
+// by the position are not 0.
 #pragma once
 
 #include "math/hd.h"
 
 namespace luxel {
 
-// The first three, of levels whose points do not all fit, are the values of the argument structs' `hashed`.
+// How points map to entries. The first three, for levels whose points do not all fit, are the values of `hashed` in abi/field.h.
 enum GridOrder : int32_t { kGridWrapped, kGridHashed, kGridHashedBlocks, kGridDense, kGridDenseBlocks };
 
 struct GridLevel {
@@ -18,9 +18,10 @@ struct GridLevel {
   int32_t order;
 };
 
-// Blocks of 8 neighbouring points, 4 x 2 in 2D, 2 x 2 x 2 in 3D, 2 x 2 x 2 x 1 in 4D, are in order or hashed as wholes: their
-// entries are neighbours too, in half of two features the 32 bytes that caches move at a time. The logarithm of a block's side.
-constexpr int kGridBlock = 3;  // logarithm of its points
+// Blocks of 8 neighbouring points, 4 x 2 in 2D, 2 x 2 x 2 in 3D, 2 x 2 x 2 x 1 in 4D, are stored densely or hashed as a whole, so
+// that their entries are contiguous: with two half features one 32-byte cache sector.
+constexpr int kGridBlock = 3;  // log2 of the points of a block
+// log2 of a block's side along axis d.
 LUXEL_HD constexpr int block_side(int dimensions, int d) {
   return dimensions == 1 ? 3 : dimensions == 2 ? 2 - d : d < 3 ? 1 : 0;
 }
@@ -29,7 +30,7 @@ inline GridLevel grid_level(double scale, int64_t begin, int64_t end, int dimens
   const double resolution = ceil_of(scale) + 1;
   const bool blocks = beyond == kGridHashedBlocks;
   double points = blocks ? 1 << kGridBlock : 1;
-  for (int d = 0; d < dimensions; ++d)  // blocks have one point more along an axis, which positions at the upper end reach
+  for (int d = 0; d < dimensions; ++d)  // with blocks, one point more along each axis, for positions at the upper end
     points *= blocks ? (static_cast<uint32_t>(resolution) >> block_side(dimensions, d)) + 1 : resolution;
   const bool fits = points <= static_cast<double>(end - begin);
   return {static_cast<float>(scale), static_cast<uint32_t>(resolution), static_cast<uint32_t>(begin),
@@ -40,8 +41,8 @@ LUXEL_HD uint32_t grid_prime(int d) { return d == 0 ? 1u : d == 1 ? 2654435761u 
 
 LUXEL_HD bool in_blocks(const GridLevel& level) { return level.order == kGridHashedBlocks || level.order == kGridDenseBlocks; }
 
-// What axis d gives to an entry: (at >> side) * (step << side) + (the bits of `at` within the block << those of the axes before),
-// in fewer instructions.
+// Contribution of axis d to the index of an entry, (at >> side) * (step << side) + (position within the block << bits of the axes
+// before), in fewer instructions.
 template <int D> LUXEL_HD uint32_t block_part(uint32_t at, int d, uint32_t step) {
   int before = 0;
   LUXEL_UNROLL for (int e = 0; e < D; ++e) before += e < d ? block_side(D, e) : 0;
@@ -49,7 +50,7 @@ template <int D> LUXEL_HD uint32_t block_part(uint32_t at, int d, uint32_t step)
   return at * step + (at & ((1u << side) - 1)) * ((1u << before) - step);
 }
 
-// The entry of a grid point, counted from the level's first.
+// The entry of a grid point, relative to the level's first.
 template <int D> LUXEL_HD uint32_t grid_entry(const GridLevel& level, const uint32_t* at) {
   uint32_t index = 0;
   if (level.order == kGridHashed) {
@@ -74,13 +75,13 @@ template <int D> LUXEL_HD uint32_t grid_entry(const GridLevel& level, const uint
     stride *= level.resolution;
   }
   if (level.order == kGridWrapped) return index & (level.size - 1);
-  // A position at the upper end reaches one point beyond the grid, in weight up to a half: as the authors' code has it, that
-  // is whatever point comes next. The index stays below twice the size.
+  // A position at the upper end uses one point beyond the grid, with a weight of up to one half. As in the authors' code, its
+  // entry is that of the next point in memory. The index stays below twice the size.
   return index < level.size ? index : index - level.size;
 }
 
-// x * scale + 0.5 as a whole number and the rest: with no more error than the rest's own rounding, so that the cell is the
-// same in every float type.
+// x * scale + 0.5 as integer and fractional part, with no error but the rounding of the fraction, so that the cell is the same in
+// every float type.
 LUXEL_HD void split_position(double x, float scale, uint32_t* whole, double* rest) {
   const double p = x * static_cast<double>(scale) + 0.5, low = floor_of(p);
   *whole = static_cast<uint32_t>(low);
@@ -127,7 +128,7 @@ template <typename T, int D> LUXEL_HD bool grid_cell(const GridLevel& level, con
   return good;
 }
 
-// Of corner k, whose bit d says which end of axis d: entry, weight, and the derivatives of the weight by x_a and by x_a, x_b.
+// For corner k, whose bit d selects the end along axis d: entry, weight, and the derivatives of the weight by x_a and by x_a, x_b.
 template <typename T, int D> LUXEL_HD uint32_t corner_entry(const GridLevel& level, const GridCell<T, D>& cell, int k) {
   uint32_t at[D];
   LUXEL_UNROLL for (int d = 0; d < D; ++d) at[d] = cell.corner[d] + ((k >> d) & 1);
@@ -165,9 +166,9 @@ template <typename T, int F> LUXEL_HD T dot_features(const T* a, const T* b) {
   return sum;
 }
 
-// Load(entry, T* to) reads the F features of an entry of this level.
+// Below, load(entry, T* to) reads the F features of an entry of this level.
 
-// Features at a position.
+// Features at a position; value [F] is written.
 template <typename T, int D, int F, typename Load>
 LUXEL_HD void grid_value(const GridLevel& level, const T* x, const Load& load, T* value) {
   LUXEL_UNROLL for (int f = 0; f < F; ++f) value[f] = 0;
@@ -181,7 +182,7 @@ LUXEL_HD void grid_value(const GridLevel& level, const T* x, const Load& load, T
   }
 }
 
-// Gradient by the position, added to g_x.
+// Gradient by the position, added to g_x [D]; g [F]: gradient by the features.
 template <typename T, int D, int F, typename Load>
 LUXEL_HD void grid_vjp_x(const GridLevel& level, const T* x, const Load& load, const T* g, T* g_x) {
   GridCell<T, D> cell;
@@ -194,14 +195,14 @@ LUXEL_HD void grid_vjp_x(const GridLevel& level, const T* x, const Load& load, c
   }
 }
 
-// Gradient by the table: Add(entry, weight of g) for each corner.
+// Gradient by the table: calls add(entry, factor of g) for each corner.
 template <typename T, int D, typename Add> LUXEL_HD void grid_vjp_table(const GridLevel& level, const T* x, const Add& add) {
   GridCell<T, D> cell;
   if (!grid_cell(level, x, &cell)) return;
   LUXEL_UNROLL for (int k = 0; k < 1 << D; ++k) add(corner_entry(level, cell, k), corner_weight(cell, k));
 }
 
-// Given v, the gradient by the g_x of grid_vjp_x: gradients by its g (written) and its x (added to).
+// The vjp of grid_vjp_x, given v [D], the gradient by its g_x: gradients by its g (gg, written) and its x (g_x, added to).
 template <typename T, int D, int F, typename Load>
 LUXEL_HD void grid_vjp_x_vjp(const GridLevel& level, const T* x, const Load& load, const T* v, const T* g, T* gg, T* g_x) {
   LUXEL_UNROLL for (int f = 0; f < F; ++f) gg[f] = 0;
@@ -219,7 +220,7 @@ LUXEL_HD void grid_vjp_x_vjp(const GridLevel& level, const T* x, const Load& loa
     }
   }
 }
-// And by its table: Add(entry, weight of g) for each corner.
+// And by its table: calls add(entry, factor of g) for each corner.
 template <typename T, int D, typename Add>
 LUXEL_HD void grid_vjp_x_vjp_table(const GridLevel& level, const T* x, const T* v, const Add& add) {
   GridCell<T, D> cell;

@@ -1,5 +1,5 @@
-// Where a position is along a Hilbert curve through the unit box: neighbours on the curve are neighbours in space, without the
-// leaps of a Morton curve. Skilling 2004, "Programming the Hilbert curve": the cell's coordinates to the transpose of its index.
+// Index of a position along a Hilbert curve through the unit box: neighbours on the curve are neighbours in space, without the
+// jumps of a Morton curve. Skilling 2004, "Programming the Hilbert curve": the cell's coordinates to the transpose of its index.
 #pragma once
 
 #include "math/hd.h"
@@ -10,7 +10,7 @@ constexpr int kHilbertBits = 20;  // of a key
 constexpr uint32_t kHilbertLast = (1u << kHilbertBits) - 1;
 template <int D> constexpr int kHilbertAxisBits = (kHilbertBits + D - 1) / D;
 
-// x is held to [0, 1]; the last key where a coordinate is NaN. In 3D the cells of a key are two.
+// x is clamped to [0, 1]; the last key if a coordinate is NaN. In 3D each key covers two cells of 2^-7.
 template <typename T, int D> LUXEL_HD uint32_t hilbert_key(const T* x) {
   constexpr int kBits = kHilbertAxisBits<D>;
   constexpr uint32_t kCells = 1u << kBits;
@@ -24,7 +24,7 @@ template <typename T, int D> LUXEL_HD uint32_t hilbert_key(const T* x) {
   if (!good) return kHilbertLast;
   LUXEL_UNROLL for (uint32_t bit = kCells / 2; bit > 1; bit /= 2) {
     LUXEL_UNROLL for (int d = 0; d < D; ++d) {
-      const uint32_t lower = at[d] & bit ? bit - 1 : (at[0] ^ at[d]) & (bit - 1);  // what is inverted, or else exchanged
+      const uint32_t lower = at[d] & bit ? bit - 1 : (at[0] ^ at[d]) & (bit - 1);  // bits to invert, or else to exchange
       if (!(at[d] & bit)) at[d] ^= lower;
       at[0] ^= lower;
     }

@@ -1,5 +1,5 @@
 // Marching along a ray through the occupied cells of a box (Mueller et al. 2022, "Instant Neural Graphics Primitives",
-// appendix E.1). Places along the ray are evenly spaced; those in empty cells are skipped cell by cell, or block by block.
+// appendix E.1). Steps along the ray are evenly spaced; those in empty cells are skipped cell by cell, or block by block.
 #pragma once
 
 #include "math/vec.h"
@@ -23,7 +23,7 @@ template <typename T> struct Box3 {
   Vec3<T> low, inverse_size;
 };
 
-// One bit per cell of the unit cube: a word for each block of 4 x 4 x 4 cells, in both the first axis fastest.
+// Occupancy of the cells of the unit cube: a word per block of 4 x 4 x 4 cells, a bit per cell, both with the first axis fastest.
 struct Cells {
   const uint64_t* blocks;  // null: all are occupied
   int resolution;          // cells along an axis, a multiple of 4
@@ -35,7 +35,7 @@ LUXEL_HD uint64_t block_of(const Cells& cells, int x, int y, int z) {
 }
 LUXEL_HD bool occupied(uint64_t block, int x, int y, int z) { return (block >> ((x & 3) | (y & 3) << 2 | (z & 3) << 4)) & 1; }
 
-// A ray in the box as the unit cube; t stays what it is in the world.
+// A ray in coordinates of the box, which is the unit cube; t remains in world units.
 template <typename T> struct MarchRay {
   Vec3<T> origin, direction, inverse;
   T begin, end, step, inverse_step, jitter;
@@ -46,12 +46,12 @@ template <typename T> struct MarchRay {
   }
 };
 
-template <typename T> LUXEL_HD T inverse_held(T x) {  // finite for 0 too
+template <typename T> LUXEL_HD T inverse_held(T x) {  // 1 / x with |x| of at least 1e-9
   const T least = T(1e-9);
   return T(1) / (x < T(0) ? smaller(x, -least) : larger(x, least));
 }
 
-// False where the ray misses the box between near and far, or is broken.
+// False if the ray misses the box between near_t and far_t, or is not finite.
 template <typename T>
 LUXEL_HD bool enter_box(const Ray<T>& ray, const Box3<T>& box, T near_t, T far_t, T step, T jitter, MarchRay<T>& march) {
   const Vec3<T> from = ray.origin - box.low;
@@ -65,20 +65,20 @@ LUXEL_HD bool enter_box(const Ray<T>& ray, const Box3<T>& box, T near_t, T far_t
   march.step = step;
   march.inverse_step = T(1) / step;
   march.jitter = jitter;
-  const Vec3<T> sum = march.origin + march.direction;  // what is broken may have been left out above
+  const Vec3<T> sum = march.origin + march.direction;  // comparisons above may have dropped a NaN
   return march.begin < march.end && finite(sum.x + sum.y + sum.z);
 }
 
 LUXEL_HD int cell_along(float p, int resolution) { return clamp(static_cast<int>(p * static_cast<float>(resolution)), 0, resolution - 1); }
 LUXEL_HD int cell_along(double p, int resolution) { return clamp(static_cast<int>(p * resolution), 0, resolution - 1); }
 
-// Where a ray leaves along one axis: a cell, or with `coarse` 2 the block that it is in.
+// The t at which a ray leaves, along one axis, a cell (coarse 0) or its block of 4 cells (coarse 2).
 template <typename T> LUXEL_HD T leaves_at(int cell, int coarse, T size, T origin, T inverse) {
   const int edge = ((cell >> coarse) + (inverse > T(0))) << coarse;
   return fused(static_cast<T>(edge), size, -origin) * inverse;
 }
 
-// The first place from `place` on that is in an occupied cell; -1: there is none. Of at most `most` places.
+// The index of the first step >= `place` and < `most` that lies in an occupied cell; -1 if there is none.
 template <typename T> LUXEL_HD int occupied_place(const MarchRay<T>& march, const Cells& cells, int place, int most) {
   const T size = T(1) / static_cast<T>(cells.resolution);  // of a cell
   while (place < most) {

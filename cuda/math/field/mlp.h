@@ -1,4 +1,4 @@
-// Activations of a perceptron and their vjps; the vjp takes the activated value, so that this alone need be stored.
+// Activations of a perceptron and their derivatives, which are computed from the activated value, so that only this is stored.
 #pragma once
 
 #include "abi/field.h"

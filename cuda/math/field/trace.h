@@ -6,11 +6,11 @@
 namespace luxel {
 
 template <typename T> struct Ray {
-  Vec3<T> origin, direction;  // of length 1
+  Vec3<T> origin, direction;  // the direction of unit length
   LUXEL_HD Vec3<T> at(T ray_t) const { return origin + ray_t * direction; }
 };
 
-// The ray of a camera's pixel; cam_to_unit [3,4] scales all axes alike.
+// The ray through the centre of a camera's pixel; cam_to_unit [3,4]: a rotation with uniform scale, and a translation.
 template <typename T> LUXEL_HD Ray<T> pixel_ray(const T* cam_to_unit, const T* intrinsics, int64_t pixel, int width) {
   const T x = T(pixel % width) + T(0.5), y = T(pixel / width) + T(0.5);
   const Vec3<T> seen = {(x - intrinsics[2]) / intrinsics[0], (y - intrinsics[3]) / intrinsics[1], T(1)};
@@ -19,7 +19,7 @@ template <typename T> LUXEL_HD Ray<T> pixel_ray(const T* cam_to_unit, const T* i
   return {{cam_to_unit[3], cam_to_unit[7], cam_to_unit[11]}, normalized(mul(turn, seen), inverse_length)};
 }
 
-// Narrows [enter, leave] to where a coordinate lies in [0, 1].
+// Restricts [enter, leave] to the t at which a coordinate lies in [0, 1].
 template <typename T> LUXEL_HD void clip_axis(T origin, T direction, T& enter, T& leave) {
   if (direction == T(0)) {
     if (!(origin >= T(0) && origin <= T(1))) leave = T(-1);
@@ -29,7 +29,7 @@ template <typename T> LUXEL_HD void clip_axis(T origin, T direction, T& enter, T
   enter = larger(enter, smaller(at_low, at_high));
   leave = smaller(leave, larger(at_low, at_high));
 }
-// Where a ray is in the unit box: [enter, leave], empty unless enter <= leave; false also where it is not finite.
+// The range of t in which a ray is in the unit box; false if it is empty or not finite.
 template <typename T> LUXEL_HD bool clip_to_box(const Ray<T>& ray, T& enter, T& leave) {
   enter = T(0);
   leave = T(INFINITY);
@@ -44,7 +44,7 @@ template <typename T> LUXEL_HD int cell_of(T x, int resolution) {
   return scaled > T(0) ? static_cast<int>(smaller(scaled, T(resolution - 1))) : 0;
 }
 
-// How far from x the surface is at least: the distance at the centre of the cell less the distance from there.
+// Lower bound of the distance from x to the surface: that of the grid at the cell's centre minus the distance to the centre.
 template <typename T> LUXEL_HD T free_distance(const T* grid, int resolution, Vec3<T> x) {
   const int i = cell_of(x.x, resolution), j = cell_of(x.y, resolution), k = cell_of(x.z, resolution);
   const T side = T(1) / T(resolution);
@@ -52,10 +52,10 @@ template <typename T> LUXEL_HD T free_distance(const T* grid, int resolution, Ve
   return grid[(static_cast<int64_t>(i) * resolution + j) * resolution + k] - root(dot(off, off));
 }
 
-constexpr int kMostStrides = 256;    // through the grid at a time; at least a quarter of a cell each
-constexpr double kLeastStride = 0.25;  // of a cell: nearer to the surface the network is evaluated instead
+constexpr int kMostStrides = 256;    // most grid steps of one call of stride()
+constexpr double kLeastStride = 0.25;  // in cells, smallest grid step; nearer to the surface the field is evaluated instead
 
-// Goes on while the grid allows it; false where the ray has left the box.
+// Advances ray_t while the grid guarantees free space; false if the ray has left the box.
 template <typename T> LUXEL_HD bool stride(const Ray<T>& ray, const T* grid, int resolution, T leave, T& ray_t) {
   const T least = T(kLeastStride) / T(resolution);
   for (int k = 0; k < kMostStrides && ray_t < leave; ++k) {

@@ -1,4 +1,4 @@
-"""Stage: what the colour network of a radiance field takes, and its gradient (kernels of the same name)."""
+"""Stage: the inputs of a radiance field's colour network, and their gradient (kernels of the same name)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ define("colour_inputs_bwd(Tensor g_inputs, Tensor? g_density) -> Tensor")
 
 
 def colour_inputs(features: Tensor, directions: Tensor, live: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Features of samples beside the spherical harmonics of their directions, and the first feature by itself.
+    """Concatenates features of samples and spherical harmonics of their directions; also returns the first feature.
 
     Müller et al. 2022, "Instant Neural Graphics Primitives", section 5.4: the density network's first output is the
-    density before its activation, and all of its outputs go on to the colour network. The harmonics are those of
+    density before its activation, and all of its outputs are inputs of the colour network. The harmonics are those of
     `luxel.render.ops.field.spherical_harmonics.sh_basis` up to degree 3.
 
     Args:
         features: [S, F] with F a multiple of 4, float32 or (CPU only) float64.
         directions: unit vectors, [S, 3]; they have no gradient.
-        live: how many leading rows to compute, int32 [1] on the device, so that the host need not know; the
+        live: how many leading rows to compute, int32 [1] on the device, so that the host does not need the number; the
             other rows of the result are undefined. There are no gradients then.
 
     Returns:
         [S, F + 16], and the density before its activation, [S].
 
     Raises:
-        ValueError: shapes, types or devices do not fit, or gradients are needed beside ``live``.
+        ValueError: shapes, types or devices do not fit, or an input requires a gradient and ``live`` is given.
     """
     if live is not None:
         if torch.is_grad_enabled() and features.requires_grad:

@@ -58,7 +58,7 @@ def composite(
             side and end at the first counter. Not checked.
         counters: of `march_rays`, int64 [5]; samples beyond the first number belong to no ray.
         background: behind each ray, [R, 3]; it has no gradient.
-        scale: of lengths: 1 / (the unit in which density is counted).
+        scale: factor of the optical depths: 1 / (the length unit of the densities).
         min_transmittance: samples with a smaller transmittance in front have no weight.
 
     Raises:

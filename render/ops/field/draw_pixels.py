@@ -1,4 +1,4 @@
-"""Stage: the pixels that a step of a radiance field looks at, with their colours (kernels of the same name)."""
+"""Stage: the random pixels of a step of a radiance field, with their colours (kernels of the same name)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def draw_pixels(
             with alpha [P, 4].
         candidates: numbers of the pixels to draw from, int64 [M]; None: all. Not checked to be below P.
         background: colour, float32 [3]; None: a random one for each row.
-        live: how many rows count, int32 [1]; None: all.
+        live: number of rows in use, int32 [1]; None: all.
 
     Returns:
-        Numbers of the pixels, int64 [R], -1 for rows that do not count; their colours, float32 [R, 3] in [0, 1] on
-        the background; that background, float32 [R, 3]. Both are 0 for rows that do not count.
+        Indices of the pixels, int64 [R], -1 for unused rows; their colours, float32 [R, 3] in [0, 1] on
+        the background; that background, float32 [R, 3]. Both are 0 for unused rows.
 
     Raises:
         ValueError: shapes, types or devices do not fit, or there is no pixel.

@@ -86,13 +86,13 @@ def field(
         activation: of hidden layers.
         output_activation: of the result.
         half_table: read in place of the table, float16 [E, F], CUDA only. Fastest: half as many bytes, and with F of 2
-            one kernel. `table.half()` costs a pass over it at each step, about 0.03 ms on an H200 for 2^19 x 16.
+            one kernel. `table.half()` costs a pass over the table at each step.
         precise: on a GPU, the two stages in float.
         sort: whether to go through the positions along a space-filling curve (`order_positions`), so that neighbours
             share entries of the table; the results are the same but for rounding. None: on a GPU, of so many that it
             pays where they lie in no order. False is best for positions that are neighbours in space already, as
             samples along rays are. Where the two stages run one after the other, nothing is sorted.
-        live: how many leading rows to compute, int32 [1] on the device, so that the host need not know; the
+        live: how many leading rows to compute, int32 [1] on the device, so that the host does not need the number; the
             other rows of the result are undefined. Nothing is sorted then, and there are no gradients.
 
     Returns:

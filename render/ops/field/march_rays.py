@@ -43,7 +43,7 @@ class Region(NamedTuple):
     def of_box(
         box: Sequence[float], *, places: int = 1024, near: float = 0.0, resolution: int = 128
     ) -> Region:
-        """The region of a box whose diagonal has so many places."""
+        """The region of a box whose diagonal has a given number of steps."""
         return Region(tuple(box), math.dist(box[:3], box[3:]) / places, near, math.inf, resolution)
 
     @property
@@ -137,8 +137,9 @@ def march_rays(
         occupancy: a bit per cell as `pack_cells` has them, uint8 [G^3 / 8]; None: all cells.
         capacity: S, room for samples. Rays for which there is none left have no samples.
         seed: of the jitter in (0, 1) of each ray, int64 [1]; None: the jitter is 0.5.
-        live: how many rays count, int32 [1]; None: all.
-        target: above 0, ``live`` becomes how many rays would have had so many samples, by at most a factor of 2.
+        live: number of rays in use, int32 [1]; None: all.
+        target: above 0: samples per call to aim for. ``live`` becomes the number of rays that would have had so
+            many, changed by at most a factor of 2.
 
     Returns:
         Samples; those of a ray are adjacent, rays in their order on the CPU and in any on a GPU. Rows beyond the last

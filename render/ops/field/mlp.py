@@ -112,7 +112,7 @@ def mlp(
         activation: of hidden layers: "none", "relu", "softplus" or "sigmoid".
         output_activation: of the result, likewise.
         precise: on a GPU, float throughout instead of half on tensor cores; slower.
-        live: how many leading rows to compute, int32 [1] on the device, so that the host need not know; the
+        live: how many leading rows to compute, int32 [1] on the device, so that the host does not need the number; the
             other rows of the result are undefined. There are no gradients then.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Stage: of samples along rays those that can be seen (kernels of the same name)."""
+"""Stage: compacts samples along rays to the visible ones (kernels of the same name)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def visible_samples(
     target: int = 0,
     raw_target: int = 0,
 ) -> Samples:
-    """Of samples along rays those that can be seen, side by side; nothing waits for the device.
+    """Compacts samples along rays to the visible ones; nothing waits for the device.
 
     Of every ray the samples before the first whose transmittance is below ``min_transmittance``, which is where
     `composite` ends it too, and of these, with ``least_alpha``, those that are dense enough (Li et al. 2023, "NerfAcc",

@@ -59,13 +59,13 @@ def gather_view(
 
 
 def count_step_(overflow: Tensor, totals: Tensor, table: Tensor, status: Tensor, views: int = 1) -> None:
-    """Moves the cursor on; counts the step, or notes that its lists overflowed and nothing is to change.
+    """Advances the cursor and counts the step, or records that its lists overflowed, so that it changes nothing.
 
     Args:
         overflow: int32 [1] of `bin_splats`. totals: int64 [2] of `project_gaussians` or the like.
         table: as in `gather_view`.
-        status: int32 [4]: steps that count, whether a step overflowed since this was last cleared, most tile
-            tile instances of a view, on average over those of its step, and one that is not used.
+        status: int32 [4]: steps that count, whether a step overflowed since this was last cleared, the
+            largest number of tile instances per view (mean over the views of a step), and one unused.
         views: B, rows of the table that the step has used.
     """
     torch.ops.luxel.count_step_(overflow, totals, table, status, views)

@@ -33,7 +33,7 @@ def photometric_loss(
 
     SSIM: Gaussian window of 11 x 11 taps, sigma 1.5, C1 = 0.01^2, C2 = 0.03^2. Both terms are means over
     pixels and channels; with a weight, weighted means. Where the weight is 0 the rendered pixel counts as
-    equal to the target, in its neighbours' windows too: it neither rewards nor punishes, its gradient is 0.
+    equal to the target, in its neighbours' windows too, and its gradient is 0.
 
     Args:
         rgb: rendered, [H, W, 3] or [C, H, W, 3], float32 (float64 on the CPU too).

@@ -1,4 +1,4 @@
-"""The projection's backward with Adam in it: gradients are spent where they are made, and never stored."""
+"""The projection's backward fused with Adam: gradients are used where they are computed, and never stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage: Gaussians become copies of others, and all copies together look as one did (3DGS-MCMC)."""
+"""Stage: replaces dead Gaussians by copies of others without changing the image (3DGS-MCMC)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def relocate_(
     step: int,
     added: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Moves Gaussians onto others that are drawn by opacity, in place; or fills new rows with such copies.
+    """Replaces dead Gaussians by copies of others, drawn by opacity, in place; or fills new rows with such copies.
 
     Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", eq. 9: sources and copies share
     opacity and scale so that the image stays the same. The draw is a function of seed, step and row. Nothing waits

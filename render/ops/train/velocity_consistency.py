@@ -1,4 +1,4 @@
-"""Stage: how much 4D Gaussians move unlike their neighbours, and its gradient (kernels of the same name)."""
+"""Stage: difference of 4D Gaussians' velocities from their neighbours', and its gradient (kernels of the same name)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def velocity_consistency(
             velocity that is not finite counts as 0 and has no gradient.
         neighbours: of each Gaussian, int32 [N, k] with k from 1 to 16, see
             `luxel.render.ops.train.neighbours.neighbours`. They need not be visible. What is out of range
-            stands for the Gaussian itself. The gradient is exact while fewer than a million have one and the
-        same neighbour.
+            stands for the Gaussian itself. The gradient is exact while fewer than a million share a
+            neighbour.
         visible: bool, seen by a camera of the step, [N].
 
     Returns:

@@ -6,7 +6,7 @@
 namespace luxel {
 namespace {
 
-constexpr int64_t kMany = 64;  // positions that are worth waking other threads for
+constexpr int64_t kMany = 64;  // positions from which several threads pay off
 
 template <typename T, int F> auto reader(const luxel_encode_grid_args& args, const GridLevel& level) {
   const T* const table = in<T>(args.table) + int64_t(level.offset) * F;
@@ -26,8 +26,8 @@ template <typename T, int D, int F> int forward(const luxel_encode_grid_args& ar
   return 0;
 }
 
-// Adds weight * g_out to entries of the table: each belongs to one thread, which takes the points in order, so that the sums
-// are the same whatever the number of threads. Corners(n, level, add) calls add(entry, weight).
+// Adds weight * g_out to entries of the table. Each entry belongs to one thread, which visits the positions in order, so that the
+// sums do not depend on the number of threads. Corners(n, level, add) calls add(entry, weight).
 template <typename T, int F, typename Corners>
 void scatter(const luxel_encode_grid_args& args, const GridLevels& levels, const Corners& corners) {
   const int64_t parts = (omp_get_max_threads() + args.levels - 1) / args.levels;

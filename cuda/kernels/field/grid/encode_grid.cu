@@ -1,5 +1,6 @@
-// encode_grid on the GPU: two lanes per position, with one end of its cell each; group by group of levels, so that a group's
-// entries stay in the cache. Gradients by positions have a thread per position, which adds up the levels in their order.
+// encode_grid on the GPU: two lanes per position, one for each end of its cell along the first axis; one group of levels after the
+// other, so that a group's entries stay in the cache. Gradients by positions have a thread per position, which adds up the levels
+// in order.
 #include "kernels/field/grid/encode_grid.h"
 
 #include "kernels/field/grid/grid_scatter.cuh"
@@ -28,7 +29,7 @@ __device__ __forceinline__ int64_t first_row_of_warp() {
   return int64_t{blockIdx.x} * kRowsOfBlock + static_cast<int64_t>(threadIdx.x / 32) * kRowsOfWarp;
 }
 
-// Where the features of the levels from `first` on are in rows of [N, L * F].
+// Address of the features of the levels from `first` on, in a row of [N, L * F].
 template <int F, typename Row> __device__ __forceinline__ Row* group_of_row(Row* rows, int64_t row, int levels, int first) {
   return rows + (row * levels + first) * F;
 }
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) encode_grid_table_kernel(const luxel
   }
 }
 
-// By the table, of the gradient of the features by the position along gg_x.
+// Gradient by the table of bwd_bwd: of the derivative of the features along gg_x.
 template <int D, int F>
 __global__ void __launch_bounds__(kThreads)
     encode_grid_table_second_kernel(const luxel_encode_grid_args args, const GridLevels levels) {
@@ -147,7 +148,7 @@ dim3 rows_and_groups(const luxel_encode_grid_args& args) {
 
 bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-// Checks, then body(D, F, table to read, levels, blocks of a level).
+// Checks the arguments, then calls body(D, F, table to read, levels, blocks per level).
 template <typename Body> int prepare(const luxel_encode_grid_args& args, const Body& body) {
   if (args.dtype != 0) return fail("the GPU kernels take float32");
   if (!aligned(args.table) || !aligned(args.half_table) || !aligned(args.g_table))

@@ -1,5 +1,5 @@
-// Entries of a grid's levels on the GPU: read in wide accesses, added to by wide atomics, and the corners of a cell shared out
-// between two lanes.
+// Access to the entries of a grid's levels on the GPU: wide loads, wide atomics, and the division of a cell's corners between two
+// lanes.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -59,10 +59,10 @@ template <int F> __device__ __forceinline__ void add_atomically(float* to, const
   for (int f = 0; f < F; f += kTogether) add_together(to + f, values + f, Fixed<kTogether>());
 }
 
-// A position held to [0, 1].
+// A position clamped to [0, 1].
 template <int D> struct HeldPosition {
   float at[D];
-  bool good;  // there is one, and no coordinate is NaN
+  bool good;  // the row exists, and no coordinate is NaN
 };
 template <int D> __device__ __forceinline__ HeldPosition<D> load_held(const float* x, int64_t row, int64_t count) {
   HeldPosition<D> out;
@@ -92,8 +92,8 @@ __device__ __forceinline__ void find_entries(const GridLevel& level, const GridC
   for (int k = 0; k < CellEnd<D>::kCorners; ++k) entry[k] = corner_entry(level, cell, 2 * k);
 }
 
-// A position at the edge of a cell may fall to either side, unlike in grid_cell: features and gradients by the table are the
-// same from both.
+// Unlike in grid_cell, a position at the boundary of a cell may fall into either cell; features and gradients by the table are the
+// same for both.
 template <int D>
 __device__ __forceinline__ CellEnd<D> cell_end(const GridLevel& level, const HeldPosition<D>& x, uint32_t end) {
   constexpr float kRound = 12582912.0f;  // 1.5 2^23: a sum with it is rounded to a whole number, in its lowest bits
@@ -131,7 +131,7 @@ __device__ __forceinline__ CellEnd<D> cell_end(const GridLevel& level, const Hel
   return out;
 }
 
-// What the corners of one end give to the features of a position.
+// Contribution of the corners at one end to the features of a position.
 template <int D, int F, typename Load>
 __device__ __forceinline__ void add_up_end(const GridLevel& level, const HeldPosition<D>& x, uint32_t end, const Load& load,
                                            float* value) {

@@ -1,12 +1,12 @@
-// The gradient of a grid's level by its entries. Two lanes have a position, one end of its cell each; neighbouring positions in
-// one cell, as samples along a ray are, add up their parts before they go to memory.
+// The gradient by the entries of a grid's level. Two lanes share a position, one for each end of its cell; the contributions of
+// neighbouring positions in one cell, such as samples along a ray, are added up before the atomics.
 #pragma once
 
 #include "kernels/field/grid/grid_access.cuh"
 
 namespace luxel {
 
-constexpr int kMostCells = 10;  // of 16 positions in a row: with more of them, adding up beforehand costs more than it saves
+constexpr int kMostCells = 10;  // cells of 16 adjacent positions; with more, adding up beforehand costs more than it saves
 
 // Adds the corners of cells to memory. Of blocks, a sector of 32 bytes has both ends of the first two axes: four lanes, of two
 // positions, exchange corners so that they add those of one position at a time. All lanes of a warp take part.

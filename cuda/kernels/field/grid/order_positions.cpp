@@ -1,4 +1,4 @@
-// CPU twin of order_positions: keys are counted, then every position finds its place.
+// CPU twin of order_positions: a counting sort by key.
 #include "kernels/field/grid/order_positions.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ template <typename T, int D> void run(const luxel_order_positions_args& args) {
   constexpr int64_t kKeys = int64_t{kHilbertLast} + 1;
   const int64_t count = args.count;
   const T* const x = in<T>(args.x);
-  int64_t* const starts = static_cast<int64_t*>(args.workspace);  // of each key, one further on than its own
+  int64_t* const starts = static_cast<int64_t*>(args.workspace);  // of each key, shifted by one entry
   uint32_t* const keys = reinterpret_cast<uint32_t*>(starts + kKeys + 1);
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < count; ++i) keys[i] = hilbert_key<T, D>(x + i * D);

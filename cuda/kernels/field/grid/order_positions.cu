@@ -10,10 +10,10 @@ namespace {
 constexpr int kThreads = 256, kKeyBlocks = 4;  // of a multiprocessor
 constexpr int kDigit = 10, kPasses = 2, kDigits = 1 << kDigit;
 static_assert(kDigit * kPasses == kHilbertBits);
-constexpr int64_t kFewPositions = 1 << 18;  // up to here small tiles of the sort keep more of the GPU busy
-constexpr int kFewItems = 8, kManyItems = 16;  // pairs of a thread
+constexpr int64_t kFewPositions = 1 << 18;  // up to here the sort uses smaller tiles, for more blocks
+constexpr int kFewItems = 8, kManyItems = 16;  // pairs per thread
 
-// Zeros before the first kernel.
+// Zeroed before the first kernel.
 struct OrderCounters {
   uint32_t histogram[kPasses][kCopies][kDigits];
   int tickets[kPasses];
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads, kKeyBlocks)
       indices[i] = static_cast<int32_t>(i);
       atomicAdd(&histogram[0][key & (kDigits - 1)], 1u);
     }
-    count_digit(histogram[1], i < count ? static_cast<int>(key >> kDigit) : -1);  // often the same as a neighbour's
+    count_digit(histogram[1], i < count ? static_cast<int>(key >> kDigit) : -1);  // often equal in adjacent lanes
   }
   __syncthreads();
 #pragma unroll

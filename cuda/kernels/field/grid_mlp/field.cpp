@@ -11,15 +11,15 @@ int64_t features_size(const luxel_field_args& args) { return real_size(args) * a
 
 int64_t outputs_size(const luxel_field_args& args) { return args.order ? real_size(args) * args.count * args.outputs : 0; }
 
-// move(where a row of the work begins, where its row of out does, its length), in bytes.
+// Calls move(offset of a row in the order of x, offset of its row of out, length), in bytes.
 template <typename Move> void each_row(const luxel_field_args& args, const Move& move) {
   const int64_t bytes = real_size(args) * args.outputs;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < args.count; ++i) move(i * bytes, args.order[i] * bytes, bytes);
 }
 
-// A workspace: that of mlp, then rows of out in the order of the work (and of g_out, backward), then features that are not kept, or
-// their gradient.
+// The workspace: that of mlp, then rows of out in the order of x (backward: and of g_out), then features if not kept, or their
+// gradient.
 int64_t network_size(const luxel_field_args& args, bool backward) {
   const luxel_mlp_args network = network_of(args);
   return aligned_size(backward ? luxel_mlp_bwd_workspace(&network) : luxel_mlp_fwd_workspace(&network));

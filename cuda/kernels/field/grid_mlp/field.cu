@@ -24,7 +24,7 @@ int check_field(const luxel_field_args& args) {
   return 0;
 }
 
-// One kernel encodes and multiplies.
+// Whether one kernel does both the encoding and the network.
 bool whole(const luxel_field_args& args) { return args.half_table && args.features == 2; }
 
 int64_t encoded_size(const luxel_field_args& args) {  // bytes
@@ -34,7 +34,7 @@ FieldFeatures features_at(const luxel_field_args& args, void* at) {
   return {static_cast<__half2*>(at), args.levels * args.features / 2, args.count};
 }
 
-// body(D, F) of those that there are.
+// Calls body(D, F) if the sizes are supported.
 template <typename Body> int with_field_sizes(const luxel_field_args& args, const Body& body) {
   const auto of_features = [&](auto dimensions) {
     if (args.features == 2) return body(dimensions, Fixed<2>());

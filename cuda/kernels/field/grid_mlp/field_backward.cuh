@@ -1,6 +1,6 @@
-// field backward in half, up to the gradient by the features. A block has 64 rows at a time, a warp 16 of them: it computes the
-// hidden layers anew, then their gradients, all left in shared memory, from which the block's warps add up the gradients of the
-// matrices, a part each, in registers; one sum of each block goes to memory at the end.
+// field backward in half, up to the gradient by the features. A block has 64 rows at a time, a warp 16 of them: it recomputes the
+// hidden layers, then their gradients, all in shared memory, from which the block's warps accumulate the gradients of the
+// matrices, a part each, in registers; each block writes one sum to global memory at the end.
 #pragma once
 
 #include "kernels/field/grid_mlp/field_chain.cuh"
@@ -8,9 +8,9 @@
 namespace luxel {
 
 constexpr int kBackWarps = 4, kBackThreads = 32 * kBackWarps, kBackRows = 16 * kBackWarps;
-constexpr int kBackBlocks = 3;  // of a multiprocessor
+constexpr int kBackBlocks = 3;  // per multiprocessor
 
-// What a block has in shared memory after the matrices, in halves.
+// Shared memory of a block after the matrices, in halves.
 template <int kWidth, int kHidden> struct BackTiles {
   static constexpr int kRow = kWidth + kTilePadding, kLastRow = 16 + kTilePadding;
   static constexpr int kHiddenAt = kBackRows * kFeatureRow;  // features are at 0
@@ -28,7 +28,8 @@ template <int kParts> __device__ __forceinline__ void store_factor(const uint32_
       *reinterpret_cast<uint32_t*>(tile + (lane / 4 + 8 * (i % 2)) * row + 16 * k + 8 * (i / 2) + 2 * (lane % 4)) = a[k][i];
 }
 
-// Sums times the slope of the activations whose values `tile` has, from this very lane, to the next factor on the left.
+// Multiplies accumulators by the derivative of the activations whose values this lane stored in `tile`; the result is the next left
+// factor.
 template <int kActivation, int kWidth>
 __device__ __forceinline__ void slope_rows_by(const float (&c)[kWidth / 8][4], const __half* tile, uint32_t (&a)[kWidth / 16][4],
                                               int lane) {
@@ -199,7 +200,7 @@ __global__ void __launch_bounds__(kBackThreads, kBackBlocks)
 }
 
 constexpr int kSumThreads = 256;
-// The blocks' sums in their order: of 32 numbers by a block, whose warps have every eighth sum.
+// Adds up the blocks' sums in order; a block adds 32 numbers, and each of its warps every eighth sum.
 static __global__ void __launch_bounds__(kSumThreads) field_sum_kernel(const float* sums, int blocks, int64_t size, float* to) {
   constexpr int kWarps = kSumThreads / 32;
   __shared__ float parts[kWarps][32];

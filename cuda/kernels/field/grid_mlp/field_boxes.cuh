@@ -1,5 +1,5 @@
-// The gradient of field by the table for positions in order: the rows of a block lie in a small box, so that it adds up the
-// entries of a level in shared memory, where that has room for the box, and each entry goes to memory once.
+// The gradient of field by the table for sorted positions: the rows of a block lie in a small box of grid points. If the box fits
+// into shared memory, the gradients of a level are added up there, and each entry is added to global memory once.
 //
 // Sums are in fixed point, because shared memory adds integers natively: a unit is 2^-22 of the power of two above
 // the greatest gradient of the block, and 256 rows of it stay below 2^30.
@@ -68,7 +68,7 @@ __device__ __forceinline__ void add_to_box(const CellEnd<D>& cell, const GridBox
   }
 }
 
-// What the box has to memory.
+// Adds the sums of the box to global memory.
 template <int D, int F>
 __device__ __forceinline__ void add_box(const GridLevel& level, const GridBox<D>& box, float unit, const int* sums, float* to) {
   constexpr int kPoints = kBoxWords / F;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kScatterThreads)
       const float2 pair = unpack_halves(g_features.packed(static_cast<int>(blockIdx.y) * (F / 2) + f / 2, row));
       g[part][f] = pair.x;
       g[part][f + 1] = pair.y;
-      most = max(most, max(__float_as_uint(fabsf(pair.x)), __float_as_uint(fabsf(pair.y))));  // in their order, NaN above all
+      most = max(most, max(__float_as_uint(fabsf(pair.x)), __float_as_uint(fabsf(pair.y))));  // NaN above all
     }
     position[part].good = position[part].good && most > 0;
     if (!position[part].good) continue;

@@ -1,4 +1,4 @@
-// What the forward and the backward pass of field share: 16 rows of a warp times a matrix in shared memory.
+// Shared by the forward and the backward pass of field: products of a warp's 16 rows with a matrix in shared memory.
 #pragma once
 
 #include "kernels/field/grid_mlp/field.h"
@@ -11,7 +11,7 @@ namespace luxel {
 constexpr int kFieldWidest = 32;  // features of a position
 constexpr int kFeatureRow = kFieldWidest + kTilePadding;  // of features in shared memory
 
-// Rows of so many columns can be read and written two numbers at a time.
+// Whether rows of `columns` numbers can be read and written two numbers at a time.
 __device__ __forceinline__ bool in_twos(const float* rows, int columns) {
   return columns % 2 == 0 && reinterpret_cast<uintptr_t>(rows) % 8 == 0;
 }
@@ -31,9 +31,9 @@ __device__ __forceinline__ void store_two(float* to, int64_t row, int column, in
   if (column + 1 < columns) at[1] = y;
 }
 
-// Where rows of the work are in out and g_out.
+// Maps rows of x to rows of out and g_out.
 struct RowPlaces {
-  const int32_t* order;  // null: as they are
+  const int32_t* order;  // null: the same rows
   int64_t count;
   __device__ __forceinline__ int64_t operator()(int64_t row) const { return order && row < count ? __ldg(order + row) : row; }
 };
@@ -65,7 +65,8 @@ struct FloatRows {
   }
 };
 
-// Float rows [N,columns] with the harmonics of their directions behind them; the thread that reads the first pair writes the first column.
+// Float rows [N,columns] followed by the harmonics of their directions; the thread that reads the first pair also writes the first
+// column to luxel_mlp_args::first.
 struct DirectedRows {
   FloatRows rows;
   const float* directions;
@@ -122,7 +123,7 @@ __device__ __forceinline__ void multiply_rows_plain(float (&c)[kColumns][4], con
   }
 }
 
-// Sums of a hidden layer to its values, as the next factor on the left.
+// Applies a hidden layer's activation to its accumulators; the result is the next left factor.
 template <int kActivation, int kWidth>
 __device__ __forceinline__ void activate_rows_by(const float (&c)[kWidth / 8][4], uint32_t (&a)[kWidth / 16][4]) {
 #pragma unroll
@@ -133,7 +134,7 @@ __device__ __forceinline__ void activate_rows_by(const float (&c)[kWidth / 8][4]
 }
 template <int kWidth>
 __device__ __forceinline__ void activate_rows(int activation, const float (&c)[kWidth / 8][4], uint32_t (&a)[kWidth / 16][4]) {
-  switch (activation) {  // out here, for the loops within are unrolled
+  switch (activation) {  // outside of the unrolled loops
     case LUXEL_RELU: activate_rows_by<LUXEL_RELU, kWidth>(c, a); break;
     case LUXEL_SOFTPLUS: activate_rows_by<LUXEL_SOFTPLUS, kWidth>(c, a); break;
     case LUXEL_SIGMOID: activate_rows_by<LUXEL_SIGMOID, kWidth>(c, a); break;
@@ -162,13 +163,13 @@ inline bool field_network(const luxel_mlp_args& args) {
          (args.hidden_layers == 1 || args.hidden_layers == 2) && args.outputs <= 16;
 }
 
-// body(W) of those that there are.
+// Calls body(W) if the width is supported.
 template <typename Body> int with_field_width(int width, const Body& body) {
   if (width == 64) return body(Fixed<64>());
   return width == 32 ? body(Fixed<32>()) : body(Fixed<16>());
 }
 
-// Dynamic shared memory beyond what a kernel has unasked.
+// Raises a kernel's limit of dynamic shared memory if needed.
 template <typename Kernel> int allow_shared(Kernel kernel, int bytes) {
   constexpr int kWithoutAsking = 48 << 10;
   if (bytes > kWithoutAsking) LUXEL_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));

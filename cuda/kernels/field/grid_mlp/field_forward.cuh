@@ -9,7 +9,7 @@ namespace luxel {
 
 constexpr int kFieldRows = 32;                                       // of a warp
 constexpr int kFieldWarps = 14, kFieldThreads = 32 * kFieldWarps;
-// Blocks of a multiprocessor that registers are shared out for.
+// Resident blocks per multiprocessor, which limit the registers.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int kFieldBlocks = 1;  // shared memory has no room for more
 #else
@@ -40,7 +40,7 @@ __device__ __forceinline__ void encode_rows(const GridLevels& levels, int level_
   }
 }
 
-// D 0: the features are there already.
+// D = 0: the features are given, and not encoded.
 template <int D, int kWidth, typename Features>
 __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
     field_kernel(const luxel_mlp_args args, const GridLevels levels, int level_count, const FieldTable table,
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kFieldThreads, kFieldBlocks)
   }
 }
 
-// All positions through one level after the other, as the blocks come.
+// Encodes all positions, one level after the other in block order.
 template <int D, int F, typename Stored>
 __global__ void __launch_bounds__(kLevelThreads)
     field_levels_kernel(const float* x, const GridLevels levels, const Stored* table, const FieldFeatures features,

@@ -1,5 +1,5 @@
-// The gradient of field by the table, from the gradient by the features: level by level, as the blocks come, so that the caches
-// have one level's sums at a time.
+// The gradient of field by the table, from the gradient by the features: level by level in block order, so that the
+// caches hold one level's sums at a time.
 #pragma once
 
 #include "kernels/field/grid_mlp/field_chain.cuh"

@@ -1,4 +1,4 @@
-// colour_inputs on the GPU: a thread for four numbers, so that a warp reads and writes side by side.
+// colour_inputs on the GPU: a thread per four numbers, so that a warp's accesses are contiguous.
 #include "kernels/field/mlp/colour_inputs.h"
 
 #include "device/launch.cuh"

@@ -1,4 +1,4 @@
-// CPU twin of mlp: blocks of rows pass through all layers while they are in the cache.
+// CPU twin of mlp: a block of rows passes through all layers while it is in the cache.
 #include "kernels/field/mlp/mlp.h"
 
 #include "math/simd.h"

@@ -1,5 +1,5 @@
-// mlp on the GPU: in half on tensor cores, as field has it where that has the sizes (field_forward.cuh, field_backward.cuh), else
-// layer by layer (mlp_chain.cuh, mlp_weights.cuh); or in float (mlp_precise.cuh).
+// mlp on the GPU. Half precision on tensor cores: by the kernels of field for sizes that they support (field_forward.cuh,
+// field_backward.cuh), else by mlp_chain.cuh and mlp_weights.cuh. Float: mlp_precise.cuh.
 #include "kernels/field/mlp/mlp.h"
 
 #include "kernels/field/grid_mlp/field_backward.cuh"
@@ -50,7 +50,7 @@ template <bool kBackward> int run_chain_of_width(const luxel_mlp_args& args, con
   return run_chain<128, kBackward>(args, sums);
 }
 
-// Without hidden layers in memory, which the backward pass computes anew.
+// Whether the backward pass recomputes the hidden layers instead of reading them.
 bool anew(const luxel_mlp_args& args) { return !args.precise && field_network(args); }
 
 FloatRows rows_of(const luxel_mlp_args& args, const void* at) {

@@ -27,7 +27,7 @@ struct MlpStep {
   __device__ __host__ int size() const { return round_up(columns, 16) * row(); }  // halves of shared memory
 };
 
-// Activations by the hardware's exponential and logarithm: half shows no more.
+// Activations by the hardware's exponential and logarithm, accurate enough for half.
 __device__ __forceinline__ float activate_half(int activation, float x) {
   if (activation == LUXEL_SOFTPLUS) return fmaxf(x, 0.0f) + __logf(1.0f + __expf(-fabsf(x)));
   if (activation == LUXEL_SIGMOID) return inverse(1.0f + __expf(-x));
@@ -169,7 +169,7 @@ template <int kWidth, bool kBackward> struct MlpChain {
     float c[kTiles][kWidth / 8][4] = {};
     multiply_all(c, a, s, step, matrix, true);
     const int layer = kBackward ? step.layer - 1 : s;
-    switch (args.activation) {  // out here, for the loops within are unrolled
+    switch (args.activation) {  // outside of the unrolled loops
       case LUXEL_RELU: finish_hidden<LUXEL_RELU>(c, a, layer); break;
       case LUXEL_SOFTPLUS: finish_hidden<LUXEL_SOFTPLUS>(c, a, layer); break;
       case LUXEL_SIGMOID: finish_hidden<LUXEL_SIGMOID>(c, a, layer); break;

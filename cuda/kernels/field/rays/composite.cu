@@ -10,9 +10,9 @@ namespace luxel {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kClearBlocks = 64;  // beside those of rays, for samples of no ray
+constexpr int kClearBlocks = 64;  // additional blocks, for samples that belong to no ray
 
-// One lane's sample; where it has no weight, all is 0.
+// One lane's sample; all 0 if it has no weight.
 struct RaySample {
   int64_t index;
   float density, depth, transmittance, weight, t;

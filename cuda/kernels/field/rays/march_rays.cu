@@ -1,6 +1,6 @@
-// march_rays on the GPU: a thread per ray counts its samples, takes room for them together with its warp, and writes them;
-// then what is left of the room is cleared, and the rays of the next step are counted. Occupied places are remembered as
-// bits, as walking through the cells is a chain of reads that wait for each other.
+// march_rays on the GPU: a thread per ray counts its samples, allocates space for them together with its warp, and writes them; a
+// second kernel clears the unused space and sets the number of rays of the next step. Steps in occupied cells are kept as a bit
+// mask, because walking through the cells a second time would repeat a chain of dependent reads.
 #include "kernels/field/rays/march_rays.h"
 
 #include "device/launch.cuh"
@@ -9,11 +9,11 @@
 namespace luxel {
 namespace {
 
-constexpr int kThreads = 64;  // few rays take many steps: they are spread over all multiprocessors
-constexpr int kWords = 34;    // of 32 places each that are remembered; those beyond are looked up again
+constexpr int kThreads = 64;  // small, to spread the few rays with many steps over all multiprocessors
+constexpr int kWords = 34;    // of 32 steps each in the bit mask; later steps are looked up again
 constexpr int kClearThreads = 256, kClearBlocks = 512;
 
-// The words of one thread, in shared memory: neighbours in different banks.
+// The bit mask of one thread in shared memory; adjacent threads use different banks.
 struct Places {
   uint32_t* words;
   __device__ uint32_t& operator[](int word) const { return words[word * kThreads]; }

@@ -54,7 +54,7 @@ LUXEL_HD int64_t rays_that_count(const luxel_march_rays_args& args) {
   return args.live ? clamp<int64_t>(args.live[0], 0, args.count) : args.count;
 }
 
-// False where the row has no ray, or one that misses the box.
+// False if the row has no ray, or one that misses the box.
 template <typename T> LUXEL_HD bool start_march(const luxel_march_rays_args& args, int64_t r, MarchRay<T>& march, Vec3<T>& direction) {
   Ray<T> ray;
   if (!ray_of_row(args, r, ray)) return false;
@@ -88,7 +88,7 @@ LUXEL_HD void write_samples(const luxel_march_rays_args& args, int64_t first, in
   }
 }
 
-// How many rays are to count in the next step.
+// Sets the number of rays of the next step.
 LUXEL_HD void adapt_rays(const luxel_march_rays_args& args) {
   const int64_t live = args.counters[2];
   if (args.live && args.target > 0) args.live[0] = next_rays(live, rays_to_fill(args.target, live, args.counters[1], args.count), args.count);

@@ -6,7 +6,7 @@
 namespace luxel {
 namespace {
 
-// Lists rays that go on: goes_on(i) for i < count in any order, then ray_at(i) of those.
+// Lists the active rays: calls goes_on(i) for i < count in any order, then ray_at(i) where it was true.
 template <typename Goes, typename RayAt> void list_rays(const luxel_render_wave_args& args, int64_t count, uint8_t* marks, const Goes& goes_on, const RayAt& ray_at) {
 #pragma omp parallel for schedule(dynamic, 64)
   for (int64_t i = 0; i < count; ++i) marks[i] = goes_on(i);
@@ -14,7 +14,7 @@ template <typename Goes, typename RayAt> void list_rays(const luxel_render_wave_
     if (marks[i]) args.next_list[args.next_listed[0]++] = ray_at(i);
 }
 
-// next_list has room for a mark of each ray until it is filled, from its end.
+// A byte per ray, in the last quarter of next_list, which is filled from its start afterwards.
 uint8_t* marks_of(const luxel_render_wave_args& args) { return reinterpret_cast<uint8_t*>(args.next_list) + 3 * static_cast<int64_t>(args.count); }
 
 template <typename T> int begin(const luxel_render_wave_args& args) {

@@ -6,11 +6,11 @@
 
 namespace luxel {
 
-// What a ray carries from wave to wave.
+// State of a ray between waves.
 template <typename T> struct WaveState {
   Vec3<T> rgb;
   T optical_depth, depth;
-  int place;  // of its next sample; -1: it is finished
+  int place;  // step index of its next sample; -1: finished
 };
 
 template <typename T> LUXEL_HD WaveState<T> load_wave_state(const luxel_render_wave_args& args, int64_t r) {
@@ -40,7 +40,7 @@ LUXEL_HD WavePart part_of(const luxel_render_wave_args& args) {
 
 constexpr int kRayTile = 8;
 
-// Which pixel of a part a ray is, row by row.
+// The pixel of a ray, in row order within the part.
 LUXEL_HD int64_t pixel_of(const WavePart& part, int64_t ray) {
   if (!part.tiled) return ray;
   const int r = static_cast<int>(ray), width = part.width, band = kRayTile * width;  // a band: the tiles beside each other
@@ -68,7 +68,7 @@ template <typename T> LUXEL_HD void finish_ray(const luxel_render_wave_args& arg
   out<T>(args.depth)[place] = state.depth;
 }
 
-// Says whether the ray goes on.
+// Returns whether the ray is still active.
 template <typename T> LUXEL_HD bool begin_ray(const luxel_render_wave_args& args, int64_t r) {
   MarchRay<T> march;
   Vec3<T> direction;
@@ -96,8 +96,8 @@ LUXEL_HD int lowest_bit(uint64_t bits) {
 #endif
 }
 
-// Of at most `allowed` samples from `place` on; `place` moves to the one after them, or to -1. `near`: a bit for each of them that
-// is less than 64 places further than the first.
+// Counts up to `allowed` samples from step `place` on, which moves to the sample after them, or to -1. near: a bit for each sample
+// less than 64 steps after the first.
 template <typename T>
 LUXEL_HD int count_wave_samples(const MarchRay<T>& march, const Cells& cells, int allowed, int& place, uint64_t& near) {
   const int first = place;
@@ -135,11 +135,11 @@ template <typename T> LUXEL_HD WaveSample<T> load_wave_sample(const luxel_render
   return {plain_optical_depth(four[0], scaled_step), plain_colour(four + 1)};
 }
 
-// Adds the samples of a place in the list to its ray; returns whether the ray goes on.
+// Adds the samples of an entry of the list to its ray; returns whether the ray is still active.
 template <typename T> LUXEL_HD bool add_samples(const luxel_render_wave_args& args, int64_t slot, int64_t r) {
   const int64_t first = args.ranges[2 * slot];
   const int count = args.ranges[2 * slot + 1];
-  if (count == 0) return true;  // there was no room for them
+  if (count == 0) return true;  // they did not fit into the capacity
   WaveState<T> state = load_wave_state<T>(args, r);
   const T scaled_step = T(args.scale) * T(args.step);
   T transmittance = exp_exact(-state.optical_depth);

@@ -1,6 +1,6 @@
-// Room for samples along rays, which march_rays and visible_samples share: rays take theirs one after another, what is left
-// is cleared, and the rays of the next step are counted. Args: with positions, sample_directions, t, dt, ranges, counters,
-// count and capacity.
+// Allocation of samples to rays, shared by march_rays and visible_samples: rays are allocated one after another, unused rows are
+// cleared, and the number of rays of the next step is set. Args: a struct with positions, sample_directions, t, dt, ranges,
+// counters, count and capacity.
 #pragma once
 
 #include "abi/rays.h"
@@ -26,7 +26,8 @@ template <typename T, typename Args> LUXEL_HD void clear_rest(const Args& args, 
   for (int64_t s = samples_with_room(args) + thread; s < args.capacity; s += threads) clear_sample<T>(args, s);
 }
 
-// Turns the counts in ranges into places, rays in their order; ranges without room become empty. The counters are 0 before.
+// Turns the counts in ranges into offsets, in the order of rays; ranges that do not fit become empty. Counters are zeroed
+// beforehand.
 template <typename Args> inline void take_room_in_order(const Args& args) {
   for (int64_t r = 0; r < args.count; ++r) {
     int32_t* const range = args.ranges + 2 * r;
@@ -42,12 +43,12 @@ template <typename Args> inline void take_room_in_order(const Args& args) {
   }
 }
 
-// As many rays as would have had `target` samples, where `rays` had `samples`; where those had none, `most`.
+// The number of rays that would have had `target` samples, given that `rays` had `samples`; `most` if they had none.
 LUXEL_HD int64_t rays_to_fill(int64_t target, int64_t rays, int64_t samples, int64_t most) {
   return samples > 0 ? rays * target / samples : most;
 }
 
-// The rays of the next step: `target`, held to between half of and twice those of this step.
+// The number of rays of the next step: `target`, clamped to between half and twice that of this step.
 LUXEL_HD int32_t next_rays(int64_t live, int64_t target, int64_t most) {
   return static_cast<int32_t>(clamp<int64_t>(clamp<int64_t>(target, live / 2, 2 * live), 1, most));
 }

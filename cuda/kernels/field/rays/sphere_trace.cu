@@ -1,5 +1,5 @@
-// sphere_trace on the GPU: a thread per ray, or a few of them where blocks are fewer than rays; a warp takes the places of its rays
-// in a list at once.
+// sphere_trace on the GPU: a thread per ray, or a few of them where blocks are fewer than rays; a warp appends its rays to a list
+// with one atomic.
 #include "kernels/field/rays/sphere_trace.h"
 
 #include "device/launch.cuh"
@@ -13,7 +13,7 @@ constexpr unsigned kMostBlocks = 1 << 13;  // some rounds of a device's multipro
 __device__ __forceinline__ int64_t first_row() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 __device__ __forceinline__ int64_t row_stride() { return static_cast<int64_t>(gridDim.x) * kThreads; }
 
-// Where in a list the rays go that are `mine`, one atomic for the warp; every lane of it calls.
+// The index in a list for each lane where `mine` holds, with one atomic per warp; all lanes call.
 __device__ __forceinline__ int take(bool mine, int32_t* count) {
   const unsigned all = __ballot_sync(~0u, mine);
   if (all == 0) return 0;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads) sphere_trace_step_kernel(const luxel
   }
 }
 
-// Lists are mostly shorter than the room that there is for them: what is left out costs nothing that way.
+// Lists are mostly shorter than their capacity: fewer blocks that loop save the launch of idle ones.
 unsigned list_blocks(int64_t rows) { return smaller(blocks_for(rows, kThreads), kMostBlocks); }
 
 int prepare(const luxel_sphere_trace_args& args) {

@@ -1,6 +1,6 @@
 // visible_samples on the GPU: a warp per ray, 32 samples at a time, whose optical depths are summed across the lanes; the
-// rays of a block take room for their visible samples together and copy them. Then what is left of the room is cleared, and
-// the rays of the next step are counted.
+// rays of a block allocate space for their visible samples together and copy them. Then the unused space is cleared, and the
+// number of rays of the next step is set.
 #include "kernels/field/rays/visible_samples.h"
 
 #include "device/launch.cuh"

@@ -21,7 +21,7 @@ template <typename T> LUXEL_HD void copy_sample(const luxel_visible_samples_args
   out<T>(args.dt)[to] = in<T>(args.raw_dt)[from];
 }
 
-// The last counters, and how many rays are to count in the next step: as many as fill the tighter of both rooms.
+// Sets the remaining counters and the number of rays of the next step, the largest that meets both targets.
 LUXEL_HD void finish_visible(const luxel_visible_samples_args& args) {
   const int64_t live = args.raw_counters[2], live_before = live - args.raw_counters[3];
   args.counters[0] = samples_with_room(args);

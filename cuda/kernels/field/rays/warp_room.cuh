@@ -1,9 +1,9 @@
-// Room in an array that all threads fill: a warp takes the places of its lanes by one atomic addition. For whole warps.
+// Allocation in an array that all threads append to, with one atomic addition per warp. All lanes of a warp must call.
 #pragma once
 
 namespace luxel {
 
-// The first of the `places` places of this lane; total may exceed the capacity.
+// Allocates `places` elements for this lane and returns the index of the first; total may exceed the capacity.
 template <typename Count> __device__ __forceinline__ Count take_room(int places, Count* total) {
   const int lane = threadIdx.x & 31;
   int upto = places;  // of this lane and those below
@@ -16,7 +16,7 @@ template <typename Count> __device__ __forceinline__ Count take_room(int places,
   return __shfl_sync(~0u, first, 31) + static_cast<Count>(upto - places);
 }
 
-// The same for one place each, of the lanes where `takes` holds.
+// The same with one element for each lane where `takes` holds.
 __device__ __forceinline__ int take_place(bool takes, int* total) {
   const int lane = threadIdx.x & 31;
   const unsigned mask = __ballot_sync(~0u, takes);
@@ -25,7 +25,7 @@ __device__ __forceinline__ int take_place(bool takes, int* total) {
   return __shfl_sync(~0u, first, 0) + __popc(mask & ((1u << lane) - 1));
 }
 
-// The samples of one ray, `places` places from `first` on: its range, and whether they have room (see sample_room.h).
+// Writes the range of a ray with `places` samples from `first` on; returns whether they fit and are to be written.
 template <typename Args> __device__ __forceinline__ bool settle_range(const Args& args, int64_t r, int64_t first, int places) {
   const bool fits = first + places <= args.capacity, writes = places > 0 && fits;
   if (places > 0 && !fits) {

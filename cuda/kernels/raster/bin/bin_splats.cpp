@@ -11,7 +11,7 @@
 namespace luxel {
 namespace {
 
-// Depths are positive, so their bits order as integers.
+// The bits of positive floats have the order of integers.
 uint64_t depth_key(float depth) {
   uint32_t bits;
   std::memcpy(&bits, &depth, sizeof bits);
@@ -28,7 +28,7 @@ struct Entry {
   int32_t index;
 };
 
-// Stable; returns the buffer that holds the result.
+// Stable sort by depth; returns the buffer, a or b, that holds the result.
 Entry* radix_sort(Entry* a, Entry* b, int64_t count) {
   for (int shift = 0; shift < 64; shift += 8) {
     int64_t starts[257] = {};
@@ -47,7 +47,7 @@ Entry* radix_sort(Entry* a, Entry* b, int64_t count) {
 
 int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Policy<T> is the primitive's.
+// Policy<T>: of the primitive.
 template <template <typename> class Policy, typename T> void bin(const luxel_bin_splats_args& args) {
   Entry* a = static_cast<Entry*>(args.workspace);
   Entry* b = a + args.visible_capacity;
@@ -61,7 +61,7 @@ template <template <typename> class Policy, typename T> void bin(const luxel_bin
   const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
   const int64_t tiles = static_cast<int64_t>(tiles_x) * tiles_y;
   const int threads = smaller(omp_get_max_threads(), tiles_y);
-  // Each thread owns a band of tile rows and walks all splats, so no two write the same list.
+  // Each thread owns a band of tile rows and visits all splats, so that no two threads write the same list.
   auto walk = [&](auto visit) {
 #pragma omp parallel num_threads(threads)
     {

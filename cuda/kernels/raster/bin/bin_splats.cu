@@ -1,5 +1,5 @@
 // bin_splats on the GPU: gather the visible splats, sort them by depth, write their tile instances in that order, then
-// sort the instances by tile only. Instances are many, so they are sorted by a short key.
+// sort the instances by tile only: there are many of them, and the key is short.
 #include "math/convex_policy.h"
 #include "math/gaussian_policy.h"
 #include "device/launch.cuh"
@@ -24,17 +24,17 @@ template <typename Key> int run(const luxel_bin_splats_args& args, int64_t* byte
   const unsigned depth_tiles = blocks_for(seen, depth_tile), instance_tiles = blocks_for(capacity, instance_tile);
 
   Layout layout;
-  // Zeros at the start:
+  // Zeroed below:
   Counters* counters = layout.take<Counters>(args.workspace, 1);
   uint64_t* gather_words = layout.take<uint64_t>(args.workspace, gather_tiles);
   const int64_t zeros = layout.used;
   uint64_t* scan_words = layout.take<uint64_t>(args.workspace, scan_tiles);
-  int64_t* ends = layout.take<int64_t>(args.workspace, seen);  // where the depth keys were
+  int64_t* ends = layout.take<int64_t>(args.workspace, seen);  // reuses the memory of the depth keys
   uint32_t* depth_keys[2] = {reinterpret_cast<uint32_t*>(ends), reinterpret_cast<uint32_t*>(ends) + seen};
   int32_t* indices[2] = {layout.take<int32_t>(args.workspace, seen), layout.take<int32_t>(args.workspace, seen)};
   Key* tile_keys[2] = {layout.take<Key>(args.workspace, capacity), layout.take<Key>(args.workspace, capacity)};
   int32_t* other_instances = layout.take<int32_t>(args.workspace, capacity);
-  uint32_t *depth_words[2], *tile_words[2];  // of passes that follow each other
+  uint32_t *depth_words[2], *tile_words[2];  // look-back words, alternating between passes
   for (uint32_t*& words : depth_words) words = layout.take<uint32_t>(args.workspace, int64_t(depth_tiles) << kDepthDigit);
   for (uint32_t*& words : tile_words) words = layout.take<uint32_t>(args.workspace, int64_t(instance_tiles) << kTileDigit);
   if (bytes_needed != nullptr) {

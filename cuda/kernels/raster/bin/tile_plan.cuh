@@ -1,6 +1,6 @@
-// From sorted tile keys to the ranges of lists and the plan of abi/raster.h: in which order blocks take tiles and pieces of lists.
-// A tile with a long list that starts last would keep the whole GPU waiting, so tiles are ordered by length. The order of tiles
-// of one length class and the order of pieces come from atomic counters and vary.
+// From sorted tile keys to the ranges of lists and the plan of abi/raster.h, the order in which blocks process tiles and pieces of
+// lists. A long list that starts last would delay the whole pass, so tiles are ordered by length of list. The order of tiles
+// within a length class and the order of pieces come from atomic counters and vary from run to run.
 #pragma once
 
 #include "abi/raster.h"
@@ -12,21 +12,21 @@
 namespace luxel {
 namespace {
 
-constexpr int kRangeTiles = 255;   // tiles of a block; thread 255 finds where the last of them ends
+constexpr int kRangeTiles = 255;   // tiles per block; thread 255 finds the end of the last one
 constexpr int kPlanThreads = 256;
 constexpr int kLengthClasses = 64;
-// A list is long for the forward pass if it is longer than this part of all lists together, roughly what a multiprocessor
-// gets through beside its other blocks while the whole image is drawn, and than kLong anyway.
+// The forward pass treats a list as long if it exceeds both kLong and 1 / kLongShare of all instances, roughly one multiprocessor's
+// share of the whole image.
 constexpr int kLong = 1024;
 constexpr int kLongShare = 400;
 
 struct PlanCounters {
-  int tiles[kLengthClasses];   // of each class of lengths
-  int placed[kLengthClasses];  // of them, so far
+  int tiles[kLengthClasses];   // number in each length class
+  int placed[kLengthClasses];  // of them already placed
   int pieces, pieces_placed, interior_placed;
 };
 
-__device__ __forceinline__ int length_class(int length) {  // four classes per doubling, longest first
+__device__ __forceinline__ int length_class(int length) {  // four classes per factor of two, longest first
   if (length <= 0) return kLengthClasses - 1;
   const int high = 31 - __clz(length), next_bits = high >= 2 ? length >> (high - 2) & 3 : 0;
   return kLengthClasses - 2 - smaller(4 * high + next_bits, kLengthClasses - 2);
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kRangeTiles + 1)
   if (threadIdx.x < kLengthClasses) classes[threadIdx.x] = 0;
   if (threadIdx.x == 0) pieces = 0;
   int low = 0, high = static_cast<int>(*instances);
-  while (low < high) {  // first instance whose tile is not before this one
+  while (low < high) {  // first instance whose tile is not less than this one
     const int middle = low + (high - low) / 2;
     if (static_cast<int64_t>(keys[middle]) < tile)
       low = middle + 1;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kPlanThreads)
   using Scan = cub::BlockScan<int2, kPlanThreads>;
   __shared__ typename Scan::TempStorage storage;
   __shared__ int classes[kLengthClasses], places[kLengthClasses];
-  __shared__ int2 base;  // of this block's pieces, and of their interior ends
+  __shared__ int2 base;  // first index of this block's pieces, and of its states
   int32_t *order = plan, *interior = plan + tiles;
   int2* pieces = reinterpret_cast<int2*>(plan + 2 * static_cast<int64_t>(tiles));
   const int tile = static_cast<int>(blockIdx.x) * kPlanThreads + threadIdx.x;
@@ -98,11 +98,11 @@ __global__ void __launch_bounds__(kPlanThreads)
   }
   if (tile == 0) {
     const int least = larger(kLong, ranges[2 * static_cast<int64_t>(tiles) - 1] / kLongShare);
-    int long_tiles = 0;  // classes are rough, and so is this
+    int long_tiles = 0;  // approximate, by length class
     for (int k = 0; k <= length_class(least); ++k) long_tiles += counters->tiles[k];
     plan[4 * static_cast<int64_t>(tiles) + 2 * (capacity / piece)] = long_tiles;
   }
-  // No pieces beyond the last.
+  // Marks unused rows.
   for (int64_t k = counters->pieces + static_cast<int64_t>(tile); k < tiles + capacity / piece;
        k += static_cast<int64_t>(gridDim.x) * kPlanThreads)
     pieces[k] = make_int2(-1, -1);

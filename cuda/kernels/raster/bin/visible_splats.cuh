@@ -1,5 +1,5 @@
-// The first half of bin_splats on the GPU: the visible splats with the keys of their depth, and, once they are sorted, where
-// the instances of each end.
+// The first half of bin_splats on the GPU: collects the visible splats with depth keys and, after their sort, computes the end of
+// each splat's instances.
 #pragma once
 
 #include "abi/raster.h"
@@ -14,53 +14,53 @@ namespace {
 // Tunables.
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kGatherBlocks = 8;  // of a multiprocessor, where it has room for as many threads
+constexpr int kGatherBlocks = 8;  // per multiprocessor, on architectures with enough threads
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200)
 constexpr int kGatherBound = kGatherBlocks;
 #else
 constexpr int kGatherBound = 4;
 #endif
-constexpr int kFewRows = 4, kManyRows = 8;  // of a thread that gathers
+constexpr int kFewRows = 4, kManyRows = 8;  // rows per thread of the gather kernel
 constexpr int64_t kFewGaussians = 1 << 20;
 constexpr int kScanItems = 8;
 constexpr int kDepthDigit = 10, kDepthPasses = 3;
 constexpr int kTileDigit = 8, kTilePasses = 4;  // at most
-constexpr int64_t kFewSplats = 1 << 18, kFewInstances = 1 << 20;  // up to here small tiles of a sort keep more of the GPU busy
-constexpr int kFewItems = 8, kManyItems = 16;  // pairs of a thread
+constexpr int64_t kFewSplats = 1 << 18, kFewInstances = 1 << 20;  // up to here a sort uses smaller tiles, for more blocks
+constexpr int kFewItems = 8, kManyItems = 16;  // pairs per thread
 
-constexpr int64_t kMost = 1 << 30;  // what words of a sort can count
+constexpr int64_t kMost = 1 << 30;  // limit of the counts in a sort's look-back words
 
-// What kernels count in; zeros before the first of them.
+// Counters of the kernels, zeroed beforehand.
 struct Counters {
   uint32_t depth_histogram[kDepthPasses][kCopies][1 << kDepthDigit];
   uint32_t tile_histogram[kTilePasses][kCopies][1 << kTileDigit];
   PlanCounters plan;
   int gather_tickets, scan_tickets, depth_tickets[kDepthPasses], tile_tickets[kTilePasses];
-  int64_t seen, instances;  // of which there is room
+  int64_t seen, instances;  // limited to the capacities
 };
 
-// Positive depths order as the bits of floats do: 30 bits distinguish all from 2^-64 to 2^64.
+// Positive floats are ordered as their bits; 30 bits distinguish all depths from 2^-64 to 2^64.
 __device__ __forceinline__ uint32_t depth_key(float depth) {
   constexpr int kLeast = (127 - 64) << 23, kKeys = 1 << 30;
   return static_cast<uint32_t>(clamp(__float_as_int(depth) - kLeast, 0, kKeys - 1));
 }
 
-// What the first kernel also makes ready for others.
+// Memory that the first kernel zeroes for later ones.
 struct Ready {
   uint32_t* depth_words;  // of the first pass
-  int depth_tile;         // splats of a tile of it
+  int depth_tile;         // splats per tile of that pass
   uint64_t* scan_words;
   int64_t scan_tiles;
 };
 
-// Keys and indices of the visible splats, in the order of their indices: those of equal depth keep it.
+// Writes keys and indices of the visible splats in index order, which splats of equal depth keep in the sort.
 template <int kRows>
 __global__ void __launch_bounds__(kThreads, kGatherBound)
     gather_seen_kernel(const luxel_bin_splats_args args, Counters* counters, uint64_t* words, const Ready ready, uint32_t* keys,
                        int32_t* indices) {
   constexpr int kTile = kThreads * kRows, kDigits = 1 << kDepthDigit;
   __shared__ uint32_t histogram[kDepthPasses][kDigits];
-  __shared__ int64_t before[kWarps];  // seen before each warp's rows
+  __shared__ int64_t before[kWarps];  // visible splats before each warp's rows
   const int64_t rows = static_cast<int64_t>(args.count) * args.cameras;
   const int row_of_primitive = args.primitive == LUXEL_CONVEXES ? LUXEL_CONVEX_ROW : LUXEL_GAUSSIAN_ROW;
   const int tiles = static_cast<int>((rows + kTile - 1) / kTile), warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, kGatherBound)
         keys[place] = key;
         indices[place] = static_cast<int32_t>(index);
       }
-      if (masks[i] != 0) {  // depths differ in their low digits and are alike in the highest
+      if (masks[i] != 0) {  // adjacent depths often share the highest digit, seldom the low ones
 #pragma unroll
         for (int pass = 0; pass < kDepthPasses - 1; ++pass)
           if (kept) atomicAdd(&histogram[pass][key >> (pass * kDepthDigit) & (kDigits - 1)], 1u);
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kThreads, kGatherBound)
         atomicAdd(&counters->depth_histogram[pass][blockIdx.x % kCopies][k], count);
 }
 
-// One past the last instance of each splat, in the order of depth.
+// One past the last instance of each splat, in depth order.
 __global__ void __launch_bounds__(kThreads)
     instance_ends_kernel(const int32_t* tile_counts, const int32_t* sorted, Counters* counters, uint64_t* words, int64_t* ends) {
   constexpr int kTile = kThreads * kScanItems;

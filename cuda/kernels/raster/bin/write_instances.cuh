@@ -1,4 +1,4 @@
-// The second half of bin_splats on the GPU: the tile instances of the splats, in the order of their depth.
+// The second half of bin_splats on the GPU: writes the tile instances of the splats in depth order.
 #pragma once
 
 #include "math/policy.h"
@@ -9,9 +9,9 @@
 namespace luxel {
 namespace {
 
-constexpr int kWindow = 2048;  // instances that a block writes
+constexpr int kWindow = 2048;  // instances per block
 
-// How many of `count` ascending numbers are <= x; a warp probes 32 at a time.
+// The number of `count` ascending numbers that are <= x; a warp probes 32 at a time.
 __device__ __forceinline__ int64_t count_up_to(const int64_t* numbers, int64_t count, int64_t x) {
   const int lane = threadIdx.x & 31;
   int64_t low = 0;
@@ -24,16 +24,16 @@ __device__ __forceinline__ int64_t count_up_to(const int64_t* numbers, int64_t c
   return low;
 }
 
-// Where instances are written, and how they will be sorted.
+// Output arrays of the instances, and parameters of their sort.
 template <typename Key> struct Written {
   Key* keys;
   int32_t* instances;
   uint32_t* sort_words;  // of the first pass over them, zeroed here
-  int sort_tile;         // instances of a tile of it; not fewer than a window
+  int sort_tile;         // instances per tile of that sort; at least kWindow
   int passes, digit_bits;
 };
 
-// Bounds of the splats that a block has before it: in shared memory where they are small, else computed again for each row.
+// Bounds of a block's current splats: in shared memory if they are small, else recomputed for each row of tiles.
 template <typename Policy> struct KeptBounds {
   using Bounds = typename Policy::Bounds;
   static constexpr bool kKept = sizeof(Bounds) <= 48;
@@ -48,8 +48,8 @@ template <typename Policy> struct KeptBounds {
   }
 };
 
-// A block owns a window of instances, of any splats, so that a splat on thousands of tiles keeps no thread busy
-// for long. It takes the splats of its window 256 at a time, then their rows of tiles 256 at a time, a thread each.
+// A block writes a window of consecutive instances, whatever their splats, so that a splat on thousands of tiles is shared by many
+// blocks. It processes the splats of its window 256 at a time, then their rows of tiles 256 at a time, one per thread.
 template <typename Policy, typename Key>
 __global__ void __launch_bounds__(kThreads)
     write_instances_kernel(const luxel_bin_splats_args args, const int32_t* sorted, const int64_t* ends, Counters* counters,
@@ -59,14 +59,14 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ __align__(16) Key window_keys[kWindow];
   __shared__ __align__(16) int32_t window_values[kWindow];
   __shared__ KeptBounds<Policy> kept;
-  __shared__ int32_t ids[kThreads], slots[kThreads], slot_ends[kThreads];     // slots: of the window, may lie before it
+  __shared__ int32_t ids[kThreads], slots[kThreads], slot_ends[kThreads];     // slots: relative to the window, may be negative
   __shared__ int row_ends[kThreads], first_rows[kThreads], before[kThreads];  // before: instances of earlier splats
   __shared__ uint32_t histogram[sizeof(Key)][1 << kTileDigit];
   const int64_t all = counters->instances, window = static_cast<int64_t>(blockIdx.x) * kWindow;
   const int64_t window_end = smaller(window + kWindow, all);
   if (window >= all) return;
   const int tiles_x = tiles_along(args.width), tiles_y = tiles_along(args.height);
-  // Rounding may differ from the count made when projecting: what is not written below is no tile's.
+  // Rounding may differ from the count of the projection: slots not written below belong to no tile.
   for (int k = threadIdx.x; k < kWindow; k += kThreads) window_keys[k] = static_cast<Key>(~Key(0)), window_values[k] = 0;
   for (int k = threadIdx.x; k < written.passes << kTileDigit; k += kThreads) histogram[0][k] = 0;
   if (static_cast<int64_t>(blockIdx.x) * written.sort_tile < all) {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
     int row_end, all_rows, carry = 0;
     Scan(storage).InclusiveSum(rows, row_end, all_rows);
     row_ends[threadIdx.x] = row_end;
-    first_rows[threadIdx.x] = first_row - (row_end - rows);  // of all rows: row 0 would be here
+    first_rows[threadIdx.x] = first_row - (row_end - rows);  // so that row r of all rows is tile row first_rows + r
     const bool more = __syncthreads_and(mine);
     for (int first = 0; first < all_rows; first += kThreads) {
       const int row = first + threadIdx.x;
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads)
       written.keys[window + k] = key;
       written.instances[window + k] = window_values[k];
     }
-    if (k < filled) atomicAdd(&histogram[0][key & mask], 1u);  // neighbours differ
+    if (k < filled) atomicAdd(&histogram[0][key & mask], 1u);  // adjacent keys differ: atomics rarely collide
     for (int pass = 1; pass < written.passes; ++pass)
       count_digit(histogram[pass], k < filled ? static_cast<int>(key >> (pass * written.digit_bits)) & mask : -1);
   }

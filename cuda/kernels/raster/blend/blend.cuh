@@ -1,5 +1,5 @@
-// The tile rasterizer on the GPU, for any primitive (Policy, see math/policy.h): what all of them share around the two
-// algorithms, blend_simple.cuh and blend_multi_edge.cuh. Twin of blend.h.
+// The tile rasterizer on the GPU, for any primitive (Policy, see math/policy.h): the part common to
+// the two algorithms, blend_simple.cuh and blend_multi_edge.cuh. Twin of blend.h.
 #pragma once
 
 #include "math/policy_check.h"
@@ -9,7 +9,7 @@
 namespace luxel {
 namespace {
 
-// d image / d background is T_end: a sum over all pixels, apart from any list of splats.
+// d image / d background is T_end: the gradient is a sum over all pixels, independent of the lists.
 template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(const luxel_blend_args args) {
   const int64_t pixels = static_cast<int64_t>(args.width) * args.height;
   const int camera = blockIdx.y;
@@ -21,7 +21,7 @@ template <int D> __global__ void __launch_bounds__(256) background_bwd_kernel(co
 #pragma unroll
     for (int d = 0; d < D; ++d) g[d] = fmaf(in<float>(args.g_image)[pixel * D + d], t_end, g[d]);
   }
-  __shared__ float sums[D];  // of the block, so that few atomics meet at one address
+  __shared__ float sums[D];  // of the block, to reduce global atomics
   if (threadIdx.x < D) sums[threadIdx.x] = 0.0f;
   __syncthreads();
 #pragma unroll
@@ -52,13 +52,13 @@ template <typename Algorithm, int D> int backward(const luxel_blend_args& args) 
     if (launch("sum_rows", sum_rows_kernel<Policy::kRow, D>, grid, 256, 0, stream, args, o) < 0) return -1;
   }
   if (Algorithm::finish_backward(args) < 0) return -1;
-  // One warp where the order must be fixed.
+  // One warp if the order must be fixed.
   if (args.g_background == nullptr) return 0;
   return launch("background_bwd", background_bwd_kernel<D>, dim3(args.deterministic ? 1 : 128, args.cameras),
                 args.deterministic ? 32 : 256, 0, stream, args);
 }
 
-// Bytes that a backward pass needs, `row` numbers a splat; ignores pointers.
+// Workspace bytes of a backward pass; row: kRow of the policy. Ignores pointers.
 inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
   if (!args.deterministic || args.capacity == 0) return 0;
   Ordered o = {};

@@ -67,13 +67,13 @@ template <typename Policy, typename T> int blend_channels(const luxel_blend_args
   return fail("%d channels are not one of 3, 4, 6, 7, 8, 16", args.channels);
 }
 
-// Bytes that `blend` needs for a backward pass; `row`: numbers of a primitive's row.
+// Workspace bytes of a backward pass; row: kRow of the policy.
 inline int64_t blend_workspace(const luxel_blend_args& args, int row) {
   const int64_t numbers = (row + args.channels) * args.capacity + args.channels * tile_count(args);
   return numbers * static_cast<int64_t>(args.dtype ? sizeof(double) : sizeof(float)) + 256;
 }
 
-// Policy<T> is the primitive's.
+// Policy<T>: of the primitive.
 template <template <typename> class Policy> int blend(const luxel_blend_args& args, bool back) {
   if (back && args.workspace_bytes < blend_workspace(args, Policy<float>::kRow)) return fail("workspace too small");
   if (!Policy<float>::kHasAbsolute && args.absolute) return fail("absolute gradients are for Gaussians only");

@@ -1,6 +1,6 @@
-// Backward pass of multi-edge policies on the GPU, where a splat is so much work that warps of a block would wait for one another:
-// a block is one warp, for a piece of a tile's list and one half of the tile. It brings the splats of which the forward pass
-// left a bit, 32 at a time, and walks them from the back.
+// Backward pass of multi-edge policies on the GPU. A splat is so much work that warps of a block would wait for one another, so a
+// block is one warp, for a piece of a tile's list and one half of the tile. It loads the splats that the forward pass marked as
+// contributing, 32 at a time, and visits them back to front.
 #pragma once
 
 #include "kernels/raster/blend/blend_bwd_sums.cuh"
@@ -9,14 +9,14 @@
 namespace luxel {
 namespace {
 
-// Of a multiprocessor.
+// Resident blocks per multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int multi_edge_bwd_blocks(int) { return 1; }  // Turing has no room for as many threads
+constexpr int multi_edge_bwd_blocks(int) { return 1; }  // Turing supports fewer resident threads
 #else
 constexpr int multi_edge_bwd_blocks(int channels) { return channels > 4 ? 1 : 20; }
 #endif
 
-// Where lanes add their sums, which depends on a splat's class of edges: which of the numbers are this lane's, a byte a class.
+// Addresses to which lanes add their sums, which depend on a splat's edge class. numbers: index of this lane's sum, a byte per class.
 template <typename Policy, bool kAbsolute, int D> struct ClassTargets {
   template <int kClass> using Sums = typename Policy::template Sums<kAbsolute, edges_of_class<kClass>()>;
   template <int kClass> using Targets = LaneTargets<Policy, Sums<kClass>, D>;
@@ -26,7 +26,7 @@ template <typename Policy, bool kAbsolute, int D> struct ClassTargets {
 
   __device__ __forceinline__ ClassTargets(const luxel_blend_args& args, int warp, int lane)
       : args(args), warp(warp), lane(lane), numbers(byte_of<0>() | byte_of<1>() | byte_of<2>()) {
-    asm volatile("" : "+r"(numbers));  // or it would be computed anew for each splat
+    asm volatile("" : "+r"(numbers));  // keeps the compiler from recomputing it for each splat
   }
   template <int kClass> __device__ __forceinline__ uint32_t byte_of() const {
     return (static_cast<uint32_t>(number_of_lane<Targets<kClass>::kFirst>(lane)) & 255u) << (8 * kClass);
@@ -55,9 +55,9 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
   const Place<R> at(args, tile, blockIdx.x % kBlocksOfPiece);
   const int32_t start = args.ranges[2 * tile] + piece.y * Policy::kPiece;
   const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + Policy::kPiece, list_end);
-  const bool whole = end == list_end;  // the last piece ends where the pixels did, the others at a state of the forward pass
+  const bool whole = end == list_end;  // the last piece starts from the final pixels, others from a stored state
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
-  float transmittance[R], behind[R], g_image[R][D] = {};  // behind: slope of the loss along what lies behind the splat, times T
+  float transmittance[R], behind[R], g_image[R][D] = {};  // behind: g_image . (weighted colour behind the splat)
   int32_t last[R] = {}, thread_last = 0;                  // within the piece, as slots are
   const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
 #pragma unroll
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(32, multi_edge_bwd_blocks(D)) blend_bwd_multi_
   uint4 touched = {};
   if (at.lane < kGroups && start + 32 * at.lane < end)
     touched = words[Shape<R>::kWarps * (piece.y * kGroups + at.lane) + at.warp];
-  for (int group = (end - start - 1) / 32; group >= 0; --group) {  // from the back
+  for (int group = (end - start - 1) / 32; group >= 0; --group) {  // back to front
     if (32 * group >= warp_last) continue;
     const unsigned of_row[R] = {__shfl_sync(kAll, touched.x, group), __shfl_sync(kAll, touched.y, group),
                                 __shfl_sync(kAll, touched.z, group), __shfl_sync(kAll, touched.w, group)};

@@ -1,5 +1,5 @@
 // Backward pass of simple policies on the GPU: a block per piece of a tile's list, so that a tile with thousands of splats is
-// shared by many blocks. The block brings the piece to shared memory; a warp walks, from the back, the splats that can reach its
+// shared by many blocks. The block loads the piece into shared memory; a warp visits, back to front, the splats that can reach its
 // subtile.
 #pragma once
 
@@ -8,9 +8,9 @@
 namespace luxel {
 namespace {
 
-// Of a multiprocessor.
+// Resident blocks per multiprocessor.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int simple_bwd_blocks(int) { return 1; }  // Turing has no room for as many threads
+constexpr int simple_bwd_blocks(int) { return 1; }  // Turing supports fewer resident threads
 #else
 constexpr int simple_bwd_blocks(int channels) { return channels > 4 ? 1 : 18; }
 #endif
@@ -30,9 +30,9 @@ __global__ void __launch_bounds__(32 * kBackwardWarps, simple_bwd_blocks(D)) ble
   const Place<R> at(args, tile, threadIdx.x >> 5);
   const int32_t start = args.ranges[2 * tile] + piece.y * Policy::kPiece;
   const int32_t list_end = args.ranges[2 * tile + 1], end = min(start + Policy::kPiece, list_end);
-  const bool whole = end == list_end;  // the last piece ends where the pixels did, the others at a state of the forward pass
+  const bool whole = end == list_end;  // the last piece starts from the final pixels, others from a stored state
   const float px = static_cast<float>(at.x) + 0.5f, py = static_cast<float>(at.y) + 0.5f;
-  float transmittance[R], behind[R], g_image[R][D] = {};  // behind: slope of the loss along what lies behind the splat, times T
+  float transmittance[R], behind[R], g_image[R][D] = {};  // behind: g_image . (weighted colour behind the splat)
   int32_t last[R] = {}, thread_last = 0;                  // within the piece, as slots are
   const float* background = args.background ? in<float>(args.background) + D * at.camera : nullptr;
 #pragma unroll

@@ -1,4 +1,4 @@
-// What the backward passes of the tile rasterizer on the GPU share: a splat's gradient is reduced over the warp by a transposing
+// Shared by the backward passes of the tile rasterizer on the GPU: a splat's gradient is reduced over the warp by a transposing
 // butterfly (12 shuffles for 9 numbers instead of 45), then added to memory by one instruction.
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace luxel {
 namespace {
 
-// Sums N numbers over the warp at once, to v[0]: of number number_of_lane<N>(lane), for lanes where that is not -1.
+// Sums N numbers over the warp at once. v[0] becomes the sum of number number_of_lane<N>(lane), in lanes where that is not -1.
 // Each step sends half of the numbers to the other half of the lanes; an odd one is summed in both.
 template <int N, int kBit = 16> __device__ __forceinline__ void transpose_sum(float* v, int lane) {
   if constexpr (kBit > 0) {
@@ -49,8 +49,8 @@ __device__ __forceinline__ float reciprocal(float x) {
   return y;
 }
 
-// Where one lane's sums go, of the numbers kFirst .. kFirst + 31 that are reduced together: into the row of the splat, or of
-// the instance and this warp (see blend_ordered.cuh).
+// The address to which a lane adds its sum, of the numbers kFirst .. kFirst + 31 that are reduced together: in the row of the
+// splat, or of the instance and this warp (see blend_ordered.cuh).
 template <typename Policy, typename Sums, int D, int kFirst = 0> struct LaneTarget {
   static constexpr int kRest = Sums::kCount + D - kFirst, kCount = kRest < 32 ? kRest : 32;
   int number;

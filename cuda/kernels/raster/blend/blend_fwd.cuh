@@ -1,5 +1,5 @@
-// The kernel of the forward pass of the tile rasterizer on the GPU: which tile a block draws. Tiles with long lists go first.
-// How a tile is drawn: blend_fwd_simple.cuh, blend_fwd_multi_edge.cuh.
+// The forward kernel of the tile rasterizer on the GPU: assigns tiles to blocks, long lists first. Tiles are rendered by
+// blend_fwd_simple.cuh or blend_fwd_multi_edge.cuh.
 #pragma once
 
 #include "device/launch.cuh"
@@ -8,12 +8,12 @@
 namespace luxel {
 namespace {
 
-// A launch cannot know how many lists are long: it has blocks for as many as there can be.
+// The number of long lists is not known to the host: a launch has blocks for this upper bound.
 LUXEL_HD int32_t most_long_tiles(const luxel_blend_args& args) {
   return static_cast<int32_t>(smaller<int64_t>(smaller(kLongTiles, tiles_of(args)), args.capacity / kLong));
 }
 
-// The first blocks take the long lists, kParts blocks each, the others a tile each. Tiles: Policy, Shared, kThreads, kBlocks of
+// The first blocks process the long lists, kParts blocks each, the others one tile each. Tiles: Policy, Shared, kThreads, kBlocks of
 // a multiprocessor, kParts, draw(args, shared, tile), draw_long(args, shared, tile, part).
 template <typename Tiles>
 __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks) blend_fwd_kernel(const luxel_blend_args args) {
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(Tiles::kThreads, Tiles::kBlocks) blend_fwd_ker
   constexpr int kParts = Tiles::kParts;
   const int tiles = tiles_of(args);
   const int counted = args.plan[4 * static_cast<int64_t>(tiles) + 2 * (args.capacity / Tiles::Policy::kPiece)];
-  // Which of too many are taken is left to chance; where bits must repeat, none are.
+  // Beyond the upper bound the choice of long tiles is not deterministic; if it must be, none are treated as long.
   const int most = counted > most_long_tiles(args) && args.deterministic ? 0 : most_long_tiles(args);
   const int long_tiles = max(0, min(counted, most)), long_blocks = long_tiles * kParts;
   const int block = static_cast<int>(blockIdx.x);

@@ -1,5 +1,5 @@
-// The longest lists in the forward pass of simple policies, whose time is bound by one thread's chain of splats rather than by
-// throughput: eight lanes share a pixel, each takes every eighth splat, and a scan over them gives each its transmittance.
+// The longest lists in the forward pass of simple policies, whose time is bound by one thread's serial chain of splats rather than
+// by throughput: eight lanes share a pixel, each takes every eighth splat, and a scan over the lanes gives each its transmittance.
 // Several blocks share a tile.
 #pragma once
 
@@ -8,18 +8,18 @@
 namespace luxel {
 namespace {
 
-constexpr int kLongLanes = 8;  // of a pixel
+constexpr int kLongLanes = 8;  // lanes per pixel
 
 // Pixels of a block that is launched among those of R pixels per thread.
 template <int R> struct LongShape {
   static constexpr int kThreads = Shape<R>::kThreads;
   static constexpr int kH = 4, kW = kThreads / kLongLanes / kH;
-  static constexpr int kBlocks = kPixels / (kW * kH);  // of a tile
+  static constexpr int kBlocks = kPixels / (kW * kH);  // blocks per tile
 };
 
 template <typename Policy, int D> struct LongShared {
   Entry<Policy, D> entries[Policy::kPiece + kLongLanes];  // those that can reach the block's pixels
-  uint8_t slots[Policy::kPiece + kLongLanes];             // where they were in the batch
+  uint8_t slots[Policy::kPiece + kLongLanes];             // their index in the batch
   unsigned reaching[Policy::kPiece / 32];
 };
 
@@ -90,7 +90,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
     }
     if (threadIdx.x < kLongLanes) shared.entries[count + threadIdx.x] = null_splat<Policy, D>();
     __syncthreads();
-    fetch(start + kCount);  // arrives while this batch is blended
+    fetch(start + kCount);  // completes while this batch is blended
     int last_place = -1;
     for (int k = sub; k < count + sub; k += kLongLanes) {
       const Entry<Policy, D>& entry = shared.entries[k];
@@ -110,7 +110,7 @@ __device__ __forceinline__ void blend_long(const luxel_blend_args& args, LongSha
       last_place = counts ? k : last_place;
       const float all_after = __shfl_sync(kAll, after, kLongLanes - 1, kLongLanes);
       const bool ends = pixel.transmittance > 0.0f && !(all_after > kMinTransmittance);
-      if (__any_sync(kAll, ends)) {  // T stays what it was before the first that would take it too far
+      if (__any_sync(kAll, ends)) {  // T stays at its value before the first splat that would exceed the limit
         const unsigned group = __ballot_sync(kAll, hit && !counts) >> (lane & ~(kLongLanes - 1)) & ((1u << kLongLanes) - 1);
         const float t_end = __shfl_sync(kAll, before, group != 0 ? __ffs(group) - 1 : 0, kLongLanes);
         pixel.transmittance = ends ? -t_end : (pixel.transmittance > 0.0f ? all_after : pixel.transmittance);

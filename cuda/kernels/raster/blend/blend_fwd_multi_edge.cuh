@@ -1,10 +1,10 @@
 // Forward pass of multi-edge policies, whose splats are many numbers and much arithmetic. Reading one from shared memory for a
-// single pixel would take as long as computing with it. So a thread evaluates one of four splats, for the four pixels of a column
+// single pixel would take as long as computing with it. So a thread evaluates one of four splats for the four pixels of a column
 // of its warp; the alphas are transposed between the four threads, and each blends the four splats into its own pixel.
 //
 // A warp has 8 x 4 pixels. Where lists are long, the time is bound by the work of one tile: kParts blocks share a tile, and
 // kParts threads a pixel. A warp then has fewer columns and evaluates 4 kParts splats at once; each thread of a pixel blends
-// four of them, starting from the transmittance that the threads before it leave.
+// four of them, starting from the transmittance behind those of the preceding threads.
 #pragma once
 
 #include "kernels/raster/blend/blend_fwd.cuh"
@@ -14,14 +14,14 @@ namespace luxel {
 namespace {
 
 // Tunables of this kernel.
-constexpr int kTurned = 4;     // splats that a pixel blends at a time, and pixels of a column
-constexpr int kLongParts = 2;  // of a long tile
-// Pieces of a list that are brought to shared memory at once: two short ones, so that all threads bring a splat, and warps
-// wait for one another less often.
+constexpr int kTurned = 4;     // splats that a thread blends at a time, and pixels of a column
+constexpr int kLongParts = 2;  // parts of a long tile
+// Pieces of a list that are loaded into shared memory at once: two, so that every thread loads a splat and there are fewer
+// barriers.
 constexpr int pieces_at_once(int channels) { return channels <= 4 ? 2 : 1; }
-constexpr int multi_edge_fwd_blocks(int channels) { return channels > 4 ? 1 : 3; }  // of a multiprocessor
+constexpr int multi_edge_fwd_blocks(int channels) { return channels > 4 ? 1 : 3; }  // per multiprocessor
 
-// How the pixels of a block, which is one of kParts of a tile, lie: a subtile a warp.
+// The pixels of a block, one of kParts blocks of a tile: a subtile per warp.
 template <int kParts> struct MultiEdgeShape {
   static constexpr int kThreads = kPixels, kWarps = kThreads / 32;
   static constexpr int kSubtileW = 8 / kParts, kSubtileH = kTurned;
@@ -38,7 +38,8 @@ template <typename Policy, int D> struct MultiEdgeShared {
   alignas(16) uint32_t lists[MultiEdgeShape<1>::kWarps][Policy::kPiece + kMore];
 };
 
-// Where lane s * kW + x holds a[k] of splat s at pixel k of column x: to a[k] of splat k of its four at its own pixel.
+// Transposes between four lanes. Before: lane s * kW + x holds a[k] of splat s at pixel k of column x. After: a[k] of splat k at the
+// lane's own pixel.
 template <int kW> __device__ __forceinline__ void turn(float (&a)[kTurned], int lane) {
   static_assert(kTurned == 4);
 #pragma unroll
@@ -63,7 +64,7 @@ __device__ __forceinline__ uint32_t or_over_warp(uint32_t x) {
 #endif
 }
 
-// Joins what the kParts threads of a pixel have, each of its own splats.
+// Reduces a value over the kParts threads of a pixel.
 template <int kParts, typename T, typename Join> __device__ __forceinline__ T over_pixel(T x, Join join) {
 #pragma unroll
   for (int part = 1; part < kParts; part *= 2) x = join(x, __shfl_xor_sync(kAll, x, part * MultiEdgeShape<kParts>::kStep));
@@ -101,7 +102,8 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
     for (int d = 0; d < D; ++d) state.sums[d] = over_pixel<kParts>(pixel.sums[d], plus);
     if (part == 0) state.store_state(state_of<D>(args, tile, (done - 1) / Policy::kPiece) + local);
   };
-  // Brings list[k .. k + Grid::kSplats) to the pixel. last_place: of the last that counted; counted: bit u, the u-th of its four did.
+  // Blends list[k .. k + Grid::kSplats). last_place: of the last contributing splat; counted: bit u if the u-th of this thread's four
+  // contributed.
   const auto visit = [&](int k, uint32_t& last_place, uint32_t& counted) {
     const uint4 four = reinterpret_cast<const uint4*>(list + k)[part];
     const uint32_t place[kTurned] = {four.x, four.y, four.z, four.w}, own = list[k + lane / Grid::kSubtileW];
@@ -154,7 +156,7 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
         store_splat<Grid>(batch, threadIdx.x + r * Grid::kThreads, splat, next[r], block_x, block_y);
     }
     __syncthreads();
-    fetch_ids(start + kCount);  // arrive while this batch is blended
+    fetch_ids(start + kCount);  // completes while this batch is blended
 #pragma unroll 1
     for (int first = 0; first < kCount; first += Policy::kPiece) {
       if (first > 0) __syncwarp();  // all have read the list before
@@ -199,7 +201,7 @@ __device__ __forceinline__ void blend_multi_edge(const luxel_blend_args& args, M
   if (inside && part == 0) pixel.store(args, of_tile.camera, (static_cast<int64_t>(of_tile.camera) * args.height + y) * args.width + x);
 }
 
-// How blend_fwd_kernel draws a tile of a multi-edge policy: a pixel per thread, or two threads where the list is long.
+// The Tiles of blend_fwd_kernel for a multi-edge policy: a pixel per thread, or two threads per pixel for long lists.
 template <typename PolicyType, int D, bool kMedian> struct MultiEdgeTiles {
   using Policy = PolicyType;
   using Shared = MultiEdgeShared<Policy, D>;

@@ -1,5 +1,5 @@
 // Forward pass of simple policies on the GPU: a block per 16x16 tile, a warp per subtile. Each warp lists the splats of a
-// batch that can reach its pixels, then walks that list. The longest lists of all are walked as in blend_fwd_long.cuh instead.
+// batch that can reach its pixels, then walks that list. The longest lists are processed as in blend_fwd_long.cuh instead.
 #pragma once
 
 #include "kernels/raster/blend/blend_fwd.cuh"
@@ -109,9 +109,9 @@ __device__ __forceinline__ void blend_tile(const luxel_blend_args& args, Forward
     if (at.inside(r)) pixels[r].store(args, at.camera, at.pixel_at(r));
 }
 
-constexpr int simple_fwd_blocks(int pixels, int channels) { return channels > 4 ? 1 : 4 * pixels; }  // of a multiprocessor
+constexpr int simple_fwd_blocks(int pixels, int channels) { return channels > 4 ? 1 : 4 * pixels; }  // per multiprocessor
 
-// How blend_fwd_kernel draws a tile of a simple policy, R pixels per thread, or eight threads per pixel where the list is long.
+// The Tiles of blend_fwd_kernel for a simple policy: R pixels per thread, or eight threads per pixel for long lists.
 template <typename PolicyType, int D, bool kMedian, int R> struct SimpleTiles {
   using Policy = PolicyType;
   union Shared {

@@ -1,4 +1,4 @@
-// What the forward passes of the tile rasterizer on the GPU share: what a pixel accumulates, and the list of the splats of a
+// Shared by the forward passes of the tile rasterizer on the GPU: the accumulators of a pixel, and the list of the splats of a
 // batch that can reach the pixels of a warp.
 #pragma once
 
@@ -17,8 +17,8 @@ __device__ __forceinline__ void count_where(bool condition, int32_t& count) {
   asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p add.s32 %0, %0, 1; }" : "+r"(count) : "r"(static_cast<int>(condition)));
 }
 
-// What a pixel accumulates of the primitives that contribute to it, nearest first. D channels of values, how
-// many they were and, if kMedian, the depth at which T falls to 1/2. T is negative once the pixel has ended.
+// Accumulators of a pixel, over the contributing splats front to back: D channels of values, the number of splats and, if kMedian,
+// the depth at which T falls to 1/2. T is negative once the pixel has ended.
 template <int D, bool kMedian> struct Gathered {
   float transmittance = 1.0f, sums[D] = {}, median = 0.0f;
   int32_t seen = 0, last = 0;

@@ -8,7 +8,7 @@
 namespace luxel {
 namespace {
 
-// Turns the raw moments of each splat into the gradient by its row, in place. Rows of culled splats may hold anything; their
+// Turns the raw moments of each splat into the gradient by its row, in place. Rows of culled splats are uninitialised; their
 // moments are 0.
 template <typename Policy> __global__ void __launch_bounds__(128) moments_to_gradient_kernel(const luxel_blend_args args) {
   constexpr int kFours = Policy::kRow / 4;
@@ -46,7 +46,7 @@ template <typename PolicyType> struct MultiEdgeBlend {
     const unsigned pieces = static_cast<unsigned>(tiles_of(args) + args.capacity / Policy::kPiece);
     return launch("blend_bwd", kernel, pieces * kBackwardWarps, 32, 0, args.stream, args);
   }
-  // Raw moments become gradients, unless the caller takes them as they are.
+  // Turns raw moments into gradients, unless the caller requested raw moments.
   static int finish_backward(const luxel_blend_args& args) {
     if (args.raw_moments) return 0;
     const unsigned blocks = blocks_for(static_cast<int64_t>(args.count) * args.cameras, 128);

@@ -1,4 +1,4 @@
-// Deterministic sums of gradients on the GPU: the backward pass leaves each warp's in a row of its own, here they are added
+// Deterministic sums of gradients on the GPU: the backward pass writes each warp's gradients to separate rows, which are added here
 // in a fixed order.
 #pragma once
 
@@ -10,8 +10,8 @@
 namespace luxel {
 namespace {
 
-// Gradients wait in rows [instance, warp, number]; instances are sorted by splat, stably, and a warp
-// adds up what belongs to one splat in that order.
+// Gradients are stored as [instance, warp, number]; instances are sorted by splat, stably, and a warp adds up the rows of one splat
+// in that order.
 struct Ordered {
   float* rows;
   int32_t *positions, *ids_sorted, *positions_sorted;
@@ -26,7 +26,7 @@ inline int index_bits(const luxel_blend_args& args) {
   return bits;
 }
 
-// `row`: numbers of a splat.
+// row: kRow of the policy.
 inline cudaError_t lay_out(const luxel_blend_args& args, int row, Ordered& o) {
   Layout layout;
   const int64_t numbers = args.capacity * kBackwardWarps * (row + args.channels);
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(256) sum_rows_kernel(const luxel_blend_args ar
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / 32;
   const int number = (threadIdx.x & 31) + (numbers_per_lane(kNumbers) > 1 ? 32 * static_cast<int>(blockIdx.y) : 0);
   if (first >= args.capacity || number >= kNumbers) return;
-  // Slots past the last instance hold anything, also what looks like a splat; the sort, which is stable and by the low
-  // bits, puts them behind the instances that it mixes them with.
+  // Slots past the last instance are uninitialised and may look like a splat; the sort is stable and by the low bits only, and puts
+  // them behind the instances with equal bits.
   const int32_t id = o.ids_sorted[first], instances = args.ranges[2 * tiles_of(args) - 1];
   if (o.positions_sorted[first] >= instances || (first > 0 && o.ids_sorted[first - 1] == id)) return;
   float sum = 0.0f;

@@ -15,7 +15,7 @@ template <typename PolicyType> struct SimpleBlend {
 
   template <int D> static int forward(const luxel_blend_args& args) {
     const int64_t tiles = tiles_of(args);
-    // The room only hints at the mean length of the lists; where bits must repeat, it must not decide.
+    // The capacity is only an estimate of the list lengths; results that must be reproducible may not depend on it.
     const bool chains = !args.deterministic && tiles < kManyTiles && args.capacity > kLongMean * tiles;
     return chains ? forward<D, 1>(args) : forward<D, 2>(args);
   }

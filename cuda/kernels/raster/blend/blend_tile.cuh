@@ -1,5 +1,5 @@
-// What the forward and the backward pass of the tile rasterizer share on the GPU: the place of a thread in its tile, and
-// a batch of the tile's list in shared memory, each splat tested against the pixels of every warp once.
+// Shared by the forward and the backward pass of the tile rasterizer on the GPU: the pixels of a thread in its tile, and a batch of
+// the tile's list in shared memory, each splat tested once against the pixels of every warp.
 #pragma once
 
 #include "abi/raster.h"
@@ -13,17 +13,17 @@ namespace {
 
 // Tunables of this kernel family.
 //
-// Two pixels per thread share the reading of a splat, which bounds the forward pass where lists are short; where they are
-// long, one warp's chain of splats does, and a thread has one pixel. The host chooses by the mean list that there is room
-// for; among very many tiles no chain stands out.
+// With short lists the forward pass is bound by reading splats from shared memory, and two pixels per thread share a read; with
+// long lists it is bound by the serial chain of splats of one warp, and a thread has one pixel. The host chooses by the mean list
+// length that the capacity allows; with very many tiles no single chain dominates.
 constexpr int kLongMean = 300, kManyTiles = 16384;
-// Of the forward pass, by pixels per thread: blocks of a multiprocessor (for few channels), splats whose alpha is computed
-// at once, ahead of blending them one by one, and whether a batch is fetched while the one before it is blended. Those of
-// multi-edge policies are in blend_multi_edge.cuh.
+// Of the forward pass, by pixels per thread: number of splats whose alpha is computed ahead of blending them one by one, and whether
+// a batch is fetched while the previous one is blended. The tunables of multi-edge policies are in blend_fwd_multi_edge.cuh and
+// blend_bwd_multi_edge.cuh.
 constexpr int ahead(int pixels) { return pixels == 1 ? 8 : 4; }
 constexpr bool fetches_early(int pixels) { return pixels == 1; }
 constexpr int kMostAhead = 8;
-constexpr int kLongTiles = 512;  // as many of the longest lists at most have several blocks, see tile_plan.cuh
+constexpr int kLongTiles = 512;  // at most so many of the longest lists get several blocks, see tile_plan.cuh
 // Of the backward pass: pixels of a thread, which share its part of a reduction over the warp, and warps of a tile.
 constexpr int kBackwardPixels = 4;
 constexpr int kBackwardWarps = LUXEL_TILE * LUXEL_TILE / kBackwardPixels / 32;
@@ -64,12 +64,12 @@ LUXEL_HD int32_t tiles_of(const luxel_blend_args& args) {
   return tiles_along(args.width) * tiles_along(args.height) * args.cameras;
 }
 
-// Whether the backward pass needs the state of a list after `done` splats, which are whole pieces: not at its end.
+// Whether the backward pass needs the state after the first `done` splats (whole pieces) of a list; not at its end.
 __device__ __forceinline__ bool needs_state(const luxel_blend_args& args, int32_t done, int32_t length) {
   return args.states && done < length;
 }
 
-// Where piece k of a tile left its states: channel c of pixel p of the tile is at [c * 256 + p].
+// The states after piece k of a tile: channel c of pixel p of the tile is at [c * 256 + p].
 template <int D> __device__ __forceinline__ float* state_of(const luxel_blend_args& args, int tile, int k) {
   const int64_t slot = args.plan[tiles_of(args) + tile] + k;
   return out<float>(args.states) + slot * (D + 1) * kPixels;
@@ -107,13 +107,13 @@ template <typename Grid, typename Bounds> __device__ __forceinline__ unsigned re
   return mask;
 }
 
-// How many splats of a batch a thread brings at most; and whether its k-th is one of the batch, which most shapes know.
+// Most splats of a batch that a thread loads; and whether its k-th belongs to the batch, which is constant for most shapes.
 constexpr int loads(int splats, int threads) { return (splats + threads - 1) / threads; }
 template <int kSplats, int kThreads> __device__ __forceinline__ bool brings(int k) {
   return kSplats % kThreads == 0 || static_cast<int>(threadIdx.x) + k * kThreads < kSplats;
 }
 
-// A primitive that is read from memory and goes into a batch; id < 0 is none.
+// A splat on its way from global memory to a batch; id < 0: no splat.
 template <typename Policy, int D> struct Fetched {
   float row[Policy::kRow], value[D];
 };

@@ -59,7 +59,7 @@ template <typename Policy, typename T, int D, bool kMedian> void forward_tile(co
   const T* splats = in<T>(args.splats);
   const T* values = in<T>(args.values);
   const T max_alpha = T(args.max_alpha);
-  // last counts within the list: exact in T
+  // last: index within the list, exact in T
   alignas(64) T transmittance[kPixels], alive[kPixels], sums[D][kPixels], last[kPixels], seen[kPixels];
   alignas(64) T median[kMedian ? kPixels : 1];
   for (int p = 0; p < kPixels; ++p) {
@@ -132,7 +132,7 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
   const T* values = in<T>(args.values);
   const T* background = args.background ? in<T>(args.background) + D * tile.camera : nullptr;
   const T max_alpha = T(args.max_alpha);
-  // behind: the loss's slope along what lies behind the current splat, sum_c g_c S_c
+  // behind: sum_c g_c S_c, with S the colour accumulated behind the current splat
   alignas(64) T transmittance[kPixels], behind[kPixels], last[kPixels], g_image[D][kPixels];
   std::memset(g_image, 0, sizeof g_image);
   for (int p = 0; p < kPixels; ++p) {
@@ -184,7 +184,7 @@ void backward_tile(const luxel_blend_args& args, int64_t index, T* rows, T* g_ba
         const V inverse = T(1) / (T(1) - alpha);
         const V before = load_vector(transmittance + p) * inverse, further = load_vector(behind + p);
         const V weight = alpha * before;
-        V slope = zero;  // of the loss along this splat's value
+        V slope = zero;  // g_image . value
         for (int d = 0; d < D; ++d) {
           const V g_channel = load_vector(g_image[d] + p);
           slope += g_channel * value[d];

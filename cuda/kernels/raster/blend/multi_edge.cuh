@@ -1,5 +1,5 @@
-// What the forward and the backward pass of multi-edge policies share on the GPU: classes of numbers of edges, for which loops
-// are compiled, and the words in which the forward pass leaves which splats counted where.
+// Shared by the forward and the backward pass of multi-edge policies on the GPU: the numbers of edges for which loops are compiled
+// (edge classes), and the bit masks in which the forward pass records where splats contributed.
 #pragma once
 
 #include "kernels/raster/blend/blend_tile.cuh"
@@ -22,7 +22,7 @@ template <typename Work> __device__ __forceinline__ void for_edges(uint32_t whic
   work(std::integral_constant<int, 2>());
 }
 
-// A splat in registers, read 16 bytes at a time; what is not used is not read.
+// A copy of a splat in registers, read 16 bytes at a time; unused parts are not read.
 template <typename Packed> __device__ __forceinline__ Packed held(const Packed& packed) {
   static_assert(sizeof(Packed) % 16 == 0);
   Packed copy;
@@ -32,9 +32,8 @@ template <typename Packed> __device__ __forceinline__ Packed held(const Packed& 
   return copy;
 }
 
-// What the forward pass leaves for the backward pass of a list, behind the states: for each 32 splats a word of each of the
-// tile's blocks of 8 x 4 pixels, bit k: the k-th counted for one of its pixels. The blocks are those of one half of the
-// tile from above, then of the other.
+// The bit masks of a list, stored behind the states: for each 32 splats, a word for each block of 8 x 4 pixels of the tile, with bit
+// k set if the k-th splat contributed to one of its pixels. Blocks are numbered down the left half of the tile, then the right.
 constexpr int kTouchedBlocks = Shape<1>::kWarps;
 __device__ __forceinline__ int touched_block(int x, int y) { return x * Shape<1>::kSubtilesY + y; }
 template <typename Policy, int D> __device__ __forceinline__ uint32_t* touched_of(const luxel_blend_args& args, int tile) {

@@ -1,6 +1,6 @@
 // project_convexes on the GPU. Forward: a thread per (camera, convex). Backward: a thread per convex, over all cameras, so
-// that parameter gradients need no atomics; a warp gathers those of its 32 in shared memory, in the order in which each
-// parameter lies in global memory, and hands them to the sink.
+// that parameter gradients need no atomics; a warp collects those of its 32 convexes in shared memory, in the order of each
+// parameter's global memory, and passes them to the sink (row_sink.cuh).
 #include "kernels/raster/project/project_convexes.h"
 
 #include "device/launch.cuh"
@@ -9,10 +9,10 @@
 namespace luxel {
 namespace {
 
-// Tunables: threads of a block, and blocks of a multiprocessor, which the registers are cut to.
+// Tunables: threads per block, and resident blocks per multiprocessor, which limit the registers.
 constexpr int kForwardThreads = 64, kForwardBlocks = 12, kBackwardThreads = 64, kBackwardBlocks = 10;
 
-// Numbers in shared memory that a convex needs in the forward pass: its points, and its coefficients of colour.
+// Floats of shared memory per convex in the forward pass: its points and SH coefficients.
 __host__ __device__ __forceinline__ int numbers_forward(const luxel_project_convexes_args& args) {
   return 3 * (args.points_each + args.sh_stride);
 }
@@ -49,12 +49,12 @@ __global__ void __launch_bounds__(kForwardThreads, kForwardBlocks)
   add_totals<kForwardThreads / 32>(tiles, args.totals);
 }
 
-// Numbers in shared memory that a convex needs in the backward pass: its gradient, and for several cameras its points.
+// Floats of shared memory per convex in the backward pass: its gradient, and for several cameras its points.
 template <bool kGeneral> __host__ __device__ __forceinline__ int numbers_backward(const luxel_project_convexes_args& args) {
   return 3 * args.points_each + 7 + 3 * args.sh_stride + (kGeneral ? 3 * args.points_each : 0);
 }
 
-// Lays the numbers of a row, without points and sh_rest, where they belong among those of its warp.
+// Stores a lane's gradient, without points and sh_rest, among those of its warp in shared memory.
 __device__ __forceinline__ void store_small(const ConvexGradient<float>& g, Vec3<float> g_dc, float* numbers, int lane) {
   float row[7];
   flatten(g, g_dc, row);
@@ -64,8 +64,8 @@ __device__ __forceinline__ void store_small(const ConvexGradient<float>& g, Vec3
   numbers[kWarpRows * 6 + lane] = row[6];
 }
 
-// kGeneral: several cameras, or gradients of the camera; else one camera, and points and coefficients of colour, which are
-// brought to shared memory together, turn into gradients where they lie.
+// kGeneral: several cameras, or gradients by the camera. Otherwise there is one camera, and the points and SH coefficients, loaded
+// into shared memory together, are overwritten by their gradients.
 template <bool kAdam, bool kGeneral>
 __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
     project_convexes_bwd_kernel(const __grid_constant__ luxel_project_convexes_args args,
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
   if (kAdam && skipped) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int first = blockIdx.x * kBackwardThreads + warp * kWarpRows, n = first + lane;
-  if (first >= args.count) return;  // warps are on their own: there is no barrier of the block
+  if (first >= args.count) return;  // warps are independent: there is no block-wide barrier
   bool any = false;
   for (int camera = 0; camera < args.cameras; ++camera)
     any |= n < args.count && args.tile_counts[static_cast<int64_t>(camera) * args.count + n] > 0;
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kBackwardBlocks)
 
   Writer<kAdam, kConvexParameters> writer = {sink, sink.decays, nullptr, ~0u, first};
   if (!writer.begin(args, seen)) return;
-  float* numbers = nullptr;  // zeros, where nothing is seen
+  float* numbers = nullptr;  // null stands for zeros
   if (seen != 0 || args.mask_penalty != 0.0f || sink.extra) {
     numbers = reinterpret_cast<float*>(shared) + warp * kWarpRows * numbers_backward<kGeneral>(args);
     const int width = 3 * args.points_each, rest_width = 3 * args.sh_stride;

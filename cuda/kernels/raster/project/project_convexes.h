@@ -14,7 +14,7 @@ namespace luxel {
 
 LUXEL_HD int value_channels(const luxel_project_convexes_args& args) { return value_channels(args.with_depth, 0); }
 
-// The parameters of one convex, wherever they are at hand.
+// The parameters of one convex; pointers in global or shared memory.
 template <typename T> struct ConvexRow {
   const T* points;
   ConvexShape<T> shape;
@@ -28,7 +28,7 @@ template <typename T> LUXEL_HD ConvexRow<T> row_of(const luxel_project_convexes_
   return {in<T>(args.points) + 3 * args.points_each * n, shape, sh};
 }
 
-// The corners in the row of its splat.
+// Writes the corners into a splat row.
 template <typename T> LUXEL_HD void store_corners(const ConvexProjection<T>& p, T* row) {
 LUXEL_UNROLL
   for (int j = 0; j < LUXEL_CORNERS; ++j) {
@@ -37,7 +37,7 @@ LUXEL_UNROLL
   }
 }
 
-// Everything of its splat, and how many tiles it touches: 0 where it cannot be seen.
+// Computes the splat of a convex, and returns the number of tiles that it touches, 0 if it is not visible.
 template <typename T>
 LUXEL_HD int project_polygon(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
                              ConvexProjection<T>& p, T* splat) {
@@ -56,7 +56,7 @@ LUXEL_UNROLL
   return tiles;
 }
 
-// Writes splat and values of a convex that touches tiles; false, and nothing written, where its colour is not finite.
+// Writes splat and values of a convex that touches tiles. Returns false and writes nothing if its colour is not finite.
 template <typename T>
 LUXEL_HD bool store_splat(const luxel_project_convexes_args& args, const Pinhole<T>& cam, int camera, int64_t n,
                           const ShView<T>& sh, const ConvexProjection<T>& p, const T* splat) {
@@ -70,22 +70,23 @@ LUXEL_UNROLL
   return true;
 }
 
-// Turns what the blending gathered of a convex into the gradient by its row, in place.
+// Turns the raw moments of a convex, left by the blending, into the gradient by its row, in place.
 LUXEL_HD void moments_to_gradient(const ConvexProjection<float>& p, float* g) {
   float row[LUXEL_CONVEX_ROW] = {0.0f, 0.0f, p.opacity, 0.0f, p.delta, p.sigma, static_cast<float>(p.edges)};
   store_corners(p, row);
   ConvexPolicy<float>::moments_to_gradient(row, g);
 }
 
-// Adds the gradients of a convex through one camera that sees it, given those of its splat and values; those of its points,
-// by their corners only, are added to g_points, or take the place of the points; g_rest and kAdd as for seen_colour_vjp.
+// Adds the gradients of a convex through one camera in which it is visible, given those by its splat and values. The gradients by
+// the points, through the corners only, are added to g_points or (kAdd false) overwrite it, which may then be the memory of the
+// points; g_rest and kAdd as in seen_colour_vjp.
 template <bool kAdd, typename T>
 LUXEL_HD void project_one_vjp(const luxel_project_convexes_args& args, const Pinhole<T>& cam, const ConvexRow<T>& row,
                               const T* g_splat, const T* g_value, ConvexGradient<T>& total, Vec3<T>& g_dc, T* g_points,
                               T* g_rest, T* statistics) {
   ConvexProjection<T> p;
   unsigned corners = 0;
-  if (project_convex(cam, row.points, args.points_each, row.shape, p)) {  // always: the forward pass saw it
+  if (project_convex(cam, row.points, args.points_each, row.shape, p)) {  // always true: it was visible in the forward pass
     const Vec3<T> g_seen = seen_colour_vjp<kAdd>(row.sh, cam, p.centroid, g_value, g_dc, g_rest);
     total.centroid = total.centroid + g_seen;
     total.pose.add_seen(cam, g_seen);
@@ -112,7 +113,7 @@ LUXEL_UNROLL
     if (!(corners >> k & 1)) store3(g_points + 3 * k, Vec3<T>{T(0), T(0), T(0)});
 }
 
-// Adds the gradient of mask_penalty * mask before its threshold, times the factor; not of rows that are spare.
+// Adds the gradient of penalty_factor * mask_penalty * sigmoid(mask_logit); spare rows (opacity_logit not finite) have none.
 template <typename T>
 LUXEL_HD void penalty_vjp(const luxel_project_convexes_args& args, const ConvexShape<T>& shape, ConvexGradient<T>& g) {
   if (args.mask_penalty == 0.0f || !finite(shape.opacity_logit)) return;
@@ -142,7 +143,7 @@ template <typename T> LUXEL_HD void flatten(const ConvexGradient<T>& g, Vec3<T> 
   row[6] = g.mask_logit;
 }
 
-// What is left to do once all cameras are summed: the centroid's gradient goes to all points.
+// Adds the gradient by the centroid, summed over all cameras, in equal parts to all points.
 template <typename T> LUXEL_HD void spread_over_points(Vec3<T> g_centroid, int count, T* g_points) {
   const Vec3<T> g = (T(1) / T(count)) * g_centroid;
   for (int k = 0; k < count; ++k) store3(g_points + 3 * k, load3(g_points + 3 * k) + g);

@@ -1,12 +1,12 @@
-// The loop of a stage that projects primitives, on the CPU: over cameras and primitives, with the totals.
+// The loop of a projection stage on the CPU, over cameras and primitives; sums the totals.
 #pragma once
 
 #include "kernels/raster/stage.h"
 
 namespace luxel {
 
-// one(cam, camera, n) projects a primitive and returns how many tiles it touches; `chunk` of them go to a thread at once.
-// Args: of the stage.
+// one(cam, camera, n) projects a primitive and returns the number of tiles it touches; threads take `chunk` primitives at a time.
+// Args: the argument struct of the stage.
 template <typename T, typename Args, typename One> void project_each(const Args& args, int chunk, One one) {
   int64_t seen = 0, instances = 0;
   for (int camera = 0; camera < args.cameras; ++camera) {

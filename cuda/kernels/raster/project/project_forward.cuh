@@ -1,5 +1,5 @@
-// The forward pass of a stage that projects Gaussians, on the GPU: a thread per (camera, Gaussian). Args: its arguments;
-// what it does with one Gaussian is in project_geometry, store_splat and the like, whose overloads come before this.
+// The forward pass of a stage that projects Gaussians, on the GPU: a thread per (camera, Gaussian). Args: its argument struct. The
+// work per Gaussian is in project_geometry, store_splat and so on, whose overloads must be declared before this header.
 #pragma once
 
 #include "device/launch.cuh"

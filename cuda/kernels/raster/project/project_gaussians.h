@@ -15,7 +15,7 @@ LUXEL_HD int value_channels(const luxel_project_gaussians_args& args) {
 }
 LUXEL_HD int sh_terms(const luxel_project_gaussians_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
 
-// The parameters of one Gaussian, wherever they are at hand.
+// Pointers to the parameters of one Gaussian, in global or shared memory.
 template <typename T> struct GaussianRow {
   const T *mean, *quat, *log_scales, *opacity_logit, *sh_dc, *sh_rest;
 };
@@ -35,18 +35,18 @@ LUXEL_HD bool load_projection(const luxel_project_gaussians_args& args, const Pi
   return project_gaussian(cam, options, mean, row.quat, load3(row.log_scales), *row.opacity_logit, p, s);
 }
 
-// What the forward pass hands from a Gaussian's geometry to its colour.
+// Geometry of a projected Gaussian, input of store_splat().
 template <typename T> struct Projected {
   Vec3<T> mean, normal;  // normal: with_normals only
   Splat<T> splat;
 };
 
-// False where the Gaussian cannot be seen.
+// False if the Gaussian is not visible.
 template <typename T>
 LUXEL_HD bool project_geometry(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
                                Projected<T>& projected) {
   projected.mean = load3(row.mean);
-  if (!in_depth_range(cam, projected.mean)) return false;  // before anything else is loaded: half of a large scene ends here
+  if (!in_depth_range(cam, projected.mean)) return false;  // before the other parameters are loaded: culls much of a large scene
   GaussianProjection<T> p;
   if (!load_projection(args, cam, row, projected.mean, p, projected.splat)) return false;
   if (args.with_normals) {
@@ -72,8 +72,8 @@ template <typename T> LUXEL_HD void store_row(T* row, const Splat<T>& s) {
   store4(row + 4, splat + 4);
 }
 
-// Writes splat and values of a Gaussian that touches tiles; false, and nothing written, where its colour is not finite.
-// Args, Row: of project_gaussians or another stage whose rows are seen likewise.
+// Writes splat and values of a Gaussian that touches tiles. Returns false and writes nothing if its colour is not finite.
+// Args, Row: those of project_gaussians or of project_gaussians4d.
 template <typename T, typename Args, typename Row>
 LUXEL_HD bool store_splat(const Args& args, const Pinhole<T>& cam, int camera, int64_t n, const Row& row,
                           const Projected<T>& projected) {
@@ -87,11 +87,11 @@ LUXEL_HD bool store_splat(const Args& args, const Pinhole<T>& cam, int camera, i
   return true;
 }
 
-// Length of a gradient by the place on the screen, where one unit is half the image.
+// Norm of a gradient by the screen position, in units of half the image size.
 template <typename T> LUXEL_HD T screen_norm(const Pinhole<T>& cam, T g_x, T g_y) {
   return root(square(g_x * (T(0.5) * cam.width)) + square(g_y * (T(0.5) * cam.height)));
 }
-// Adds a view to the statistics of a Gaussian: two numbers, that it was seen, and its radius.
+// Adds a view to the statistics [4] of a Gaussian: two given terms, a count of 1, and its radius.
 template <typename T> LUXEL_HD void add_statistics(const Pinhole<T>& cam, const Splat<T>& s, T first, T second, T* statistics) {
   T row[4];
   load4(statistics, row);
@@ -102,8 +102,8 @@ template <typename T> LUXEL_HD void add_statistics(const Pinhole<T>& cam, const 
   store4(statistics, row);
 }
 
-// Adds the gradients of a Gaussian through one camera that sees it, given those of its splat and values; g_rest and kAdd
-// as in colour_vjp.
+// Adds the gradients of a Gaussian through one camera in which it is visible, given those by its splat and values; g_rest and kAdd
+// as in seen_colour_vjp.
 template <bool kAdd, typename T>
 LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pinhole<T>& cam, const GaussianRow<T>& row,
                               const T* g_splat, const T* g_value, GaussianGradient<T>& total, Vec3<T>& g_dc, T* g_rest,
@@ -114,7 +114,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pi
 
   GaussianProjection<T> p;
   Splat<T> s;
-  if (!load_projection(args, cam, row, mean, p, s)) return;  // cannot be: the forward pass saw it
+  if (!load_projection(args, cam, row, mean, p, s)) return;  // does not happen: it was visible in the forward pass
   T gs[LUXEL_GAUSSIAN_ROW];
   load4(g_splat, gs);
   load4(g_splat + 4, gs + 4);
@@ -148,7 +148,7 @@ LUXEL_HD void project_one_vjp(const luxel_project_gaussians_args& args, const Pi
   total.opacity_logit += one.opacity_logit;
 }
 
-// Adds the gradient of opacity_penalty * opacity + scale_penalty * (sum of scales), times the factor.
+// Adds the gradient of penalty_factor * (opacity_penalty * opacity + scale_penalty * sum of scales).
 template <typename T>
 LUXEL_HD void penalties_vjp(const luxel_project_gaussians_args& args, const GaussianRow<T>& row, GaussianGradient<T>& g) {
   const T factor = args.penalty_factor ? in<T>(args.penalty_factor)[0] : T(1);

@@ -12,7 +12,7 @@ namespace {
 // on the number of threads.
 constexpr int kBlock = 1024;
 
-// What the gradient of one camera comes to.
+// The gradient by one camera.
 template <typename T> struct View {
   PoseGradient<T> pose;
   T timestamp;

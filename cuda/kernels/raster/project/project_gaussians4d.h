@@ -12,7 +12,7 @@ LUXEL_HD int value_channels(const luxel_project_gaussians4d_args& args) {
 }
 LUXEL_HD int sh_terms(const luxel_project_gaussians4d_args& args) { return sh_terms(args.sh_degree, args.sh_stride); }
 
-// A camera and the time at which it looks.
+// A camera with a timestamp.
 template <typename T> struct TimedPinhole : Pinhole<T> {
   T timestamp;
 };
@@ -20,7 +20,7 @@ template <typename T> LUXEL_HD TimedPinhole<T> load_camera(const luxel_project_g
   return {load_camera<T, luxel_project_gaussians4d_args>(args, camera), in<T>(args.timestamps)[camera]};
 }
 
-// The parameters of one Gaussian, wherever they are at hand.
+// Pointers to the parameters of one Gaussian, in global or shared memory.
 template <typename T> struct Gaussian4dRow {
   const T *mean, *time, *log_scales, *log_scale_t, *rotor, *opacity_logit, *sh_dc, *sh_rest;
 };
@@ -41,7 +41,7 @@ LUXEL_HD bool load_projection(const luxel_project_gaussians4d_args& args, const 
                             *row.opacity_logit, p, s);
 }
 
-// False where the Gaussian cannot be seen.
+// False if the Gaussian is not visible.
 template <typename T>
 LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam,
                                const Gaussian4dRow<T>& row, Projected<T>& projected) {
@@ -55,7 +55,7 @@ LUXEL_HD bool project_geometry(const luxel_project_gaussians4d_args& args, const
   return true;
 }
 
-// Gradients of one Gaussian, all views together; of pose and timestamp those of the present view's camera.
+// Gradients of one Gaussian summed over views; those by pose and timestamp are of the current view only.
 template <typename T> struct Gaussian4dTotal {
   Gaussian4dGradient<T> parameters;
   Vec3<T> dc;
@@ -63,14 +63,14 @@ template <typename T> struct Gaussian4dTotal {
   T timestamp;
 };
 
-// Adds the gradients of a Gaussian through one camera that sees it, given those of its splat and values; g_rest and kAdd
-// as for seen_colour_vjp.
+// Adds the gradients of a Gaussian through one camera in which it is visible, given those by its splat and values; g_rest and kAdd
+// as in seen_colour_vjp.
 template <bool kAdd, typename T>
 LUXEL_HD void project_one_vjp(const luxel_project_gaussians4d_args& args, const TimedPinhole<T>& cam, const Gaussian4dRow<T>& row,
                               const T* g_splat, const T* g_value, Gaussian4dTotal<T>& total, T* g_rest, T* statistics) {
   Gaussian4dProjection<T> p;
   Splat<T> s;
-  if (!load_projection(args, cam, row, p, s)) return;  // cannot be: the forward pass saw it
+  if (!load_projection(args, cam, row, p, s)) return;  // does not happen: it was visible in the forward pass
   const Vec3<T> g_seen = seen_colour_vjp<kAdd>(sh_view(args, row), cam, p.mean, g_value, total.dc, g_rest);
   T gs[LUXEL_GAUSSIAN_ROW];
   load4(g_splat, gs);
@@ -102,7 +102,7 @@ ParameterRows<T, kParameters4d> parameter_rows(const luxel_project_gaussians4d_a
 }
 constexpr int kSmall4d = 20;  // numbers of a row without sh_rest
 
-// The gradient of a Gaussian that was seen, in the order of these rows, without sh_rest.
+// The gradient of a visible Gaussian in the order of these rows, without sh_rest.
 template <typename T> LUXEL_HD void flatten(const Gaussian4dRow<T>& row, const Gaussian4dTotal<T>& total, T* numbers) {
   const Quat<T> scales = scales4d(load3(row.log_scales), *row.log_scale_t);
   const Quat<T> g_log_scales = shape_vjp(row.rotor, scales, total.parameters, numbers + 8);

@@ -1,6 +1,6 @@
 // project_gaussians4d on the GPU, backward: a thread per Gaussian, over all cameras, so that parameter gradients need no
-// atomics. As in project_gaussians_bwd.cu a warp loads the inputs of its 32 Gaussians into shared memory, gathers the
-// gradients there in the order in which each parameter lies in global memory, and hands them to the sink.
+// atomics. As in project_gaussians_bwd.cu a warp loads the inputs of its 32 Gaussians into shared memory, collects the
+// gradients there in the order of each parameter's global memory, and passes them to the sink (row_sink.cuh).
 #include "kernels/raster/project/project_gaussians4d.h"
 
 #include "device/launch.cuh"
@@ -9,13 +9,13 @@
 namespace luxel {
 namespace {
 
-// Tunables: threads of a block, and blocks of a multiprocessor, which the registers are cut to. Where views add up a warp
-// needs more of both registers and shared memory.
+// Tunables: threads per block, and resident blocks per multiprocessor, which limit the registers. With several views a warp needs
+// more of both registers and shared memory.
 __host__ __device__ constexpr int threads_of(bool general) { return general ? 64 : 128; }
 __host__ __device__ constexpr int blocks_of(bool general) { return general ? 6 : 4; }
 
-// Numbers in shared memory that a warp needs: gradients, and apart from them the parameters of several views, or the
-// gradients of splats and values of one.
+// Floats of shared memory per warp: gradients, and apart from them the parameters (several views) or the gradients by splats and
+// values (one view).
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians4d_args& args, bool general) {
   const int row = kSmall4d + 3 * args.sh_stride;
   return kWarpRows * (row + (general ? row : LUXEL_GAUSSIAN_ROW + value_channels(args)));
@@ -32,7 +32,7 @@ __host__ __device__ constexpr int start_of(int parameter) {
   return kStart[parameter];
 }
 
-// The rows of a lane within what stage_parameters brings; sh_rest follows the small numbers.
+// A lane's row among the parameters that stage_parameters loads; sh_rest follows the small ones.
 __device__ __forceinline__ Gaussian4dRow<float> staged_row(const float* numbers, const float* rest, int lane) {
   const float* at[kSmallParameters];
 #pragma unroll
@@ -40,8 +40,8 @@ __device__ __forceinline__ Gaussian4dRow<float> staged_row(const float* numbers,
   return {at[0], at[1], at[2], at[3], at[4], at[5], at[6], rest};
 }
 
-// Starts to copy the parameters that the gradients of a warp's Gaussians depend on, all at once: the small ones of all 32,
-// and sh_rest of those that are seen behind them.
+// Starts asynchronous copies of the parameters of a warp's Gaussians to shared memory: the small ones of all 32, then sh_rest of
+// the visible ones.
 __device__ __forceinline__ void stage_parameters(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
                                                  float* numbers) {
   const void* const tensors[kSmallParameters] = {args.means,  args.times,          args.log_scales, args.log_scale_t,
@@ -52,7 +52,7 @@ __device__ __forceinline__ void stage_parameters(const luxel_project_gaussians4d
   const int width = 3 * args.sh_stride, used = 3 * sh_terms(args);
   if (used > 0) stage(args.sh_rest, first, args.count, width, used, seen, numbers + kWarpRows * kSmall4d);
 }
-// The same for the gradients of splats and values.
+// The same for the gradients by splats and values.
 __device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_args& args, int first, uint32_t seen,
                                                 float* numbers) {
   const int channels = value_channels(args);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage_gradients(const luxel_project_gaussians4d_
   stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_GAUSSIAN_ROW * kWarpRows);
 }
 
-// Adds the warp's gradients of one camera and its time to those of all.
+// Adds the warp's gradients by one camera and its timestamp to the global ones.
 __device__ __forceinline__ void add_view(const luxel_project_gaussians4d_args& args, int camera,
                                          const Gaussian4dTotal<float>& total) {
   if (args.g_world_to_cam) add_pose_of_warp(total.pose, out<float>(args.g_world_to_cam) + 16 * camera);
@@ -70,7 +70,7 @@ __device__ __forceinline__ void add_view(const luxel_project_gaussians4d_args& a
   }
 }
 
-// Lays the numbers of a row, without sh_rest, where they belong among those of its warp.
+// Stores a lane's gradient, without sh_rest, among those of its warp in shared memory.
 __device__ __forceinline__ void store_small(const float (&gradient)[kSmall4d], float* numbers, int lane) {
   constexpr int kParameter[kSmall4d] = {0, 0, 0, 1, 2, 2, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4, 5, 6, 6, 6};
 #pragma unroll
@@ -80,8 +80,8 @@ __device__ __forceinline__ void store_small(const float (&gradient)[kSmall4d], f
   }
 }
 
-// kGeneral: several cameras, or gradients of camera or time; else one camera, and the parameters in shared memory turn into
-// gradients where they lie.
+// kGeneral: several cameras, or gradients by camera or timestamp. Otherwise there is one camera, and the parameters in shared
+// memory are overwritten by their gradients.
 template <bool kAdam, bool kGeneral>
 __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
     project_gaussians4d_bwd_kernel(const __grid_constant__ luxel_project_gaussians4d_args args,
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
   if (kAdam && skipped) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int first = blockIdx.x * threads_of(kGeneral) + warp * kWarpRows, n = first + lane;
-  if (first >= args.count) return;  // warps are on their own: there is no barrier of the block
+  if (first >= args.count) return;  // warps are independent: there is no block-wide barrier
   const int width = 3 * args.sh_stride;
   bool any = false;
   for (int camera = 0; camera < args.cameras; ++camera)
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(threads_of(kGeneral), blocks_of(kGeneral))
 
   Writer<kAdam, kParameters4d> writer = {sink, sink.decays, nullptr, ~0u, first};
   if (!writer.begin(args, seen)) return;
-  float* numbers = nullptr;  // zeros, where nothing is seen
+  float* numbers = nullptr;  // null stands for zeros
   if (seen != 0 || sink.extra) {
     numbers = reinterpret_cast<float*>(shared) + warp * numbers_of_warp(args, kGeneral);
     float* g_rest = numbers + kWarpRows * kSmall4d + lane * width;

@@ -1,7 +1,7 @@
 // project_gaussians on the GPU, backward: a thread per Gaussian, over all cameras, so that parameter gradients need no
-// atomics. A warp loads the inputs of its 32 Gaussians into shared memory, all at once, because loads that depend on
-// one another take longer than the arithmetic. It gathers the gradients there too, in
-// the order in which each parameter lies in global memory, and hands them to the sink.
+// atomics. A warp loads the inputs of its 32 Gaussians into shared memory, all at once, because dependent loads would take longer
+// than the arithmetic. It collects the gradients there too, in the order of each parameter's global memory, and passes them to
+// the sink (row_sink.cuh).
 #include "kernels/raster/project/project_gaussians.h"
 
 #include "device/launch.cuh"
@@ -12,14 +12,14 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kSmall = 14;  // numbers of a Gaussian without sh_rest
-constexpr int kBlocks = 5;  // of a multiprocessor, which the registers are cut to: with 4 or 6 a tenth slower
+constexpr int kBlocks = 5;  // resident blocks per multiprocessor, which limit the registers; the fastest of 4, 5, 6
 
-// Numbers in shared memory that a warp needs.
+// Floats of shared memory per warp.
 __host__ __device__ __forceinline__ int numbers_of_warp(const luxel_project_gaussians_args& args, bool general) {
   return kWarpRows * (kSmall + 3 * args.sh_stride + (general ? 0 : LUXEL_GAUSSIAN_ROW + value_channels(args)));
 }
 
-// Lays the numbers of a row, without sh_rest, where they belong among those of its warp.
+// Stores a lane's gradient, without sh_rest, among those of its warp in shared memory.
 __device__ __forceinline__ void store_small(const GaussianGradient<float>& g, Vec3<float> g_dc, float* gradients, int row) {
   constexpr int kParameter[kSmall] = {0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4, 4};
   constexpr int kStart[5] = {0, 3, 7, 10, 11}, kWidth[5] = {3, 4, 3, 1, 3};
@@ -32,8 +32,8 @@ __device__ __forceinline__ void store_small(const GaussianGradient<float>& g, Ve
   }
 }
 
-// Starts to copy what the gradients of a warp's Gaussians depend on, all of it at once: the small parameters of all 32
-// to where their gradients will be, sh_rest, and the gradients of splats and values behind them.
+// Starts asynchronous copies of all inputs of a warp's Gaussians to shared memory: the small parameters of all 32 to where their
+// gradients will be, then sh_rest, then the gradients by splats and values.
 __device__ __forceinline__ void stage_inputs(const luxel_project_gaussians_args& args, int first, uint32_t seen,
                                              float* numbers) {
   const int width = 3 * args.sh_stride, used = 3 * sh_terms(args), channels = value_channels(args);
@@ -48,8 +48,8 @@ __device__ __forceinline__ void stage_inputs(const luxel_project_gaussians_args&
   stage(args.g_values, first, args.count, channels, channels, ~0u, numbers + LUXEL_GAUSSIAN_ROW * kWarpRows);
 }
 
-// kGeneral: several cameras, or gradients of the camera; else one camera, and what stage_inputs brings turns into
-// gradients where it lies.
+// kGeneral: several cameras, or gradients by the camera. Otherwise there is one camera, and the inputs that stage_inputs loads are
+// overwritten by their gradients.
 template <bool kAdam, bool kGeneral>
 __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
     project_gaussians_bwd_kernel(const __grid_constant__ luxel_project_gaussians_args args,
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
   if (kAdam && skipped) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int first = blockIdx.x * kThreads + warp * kWarpRows, n = first + lane;
-  if (first >= args.count) return;  // warps are on their own: there is no barrier of the block
+  if (first >= args.count) return;  // warps are independent: there is no block-wide barrier
   const int width = 3 * args.sh_stride;
   bool any = false;
   for (int camera = 0; camera < args.cameras; ++camera)
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads, kGeneral ? 4 : kBlocks)
 
   Writer<kAdam, kGaussianParameters> writer = {sink, sink.decays, nullptr, ~0u, first};
   if (!writer.begin(args, seen)) return;
-  float* gradients = nullptr;  // zeros, where nothing is seen
+  float* gradients = nullptr;  // null stands for zeros
   if (seen != 0 || penalties || sink.extra) {
     gradients = reinterpret_cast<float*>(shared) + warp * numbers_of_warp(args, kGeneral);
     float* g_rest = gradients + kWarpRows * kSmall + lane * width;

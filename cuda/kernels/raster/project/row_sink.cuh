@@ -1,5 +1,5 @@
-// The sink of the gradients that the backward pass of a projection leaves in a warp's shared memory: they are written, or used
-// at once for a step of Adam; 16 bytes a thread. (On the CPU: Sink of row_sink.h.)
+// Consumes the gradients that the backward pass of a projection leaves in a warp's shared memory: they are written to global
+// memory, or used for a step of Adam without being written; 16 bytes per thread. (On the CPU: Sink of row_sink.h.)
 #pragma once
 
 #include "kernels/raster/project/row_sink.h"
@@ -7,15 +7,15 @@
 
 namespace luxel {
 
-constexpr int kAhead = 4;  // quads that a thread has in flight; with 8 the registers halve the warps, and the speed
+constexpr int kAhead = 4;  // quads that a thread loads at a time; with 8 the registers halve the occupancy
 
-// A warp's numbers lie one parameter after another, those of sh_rest last.
+// The gradients of a warp are stored one parameter after another, sh_rest last.
 template <int P> struct WarpSink {
   ParameterRows<float, P> rows;
-  int start[P];  // of each parameter among the numbers of a warp
+  int start[P];  // of each parameter among the gradients of a warp
   uint32_t by_width[P];
-  bool aligned;  // all addresses to 16 bytes
-  bool extra;    // whether there are gradients to be added
+  bool aligned;  // all addresses are 16-byte aligned
+  bool extra;    // whether there are additional gradients (adam_table) to be added
   AdamConstants<float> decays;
 };
 
@@ -37,16 +37,16 @@ template <int P, typename Args> WarpSink<P> make_sink(const Args& args, const Pa
   return sink;
 }
 
-// What one warp does with the gradients of its primitives first .. first+31; `gradients` null means zeros.
+// Consumes the gradients of one warp's primitives first .. first+31; `gradients` null means zeros.
 template <bool kAdam, int P> struct Writer {
   static constexpr int kRest = P - 1;  // sh_rest
   const WarpSink<P>& sink;
   AdamConstants<float> constants;
   const float* schedule;
-  uint32_t moving;  // rows that Adam moves
+  uint32_t moving;  // mask of rows that Adam updates
   int first;        // row
 
-  // False where nothing is to be done. visible_only: rows that are not `seen` stay.
+  // False if there is nothing to do. With adam_visible_only, rows not in `seen` stay unchanged.
   template <typename Args> __device__ __forceinline__ bool begin(const Args& args, uint32_t seen) {
     if (!kAdam) return true;
     schedule = in<float>(args.adam_schedule);
@@ -55,7 +55,7 @@ template <bool kAdam, int P> struct Writer {
     return moving != 0;
   }
 
-  // Four numbers of a parameter: which, from where in its part of this warp's numbers, and which of them are changed.
+  // Four consecutive elements of a parameter: its index, the offset in the warp's part, and a mask of the elements to update.
   struct Place {
     int parameter, at;
     uint32_t moves;
@@ -67,7 +67,7 @@ template <bool kAdam, int P> struct Writer {
   }
   __device__ __forceinline__ Place place(int parameter, int at) const {
     if (!kAdam || (moving == ~0u && sink.rows.active[parameter] == sink.rows.width[parameter])) return {parameter, at, 15};
-    if (parameter == kRest) {  // most of the numbers: a quad lies in one row or two, seldom both to be moved
+    if (parameter == kRest) {  // most of the elements: a quad lies in one row or two
       const int row = quotient(at, sink.by_width[kRest]), last = quotient(at + 3, sink.by_width[kRest]);
       if (((moving >> row | moving >> last) & 1) == 0) return {parameter, at, 0};
     }
@@ -83,7 +83,7 @@ template <bool kAdam, int P> struct Writer {
     return c;
   }
 
-  // kAhead places at once: all loads come before the first use.
+  // kAhead quads at once: all loads are issued before the first use.
   template <typename Where> __device__ __forceinline__ void four(const float* gradients, Where where) const {
     Place places[kAhead];
     float p[kAhead][4], m[kAhead][4], v[kAhead][4];
@@ -118,7 +118,7 @@ template <bool kAdam, int P> struct Writer {
     }
   }
 
-  // Which parameter the number at this place is one of, of the first kEnd.
+  // Index of the parameter, among the first kEnd, that element `at` belongs to.
   template <int kEnd> __device__ __forceinline__ int parameter_at(int at) const {
     int parameter = 0;
 #pragma unroll
@@ -145,7 +145,7 @@ template <bool kAdam, int P> struct Writer {
       });
   }
 
-  // The last rows, and addresses that are not aligned.
+  // For the last rows, and for addresses that are not aligned.
   __device__ __forceinline__ void one_by_one(const float* gradients, int rows) const {
 #pragma unroll 1
     for (int i = 0; i < P; ++i)
@@ -159,7 +159,7 @@ template <bool kAdam, int P> struct Writer {
       }
   }
 
-  // Adds what comes from elsewhere to the gradients; all loads of kAhead places come before the first use.
+  // Adds the additional gradients (adam_table); all loads of kAhead quads are issued before the first use.
   __device__ __forceinline__ void add_whole(float* gradients) const {
     constexpr int kStep = 4 * 32;
     const int end = sink.start[kRest] + (sink.rows.extra[kRest] ? kWarpRows * sink.rows.width[kRest] : 0);
@@ -192,7 +192,7 @@ template <bool kAdam, int P> struct Writer {
           gradients[sink.start[i] + at] += sink.rows.extra[i][offset({i, at, 0})];
   }
 
-  // The gradients of all rows of the warp below `count` are there.
+  // Consumes the gradients of the warp's rows below `count`, which are complete.
   __device__ __forceinline__ void take(float* gradients, int count) const {
     __syncwarp();
     const int rows = min(kWarpRows, count - first);

@@ -1,5 +1,5 @@
-// The parameters of a projection as rows of numbers, and the sink of their gradients: they are written, or used at once for a
-// step of Adam (on the GPU: row_sink.cuh).
+// The parameters of a projection as rows of numbers, and the sink of their gradients, which writes them or uses them for a step of
+// Adam without writing them (on the GPU: row_sink.cuh).
 #pragma once
 
 #include "math/adam.h"
@@ -9,22 +9,22 @@
 
 namespace luxel {
 
-// Where a parameter and its gradient lie, how many numbers a row has, and its place among the arguments.
+// A parameter tensor, its gradient, the numbers per row, and its index in adam_schedule and adam_table.
 struct Parameter {
   const void* rows;
   void* gradient;
   int width, place;
 };
 
-// P parameters: what the backward pass writes, gradients or, with Adam, the parameters themselves.
+// P parameters. target: the tensor that the backward pass writes, a gradient or, with Adam, the parameter itself.
 template <typename T, int P> struct ParameterRows {
-  T *target[P], *exp_avg[P], *exp_avg_sq[P];  // moments: with Adam only
-  const T* extra[P];                          // added to the gradient; null: nothing
+  T *target[P], *exp_avg[P], *exp_avg_sq[P];  // moments, with Adam only
+  const T* extra[P];                          // to be added to the gradient; null if absent
   int width[P];                               // numbers of a row
-  int active[P];                              // of these, the first ones that Adam moves
-  int place[P];                               // of its learning rate
+  int active[P];                              // how many of them, from the first on, Adam updates
+  int place[P];                               // index of its learning rate
 };
-// Args: of a stage that projects. The parameters come in the order of a row's numbers, sh_rest last.
+// Args: the argument struct of a projection stage. Parameters are in the order of a gradient row, sh_rest last.
 template <typename T, typename Args, int P>
 ParameterRows<T, P> rows_of(const Args& args, const Parameter (&parameters)[P]) {
   ParameterRows<T, P> rows = {};
@@ -44,7 +44,7 @@ ParameterRows<T, P> rows_of(const Args& args, const Parameter (&parameters)[P]) 
   return rows;
 }
 
-// On the CPU, row by row.
+// The sink on the CPU, row by row.
 template <typename T, int P> struct Sink {
   ParameterRows<T, P> rows;
   bool adam, visible_only;
@@ -59,7 +59,7 @@ template <typename T, int P> struct Sink {
     for (int i = 0; i < P; ++i) constants[i] = decays.at(schedule[rows.place[i]], schedule[P], schedule[P + 1]);
   }
 
-  // The gradient of row n: that of sh_rest, and all the others one after another. Both are changed.
+  // Consumes the gradient of row n: g_rest by sh_rest, `gradient` by all other parameters. Both are overwritten.
   void take(int64_t n, T* gradient, T* g_rest, bool seen) const {
     if (adam && visible_only && !seen) return;
     for (int i = 0; i < P; ++i) {
@@ -80,17 +80,17 @@ template <typename T, int P> struct Sink {
   }
 };
 
-// The statistics of a primitive while the views of a step come one after another: of each number all of them are added to
-// its row, or only the largest.
+// Accumulates the statistics [4] of a primitive over the views of a step: adds all views to its row, or only the maximum over views
+// of each number.
 template <typename T> struct ViewStatistics {
-  T* row;  // null: not counted
+  T* row;  // null: no statistics
   bool largest;
   alignas(16) T view[4] = {};
   T most[4] = {};
 
   LUXEL_HD ViewStatistics(T* row, bool largest) : row(row), largest(largest && row != nullptr) {}
 
-  // Where a view adds its own.
+  // Where the current view accumulates.
   LUXEL_HD T* of_view() { return largest ? view : row; }
   LUXEL_HD void end_view(bool first) {
     if (!largest) return;

@@ -1,5 +1,5 @@
-// The values of a primitive whose colour is a sum of spherical harmonics, for one camera: colour, depth, normal, and the
-// vjp of the colour.
+// The values (colour, depth, normal) of a primitive for one camera, with a colour in spherical harmonics, and the vjp of the
+// colour.
 #pragma once
 
 #include "math/sh.h"
@@ -9,10 +9,10 @@ namespace luxel {
 
 LUXEL_HD int value_channels(int with_depth, int with_normals) { return 3 + (with_depth ? 1 : 0) + (with_normals ? 3 : 0); }
 
-// Coefficients above degree 0 that are evaluated, of those stored.
+// Number of coefficients above degree 0 to evaluate.
 LUXEL_HD int sh_terms(int degree, int stride) { return smaller((degree + 1) * (degree + 1) - 1, stride); }
 
-// visit(0) .. visit(terms - 1) for the numbers of terms that there are, 0 3 8 15: a branch per degree, not per term.
+// Calls visit(0) .. visit(terms - 1), with terms of 0, 3, 8 or 15: a branch per degree, not per term.
 template <typename Visit> LUXEL_HD void for_terms(int terms, Visit visit) {
   if (terms < 3) return;
 LUXEL_UNROLL
@@ -25,13 +25,13 @@ LUXEL_UNROLL
   for (int k = 8; k < 15; ++k) visit(k);
 }
 
-// The coefficients of one primitive, wherever they are at hand.
+// Pointers to the coefficients of one primitive, in global or shared memory.
 template <typename T> struct ShView {
   const T *sh_dc, *sh_rest;  // [3], [stride,3]
   int stride, degree;        // stored above degree 0; to evaluate
 };
 
-// Unclamped colour seen along the unit direction; basis is left filled for the vjp.
+// Colour along the unit direction, before clamping; basis is kept for the vjp.
 template <typename T> LUXEL_HD Vec3<T> sh_colour(const ShView<T>& sh, Vec3<T> direction, T* basis) {
   const int terms = sh_terms(sh.degree, sh.stride);
   Vec3<T> rgb = sh_c0<T>() * load3(sh.sh_dc) + Vec3<T>{T(0.5), T(0.5), T(0.5)};
@@ -41,14 +41,14 @@ template <typename T> LUXEL_HD Vec3<T> sh_colour(const ShView<T>& sh, Vec3<T> di
   return rgb;
 }
 
-// The colour of what lies at `mean`, as the camera sees it.
+// The colour of a primitive at `mean` as seen from the camera.
 template <typename T> LUXEL_HD Vec3<T> seen_colour(const ShView<T>& sh, const Pinhole<T>& cam, Vec3<T> mean) {
   T inverse_length, basis[15] = {};
   return sh_colour(sh, normalized(mean - camera_position(cam), inverse_length), basis);
 }
 
-// The gradient of a mean through the direction in which its colour is seen. Adds to g_dc; g_rest, the gradient of
-// sh.sh_rest, is added to or (kAdd false) overwritten up to the active terms, and may then be the same memory.
+// Returns the gradient by the mean through the viewing direction. Adds to g_dc; g_rest, the gradient by sh.sh_rest, is added to or
+// (kAdd false) overwritten up to the active terms, and may then be the memory of sh.sh_rest.
 template <bool kAdd, typename T>
 LUXEL_HD Vec3<T> seen_colour_vjp(const ShView<T>& sh, const Pinhole<T>& cam, Vec3<T> mean, const T* g_value, Vec3<T>& g_dc,
                                  T* g_rest) {
@@ -69,7 +69,7 @@ LUXEL_HD Vec3<T> seen_colour_vjp(const ShView<T>& sh, const Pinhole<T>& cam, Vec
   return normalized_vjp(direction, inverse_length, sh_basis_vjp(sh.degree, direction, g_basis));
 }
 
-// Writes the values of a primitive: its colour, and depth and normal where the stage has them.
+// Writes the values of a primitive: its colour, then depth and normal if enabled.
 template <typename T>
 LUXEL_HD void store_values(T* value, Vec3<T> rgb, int with_depth, T depth, int with_normals, Vec3<T> normal) {
   store3(value, Vec3<T>{larger(rgb.x, T(0)), larger(rgb.y, T(0)), larger(rgb.z, T(0))});

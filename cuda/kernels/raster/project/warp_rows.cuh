@@ -1,6 +1,6 @@
-// What the GPU passes that project primitives share: a warp takes 32 of them that follow each other, and copies their rows
-// to shared memory together. A row of sh_rest is 12 * sh_stride bytes: single threads that read their own would touch
-// every sector eight times.
+// Shared by the GPU kernels that project primitives: a warp takes 32 consecutive primitives and copies their rows to shared memory
+// together. A row of sh_rest is 12 * sh_stride bytes: if each thread read its own row, every sector would be requested eight
+// times.
 #pragma once
 
 #include "kernels/raster/stage.h"
@@ -12,14 +12,14 @@ namespace luxel {
 
 constexpr int kWarpRows = 32;
 
-// Quotients of small numbers by a row's width w: e / w = (e * width_reciprocal(w)) >> 20 for all e < 32 w, w <= 45.
+// Integer division by a row's width w: e / w = (e * width_reciprocal(w)) >> 20 for all e < 32 w, w <= 45.
 __host__ __device__ __forceinline__ uint32_t width_reciprocal(int width) { return ((1u << 20) + width - 1) / width; }
 __device__ __forceinline__ int quotient(int e, uint32_t by_width) { return static_cast<int>((e * by_width) >> 20); }
 
 __host__ __device__ __forceinline__ bool aligned(const void* address) { return (reinterpret_cast<uintptr_t>(address) & 15) == 0; }
 
-// Starts to copy rows first .. first+31 of a tensor with `width` numbers a row to `rows` (16-byte aligned): those of
-// `mask` at least, and of them the first `used` numbers. staged() must be called before they are read.
+// Starts an asynchronous copy of rows first .. first+31 of a tensor [count,width] to `rows` (16-byte aligned), at least the first
+// `used` numbers of the rows in `mask`. staged() must be called before they are read.
 __device__ __forceinline__ void stage(const void* tensor, int first, int count, int width, int used, uint32_t mask,
                                       float* rows) {
   const float* source = in<float>(tensor) + static_cast<int64_t>(first) * width;
@@ -45,7 +45,7 @@ __device__ __forceinline__ void staged() {
   __syncwarp();
 }
 
-// Adds a warp's gradients of one camera to those of all.
+// Adds a warp's gradients by one camera to g_world_to_cam [4,4].
 __device__ __forceinline__ void add_pose_of_warp(const PoseGradient<float>& g, float* g_world_to_cam) {
   float pose[12];
   flatten(g, pose);
@@ -56,8 +56,7 @@ __device__ __forceinline__ void add_pose_of_warp(const PoseGradient<float>& g, f
   }
 }
 
-// Adds what the warps of a block of kWarps have seen to the totals of a forward pass: splats, tile instances. All threads
-// call.
+// Adds the visible splats and the tile instances of a block of kWarps warps to the totals of a forward pass. All threads call.
 template <int kWarps> __device__ __forceinline__ void add_totals(int tiles, int64_t* totals) {
   const long long sum = warp_sum(static_cast<long long>(tiles));
   const int shown = __popc(__ballot_sync(~0u, tiles > 0)), warp = threadIdx.x >> 5;

@@ -8,9 +8,9 @@
 
 namespace luxel {
 
-constexpr int kEntropySums = 4;  // entropy and number of the rows that are seen, then of the others
+constexpr int kEntropySums = 4;  // entropy and number of the visible rows, then of the others
 
-// X: of the sums.
+// X: type of the sums.
 template <typename T, typename X> LUXEL_HD void add_entropy(const luxel_opacity_entropy_args& args, int64_t n, X* sums) {
   const T logit = in<T>(args.opacity_logits)[n];
   if (!finite(logit)) return;

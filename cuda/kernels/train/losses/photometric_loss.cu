@@ -11,8 +11,8 @@
 namespace luxel {
 namespace {
 
-// Tunables. Threads: columns of a strip; more waste fewer halo loads, fewer fit more evenly. Blocks: registers
-// per thread are bounded so that so many are resident on a multiprocessor.
+// Tunables. Threads: columns of a strip; more need fewer halo loads, fewer fit the width better. Blocks: resident
+// blocks per multiprocessor, which limit the registers.
 constexpr int kThreads = 128;
 constexpr int kForwardBlocks = 5, kBackwardBlocks = 6;
 

@@ -1,8 +1,8 @@
 // One Gaussian of the stage velocity_consistency; the loops around it are in the .cpp and .cu of the same name.
 //
-// The gradient of the sum of distances by a velocity is a whole number over k: k times the signs of the row's own
-// difference, less the signs of those that have it for a neighbour. So whole numbers are added up, three to a word of 64
-// bits, in whatever order: the sum is exact while fewer than a million rows have one and the same neighbour.
+// The gradient of the sum of distances by a velocity is an integer divided by k: k times the signs of the row's own difference,
+// minus the signs of the differences of all rows that have it as a neighbour. These integers ("pulls") are added atomically, three
+// in a word of 64 bits; the sums are exact in any order while fewer than a million rows share a neighbour.
 #pragma once
 
 #include "abi/train.h"
@@ -13,7 +13,7 @@
 
 namespace luxel {
 
-constexpr int kConsistencySums = 2;  // distances, and the rows that are seen
+constexpr int kConsistencySums = 2;  // distances, and the number of visible rows
 constexpr int kPullBits = 21;
 
 struct Pull {
@@ -38,7 +38,7 @@ template <typename T> LUXEL_HD bool velocity_of_row(const luxel_velocity_consist
   return velocity4d(in<T>(args.rotors) + 8 * n, load3(in<T>(args.log_scales) + 3 * n), in<T>(args.log_scale_t)[n], p);
 }
 
-// Four numbers a row, the last one 0; no pull yet.
+// Writes four numbers per row, the last one 0, and clears its pull.
 template <typename T> LUXEL_HD void write_velocity(const luxel_velocity_consistency_args& args, int64_t n, T* velocities) {
   Velocity4d<T> p;
   const bool good = velocity_of_row(args, n, p);
@@ -53,7 +53,7 @@ template <typename T> LUXEL_HD Vec3<T> read_velocity(const T* velocities, int64_
   return {four[0], four[1], four[2]};
 }
 
-// What is out of range stands for the row itself.
+// An index out of range stands for the row itself.
 LUXEL_HD int64_t neighbour(const luxel_velocity_consistency_args& args, int64_t n, int j) {
   const int32_t m = args.neighbours[n * args.k + j];
   return m >= 0 && m < args.count ? m : n;
@@ -61,7 +61,7 @@ LUXEL_HD int64_t neighbour(const luxel_velocity_consistency_args& args, int64_t 
 
 template <typename T> LUXEL_HD int sign_of(T x) { return static_cast<int>(x > T(0)) - static_cast<int>(x < T(0)); }
 
-// Adds the distance of a row that is seen; add(row, word) adds to its pull and may be called by many threads at a time.
+// Adds the distance of a row if it is visible; add(row, word) adds to a row's pull and must be safe to call from many threads.
 template <typename T, typename X, typename Add>
 LUXEL_HD void add_distance(const luxel_velocity_consistency_args& args, const T* velocities, int64_t n, X* sums, Add add) {
   if (!args.visible[n]) return;
