@@ -8,16 +8,7 @@ from torch import Tensor
 
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import Blended, blend_splats_bwd, blend_splats_fwd
-from luxel.render.primitives.parameters import Parameters, Viewing
-
-
-class Projected(NamedTuple):
-    """Screen-space rows of N primitives for C cameras."""
-
-    splats: Tensor  # [C, N, R], R numbers as the policy of the primitive reads them
-    values: Tensor  # [C, N, D], blended per pixel
-    tile_counts: Tensor  # [C, N] int32, tiles that a splat touches; 0: culled
-    totals: Tensor  # [2] int64: visible splats, (tile, splat) pairs
+from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 
 class TileLists(NamedTuple):
@@ -48,7 +39,7 @@ def project(scene: Parameters, view: Viewing, statistics: Tensor | None = None) 
         view: C cameras and options of the projection.
         statistics: [N, 4], updated by the backward pass; see `luxel.render.rasterize.DensifyStatistics`.
     """
-    return Projected(*scene.project(view, statistics))
+    return scene.project(view, statistics)
 
 
 def bin_tiles(
