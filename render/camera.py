@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -169,6 +169,11 @@ class View:
     read: Callable[[], Pixels]
     time: float = 0.0
     path: Path | None = None
+
+
+def pixel_count(views: Iterable[View]) -> int:
+    """Number of pixels of all views together."""
+    return sum(view.camera.width * view.camera.height for view in views)
 
 
 @dataclass

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, psnr, ssim
+from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, MetricError, psnr, ssim
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 
@@ -98,6 +98,7 @@ def evaluate(
     lpips: bool = True,
     on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
     render: Callable[..., Any] = rasterize,
+    say: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Renders every view and compares it with its image.
 
@@ -114,9 +115,11 @@ def evaluate(
         lpips: compute LPIPS too; else it is NaN, as for views under 31 pixels a side.
         on_view: called after each view with (view, its score, render [H, W, 3], ground truth [H, W, 3]).
         render: rasterizer, called like luxel.render.rasterize (see `luxel.render.backends`).
+        say: receives a message where LPIPS cannot be computed, which is then left out; None: that is an error.
 
     Raises:
         EvaluationError: no views, or pixels that do not fit their camera.
+        MetricError: the weights of LPIPS cannot be read, without ``say``.
     """
     if not views:
         raise EvaluationError(
@@ -125,7 +128,7 @@ def evaluate(
     device = scene.device if device is None else torch.device(device)
     scene = scene.detach().to(device)
     behind = torch.as_tensor(background, dtype=torch.float32).to(device)
-    perceptual = Lpips().to(device).eval() if lpips else None
+    perceptual = _perceptual(device, say) if lpips else None
     scores = []
     for view in views:
         truth, weight = ground_truth(view, behind)
@@ -150,6 +153,16 @@ def evaluate(
         if on_view is not None:
             on_view(view, score, image, truth)
     return Evaluation(scores)
+
+
+def _perceptual(device: torch.device, say: Callable[[str], None] | None) -> Lpips | None:
+    try:
+        return Lpips().to(device).eval()
+    except MetricError as error:
+        if say is None:
+            raise
+        say(f"{error} Continuing without LPIPS.")
+        return None
 
 
 def ground_truth(view: View, background: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from luxel.render.camera import View
+from luxel.render.camera import View, pixel_count
 from luxel.render.errors import LuxelError
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import schedules
@@ -39,7 +39,7 @@ class Densifier:
         log: Callable[[int, dict[str, Any]], None],
     ) -> None:
         self.config, self.optimizer, self.generator, self._log = config, optimizer, generator, log
-        self._pixels = sum(view.camera.width * view.camera.height for view in views)
+        self._pixels = pixel_count(views)
         self._detail = detail_pixels(views) if config.strategy.follows_detail else 0
         times = [view.time for view in views]
         self._duration = (max(times) - min(times)) or 1.0

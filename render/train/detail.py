@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from luxel.render.camera import Pixels, View
+from luxel.render.camera import Pixels, View, pixel_count
 
 SAMPLED_VIEWS = 24
 CONTRAST = 12.0  # of 255, between neighbours in an image of half the size, where noise is half as strong
@@ -29,7 +29,7 @@ def detail_pixels(views: Sequence[View]) -> int:
     chosen = np.unique(np.linspace(0, len(views) - 1, SAMPLED_VIEWS).round().astype(int))
     with ThreadPoolExecutor(READERS) as pool:
         shares = list(pool.map(lambda i: detail_share(views[i].read()), chosen))
-    return round(float(np.mean(shares)) * sum(view.camera.width * view.camera.height for view in views))
+    return round(float(np.mean(shares)) * pixel_count(views))
 
 
 def detail_share(pixels: Pixels) -> float:

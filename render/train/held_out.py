@@ -12,7 +12,6 @@ from torch import Tensor
 
 from luxel.render.camera import View
 from luxel.render.evaluate import Evaluation, evaluate
-from luxel.render.metrics import MetricError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.runs.run_folder import RunFolder
@@ -54,15 +53,17 @@ def measure(
             if view.name in chosen:
                 writes.append(pool.submit(folder.save_render, view.name, image.cpu(), render.cpu()))
 
-        def score(with_lpips: bool) -> Evaluation:
-            options = {"background": background, "device": background.device, "antialiased": antialiased}
-            return evaluate(scene.detach(), views, lpips=with_lpips, on_view=save, render=render, **options)
-
-        try:
-            evaluation = score(lpips)
-        except MetricError as error:
-            folder.say(f"{error} Continuing without LPIPS.")
-            evaluation = score(False)
+        evaluation = evaluate(
+            scene.detach(),
+            views,
+            background=background,
+            device=background.device,
+            antialiased=antialiased,
+            lpips=lpips,
+            on_view=save,
+            render=render,
+            say=folder.say,
+        )
         for write in writes:
             write.result()
     return evaluation

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from luxel.render.camera import View
+from luxel.render.camera import View, pixel_count
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.memory import free_memory
@@ -45,7 +45,7 @@ def bytes_of_one(scene: Parameters) -> int:
 def image_bytes(views: Sequence[View], pyramid: bool) -> int:
     """Bytes of all images on the device: RGB and alpha or weight, and a third more with coarser
     levels."""
-    total = sum(view.camera.width * view.camera.height * 4 for view in views)
+    total = 4 * pixel_count(views)
     return total * 4 // 3 if pyramid else total
 
 

@@ -32,18 +32,15 @@ def alpha_term(alpha: Tensor, target: Target, settings: Loss) -> Tensor | float:
     return settings.alpha_weight * (off if target.weight is None else off * target.weight).mean()
 
 
-def penalties(
-    scene: Any, weights: tuple[float, float], inverse_count: Tensor, extent: float
-) -> Tensor | float:
-    """A strategy's weights times the mean opacity and the mean scale as a share of the extent, a scalar.
+def penalties(scene: Any, weights: tuple[float, float], inverse_count: Tensor) -> Tensor | float:
+    """Weights times the mean opacity and the mean scale in capture units, a scalar.
 
     Args:
         scene: primitives, spare rows of opacity 0 included; their scales are left out.
-        weights: of opacity and of scale.
+        weights: of opacity and of scale, as `loss_context` gives them.
         inverse_count: 1 / N without the spare ones, [1].
-        extent: of the scene, capture units.
     """
-    opacity, scale = weights[0], weights[1] / extent
+    opacity, scale = weights
     total: Tensor | float = 0.0
     if opacity > 0:
         total = total + opacity * scene.opacities.sum() * inverse_count[0]

@@ -174,10 +174,9 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:
     """Terms of the loss from the densification strategy and the primitive."""
     config, inverse_count = context.config, context.optimizer.inverse_count
-    terms = PRIMITIVES[config.primitive].regularise(
-        scene, visible, inverse_count, loss_context(config, schedule.counts, context.extent)
-    )
-    of_strategy = penalties(scene, config.strategy.penalties, inverse_count, context.extent)
+    weights = loss_context(config, schedule.counts, context.extent)
+    terms = PRIMITIVES[config.primitive].regularise(scene, visible, inverse_count, weights)
+    of_strategy = penalties(scene, weights.penalties, inverse_count)
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms
 
 

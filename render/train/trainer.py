@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from luxel.render.backends import rasterizer
-from luxel.render.camera import Points, View
+from luxel.render.camera import Points, View, pixel_count
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation
 from luxel.render.native import keep_freed_memory
@@ -94,7 +94,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop = TrainingLoop(torch.device(device), say)
         if self.device.type == "cpu":
             keep_freed_memory()
-        config = config.sized(sum(view.camera.width * view.camera.height for view in train_views))
+        config = config.sized(pixel_count(train_views))
         self.config, self.background = config, config.background
         self.train_views, self.test_views = list(train_views), list(test_views)
         self.extent = scene_extent(self.train_views)

@@ -15,6 +15,7 @@ import torch
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation, ViewScore, evaluate
+from luxel.render.metrics import MetricError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 
@@ -97,6 +98,23 @@ def test_lpips_is_left_out_where_it_cannot_be_taken(
     result = evaluate(scene, views, background=WHITE)
     assert math.isnan(result.scores[0].lpips) and result.mean.lpips == result.scores[1].lpips
     assert math.isnan(evaluate(scene, views, background=WHITE, lpips=False).mean.lpips)
+
+
+def test_without_its_weights_lpips_is_left_out_and_said(
+    scene: Gaussians, toy_camera: Callable[..., Camera], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise MetricError("The weights cannot be read.", "Install luxel again.")
+
+    monkeypatch.setattr("luxel.render.evaluate.Lpips", missing)
+    camera = toy_camera(40, 40)
+    views = [view("a", camera, rgb=np.zeros((40, 40, 3), np.uint8))]
+    said: list[str] = []
+    mean = evaluate(scene, views, say=said.append).mean
+    assert math.isnan(mean.lpips) and math.isfinite(mean.psnr)
+    assert len(said) == 1 and said[0].endswith("Continuing without LPIPS.")
+    with pytest.raises(MetricError, match="cannot be read"):
+        evaluate(scene, views)
 
 
 def test_table_and_json() -> None:

@@ -12,11 +12,12 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians, quat_to_matrix
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.reference.train.relocate import shared_appearance
+from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
 from luxel.render.train.densify.situation import Situation
-from luxel.render.train.objective import penalties
+from luxel.render.train.objective import loss_context, penalties
 from luxel.render.train.optimizer import Optimizer
 
 
@@ -180,7 +181,8 @@ def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
 
 def test_mcmc_regulariser_by_hand() -> None:
     optimiser = row_of([0.1, 0.3], [0.5, 0.7])
-    penalty = penalties(optimiser.scene, McmcStrategy().penalties, optimiser.inverse_count, 2.0)
+    weights = loss_context(TrainConfig(strategy=McmcStrategy()), False, 2.0).penalties
+    penalty = penalties(optimiser.scene, weights, optimiser.inverse_count)
     assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.05 * 0.2 / 2, rel=1e-5)
 
 
@@ -203,7 +205,7 @@ def test_optimiser_surgery() -> None:
     assert optimiser.inverse_count.item() == pytest.approx(0.2)
     assert moment(optimiser) == [3, 1, 0, 0, 0] and optimiser.count == 5
     assert optimiser.scene.opacities.tolist()[3:] == [0, 0], "not to be seen until they are filled"
-    spare = penalties(optimiser.primitives(optimiser.rows()[0]), (1.0, 0.0), optimiser.inverse_count, 1.0)
+    spare = penalties(optimiser.primitives(optimiser.rows()[0]), (1.0, 0.0), optimiser.inverse_count)
     assert float(spare) == pytest.approx(0.3), "what is not filled counts with opacity 0"
 
 

@@ -12,14 +12,17 @@ import torch
 
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
+from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.presets import preset
-from luxel.viewer.bench.train import curves
+from luxel.scenes import open as open_capture
+from luxel.viewer.bench.train import curves, measure
 from luxel.viewer.bench.train import report as train_report
 from luxel.viewer.bench.train.measure import early_steps
 from luxel.viewer.bench.train.variants import TrainVariant, parse_variant
 from luxel.viewer.cli import main
 from luxel.viewer.commands.bench import TrainBench
 
+CPU = torch.device("cpu")
 QUICK_TRAINING = ["--steps", "24", "--evaluations", "3", "--no-lpips", "--device", "cpu"]
 QUICK_TRAINING += [
     "--set",
@@ -266,6 +269,24 @@ def test_presets_are_taken(toy_capture: Path) -> None:
     assert config.steps == preset("fast").steps and config.strategy == preset("fast").strategy
     config = TrainBench(captures=(toy_capture,), preset="fast", steps=70).configuration(torch.device("cpu"))
     assert (config.steps, config.eval_every, config.loss) == (70, 7, preset("fast").loss)
+
+
+def test_the_warm_up_is_short_whatever_gives_the_steps(
+    toy_capture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("luxel.render.train.config.FEWEST_STEPS", 30)
+    make, lengths = measure._trainer, []
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        trainer = make(*arguments, **options)
+        lengths.append(trainer.config.steps)
+        return trainer
+
+    monkeypatch.setattr(measure, "_trainer", recorded)
+    bench = TrainBench(captures=(toy_capture,), preset="fast", lpips=False, set=("init.max_points=300",))
+    config = replace(bench.configuration(CPU), steps_by_size=1, strategy=FixedCount())
+    result = measure.train_once(config, open_capture(toy_capture), CPU)
+    assert lengths == [measure.WARM_UP_STEPS, 30] and result["steps"] == 30
 
 
 def test_primitives_are_compared(strict: Any, tmp_path: Path, toy_capture: Path) -> None:

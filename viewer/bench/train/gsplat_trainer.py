@@ -22,7 +22,6 @@ from torch import Tensor
 from luxel.render.backends import gsplat as backend
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation, evaluate
-from luxel.render.metrics import MetricError
 from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.primitives.training import Init
@@ -132,22 +131,15 @@ class GsplatTrainer:
         if not self.test_views:
             return None
         behind = torch.full((3,), 0.0 if self.background == "black" else 1.0, device=self.device)
-
-        def score(with_lpips: bool) -> Evaluation:
-            return evaluate(
-                self.scene,
-                self.test_views,
-                background=behind,
-                device=self.device,
-                lpips=with_lpips,
-                render=backend.rasterize,
-            )
-
-        try:
-            return score(lpips)
-        except MetricError as error:
-            self.say(f"{error} Continuing without LPIPS.")
-            return score(False)
+        return evaluate(
+            self.scene,
+            self.test_views,
+            background=behind,
+            device=self.device,
+            lpips=lpips,
+            render=backend.rasterize,
+            say=self.say,
+        )
 
     def close(self) -> None:
         """Stops reading images."""

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 
 from luxel.render.backends import Backend
+from luxel.render.camera import pixel_count
 from luxel.render.evaluate import Evaluation
 from luxel.render.primitives import Parameters
 from luxel.render.replay import release_memory
@@ -213,6 +214,7 @@ def train_once(
         steps_per_s, step_ms (see `curves.step_milliseconds`), count, scene_mb (parameters as float32), peak_bytes (None
         on a CPU), curve: step, seconds and psnr on held-out views; and the entries of `outcome` and `facts`.
     """
+    config = config.sized(pixel_count(capture.train))
     quiet = Checkpoints(every=0, minutes=0)
     with tempfile.TemporaryDirectory(prefix="luxel-bench-") as scratch:
         warm = replace(
