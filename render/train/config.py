@@ -4,7 +4,6 @@ keeps."""
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -88,7 +87,7 @@ class TrainConfig:
     steps: int = 30_000
     """Number of training steps; learning rates, SH degrees and densification are scaled to it."""
     steps_by_size: int = 0
-    """If above 0, replaces `steps` by this times the square root of the megapixels of all training images together, at
+    """If above 0, replaces `steps` by this times the fourth root of the megapixels of all training images together, at
     least 1,000; 0: use `steps`."""
     target_psnr: float | None = None
     """End when the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
@@ -164,7 +163,11 @@ class TrainConfig:
         """The configuration with ``steps`` as `steps_by_size` gives them for training images of ``pixels`` in total."""
         if not self.steps_by_size:
             return self
-        steps = max(FEWEST_STEPS, round(self.steps_by_size * math.sqrt(pixels / 1e6)))
+        steps = max(FEWEST_STEPS, round(self.steps_by_size * (pixels / 1e6) ** 0.25))
+        return self.with_steps(steps)
+
+    def with_steps(self, steps: int) -> TrainConfig:
+        """The configuration with that many steps, whatever the size of the images."""
         return dataclasses.replace(self, steps=steps, steps_by_size=0)
 
     def check(self) -> None:

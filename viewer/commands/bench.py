@@ -242,7 +242,7 @@ class TrainBench:
             raise LuxelError("--evaluations must be at least 1.", "Give a larger number.")
         config = preset(self.preset or "default", self.primitive)
         if self.steps is not None or not self.preset:
-            config.steps, config.steps_by_size = self.steps or (7000 if device.type == "cuda" else 500), 0
+            config = config.with_steps(self.steps or (7000 if device.type == "cuda" else 500))
         values = config.to_dict() | {"lpips": self.lpips, "save_renders": 0}
         try:
             return configured(values, self.set, self.evaluations)

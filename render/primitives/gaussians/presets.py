@@ -12,7 +12,7 @@ PRESETS = {
         "a tenth of the time for most of the quality, in steps that follow the number of pixels",
         {
             "steps": 3600,
-            "steps_by_size": 360,
+            "steps_by_size": 1200,
             # Growth goes on for a while at full size.
             "strategy": {"kind": "split", "refine_stop": 20_000},
             "resolution": {"halvings": 2, "until": 0.55},

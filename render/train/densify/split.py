@@ -39,6 +39,9 @@ class SplitStrategy(Strategy):
     """Mean absolute screen gradient (per half image size) above which a Gaussian is split."""
     growth: float = 0.1
     """Largest share by which the count grows at each refinement."""
+    growth_until: float = 0.4
+    """Share of the time between `refine_start` and `refine_stop` over which growth is spread: until then, the count
+    grows at each refinement by the factor that would reach the cap at the end of it; 0: by `growth` from the start."""
     prune_opacity: float = 0.005
     """Gaussians less opaque than this are removed."""
     noise: float = 5e6
@@ -75,11 +78,12 @@ class SplitStrategy(Strategy):
             and self.refine_start >= 0
             and self.grow_grad2d > 0
             and self.growth >= 0
+            and 0 <= self.growth_until <= 1
             and 0 <= self.prune_opacity < 0.5
         ):
             raise LuxelError(
                 "Strategy options: refine_every, cap_max and pixels_each must be at least 1, refine_start and growth "
-                "not negative, grow_grad2d positive, prune_opacity in 0 to 0.5.",
+                "not negative, grow_grad2d positive, growth_until in 0 to 1, prune_opacity in 0 to 0.5.",
                 "Correct them.",
             )
 
@@ -123,10 +127,17 @@ class SplitStrategy(Strategy):
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
         cap = count_limit(self.cap_max, now.detail, self.pixels_each, now.cap)
-        number = min(above, max(0, cap - alive), int(self.growth * alive))
+        number = min(above, max(0, cap - alive), round(self.growth_at(now, alive, cap) * alive))
         if number == above:
             return high.nonzero()[:, 0]
         return pull.argsort(descending=True, stable=True)[:number]
+
+    def growth_at(self, now: Situation, count: int, cap: int) -> float:
+        """Largest share by which ``count`` grows at a refinement, on its way to ``cap``; see `growth_until`."""
+        window = self.window(now.steps)
+        end = window.start + self.growth_until * (window.stop - window.start)
+        left = max(1.0, (end - now.clock) / window.every)
+        return min(self.growth, max(0.0, (cap / max(1, count)) ** (1 / left) - 1))
 
 
 def split_in_two(gaussians: Any) -> tuple[Any, Any]:

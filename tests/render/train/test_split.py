@@ -75,7 +75,7 @@ def test_faint_parts_keep_the_parents_mass() -> None:
 
 
 def test_the_largest_gradients_are_split_first_up_to_growth_and_cap() -> None:
-    strategy = SplitStrategy(grow_grad2d=1.0, growth=0.5, cap_max=100)
+    strategy = SplitStrategy(grow_grad2d=1.0, growth=0.5, growth_until=0, cap_max=100)
     pull, lives = torch.arange(10.0), torch.ones(10, dtype=torch.bool)  # 8 above the threshold
     assert sorted(strategy.choose(lives, situation(pull)).tolist()) == [5, 6, 7, 8, 9]
     assert sorted(strategy.choose(lives, situation(pull, cap=12)).tolist()) == [8, 9]
@@ -88,8 +88,25 @@ def test_the_largest_gradients_are_split_first_up_to_growth_and_cap() -> None:
     assert sorted(strategy.choose(lives, situation(pull)).tolist()) == [7, 8]
 
 
+def test_growth_is_spread_over_the_first_part_of_the_window() -> None:
+    strategy = SplitStrategy(grow_grad2d=1.0, growth=0.5, growth_until=0.5, cap_max=8000)
+    window = strategy.window(30_000)
+    middle = (window.start + window.stop) // 2
+    count = 1000
+    for step in range(window.start + window.every, middle + 1, window.every):
+        pull, lives = torch.full((count,), 2.0), torch.ones(count, dtype=torch.bool)
+        before, count = count, count + strategy.choose(lives, situation(pull, step=step)).numel()
+        assert step == middle or count < 1.04 * before
+    assert count == pytest.approx(8000, rel=0.01)
+    late = situation(torch.full((1000,), 2.0), step=middle + window.every)
+    assert strategy.growth_at(late, 1000, 8000) == 0.5  # behind: at full speed
+    assert strategy.growth_at(late, 9000, 8000) == 0
+    with pytest.raises(LuxelError, match="growth_until"):
+        SplitStrategy(growth_until=1.5).check()
+
+
 def test_the_cap_follows_the_detail() -> None:
-    strategy = SplitStrategy(grow_grad2d=1.0, growth=1.0, pixels_each=100)
+    strategy = SplitStrategy(grow_grad2d=1.0, growth=1.0, growth_until=0, pixels_each=100)
     pull, lives = torch.full((30_000,), 2.0), torch.ones(30_000, dtype=torch.bool)
     assert strategy.choose(lives, situation(pull, detail=3_500_000)).numel() == 5000
     assert strategy.choose(lives, situation(pull, detail=1000)).numel() == 0
@@ -104,7 +121,7 @@ def test_a_refinement_splits_removes_and_restarts_moments_of_parts() -> None:
         for tensor in moments.values():
             tensor.fill_(1.0)
     pull = torch.tensor([5.0, 0.1, 9.0, 0.1, 0.1, 0.1])
-    done = SplitStrategy(grow_grad2d=1.0, growth=1.0).after_step(optimizer, situation(pull))
+    done = SplitStrategy(grow_grad2d=1.0, growth=1.0, growth_until=0).after_step(optimizer, situation(pull))
     assert done is not None and (done.split, done.pruned) == (1, 1)
     assert optimizer.count == 6
     expected, _ = split_in_two(scene.map(lambda t: t.float()).select(torch.tensor([0])))

@@ -147,9 +147,10 @@ def test_noise_and_scale_regulariser_of_past_runs_were_in_capture_units() -> Non
 def test_steps_by_size_follow_the_pixels_of_the_training_images() -> None:
     config = TrainConfig(steps=500, steps_by_size=300)
     config.check()
-    assert config.sized(100_000_000) == TrainConfig(steps=3000)
+    assert config.sized(10_000 * 10**6) == TrainConfig(steps=3000)
     assert config.sized(10).steps == 1000
     assert TrainConfig(steps=500).sized(100_000_000) == TrainConfig(steps=500)
+    assert config.with_steps(700).sized(100_000_000) == TrainConfig(steps=700)
     with pytest.raises(LuxelError, match="steps_by_size"):
         TrainConfig(steps_by_size=-1).check()
 
