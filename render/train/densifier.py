@@ -14,7 +14,7 @@ from luxel.render.rasterize import DensifyStatistics
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.densify.situation import Refinement, Situation, finite
-from luxel.render.train.detail import detail_pixels
+from luxel.render.train.image_content import ImageContent
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.timeline import Timeline
 
@@ -27,6 +27,7 @@ class Densifier:
         optimizer: the primitives, changed in place.
         generator: random numbers on the device.
         views: training views.
+        content: of their images, measured if the strategy follows it.
         log: called with a step and values for metrics.jsonl.
     """
 
@@ -36,11 +37,12 @@ class Densifier:
         optimizer: Optimizer,
         generator: torch.Generator,
         views: Sequence[View],
+        content: ImageContent,
         log: Callable[[int, dict[str, Any]], None],
     ) -> None:
         self.config, self.optimizer, self.generator, self._log = config, optimizer, generator, log
         self._pixels = pixel_count(views)
-        self._detail = detail_pixels(views) if config.strategy.follows_detail else 0
+        self._detail = content.detail
         times = [view.time for view in views]
         self._duration = (max(times) - min(times)) or 1.0
         self.rows = DensifyStatistics.zeros(0)

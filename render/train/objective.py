@@ -12,15 +12,16 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Target
 
 
-def loss_context(config: TrainConfig, densifies: bool, extent: float) -> LossContext:
+def loss_context(config: TrainConfig, densifies: bool, extent: float, coverage: float) -> LossContext:
     """The inputs of a primitive's loss terms in a step.
 
     Args:
         config: of the run.
         densifies: whether the step gathers statistics for densification.
         extent: of the scene, capture units.
+        coverage: share of the pixels of the training images that show the scene.
     """
-    opacity, scale = config.strategy.penalties
+    opacity, scale = config.strategy.penalties(coverage)
     return LossContext(config.loss, (opacity, scale / extent), densifies)
 
 

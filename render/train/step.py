@@ -46,6 +46,7 @@ class StepContext:
         status: see `count_step_`.
         scalars: weights of the loss, on the device.
         extent: of the scene, capture units.
+        coverage: share of the pixels of the training images that show the scene.
         capacity: of tile instances per view; None: the host waits for the number that is needed.
         auxiliary: auxiliary state of the primitive, if any.
         renews: whether this step updates it.
@@ -58,6 +59,7 @@ class StepContext:
     status: Tensor
     scalars: Mapping[float, Tensor]
     extent: float
+    coverage: float
     capacity: int | None
     auxiliary: AuxiliaryState | None = None
     renews: bool = False
@@ -125,7 +127,7 @@ def fused_step(
     options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
     if spec.penalties is not None:
-        weights |= spec.penalties(loss_context(config, schedule.counts, context.extent))
+        weights |= spec.penalties(loss_context(config, schedule.counts, context.extent, context.coverage))
     if raw_moments:
         weights["raw_moments"] = True
     project_adam_(
@@ -174,7 +176,7 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:
     """Terms of the loss from the densification strategy and the primitive."""
     config, inverse_count = context.config, context.optimizer.inverse_count
-    weights = loss_context(config, schedule.counts, context.extent)
+    weights = loss_context(config, schedule.counts, context.extent, context.coverage)
     terms = PRIMITIVES[config.primitive].regularise(scene, visible, inverse_count, weights)
     of_strategy = penalties(scene, weights.penalties, inverse_count)
     return [*terms, (1.0, of_strategy)] if isinstance(of_strategy, Tensor) else terms

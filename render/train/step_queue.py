@@ -38,6 +38,7 @@ class StepQueue:
         render: renders with gradients by autograd; with luxel's own `rasterize` steps do not wait for the device.
         on_stats: called with (step, loss, squared error) of the steps that were submitted with ``report``.
         auxiliary: auxiliary state of the primitive, if any.
+        coverage: share of the pixels of the training images that show the scene.
 
     Attributes:
         estimates: whether the capacity is estimated from earlier steps; else each step reads it back from the device.
@@ -51,12 +52,13 @@ class StepQueue:
         render: Callable[..., Any],
         on_stats: Callable[[int, float, float], None],
         auxiliary: AuxiliaryState | None = None,
+        coverage: float = 1.0,
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
         self._fused = not self._waits and PRIMITIVES[config.primitive].projection is not None
-        self._on_stats, self._auxiliary = on_stats, auxiliary
+        self._on_stats, self._auxiliary, self._coverage = on_stats, auxiliary, coverage
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
         self.estimates = self.device.type == "cuda"
@@ -107,6 +109,7 @@ class StepQueue:
             self._status,
             self._scalars,
             self.timeline.extent,
+            self._coverage,
             self._room.limit if estimated else None,
             self._auxiliary,
             self._auxiliary is not None and self._auxiliary.plan(step, optimizer),

@@ -26,6 +26,7 @@ from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
 from luxel.render.train.held_out import measure
+from luxel.render.train.image_content import image_content
 from luxel.render.train.loss_monitor import LossMonitor
 from luxel.render.train.memory_budget import MemoryBudget
 from luxel.render.train.optimizer import Optimizer
@@ -98,6 +99,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.config, self.background = config, config.background
         self.train_views, self.test_views = list(train_views), list(test_views)
         self.extent = scene_extent(self.train_views)
+        self.content = image_content(self.train_views if config.strategy.follows_images else ())
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.monitor, self._tested_at = LossMonitor(), -1
         self.test_psnr: float | None = None
@@ -282,10 +284,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         """Writes the last checkpoint and the scene; evaluates unless interrupted."""
         self.loop.wait_for_device()
         path = self.loop.final_checkpoint(self)
-        export, scene = self._export, None
+        export, scene, evaluation = self._export, None, None
         if export is not None:
             scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path))
-        evaluation = None
         if reason == "interrupted":
             self.loop.say_how_to_resume(self, path)
         else:
@@ -304,7 +305,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _take(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.densifier = Densifier(self.config, optimizer, self.generator, self.train_views, self._log)
+        of_images = self.train_views, self.content
+        self.densifier = Densifier(self.config, optimizer, self.generator, *of_images, self._log)
 
     def _open_views(self) -> None:
         """Prepares images, schedules and the queue of steps."""
@@ -314,9 +316,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
             self.background = "white" if self.dataset.has_alpha else "black"
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
         self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_share)
-        self.queue = StepQueue(
-            config, self.dataset, self.timeline, self._render, self._take_stats, self._auxiliary
-        )
+        rest = self._render, self._take_stats, self._auxiliary, self.content.coverage
+        self.queue = StepQueue(config, self.dataset, self.timeline, *rest)
         self.queue.start(self.steps_done)
         if self._halvings is None:
             self._halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
@@ -380,9 +381,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.densifier.statistics.data.copy_(tensors["statistics"])
         if self._auxiliary is not None:
             self._auxiliary.restore(tensors, self.optimizer)
-        state = start.tensors["generator"]
-        if state.numel() == self.generator.get_state().numel():
-            self.generator.set_state(state)
+        if start.tensors["generator"].numel() == self.generator.get_state().numel():
+            self.generator.set_state(start.tensors["generator"])
         else:
             self.say("Resumed on a different device type; random state was reset.")
         self.loop.resume_at(start.step, float(start.state["train_seconds"]))

@@ -78,9 +78,8 @@ class AdaptiveStrategy(Strategy):
         """Until growth ends."""
         return clock < self.window(steps).stop
 
-    @property
-    def penalties(self) -> tuple[float, float]:
-        """Weights of mean opacity and mean scale in the loss."""
+    def penalties(self, coverage: float) -> tuple[float, float]:
+        """Weights of mean opacity and mean scale in the loss, whatever the coverage."""
         return self.opacity_regulariser, self.scale_regulariser
 
     def due(self, step: int, clock: float, steps: int) -> bool:

@@ -71,9 +71,8 @@ class McmcStrategy(Strategy):
         share = min(5 / 6, self.refine_stop / 30_000)
         return Window.scaled(self.refine_start, self.refine_stop, self.refine_every, steps, share)
 
-    @property
-    def penalties(self) -> tuple[float, float]:
-        """Weights of mean opacity and mean scale in the loss (eq. 11)."""
+    def penalties(self, coverage: float) -> tuple[float, float]:
+        """Weights of mean opacity and mean scale in the loss (eq. 11), whatever the coverage."""
         return self.opacity_regulariser, self.scale_regulariser
 
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:

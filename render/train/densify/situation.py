@@ -25,8 +25,7 @@ class Situation:
         cap: most primitives allowed; None: any number.
         generator: random numbers on the device.
         pixels: of all training images together.
-        detail: how many of them show detail, see `luxel.render.train.detail.detail_pixels`; 0 unless the strategy
-            follows it.
+        detail: how many of them show detail, see `ImageContent`; 0 unless the strategy follows the images.
         statistics: DensifyStatistics of the steps since the last refinement, or None.
         seed: of the run, for draws that are functions of it and of the step.
         duration: time between the first and the last training image, 1 where that is 0.

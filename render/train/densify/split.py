@@ -39,17 +39,18 @@ class SplitStrategy(Strategy):
     """Mean absolute screen gradient (per half image size) above which a Gaussian is split."""
     growth: float = 0.1
     """Largest share by which the count grows at each refinement."""
-    growth_until: float = 0.4
+    growth_until: float = 0.5
     """Share of the time between `refine_start` and `refine_stop` over which growth is spread: until then, the count
     grows at each refinement by the factor that would reach the cap at the end of it; 0: by `growth` from the start."""
     prune_opacity: float = 0.005
     """Gaussians less opaque than this are removed."""
     noise: float = 5e6
     """Strength of the random moves of nearly transparent Gaussians, see `mcmc`; 0: none."""
-    opacity_regulariser: float = 0.01
-    """Weight of the mean opacity in the loss."""
+    opacity_regulariser: float = 0.015
+    """Weight of the mean opacity in the loss where the scene fills the images; times the share of their pixels that
+    show it, as the photometric loss is a mean over all pixels."""
     scale_regulariser: float = 0.02
-    """Weight of the mean scale in the loss, as a share of the scene extent."""
+    """Weight of the mean scale (as a share of the scene extent) in the loss, likewise."""
     refine_start: int = 500
     """Step after which splitting starts."""
     refine_stop: int = 15_000
@@ -58,17 +59,13 @@ class SplitStrategy(Strategy):
     """Steps between refinements."""
 
     about: ClassVar[str] = "splits along the longest axis where absolute gradients are large, up to a cap"
+    first_opacity: ClassVar[float] = 0.5
+    follows_images: ClassVar[bool] = True
     absolute: ClassVar[bool] = True  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    @property
-    def follows_detail(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether the cap is derived from the detail of the images: where `cap_max` is None."""
-        return self.cap_max is None
-
-    @property
-    def penalties(self) -> tuple[float, float]:
-        """Weights of mean opacity and mean scale in the loss."""
-        return self.opacity_regulariser, self.scale_regulariser
+    def penalties(self, coverage: float) -> tuple[float, float]:
+        """Weights of mean opacity and mean scale in the loss, for images of which the scene covers that share."""
+        return coverage * self.opacity_regulariser, coverage * self.scale_regulariser
 
     def check(self) -> None:
         """Raises LuxelError for invalid options."""

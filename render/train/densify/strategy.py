@@ -21,19 +21,22 @@ class Strategy(ABC):
         about: what it does, a clause for help texts.
         first_opacity: opacity of the first primitives where the options give none.
         noise: strength of random moves of Gaussians, times the learning rate of the centres; 0: none.
-        follows_detail: whether it needs `Situation.detail`.
+        follows_images: whether it needs `ImageContent` of the training images.
         absolute: whether statistics hold per-pixel absolute gradients too (AbsGS, Ye et al. 2024).
     """
 
     about: ClassVar[str] = ""
     first_opacity: ClassVar[float] = 0.1
     noise = 0.0
-    follows_detail = False
+    follows_images: ClassVar[bool] = False
     absolute = False
 
-    @property
-    def penalties(self) -> tuple[float, float]:
-        """Weights of mean opacity and mean scale in the loss."""
+    def penalties(self, coverage: float) -> tuple[float, float]:
+        """Weights of mean opacity and mean scale (as a share of the scene extent) in the loss.
+
+        Args:
+            coverage: share of the pixels of the training images that show the scene, see `ImageContent`.
+        """
         return 0.0, 0.0
 
     def check(self) -> None:

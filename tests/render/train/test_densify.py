@@ -181,7 +181,7 @@ def test_mcmc_grows_five_per_cent_up_to_the_cap() -> None:
 
 def test_mcmc_regulariser_by_hand() -> None:
     optimiser = row_of([0.1, 0.3], [0.5, 0.7])
-    weights = loss_context(TrainConfig(strategy=McmcStrategy()), False, 2.0).penalties
+    weights = loss_context(TrainConfig(strategy=McmcStrategy()), False, 2.0, 0.5).penalties
     penalty = penalties(optimiser.scene, weights, optimiser.inverse_count)
     assert float(penalty) == pytest.approx(0.01 * 0.6 + 0.05 * 0.2 / 2, rel=1e-5)
 

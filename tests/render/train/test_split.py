@@ -9,7 +9,7 @@ import torch
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians, quat_to_matrix
 from luxel.render.rasterize import DensifyStatistics
-from luxel.render.train.densify import SplitStrategy
+from luxel.render.train.densify import McmcStrategy, SplitStrategy
 from luxel.render.train.densify.situation import Situation
 from luxel.render.train.densify.split import split_in_two
 from luxel.render.train.optimizer import Optimizer
@@ -134,7 +134,7 @@ def test_a_refinement_splits_removes_and_restarts_moments_of_parts() -> None:
 
 
 def test_without_a_cap_the_strategy_follows_the_detail() -> None:
-    assert SplitStrategy().follows_detail and not SplitStrategy(cap_max=1000).follows_detail
+    assert SplitStrategy().follows_images and not McmcStrategy().follows_images
 
 
 def test_nothing_happens_outside_of_the_window() -> None:

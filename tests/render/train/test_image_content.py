@@ -1,11 +1,14 @@
-"""How much detail images show."""
+"""What images show: detail, and how much of them the scene covers."""
 
 import numpy as np
 import pytest
 import torch
 
 from luxel.render.camera import Camera, Pixels, View
-from luxel.render.train.detail import detail_pixels, detail_share
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.densify import SplitStrategy
+from luxel.render.train.image_content import ImageContent, covered_share, detail_share, image_content
+from luxel.render.train.objective import loss_context
 
 RANDOM = np.random.default_rng(0)
 
@@ -54,6 +57,22 @@ def test_the_pixels_of_all_views_are_estimated_from_some() -> None:
         return View(f"{k}", Camera(torch.eye(4), torch.tensor([50.0, 50, 32, 16]), 64, 32), read)
 
     views = [view(k) for k in range(100)]
-    assert detail_pixels(views) == pytest.approx(100 * 64 * 32 * 0.25, rel=0.1)
+    assert image_content(views).detail == pytest.approx(100 * 64 * 32 * 0.25, rel=0.1)
     assert 10 < len(reads) < 40 and len(set(reads)) == len(reads)
-    assert detail_pixels([]) == 0
+    assert image_content([]) == ImageContent(0, 1.0)
+
+
+def test_coverage_is_the_mean_of_alpha_where_pixels_count() -> None:
+    image = grey(np.full((8, 8), 90.0))
+    alpha, weight = np.zeros((8, 8), np.uint8), np.zeros((8, 8), np.uint8)
+    alpha[:2], weight[:4] = 255, 255
+    assert covered_share(Pixels(image)) == 1
+    assert covered_share(Pixels(image, alpha=alpha)) == pytest.approx(0.25)
+    assert covered_share(Pixels(image, weight=weight)) == pytest.approx(0.5)
+    assert covered_share(Pixels(image, alpha=alpha, weight=255 - weight)) == 0
+
+
+def test_split_regularises_in_proportion_to_the_coverage() -> None:
+    config = TrainConfig(strategy=SplitStrategy(opacity_regulariser=0.01, scale_regulariser=0.02))
+    opacity, scale = loss_context(config, False, 4.0, 0.25).penalties
+    assert opacity == pytest.approx(0.0025) and scale == pytest.approx(0.02 * 0.25 / 4)
