@@ -280,7 +280,7 @@ class TrainingLoop:
     def _may_step(self) -> bool:
         """Whether to do a step now; waits up to a tenth of a second while training is paused."""
         if self._go.wait(0 if self._single_steps else 0.1):
-            return True
+            return not self._stop  # a stop ends a pause too
         if not self._single_steps:
             return False
         self._single_steps -= 1

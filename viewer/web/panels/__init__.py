@@ -8,7 +8,9 @@ from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
+from luxel.viewer.web.panels.plots import PlotsPanel
 from luxel.viewer.web.panels.show import ShowPanel
+from luxel.viewer.web.panels.steering import SteeringPanel
 from luxel.viewer.web.panels.time import TimePanel
 from luxel.viewer.web.panels.training import ScenePanel, TrainingPanel
 
@@ -17,6 +19,8 @@ PANELS: list[AnyPanel] = [
     TimePanel,
     ScenePanel,
     TrainingPanel,
+    SteeringPanel,
+    PlotsPanel,
     ShowPanel,
     CameraPanel,
     CameraPathPanel,
