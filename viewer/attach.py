@@ -148,7 +148,7 @@ class RunConnection:
         self._lines = connection.makefile("rwb")
         self._lock = threading.Lock()
 
-    def ask(self, do: str, **values: Any) -> Any:
+    def request(self, do: str, **values: Any) -> Any:
         """Sends a request and returns its answer.
 
         Args:
@@ -183,13 +183,13 @@ def connect(folder: Path) -> RunConnection | None:
     try:
         body = json.loads((Path(folder) / FILE).read_text())
         port, token = int(body["port"]), str(body["token"])
-        found = socket.create_connection(("127.0.0.1", port), CONNECTING)
+        link = socket.create_connection(("127.0.0.1", port), CONNECTING)
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
-    found.settimeout(2 * PATIENCE)
-    connection = RunConnection(found, token, Path(folder))
+    link.settimeout(2 * PATIENCE)
+    connection = RunConnection(link, token, Path(folder))
     try:
-        connection.ask("status")
+        connection.request("status")
     except LuxelError:  # the port belongs to another program by now
         connection.close()
         return None

@@ -67,22 +67,22 @@ def test_a_run_is_steered_from_another_connection(served: tuple[FakeRun, RunServ
     run, _ = served
     connection = connect(tmp_path)
     assert connection is not None
-    assert connection.ask("status") == {"step": 3}
+    assert connection.request("status") == {"step": 3}
     for do in ("pause", "step", "continue", "stop", "hide"):
-        connection.ask(do)
-    connection.ask("set", options={"steps": 500})
+        connection.request(do)
+    connection.request("set", options={"steps": 500})
     assert run.done == ["pause", "step", "continue", "stop", "hide", {"steps": 500}]
-    assert connection.ask("save") == "step-00000003.json"
-    assert connection.ask("show", serve={"port": 9000}) == "http://127.0.0.1:9000/"
+    assert connection.request("save") == "step-00000003.json"
+    assert connection.request("show", serve={"port": 9000}) == "http://127.0.0.1:9000/"
     with pytest.raises(LuxelError, match="unknown field") as refused:
-        connection.ask("set", options={"rate": 1})
+        connection.request("set", options={"rate": 1})
     assert refused.value.remedy == "Name another."
     for wrong in ({"options": {}}, {"options": [1]}, {}):
         with pytest.raises(LuxelError, match="no options"):
-            connection.ask("set", **wrong)
+            connection.request("set", **wrong)
     with pytest.raises(LuxelError, match="no request"):
-        connection.ask("fly")
-    assert connection.ask("status") == {"step": 3}, "a refusal ended the connection"
+        connection.request("fly")
+    assert connection.request("status") == {"step": 3}, "a refusal ended the connection"
 
 
 def test_only_who_can_read_the_run_folder_is_answered(
@@ -109,7 +109,7 @@ def test_an_ended_run_is_told_from_a_refusal_and_leaves_no_file(
     server.close()
     assert not (tmp_path / FILE).exists()
     with pytest.raises(RunEnded):
-        connection.ask("status")
+        connection.request("status")
     assert connect(tmp_path) is None
 
 

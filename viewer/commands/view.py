@@ -81,18 +81,18 @@ class ViewScene:
     def _show_training(self, connection: RunConnection) -> bool:
         """Shows a run that trains in another process, until Ctrl-C or its end; whether it has ended."""
         try:
-            print(f"viewer: {connection.ask('show', serve=asdict(self.serve))}")
+            print(f"viewer: {connection.request('show', serve=asdict(self.serve))}")
             print(
                 "The run is training: this is its live scene. Ctrl-C ends the viewer, not the training.",
                 flush=True,
             )
             while True:
-                connection.ask("status")
+                connection.request("status")
                 time.sleep(CHECK_EVERY)
         except KeyboardInterrupt:
             print()
             with suppress(LuxelError):
-                connection.ask("hide")
+                connection.request("hide")
             return False
         except RunEnded:
             return True

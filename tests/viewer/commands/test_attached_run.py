@@ -35,23 +35,23 @@ def test_steered_from_outside_it_ends_like_on_the_command_line(toy_capture: Path
     training = Running("train", str(toy_capture), "--run", str(folder), "--steps", str(STEPS), *OPTIONS)
     try:
         connection = attached(folder)
-        connection.ask("pause")
+        connection.request("pause")
         view = Running("view", str(folder), "--port", "0", "--device", "cpu")
         url = view.wait_for(r"viewer: (\S+)")[1]
         with urllib.request.urlopen(url, timeout=20) as answer:
             assert b"<html" in answer.read().lower()
         view.wait_for("is training")
-        step = connection.ask("status")["step"]
+        step = connection.request("status")["step"]
         assert step < STEPS, "the run was over before it was paused"
-        assert f"step-{step:08d}" in connection.ask("save")
+        assert f"step-{step:08d}" in connection.request("save")
         shutil.copytree(folder, twin)
         (twin / FILE).unlink()
         changes: dict[str, Any] = {"steps": STEPS + 500, "rates.means": 3e-4}
-        connection.ask("set", options=changes)
+        connection.request("set", options=changes)
         assert view.end(signal.SIGINT) == 0 and training.process.poll() is None, (
             "Ctrl-C ended the training too"
         )
-        connection.ask("continue")
+        connection.request("continue")
         assert training.process.wait(150) == 0, training.text
     finally:
         training.process.kill()
