@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import Checkpoints
@@ -22,21 +23,26 @@ CHANGES = {"steps": 90, "rates.means": 3e-4, "strategy.noise": 0.0, "sh_every": 
 
 def short(toy: Any, strategy: Any) -> Any:
     return toy.config(
-        steps=60, strategy=strategy, background="random", max_gaussians=400, checkpoints=Checkpoints(0, 0, 9)
+        steps=60,
+        strategy=strategy,
+        background="random",
+        max_gaussians=400,
+        checkpoints=Checkpoints(0, 0, 9),
+        deterministic=True,
     )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=["split", "mcmc"])
 def test_ends_like_a_run_that_was_stopped_and_resumed(
-    toy_cutout: Any, tmp_path: Path, same_state: Any, strategy: Any
+    toy_cutout: Any, tmp_path: Path, same_state: Any, strategy: Any, device: torch.device
 ) -> None:
-    stopped = toy_cutout.trainer(tmp_path / "stopped", short(toy_cutout, strategy))
+    stopped = toy_cutout.trainer(tmp_path / "stopped", short(toy_cutout, strategy), device=device)
     stopped.run(lambda run: run.steps_done == 35 and run.request_stop(), progress=False)
     assert stopped.steps_done == 35
-    resumed = toy_cutout.resume(tmp_path / "stopped", overrides=CHANGES)
+    resumed = toy_cutout.resume(tmp_path / "stopped", overrides=CHANGES, device=device)
     resumed.run(progress=False)
 
-    steered = toy_cutout.trainer(tmp_path / "steered", short(toy_cutout, strategy))
+    steered = toy_cutout.trainer(tmp_path / "steered", short(toy_cutout, strategy), device=device)
 
     def steer(run: Any) -> None:
         if run.steps_done == 35:
