@@ -50,7 +50,7 @@ def test_ends_like_a_run_that_was_stopped_and_resumed(
 
     result = steered.run(steer, progress=False)
     assert result.step == 90 and steered.config == resumed.config
-    same_state(steered, resumed)
+    assert same_state(steered, resumed)
     kept = json.loads((tmp_path / "steered" / "config.json").read_text())
     assert kept["changes"] == [{"step": 35, "options": CHANGES}] and kept["config"]["steps"] == 90
     lines = [json.loads(line) for line in (tmp_path / "steered" / "metrics.jsonl").read_text().splitlines()]
