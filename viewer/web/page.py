@@ -48,6 +48,7 @@ class Page:
         extent: centre, size and up direction of the scene.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
+        render: what it renders with.
 
     Args:
         render: luxel.render.rasterize or a function like it.
@@ -63,7 +64,7 @@ class Page:
         thumbnails: Thumbnails | None = None,
         logged: set[str] | None = None,
     ) -> None:
-        self.client, self.session, self.extent = client, session, extent
+        self.client, self.session, self.extent, self.render = client, session, extent, render
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self._sink = ViserSink(client)
