@@ -106,12 +106,12 @@ def test_cameras_keep_their_vertical_field_of_view_in_another_size() -> None:
 def video(session: StaticSession, file: Path, render: Callable[..., Any] = rasterize, count: int = 6):
     ended, shares = threading.Event(), []
 
-    def told(job: PathVideo) -> None:
+    def changed(job: PathVideo) -> None:
         shares.append(job.share)
         if job.state != "rendering":
             ended.set()
 
-    job = PathVideo(session, render, CameraPath(cameras(count), 10.0), DisplaySettings(), file, told)
+    job = PathVideo(session, render, CameraPath(cameras(count), 10.0), DisplaySettings(), file, changed)
     return job, ended, shares
 
 

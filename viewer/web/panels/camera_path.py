@@ -207,15 +207,15 @@ class CameraPathPanel(Panel):
     def _run(self, path: CameraPath, loop: bool, stopped: Any) -> None:
         """Moves the camera along the path in real time until it ends or another motion begins."""
         self._play.label = "Stop"
-        began, told = time.monotonic(), 0.0
+        began, shown_at = time.monotonic(), 0.0
         while not stopped():
             now = time.monotonic()
             frame = int((now - began) * path.fps)
             last = frame >= len(path.cameras) - 1 and not loop
             frame = len(path.cameras) - 1 if last else frame % len(path.cameras)
             self._show_frame(path, frame)
-            if last or now - told > 0.25:
-                told = now
+            if last or now - shown_at > 0.25:
+                shown_at = now
                 self._place.value = round(frame / (len(path.cameras) - 1) / 0.005) * 0.005
             if last:
                 self.page.begin_motion()
