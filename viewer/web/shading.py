@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -13,13 +13,10 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
+from luxel.viewer.web.legend import Caption, Legend, false_colour, spread
 
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
-
-# Dark to bright with rising lightness, so that order is seen without reading a legend.
-EMBER = np.array(
-    [[10, 8, 30], [62, 18, 110], [150, 36, 110], [222, 74, 62], [250, 150, 40], [252, 236, 160]], np.float32
-)
+GREYS = np.array([[0, 0, 0], [255, 255, 255]], np.float32)
 
 
 def _colour(frame: Any, background: Tensor) -> tuple[Tensor, str]:
@@ -27,13 +24,14 @@ def _colour(frame: Any, background: Tensor) -> tuple[Tensor, str]:
 
 
 def _alpha(frame: Any, background: Tensor) -> tuple[Tensor, str]:
-    return frame.alpha[..., None].expand(*frame.alpha.shape, 3), ""
+    return frame.alpha[..., None].expand(*frame.alpha.shape, 3), Caption("", Legend("0", "1", GREYS))
 
 
 def _depth(frame: Any, background: Tensor) -> tuple[Tensor, str]:
     low, high = spread(frame.depth[frame.alpha > 0.5])
     colour = false_colour(1 - (frame.depth - low) / max(high - low, 1e-12))
-    return _over(colour, frame, background), f"{low:.3g} (bright) to {high:.3g}"
+    text = f"{low:.3g} (bright) to {high:.3g}"
+    return _over(colour, frame, background), Caption(text, Legend(f"{high:.3g}", f"{low:.3g} capture units"))
 
 
 def _normals(frame: Any, background: Tensor) -> tuple[Tensor, str]:
@@ -43,7 +41,8 @@ def _normals(frame: Any, background: Tensor) -> tuple[Tensor, str]:
 
 def _count(frame: Any, background: Tensor) -> tuple[Tensor, str]:
     most = max(int(frame.count.max()), 1)
-    return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
+    colour = false_colour(torch.log1p(frame.count.float()) / np.log1p(most))
+    return colour, Caption(f"up to {most} per pixel", Legend("0", f"{most} per pixel (log)"))
 
 
 def _over(colour: Tensor, frame: Any, background: Tensor) -> Tensor:
@@ -86,6 +85,7 @@ class DisplaySettings:
         resolution: rendered pixels per pixel of the window, along one side.
         quality: JPEG quality 1..99, or 100 for PNG (lossless).
         time: what is shown of a dynamic scene, in the unit of the capture's times.
+        painter: draws the images of a tool instead, see `Painter`; None: the output is drawn.
     """
 
     output: str = "colour"
@@ -97,6 +97,17 @@ class DisplaySettings:
     resolution: float = 1.0
     quality: int = 90
     time: float = 0.0
+    painter: Painter | None = None
+
+
+class Painter(Protocol):
+    """A tool that draws other images than the output of a page, where its time has come."""
+
+    def paint(
+        self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
+    ) -> tuple[np.ndarray, str] | None:
+        """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -147,11 +158,20 @@ def draw(
             f"this scene of {scene.noun} has no output {settings.output!r}.",
             f"Choose one of these: {', '.join(outputs_of(type(scene)))}.",
         )
+    if settings.painter is not None:
+        painted = settings.painter.paint(render, scene, camera, settings)
+        if painted is not None:
+            return painted
     output = OUTPUTS[settings.output]
     with torch.no_grad():
-        frame, background = _render(render, scene, camera, settings, output.options)
+        frame, background = render_frame(render, scene, camera, settings, output.options)
         rgb, caption = output.shade(frame, background)
-        return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy(), caption
+        return to_bytes(rgb), caption
+
+
+def to_bytes(rgb: Tensor) -> np.ndarray:
+    """uint8 [H, W, 3] on the host, of colours in [0, 1]; what lies outside is clamped."""
+    return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy()
 
 
 def sample(
@@ -166,7 +186,7 @@ def sample(
     outputs = outputs_of(type(scene))
     options = OUTPUTS["depth"].options if "depth" in outputs else {}
     with torch.no_grad():
-        frame, _ = _render(render, scene, camera, settings, options)
+        frame, _ = render_frame(render, scene, camera, settings, options)
         red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()
         alpha = float(frame.alpha[row, column]) if "alpha" in outputs else None
         depth = None
@@ -176,7 +196,7 @@ def sample(
     return Sample((red, green, blue), alpha, depth or None)
 
 
-def _render(
+def render_frame(
     render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings, options: dict[str, Any]
 ) -> tuple[Any, Tensor]:
     """A frame, and the background [3] on the scene's device."""
@@ -185,23 +205,3 @@ def _render(
     background = torch.tensor(settings.background, device=scene.device)
     given = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
     return render(scene, camera, background=background, **given, **options), background
-
-
-def spread(values: Tensor, limit: int = 100_000) -> tuple[float, float]:
-    """The 2nd and 98th percentile of the finite values, every Nth where there are many; (0, 1) of none."""
-    values = values.detach().flatten()
-    values = values[:: max(1, values.numel() // limit)]
-    values = values[torch.isfinite(values)].float()
-    if values.numel() == 0:
-        return 0.0, 1.0
-    low, high = torch.quantile(values, values.new_tensor([0.02, 0.98])).tolist()
-    return low, high
-
-
-def false_colour(values: Tensor) -> Tensor:
-    """Colours [..., 3] of values in [0, 1] (clamped; NaN becomes 0), interpolated in EMBER."""
-    table = torch.as_tensor(EMBER / 255, dtype=torch.float32, device=values.device)
-    position = values.float().nan_to_num(0.0).clamp(0, 1) * (len(table) - 1)
-    lower = position.floor().clamp(max=len(table) - 2).long()
-    weight = (position - lower)[..., None]
-    return table[lower] * (1 - weight) + table[lower + 1] * weight

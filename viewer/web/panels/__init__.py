@@ -5,6 +5,7 @@ A new tool is a subclass of `Panel` (one instance a page) or `SharedPanel` (one 
 
 from luxel.viewer.web.panels.camera import CameraPanel
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
@@ -19,6 +20,7 @@ PANELS: list[AnyPanel] = [
     TrainingPanel,
     ShowPanel,
     CameraPanel,
+    ComparePanel,
     CameraPathPanel,
     InspectPanel,
 ]

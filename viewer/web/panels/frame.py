@@ -26,7 +26,7 @@ class FramePanel(Panel):
             ("Image", f"{report.width} × {report.height}"),
         ]
         if report.caption:
-            rows.append(("Range", report.caption))
+            rows.append(("Shown", report.caption))
         numbers = table(rows)
         error = f"**Rendering failed:** {as_text(report.error)}" if report.error else ""
         if numbers != self._shown[0]:
