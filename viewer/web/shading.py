@@ -14,6 +14,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.legend import Caption, Legend, false_colour, spread
+from luxel.viewer.web.shapes import POINT_DILATION, footprints, points, reshapes, solids
 
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
 GREYS = np.array([[0, 0, 0], [255, 255, 255]], np.float32)
@@ -56,19 +57,30 @@ class Output(NamedTuple):
     Args:
         shade: (frame, background [3]) -> colours in [0, 1], [H, W, 3], and a caption.
         options: of the render function, which make the frame contain the output.
+        shape: (scene, time) -> what is drawn instead of the scene, by luxel's rasterizer; see
+            `luxel.viewer.web.shapes`. None: the scene, by the page's render function.
+        about: what the colours mean, a sentence for help texts.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
     options: dict[str, Any]
+    shape: Callable[[Any, float], Any] | None = None
+    about: str = ""
 
 
-# What a page can show, by the names that scenes use in their ``outputs``. A new output is one entry.
+_FLAT = {"sh_degree": 0, "antialiased": False}
+
+# What a page can show, by the names that scenes use in their ``outputs``; those with a shape are for all primitives
+# that have such shapes. A new output is one entry.
 OUTPUTS = {
-    "colour": Output(_colour, {}),
-    "alpha": Output(_alpha, {}),
-    "depth": Output(_depth, {"depth": True}),
-    "normals": Output(_normals, {"normals": True}),
-    "count": Output(_count, {"count": True}),
+    "colour": Output(_colour, {}, about="the image"),
+    "alpha": Output(_alpha, {}, about="coverage, black to white"),
+    "depth": Output(_depth, {"depth": True}, about="mean distance along the optical axis"),
+    "normals": Output(_normals, {"normals": True}, about="directions of surfaces"),
+    "count": Output(_count, {"count": True}, about="primitives that contribute to a pixel"),
+    "overdraw": Output(_count, {"count": True}, footprints, "primitives that reach a pixel, hidden ones too"),
+    "ellipsoids": Output(_colour, _FLAT, solids, "primitives as opaque bodies"),
+    "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),
 }
 
 
@@ -128,7 +140,12 @@ class Sample:
 
 def outputs_of(scene_type: type[Drawable]) -> tuple[str, ...]:
     """Those of OUTPUTS that a type of scene supports."""
-    return tuple(output for output in OUTPUTS if output in scene_type.outputs)
+    reshaped = reshapes(scene_type)
+    return tuple(
+        name
+        for name, output in OUTPUTS.items()
+        if name in scene_type.outputs or (output.shape is not None and reshaped)
+    )
 
 
 def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[str, Any]:
@@ -164,7 +181,7 @@ def draw(
             return painted
     output = OUTPUTS[settings.output]
     with torch.no_grad():
-        frame, background = render_frame(render, scene, camera, settings, output.options)
+        frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
         rgb, caption = output.shade(frame, background)
         return to_bytes(rgb), caption
 
@@ -197,11 +214,20 @@ def sample(
 
 
 def render_frame(
-    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings, options: dict[str, Any]
+    render: Render,
+    scene: Drawable,
+    camera: Camera,
+    settings: DisplaySettings,
+    options: dict[str, Any],
+    shape: Callable[[Any, float], Any] | None = None,
 ) -> tuple[Any, Tensor]:
-    """A frame, and the background [3] on the scene's device."""
+    """A frame, and the background [3] on the scene's device; ``options`` and ``shape`` as `Output` has them."""
     if settings.splat_scale != 1 and scene.resizable:
         scene = cast(Any, scene).scaled(settings.splat_scale)
     background = torch.tensor(settings.background, device=scene.device)
     given = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
-    return render(scene, camera, background=background, **given, **options), background
+    if shape is not None:
+        from luxel.render.rasterize import rasterize
+
+        render, scene = rasterize, shape(scene, settings.time)
+    return render(scene, camera, background=background, **{**given, **options}), background
