@@ -14,6 +14,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.legend import Caption, Legend, false_colour, spread
+from luxel.viewer.web.probe import Contributor, contributors, surface_normal
 from luxel.viewer.web.shapes import POINT_DILATION, footprints, points, reshapes, solids
 
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
@@ -131,11 +132,17 @@ class Sample:
         alpha: coverage in [0, 1]; None where the scene has none.
         depth: distance along the optical axis at which half of the light is blocked (or the mean depth where the
             renderer gives no median), capture units; None where the pixel is emptier than that, or has no depth.
+        normal: of the surface around the pixel, towards the camera, world coordinates; None without depth.
+        count: how many primitives contribute; None where that is not available.
+        strongest: those of them with the largest weights.
     """
 
     rgb: tuple[float, float, float]
     alpha: float | None
     depth: float | None
+    normal: tuple[float, float, float] | None = None
+    count: int | None = None
+    strongest: tuple[Contributor, ...] = ()
 
 
 def outputs_of(scene_type: type[Drawable]) -> tuple[str, ...]:
@@ -206,11 +213,14 @@ def sample(
         frame, _ = render_frame(render, scene, camera, settings, options)
         red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()
         alpha = float(frame.alpha[row, column]) if "alpha" in outputs else None
-        depth = None
+        depth = normal = None
         if "depth" in outputs and alpha is not None and alpha >= 0.5:
             median = getattr(frame, "median_depth", None)
-            depth = float((frame.depth if median is None else median)[row, column])
-    return Sample((red, green, blue), alpha, depth or None)
+            depths = frame.depth if median is None else median
+            depth = float(depths[row, column]) or None
+            normal = None if depth is None else surface_normal(depths, frame.alpha, camera, column, row)
+        count, strongest = contributors(scene, frame, column, row) or (None, ())
+    return Sample((red, green, blue), alpha, depth, normal, count, strongest)
 
 
 def render_frame(
