@@ -13,7 +13,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
-from luxel.viewer.web.legend import Caption, Legend, false_colour, spread
+from luxel.viewer.web.emptiness import is_empty, why_empty, write_on
+from luxel.viewer.web.legend import Caption, Legend, false_colour, legend_of, spread
 from luxel.viewer.web.probe import Contributor, contributors, surface_normal
 from luxel.viewer.web.shapes import POINT_DILATION, footprints, points, reshapes, solids
 
@@ -190,7 +191,11 @@ def draw(
     with torch.no_grad():
         frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
         rgb, caption = output.shade(frame, background)
-        return to_bytes(rgb), caption
+        image = to_bytes(rgb)
+        if not is_empty(frame):
+            return image, caption
+        notice = why_empty(scene, camera, settings.time)
+        return write_on(image, notice), Caption(caption, legend_of(caption), notice)
 
 
 def to_bytes(rgb: Tensor) -> np.ndarray:
