@@ -64,10 +64,10 @@ def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str) -> st
     column, row = fx * x / z + cx, fy * y / z + cy
     seen = within & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
     if not bool(seen.any()):
-        return f"No {noun} lie within the picture: turn the camera, or press Reset view."
+        return f"No {noun} lie within the image: turn the camera, or press Reset view."
     if not bool((opacities[seen] >= MIN_OPACITY).any()):
-        return f"All {int(seen.sum()):,} {noun} within the picture have an opacity below 1/255."
-    return f"The {int(seen.sum()):,} {noun} within the picture are too faint or too small to be seen."
+        return f"All {int(seen.sum()):,} {noun} within the image have an opacity below 1/255."
+    return f"The {int(seen.sum()):,} {noun} within the image are too faint or too small to be seen."
 
 
 def _finite(scene: Any) -> Tensor:
@@ -91,12 +91,12 @@ def write_on(image: np.ndarray, text: str) -> np.ndarray:
     height, width = image.shape[:2]
     size = max(9, round(min(width / 32, height / 16, 20)))
     lines = textwrap.fill(text, max(16, min(LINE, int(width / (0.6 * size)))))
-    picture = Image.fromarray(image)
-    draw = ImageDraw.Draw(picture, "RGBA")
+    canvas = Image.fromarray(image)
+    draw = ImageDraw.Draw(canvas, "RGBA")
     font = ImageFont.load_default(size)
     place = (width / 2, height / 2)
     left, top, right, bottom = draw.multiline_textbbox(place, lines, font, "mm", align="center")
     pad = size
     draw.rounded_rectangle((left - pad, top - pad, right + pad, bottom + pad), pad / 2, (20, 20, 24, 220))
     draw.multiline_text(place, lines, (240, 240, 240, 255), font, "mm", align="center")
-    return np.array(picture)
+    return np.array(canvas)

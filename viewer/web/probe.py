@@ -105,8 +105,8 @@ def contributors(
     weight = torch.where(drawn, weight, 0.0)
     best = torch.argsort(weight, descending=True)[: min(most, int(drawn.sum()))]
     indices = visible[hit[best]].tolist()
-    found = zip(indices, weight[best].tolist(), alpha[best].tolist(), strict=True)
-    return int(drawn.sum()), tuple(Contributor(i, w, a, details(scene, i)) for i, w, a in found)
+    strongest = zip(indices, weight[best].tolist(), alpha[best].tolist(), strict=True)
+    return int(drawn.sum()), tuple(Contributor(i, w, a, details(scene, i)) for i, w, a in strongest)
 
 
 # Label, and attribute of primitives that have it.

@@ -53,7 +53,7 @@ def test_each_reason_has_its_notice(crystals: Callable[..., Convexes]) -> None:
     far = notice(ball(), replace(SEEING, far=1.0))
     assert far.startswith("Near 0.01 and Far 1 cut all Gaussians") and "Show, More" in far
     assert "cut all" in notice(ball(), replace(SEEING, near=100.0))
-    assert "lie within the picture" in notice(ball(), ASIDE)
+    assert "lie within the image" in notice(ball(), ASIDE)
     faint = replace(ball(), opacity_logits=torch.full((250,), -9.0))
     assert "opacity below 1/255" in notice(faint)
 

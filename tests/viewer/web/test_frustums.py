@@ -110,13 +110,14 @@ def test_the_frustum_that_the_camera_stands_in_is_hidden(tmp_path: Path) -> None
         assert not any(handle.visible for handle in handles.values())
 
 
-def test_a_clicked_floor_levels_the_page() -> None:
+def test_a_clicked_floor_levels_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     with ViewerApp(StaticSession(ball(), ring()), port=0) as app:
         opened = open_offline_page(app, Pose.of_camera(ring()[0].camera))
         panel, page = camera_panel(opened), opened.page
         for normal in (None, (0.6, 0.0, 0.8)):
             panel._wait_for_floor(True)
-            page.stream.sample = lambda *_, normal=normal: Sample((0, 0, 0), 1.0, 2.0, normal)
+            seen = Sample((0, 0, 0), 1.0, 2.0, normal)
+            monkeypatch.setattr(page.stream, "sample", lambda *_, seen=seen: seen)
             page.click(0.5, 0.5)
         assert page.client.notifications[0][0] == "There is no surface"
         np.testing.assert_allclose(page.client.camera.up_direction, (0.6, 0, 0.8))

@@ -34,9 +34,9 @@ def test_weights_and_numbers_are_those_of_the_rasterizer(
         frame = rasterize(scene, CAMERA, time=time, count=True)
         assert frame.count is not None
         for column, row in PIXELS:
-            found = contributors(scene, frame, column, row, most=1000)
-            assert found is not None
-            count, all_of_them = found
+            hits = contributors(scene, frame, column, row, most=1000)
+            assert hits is not None
+            count, all_of_them = hits
             assert count == int(frame.count[row, column]) == len(all_of_them)
             assert sum(one.weight for one in all_of_them) == pytest.approx(
                 float(frame.alpha[row, column]), abs=2e-4
@@ -48,14 +48,14 @@ def test_weights_and_numbers_are_those_of_the_rasterizer(
 def test_the_strongest_is_the_one_whose_colour_is_seen() -> None:
     scene = ball()
     frame = rasterize(scene, CAMERA)
-    found = contributors(scene, frame, 32, 24)
-    assert found is not None
-    strongest = found[1][0]
+    hits = contributors(scene, frame, 32, 24)
+    assert hits is not None
+    strongest = hits[1][0]
     marked = torch.zeros(scene.count, 1)
     marked[strongest.index] = 1
     features = rasterize(scene, CAMERA, features=marked).features
     assert features is not None and float(features[24, 32, 0]) == pytest.approx(strongest.weight, abs=1e-4)
-    weights = [one.weight for one in found[1]]
+    weights = [one.weight for one in hits[1]]
     assert weights == sorted(weights, reverse=True) and len(weights) == 3
     details = dict(strongest.details)
     assert details["opacity"] == f"{float(scene.opacities[strongest.index]):.3g}"
@@ -110,5 +110,5 @@ def test_a_click_names_the_strongest_primitive(
     page.get_by_text("base colour").scroll_into_view_if_needed()
     page.screenshot(path=str(tmp_path / "inspect.png"))
     camera = shown._pages[client.client_id].page.pose().camera(canvas_width(page), 900)
-    found = contributors(ball(), rasterize(ball(), camera), canvas_width(page) // 2 - 40, 440)
-    assert found is not None and f"#{found[1][0].index}:" in panel._numbers.content
+    hits = contributors(ball(), rasterize(ball(), camera), canvas_width(page) // 2 - 40, 440)
+    assert hits is not None and f"#{hits[1][0].index}:" in panel._numbers.content

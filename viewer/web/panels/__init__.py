@@ -11,6 +11,7 @@ from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.notice import NoticePanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
 from luxel.viewer.web.panels.show import ShowPanel
+from luxel.viewer.web.panels.statistics import StatisticsPanel
 from luxel.viewer.web.panels.time import TimePanel
 from luxel.viewer.web.panels.training import ScenePanel, TrainingPanel
 
@@ -24,6 +25,7 @@ PANELS: list[AnyPanel] = [
     CameraPanel,
     ComparePanel,
     CameraPathPanel,
+    StatisticsPanel,
     InspectPanel,
 ]
 

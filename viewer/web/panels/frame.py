@@ -39,6 +39,6 @@ class FramePanel(Panel):
     def _reduced(self, report: StreamReport) -> str:
         """How much smaller than asked for an image is that was drawn while the camera moved."""
         camera = self.page.client.camera
-        wanted = camera.image_width * self.page.stream.settings.resolution
-        share = report.width / max(1.0, min(wanted, MAX_SIDE))
+        full = camera.image_width * self.page.stream.settings.resolution
+        share = report.width / max(1.0, min(full, MAX_SIDE))
         return f" ({round(100 * share)} % while moving)" if report.fps and 0 < share < 0.85 else ""
