@@ -17,7 +17,8 @@ from luxel.viewer.web.page import Page
 
 MAX_FRUSTUMS = 64
 NEAR = 2.0  # sizes of a frustum within which it is hidden: its thumbnail would lie before the scene
-PLAIN = (250, 150, 40)  # of a view without a score
+PLAIN = (250, 150, 40)  # where no view has a score
+UNSCORED = (130, 130, 135)  # of a view without a score where others have one
 SCORES = np.array([[225, 45, 50], [250, 190, 60], [70, 200, 235]], np.float32)  # low to high
 
 
@@ -109,10 +110,10 @@ def score_range(scores: Mapping[str, float]) -> tuple[float, float]:
 
 
 def score_colour(scores: Mapping[str, float], name: str) -> tuple[int, int, int]:
-    """Colour of a view's frustum, 0..255: red for the least PSNR, blue for the largest, orange without one."""
+    """Colour of a view's frustum, 0..255: red for the least PSNR, blue for the largest, grey without one."""
     score = scores.get(name, math.nan)
     if math.isnan(score):
-        return PLAIN
+        return UNSCORED if scores else PLAIN
     low, high = score_range(scores)
     value = min(1.0, (score - low) / (high - low))
     red, green, blue = (false_colour(torch.tensor(value), SCORES) * 255).round().int().tolist()

@@ -18,7 +18,7 @@ from luxel.render.camera import Pixels, View
 from luxel.render.evaluate import evaluate
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import OpenPage, ViewerApp
-from luxel.viewer.web.frustums import PLAIN, SCORES, chosen_views, score_colour
+from luxel.viewer.web.frustums import PLAIN, SCORES, UNSCORED, chosen_views, score_colour
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.camera import CameraPanel
@@ -63,7 +63,8 @@ def test_colours_go_from_the_least_to_the_largest_score() -> None:
     low, middle, high = (tuple(int(c) for c in row) for row in SCORES)
     assert score_colour(scores, "low") == low and score_colour(scores, "high") == high
     assert score_colour(scores, "middle") == middle
-    assert score_colour(scores, "unread") == score_colour(scores, "none") == PLAIN
+    assert score_colour(scores, "unread") == score_colour(scores, "none") == UNSCORED
+    assert score_colour({}, "none") == PLAIN
     assert score_colour({"exact": math.inf}, "exact") == high
 
 
@@ -101,7 +102,7 @@ def test_the_frustum_that_the_camera_stands_in_is_hidden(tmp_path: Path) -> None
         handles = panel._frustums._handles
         assert [handles[view.name].visible for view in views] == [False, True, True, True, True]
         assert tuple(handles[views[1].name].color) == (70, 200, 235)
-        assert tuple(handles[views[2].name].color) == PLAIN
+        assert tuple(handles[views[2].name].color) == UNSCORED
         assert "25.00 dB of 2 views" in panel._bar.content and "20.0 dB" in panel._bar.content
         opened.page.place(Pose.of_camera(views[3].camera))
         panel.report(opened.page.stream._state)
