@@ -128,7 +128,7 @@ def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[
 
 def draw(
     render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-) -> tuple[np.ndarray, str]:
+) -> tuple[Tensor, str]:
     """Renders and shades one image.
 
     Args:
@@ -137,7 +137,8 @@ def draw(
         settings: what to show.
 
     Returns:
-        uint8 [H, W, 3], and a caption (the range of a false-colour image; empty for colours).
+        uint8 [H, W, 3] on the device of the scene, and a caption (the range of a false-colour image; empty for
+        colours).
 
     Raises:
         LuxelError: the scene has no such output.
@@ -151,7 +152,7 @@ def draw(
     with torch.no_grad():
         frame, background = _render(render, scene, camera, settings, output.options)
         rgb, caption = output.shade(frame, background)
-        return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy(), caption
+        return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8), caption
 
 
 def sample(

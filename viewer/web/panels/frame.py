@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from luxel.viewer.web.figures import Figures
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.stream import StreamReport
@@ -24,6 +25,7 @@ class FramePanel(Panel):
             ("FPS", f"{report.fps:.0f}" if report.fps else "idle"),
             ("Render", f"{report.render_ms:.1f} ms"),
             ("Image", f"{report.width} × {report.height}"),
+            *_stream_rows(report.figures),
         ]
         if report.caption:
             rows.append(("Range", report.caption))
@@ -35,3 +37,15 @@ class FramePanel(Panel):
             self._error.content = error
             self._error.visible = bool(error)
         self._shown = (numbers, error)
+
+
+def _stream_rows(figures: Figures | None) -> list[tuple[str, str]]:
+    """What the page has measured over the last ten seconds."""
+    if figures is None:
+        return []
+    rows = []
+    if figures.latency_ms is not None and figures.latency_p95_ms is not None:
+        rows.append(("Latency", f"{figures.latency_ms:.0f} ms, p95 {figures.latency_p95_ms:.0f} ms"))
+    rows.append(("Encode, decode", f"{figures.encode_ms:.1f}, {figures.decode_ms:.1f} ms"))
+    rows.append(("Size", f"{figures.kilobytes:.0f} kB"))
+    return rows
