@@ -233,6 +233,11 @@ class ViewerApp:
         assert self._server is not None, "start() comes first"
         return self._server
 
+    def open_pages(self) -> list[Page]:
+        """The open pages."""
+        with self._pages_lock:
+            return [opened.page for opened in self._pages.values()]
+
     @property
     def pages(self) -> int:
         """How many pages are open."""

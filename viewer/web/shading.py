@@ -126,9 +126,7 @@ def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[
     return options | {"time": time} if scene.moves else options
 
 
-def draw(
-    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-) -> tuple[Tensor, str]:
+def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
     """Renders and shades one image.
 
     Args:

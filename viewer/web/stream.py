@@ -135,6 +135,11 @@ class ClientStream:
         return self._stopped
 
     @property
+    def last_report(self) -> StreamReport:
+        """Numbers of the last image."""
+        return self._state
+
+    @property
     def settings(self) -> DisplaySettings:
         """The display settings of the page."""
         return self._settings

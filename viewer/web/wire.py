@@ -110,9 +110,7 @@ def camera_text(sequence: int, pose: Pose) -> str:
     """A camera message as a page sends it."""
     matrix = np.concatenate([pose.rotation, pose.position[:, None]], axis=1)
     size = {"fov": pose.fov_y, "width": pose.width, "height": pose.height}
-    return json.dumps(
-        {"type": "camera", "sequence": sequence, "matrix": matrix.reshape(-1).tolist(), **size}
-    )
+    return json.dumps({"type": "camera", "sequence": sequence, "matrix": matrix.reshape(-1).tolist(), **size})
 
 
 def drawn_text(image: int, decode_ms: float = 0.0, latency_ms: float | None = None) -> str:

@@ -94,6 +94,7 @@ function observe(renderer) {
   };
 }
 
+window.luxel.socket = () => socket; // for tests
 window.luxel.renderers.forEach(observe);
 window.luxel.onrenderer = observe;
 window.luxel.onkey = connect;
