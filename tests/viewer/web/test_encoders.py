@@ -32,7 +32,9 @@ def test_jpeg_shows_the_image(monkeypatch: pytest.MonkeyPatch, fast: bool, quali
     kind, shown = _decoded(encoders.encode_jpeg(torch.from_numpy(_image()), quality))
     assert kind == "JPEG"
     assert np.abs(shown.astype(int) - _image()).mean() < 3
-    assert np.abs(shown.astype(int) - _image()[..., ::-1]).mean() > 20, "channels would not be told apart"
+    assert np.abs(shown.astype(int) - _image()[..., ::-1]).mean() > 20, (
+        "the test would not notice swapped channels"
+    )
 
 
 def test_png_is_lossless() -> None:

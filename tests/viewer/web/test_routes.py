@@ -44,7 +44,7 @@ def test_page_of_viser_begins_with_our_scripts(address: str, encoding: str, path
 
 
 def test_scripts_are_served_with_type_and_without_caching(address: str) -> None:
-    for name in ("hook.js", "stream.js", "camera.js?x", "picture.js"):
+    for name in ("hook.js", "stream.js", "camera.js?x", "canvas.js"):
         response, body = _get(address, f"/luxel/{name}")
         assert response.status == 200 and body
         assert response.getheader("Content-Type") == "text/javascript; charset=utf-8"

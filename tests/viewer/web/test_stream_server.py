@@ -6,7 +6,7 @@ import io
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.encoders import encode_png
 from luxel.viewer.web.navigate import Pose, orbit_point
 from luxel.viewer.web.offline import OfflineCamera, OfflineClient
 from luxel.viewer.web.page import Page
-from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.sinks import IN_FLIGHT
 from luxel.viewer.web.wire import camera_text, drawn_text, split_image
@@ -56,8 +56,8 @@ class Client(OfflineClient):
 
     def queue_message(self, message: Any) -> None:
         """Takes a message."""
-        found = re.search(r'connect\("([\w-]+)"\)', getattr(message, "source", ""))
-        self.keys += [found[1]] if found else []
+        key = re.search(r'connect\("([\w-]+)"\)', getattr(message, "source", ""))
+        self.keys += [key[1]] if key else []
 
 
 @pytest.fixture
@@ -197,11 +197,10 @@ def test_socket_without_a_key_of_an_open_page_is_closed(viewer: tuple[ViewerApp,
 def test_malformed_message_closes_the_socket_only(viewer: tuple[ViewerApp, Slow], message: Any) -> None:
     app, _ = viewer
     page, key = _open(app)
-    with _connect(app, key) as socket:
-        with pytest.raises(ConnectionClosed):
-            socket.send(message)
-            while True:
-                socket.recv(timeout=5)
+    with _connect(app, key) as socket, pytest.raises(ConnectionClosed):
+        socket.send(message)
+        while True:
+            socket.recv(timeout=5)
     until(lambda: not page.sink.stream.connected, "the socket is still there")
     with _connect(app, key) as socket:
         socket.send(camera_text(1, pose(0.5)))
@@ -225,10 +224,10 @@ def test_lossless_image_comes_at_rest_and_is_dropped_for_a_newer_one(
     hold = threading.Event()
     encoding = threading.Event()
 
-    def slowly(image: Any, encode: Callable[[Any], bytes] = _encode_png()) -> bytes:
+    def slowly(image: Any) -> bytes:
         encoding.set()
         hold.wait(10)
-        return encode(image)
+        return encode_png(image)
 
     monkeypatch.setattr("luxel.viewer.web.sinks.encode_png", slowly)
     with _connect(app, key) as socket:
@@ -244,12 +243,6 @@ def test_lossless_image_comes_at_rest_and_is_dropped_for_a_newer_one(
         while not (header := _image(socket)[0]).png:
             socket.send(drawn_text(header.image))
         assert header.sequence == 4, "a lossless image of an old camera was shown"
-
-
-def _encode_png() -> Callable[[Any], bytes]:
-    from luxel.viewer.web.encoders import encode_png
-
-    return encode_png
 
 
 def test_offline_client_has_no_stream(viewer: tuple[ViewerApp, Slow]) -> None:

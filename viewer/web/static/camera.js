@@ -40,6 +40,23 @@ export function readCamera(renderer, camera) {
   };
 }
 
+// Whether a scene has nothing that three.js would draw, wherever the camera looks.
+export function isEmpty(scene) {
+  // Without an image in it, viser's background still costs a shader run for each pixel.
+  const behind = window.__viserMutable.backgroundMaterial;
+  if (behind?.uniforms?.enabled) behind.visible = behind.uniforms.enabled.value;
+  return scene.background === null && !hasDrawable(scene);
+}
+
+function hasDrawable(object) {
+  if (!object.visible) return false;
+  if (object.isMesh || object.isLine || object.isPoints || object.isSprite) {
+    const shown = [object.material].flat().some((material) => material?.visible);
+    if (shown && object.count !== 0 && object.geometry?.instanceCount !== 0) return true;
+  }
+  return object.children.some(hasDrawable);
+}
+
 export function sameCamera(a, b) {
   return (
     a.fov === b.fov &&

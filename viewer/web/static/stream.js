@@ -1,14 +1,14 @@
 // Sends the camera of every frame that viser draws, and shows the images that come back. The messages are described in
 // viewer/web/wire.py.
 
-import { isMainView, readCamera, sameCamera } from "./camera.js";
-import { Picture, decode } from "./picture.js";
+import { isEmpty, isMainView, readCamera, sameCamera } from "./camera.js";
+import { StreamCanvas, decode } from "./canvas.js";
 
 const HEADER = 24; // bytes before an image
 const MOST_WAITING = 2048; // bytes that may wait to be sent before a camera is held back
 const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
 
-const picture = new Picture();
+const canvas = new StreamCanvas();
 let socket = null;
 let attempts = 0;
 let newest = null; // camera of the last frame
@@ -71,7 +71,7 @@ async function receive(from, data) {
   if (from !== socket) return;
   if (bitmap !== null && image > shownImage) {
     shownImage = image;
-    picture.show(bitmap);
+    canvas.show(bitmap);
   }
   const time = sentAt.get(shows);
   for (const number of sentAt.keys()) if (number <= shows) sentAt.delete(number);
@@ -80,17 +80,23 @@ async function receive(from, data) {
     from.send(JSON.stringify({ type: "drawn", image, decode: decoded - began, latency }));
 }
 
-// Reads the camera whenever this renderer draws viser's main view.
+// Reads the camera whenever this renderer draws viser's main view. A view without anything in it is drawn once: clearing
+// and blending an empty canvas in every frame would cost a machine without a GPU most of its time.
 function observe(renderer) {
   const render = renderer.render;
+  let clear = false; // whether the canvas is empty
   renderer.render = function (scene, camera, ...rest) {
-    if (isMainView(renderer, camera)) {
-      picture.lieUnder(renderer.domElement);
-      newest = readCamera(renderer, camera) ?? newest;
-      newestAt = performance.now();
-      sendCamera();
+    if (!isMainView(renderer, camera)) {
+      clear = false;
+      return render.call(this, scene, camera, ...rest);
     }
-    return render.call(this, scene, camera, ...rest);
+    canvas.lieUnder(renderer.domElement);
+    newest = readCamera(renderer, camera) ?? newest;
+    newestAt = performance.now();
+    sendCamera();
+    const empty = isEmpty(scene);
+    if (!(empty && clear)) render.call(this, scene, camera, ...rest);
+    clear = empty;
   };
 }
 

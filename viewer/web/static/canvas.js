@@ -1,7 +1,7 @@
 // The canvas under viser's that shows the images of the stream. viser's canvas is transparent where it draws nothing,
 // so camera frustums, handles and panels stay on top.
 
-export class Picture {
+export class StreamCanvas {
   #canvas = document.createElement("canvas");
   #context = this.#canvas.getContext("bitmaprenderer");
 
