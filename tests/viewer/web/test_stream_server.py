@@ -173,8 +173,8 @@ def test_second_socket_replaces_the_first(viewer: tuple[ViewerApp, Slow]) -> Non
         first.send(camera_text(1, pose(0.2)))
         _shown(first, 1)
         with _connect(app, key) as second:
-            second.send(camera_text(1, pose(0.4)))
-            assert abs(_shown(second, 1)[1] - 102) < 3
+            second.send(camera_text(2, pose(0.4)))
+            assert abs(_shown(second, 2)[1] - 102) < 3
             with pytest.raises(ConnectionClosed):
                 while True:
                     first.recv(timeout=5)
@@ -203,8 +203,8 @@ def test_malformed_message_closes_the_socket_only(viewer: tuple[ViewerApp, Slow]
             socket.recv(timeout=5)
     until(lambda: not page.sink.stream.connected, "the socket is still there")
     with _connect(app, key) as socket:
-        socket.send(camera_text(1, pose(0.5)))
-        _shown(socket, 1)
+        socket.send(camera_text(2, pose(0.5)))
+        _shown(socket, 2)
 
 
 def test_guard_comes_before_the_stream(viewer: tuple[ViewerApp, Slow]) -> None:
