@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 WINDOW = 10.0  # seconds over which figures are taken
-MOST = 600  # images over which figures are taken
+MOST = 1200  # images over which figures are taken
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures of the last ten seconds.
+    """Figures of the last seconds.
 
     Args:
         images: number of images drawn.
@@ -77,11 +77,11 @@ class StreamFigures:
         with self._lock:
             self._sent.clear()
 
-    def summary(self) -> Figures | None:
-        """The figures now; None if nothing was drawn in the last ten seconds."""
+    def summary(self, seconds: float = WINDOW) -> Figures | None:
+        """The figures of the last ``seconds``, at most WINDOW; None if nothing was drawn in them."""
         now = self._clock()
         with self._lock:
-            recent = [one for one in self._drawn if now - one.at < WINDOW]
+            recent = [one for one in self._drawn if now - one.at < min(seconds, WINDOW)]
         if not recent:
             return None
         times = [one.at for one in recent if now - one.at < 1.0]

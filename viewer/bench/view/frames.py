@@ -31,10 +31,13 @@ class PreparedFrames:
 
     The upper left corner of a frame shows, as black and white cells, on which of TURN positions of a circle the camera
     stands (`position_of`), so that a page can tell for which camera it shows an image.
+
+    Args:
+        width, height: largest frame that is prepared before the first call, pixels.
     """
 
-    def __init__(self) -> None:
-        self._images = [_image(1080, 1920, seed) for seed in range(IMAGES)]
+    def __init__(self, width: int = 1920, height: int = 1080) -> None:
+        self._images = [_image(height, width, seed) for seed in range(IMAGES)]
         self._count = 0
 
     def __call__(self, scene: Gaussians, camera: Camera, **_: Any) -> PreparedFrame:

@@ -105,7 +105,7 @@ def _measure(browser: Any, path: str, settings: Settings) -> dict[str, Any]:
     up = np.array([0.0, 0.0, 1.0])
     session = StaticSession(_scene(), name="bench", up=up)
     context = browser.new_context(viewport={"width": settings.width, "height": settings.height})
-    with ViewerApp(session, port=0, render=PreparedFrames()) as app:
+    with ViewerApp(session, port=0, render=PreparedFrames(settings.width, settings.height)) as app:
         page = context.new_page()
         if path == "viser":  # as where our script does not run; the page finds the renderer itself
             page.route("**/luxel/hook.js", lambda route: route.abort())
@@ -122,7 +122,7 @@ def _measure(browser: Any, path: str, settings: Settings) -> dict[str, Any]:
                 **{"measure": path == "viser", "warmup": settings.warmup, "seconds": settings.seconds},
             },
         )
-        figures = served.sink.stream.figures.summary()
+        figures = served.sink.stream.figures.summary(settings.seconds)
         report = served.stream.last_report
         context.close()
     row = {
@@ -135,7 +135,7 @@ def _measure(browser: Any, path: str, settings: Settings) -> dict[str, Any]:
         raise RuntimeError("the page drew no image of the stream")
     return row | {
         "images": figures.images,
-        "fps": figures.images / min(settings.seconds, WINDOW),
+        "fps": figures.images / settings.seconds,
         "latency_ms": figures.latency_ms,
         "latency_p95_ms": figures.latency_p95_ms,
         "render_ms": figures.render_ms,
