@@ -25,8 +25,10 @@ from luxel.viewer.web.panels.panel import (
     open_page_panels,
     open_shared_panels,
 )
+from luxel.viewer.web.routes import Routes
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render
+from luxel.viewer.web.stream_server import StreamEnd, StreamServer
 from luxel.viewer.web.thumbnails import Thumbnails
 
 log = logging.getLogger("luxel.viewer")
@@ -44,10 +46,11 @@ class _Server(viser.ViserServer):
 
 @dataclass
 class OpenPage:
-    """A page and its panels."""
+    """A page, its panels, and the key of its websocket if it was offered one."""
 
     page: Page
     panels: list[Panel]
+    key: str | None = None
 
     def close(self, wait: float = 0.0) -> None:
         """Closes the panels and stops rendering; returns after at most ``wait`` seconds."""
@@ -117,6 +120,7 @@ class ViewerApp:
         self._pages_lock = threading.Lock()
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
+        self._streams = StreamServer()
         self._done = threading.Event()
 
     def start(self) -> str:
@@ -142,7 +146,7 @@ class ViewerApp:
         sock = bind(self._host, self._port)
         port = int(sock.getsockname()[1])
         guard = Guard(loopback=is_loopback(self._host), token=self._token, port=port)
-        with _quiet(), guard.installed_on(sock):
+        with _quiet(), guard.installed_on(sock, Routes(self._streams)):
             server = _Server(host=self._host, port=port, label=self.session.name, verbose=False)
         self._server = server
         if self._port not in (0, port):
@@ -191,7 +195,7 @@ class ViewerApp:
         opened = OpenPage(page, open_page_panels(self._panels, page))
 
         async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half updated
-            page.stream.move(Pose.of_client(camera))
+            page.follow(Pose.of_client(camera))
 
         client.camera.on_update(moved)
         if self.session.views:  # a window narrower than the image shows all of it, too
@@ -201,6 +205,9 @@ class ViewerApp:
         with self._pages_lock:
             self._pages[client.client_id] = opened
         page.start()
+        opened.key = self._streams.offer(
+            client, StreamEnd(page.sink, page.stream.move, page.connection_changed)
+        )
         return opened
 
     def _open(self, client: Any) -> None:
@@ -213,13 +220,23 @@ class ViewerApp:
         with self._pages_lock:
             opened = self._pages.pop(client.client_id, None)
         if opened is not None:
-            opened.close()
+            self._end(opened)
+
+    def _end(self, opened: OpenPage, wait: float = 0.0) -> None:
+        if opened.key is not None:
+            self._streams.withdraw(opened.key)
+        opened.close(wait)
 
     @property
     def server(self) -> viser.ViserServer:
         """viser's server, after ``start()``."""
         assert self._server is not None, "start() comes first"
         return self._server
+
+    def open_pages(self) -> list[Page]:
+        """The open pages."""
+        with self._pages_lock:
+            return [opened.page for opened in self._pages.values()]
 
     @property
     def pages(self) -> int:
@@ -238,7 +255,7 @@ class ViewerApp:
             pages = list(self._pages.values())
             self._pages.clear()
         for page in pages:
-            page.close(wait=1.0)  # a thread that renders while Python ends may crash it
+            self._end(page, wait=1.0)  # a thread that renders while Python ends may crash it
         for panel in self._shared:
             panel.detach()
         self._shared = []

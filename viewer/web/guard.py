@@ -30,6 +30,7 @@ from urllib.parse import parse_qs, urlsplit
 import websockets.asyncio.server as websocket_server
 
 from luxel.render.errors import LuxelError
+from luxel.viewer.web.routes import Routes
 
 _patching = threading.Lock()
 
@@ -108,8 +109,12 @@ class Guard:
         return process_request
 
     @contextmanager
-    def installed_on(self, sock: socket.socket) -> Iterator[None]:
+    def installed_on(self, sock: socket.socket, routes: Routes | None = None) -> Iterator[None]:
         """Within the context, the server that viser starts listens on ``sock`` behind this guard.
+
+        Args:
+            sock: where to listen.
+            routes: paths that the viewer serves beside viser, behind this guard too.
 
         Raises:
             LuxelError: no such server was started within the context.
@@ -120,6 +125,8 @@ class Guard:
             if getattr(inner, "__module__", "") != "viser.infra._infra":
                 return original(handler, *args, **options)
             self.installed = True
+            if routes is not None:
+                handler, inner = routes.wrap_handler(handler), routes.wrap_request(inner)
             return original(handler, sock=sock, **{**options, "process_request": self.wrap(inner)})
 
         with _patching:
