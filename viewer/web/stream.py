@@ -16,7 +16,7 @@ import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.replay import release_memory
-from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import DisplaySettings, Render, Sample, draw, sample
@@ -29,7 +29,6 @@ REFRESH = 0.5  # seconds between images of a resting camera while the scene trai
 FRAME_GAP = 1 / 60  # seconds, at least, between two images
 ERROR_PAUSE = 1.0  # seconds before a failed render is tried again
 MOVING_QUALITY = 70  # JPEG quality while moving, at most
-MAX_SIDE = 4096  # pixels
 REPORT_GAP = 0.25  # seconds between reports
 PLAYING_REPORT_GAP = (
     0.125  # seconds between reports while the scene plays, for a slider that follows smoothly
@@ -143,7 +142,10 @@ class ClientStream:
         return self._settings
 
     def move(self, pose: Pose) -> None:
-        """Sets the camera; the same pose again changes nothing."""
+        """Sets the camera, clamped to what can be drawn; the same pose again, or an impossible one, changes nothing."""
+        if (possible := pose.clamped()) is None:
+            return
+        pose = possible
         with self._wake:
             old = self._pose
             if old is not None and _same_pose(old, pose):
@@ -294,6 +296,7 @@ class ClientStream:
     def _size(self, pose: Pose, settings: DisplaySettings, moving: bool) -> tuple[int, int, bool]:
         """Width and height to render, and whether that is the full resolution."""
         scale = min(settings.resolution, MAX_SIDE / max(pose.width, pose.height))
+        scale = min(scale, (MAX_PIXELS / (pose.width * pose.height)) ** 0.5)
         factor = 1.0
         if moving and self._seconds_per_pixel:
             # While training, a long render would be followed by a long wait for the share of time.
