@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -23,11 +24,20 @@ class Serve:
     """Where the web viewer listens."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; anything but a loopback address is open to other machines and needs --token."""
+    """Address to listen on; anything but a loopback address is open to other machines and needs a token."""
     port: int = 8080
     """Port to listen on; if it is in use, the next free one is taken and printed."""
     token: Annotated[str | None, tyro.conf.arg(metavar="SECRET", help_behavior_hint="")] = None
-    """Secret of at least 12 characters that a browser must send; it is part of the printed address. Default: none."""
+    """Secret of at least 12 characters that a browser must send; it is part of the printed address. Other users of this
+    machine see it in the list of processes: prefer --token-file or LUXEL_TOKEN. Default: LUXEL_TOKEN, else none."""
+    token_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """File with the token in its first line. Default: none."""
+    tls_cert: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Certificate chain, PEM: serves HTTPS. Default: none."""
+    tls_key: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Private key of the certificate, PEM. Default: none."""
+    max_pages: int = 64
+    """Pages that may be open at a time."""
     share_of_time: float = 0.3
     """Largest fraction of time, in (0, 1], that rendering for viewers may take from training."""
 

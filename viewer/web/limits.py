@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection
+from websockets.protocol import State
 
 REMEMBERED = 4096  # addresses whose wrong tokens are counted
 
@@ -23,8 +24,8 @@ class Limits:
         max_pages: pages open at a time.
         message_bytes: size of one message of a page; a longer one closes the connection before it is read.
         message_rate, message_burst: messages a second of one page, and how many may come at once.
-        handshakes: connections that have not sent their request yet; of more, the oldest are closed.
-        handshake_seconds: time for sending a request.
+        handshakes: connections that send a request or get its response; of more, the oldest are closed.
+        request_seconds, response_seconds: time for sending a request, and for that and getting the response.
         wrong_tokens, wrong_token_seconds: wrong tokens that one address may try at once, and the seconds after which
             it may try another.
     """
@@ -34,7 +35,8 @@ class Limits:
     message_rate: float = 200.0
     message_burst: float = 400.0
     handshakes: int = 128
-    handshake_seconds: float = 5.0
+    request_seconds: float = 5.0
+    response_seconds: float = 30.0
     wrong_tokens: int = 10
     wrong_token_seconds: float = 2.0
 
@@ -43,8 +45,9 @@ class Limits:
         return {
             "max_size": self.message_bytes,
             "max_queue": 4,
-            "open_timeout": self.handshake_seconds,
-            "create_connection": limited_connections(self.handshakes),
+            "open_timeout": self.response_seconds,
+            "close_timeout": self.response_seconds,
+            "create_connection": limited_connections(self),
             "logger": quiet_logger(),
         }
 
@@ -106,21 +109,28 @@ class Throttle:
                 self._buckets.popitem(last=False)
 
 
-def limited_connections(handshakes: int) -> type[ServerConnection]:
-    """A class of connections of which at most ``handshakes`` wait for their request; the oldest are closed."""
+def limited_connections(limits: Limits) -> type[ServerConnection]:
+    """A class of connections that are closed if they do not send their request in time, or if they are the oldest of
+    too many that are no open websocket."""
     waiting: OrderedDict[Any, None] = OrderedDict()
+
+    def make_room() -> None:
+        for connection in [c for c in waiting if c.protocol.state is State.OPEN]:
+            del waiting[connection]
+        while len(waiting) > limits.handshakes:
+            waiting.popitem(last=False)[0].transport.abort()
 
     class LimitedConnection(ServerConnection):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             waiting[self] = None
-            while len(waiting) > handshakes:
-                oldest, _ = waiting.popitem(last=False)
-                oldest.transport.abort()
+            if len(waiting) > limits.handshakes:
+                make_room()
+            self.loop.call_later(limits.request_seconds, self._check_request)
 
-        def process_event(self, event: Any) -> None:
-            waiting.pop(self, None)
-            super().process_event(event)
+        def _check_request(self) -> None:
+            if not self.request_rcvd.done():
+                self.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
             waiting.pop(self, None)

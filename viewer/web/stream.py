@@ -250,7 +250,9 @@ class ClientStream:
         return 1.0
 
     def _draw_next(self) -> None:
-        with self._session.borrow() as scene:  # may wait long: read the newest pose and the time only inside
+        with self._session.borrow(
+            self
+        ) as scene:  # may wait long: read the newest pose and the time only inside
             with self._wake:
                 if self._stopped or self._pose is None:
                     return
@@ -286,7 +288,7 @@ class ClientStream:
             pose: of the camera.
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
         """
-        with self._session.borrow() as scene:
+        with self._session.borrow(self) as scene:
             settings = self._settings_now()
             width, height, _ = self._size(pose, settings, moving=False)
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
