@@ -262,6 +262,8 @@ class ViewerApp:
         for panel in self._shared:
             panel.detach()
         self._shared = []
+        if self.guard is not None:
+            self.guard.messages.stopping = True
         if self._server is not None:
             with _quiet():
                 self._server.stop()

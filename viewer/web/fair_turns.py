@@ -58,6 +58,9 @@ class FairTurns:
                 used, _, ready, page = heapq.heappop(self._waiting)
                 self._grant(used, page)
                 ready.set()
+            else:  # nobody competes: all begin anew
+                self._now = max(self._now, *self._used.values())
+                self._used = {}
 
     def _grant(self, used: float, page: Hashable) -> None:
         self._busy, self._holder = True, page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -121,18 +122,21 @@ def limited_connections(limits: Limits) -> type[ServerConnection]:
             waiting.popitem(last=False)[0].transport.abort()
 
     class LimitedConnection(ServerConnection):
+        _timer: asyncio.TimerHandle
+
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             waiting[self] = None
             if len(waiting) > limits.handshakes:
                 make_room()
-            self.loop.call_later(limits.request_seconds, self._check_request)
+            self._timer = self.loop.call_later(limits.request_seconds, transport.abort)
 
-        def _check_request(self) -> None:
-            if not self.request_rcvd.done():
-                self.transport.abort()
+        def process_event(self, event: Any) -> None:
+            self._timer.cancel()  # the first event is the request
+            super().process_event(event)
 
         def connection_lost(self, exc: Exception | None) -> None:
+            self._timer.cancel()
             waiting.pop(self, None)
             super().connection_lost(exc)
 

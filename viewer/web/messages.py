@@ -204,12 +204,14 @@ class MessageFilter:
     Attributes:
         dropped: number of refused messages by type and reason.
         open: connections of pages that are open now.
+        stopping: set when the viewer stops; what fails from then on is not logged.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.dropped: Counter[str] = Counter()
         self.open: set[CheckedConnection] = set()
+        self.stopping = False
         self._server: Any = None
         self._wrapped = False
         self._decoder = msgspec.msgpack.Decoder(dict[str, Any])
@@ -226,6 +228,9 @@ class MessageFilter:
             self.open.add(page)
             try:
                 await handler(page)
+            except RuntimeError:  # viser has ended its threads before its connections
+                if not self.stopping:
+                    raise
             finally:
                 self.open.discard(page)
 

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -216,6 +217,8 @@ class ClientStream:
                     self._sink.wait()
                     self._draw_next()
             except Exception as error:  # whatever a render raises, the page and the training go on
+                if self._stopped:  # what fails because the page is gone is no failure
+                    return
                 self._fail(error)
                 with self._wake:
                     self._wake.wait_for(lambda: self._stopped, 0.1)
@@ -367,7 +370,8 @@ class ViserSink:
             self._client.scene.set_background_image(image, format="png")
         else:
             self._client.scene.set_background_image(image, format="jpeg", jpeg_quality=quality)
-        self._pending = self._pool.submit(self._confirm)
+        with suppress(RuntimeError):  # the page was closed meanwhile
+            self._pending = self._pool.submit(self._confirm)
 
     def close(self) -> None:
         """Ends the waiting thread."""

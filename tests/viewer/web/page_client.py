@@ -89,10 +89,10 @@ class PageClient:
 
     def settle(self) -> None:
         """Returns when the server has read all that was sent: messages of a page are handled in their order."""
-        turn = CAMERA | {"fov": 0.5 + time.monotonic() % 0.5}
+        turn = CAMERA | {"near": time.monotonic()}
         self.send(turn)
         camera = self.app.server.get_clients()[self.id].camera
-        until(lambda: camera.fov == turn["fov"], "the messages were not read")
+        until(lambda: camera.near == turn["near"], "the messages were not read")
 
     def control(self, label: str) -> Any:
         """The control of this page or of all pages with a label."""

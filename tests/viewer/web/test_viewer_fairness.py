@@ -82,7 +82,7 @@ def test_a_page_that_was_away_saves_nothing_up() -> None:
     for thread in threads:
         thread.join(60)
     assert max(abs(got[:n].count("new") - got[:n].count("busy")) for n in range(1, 20)) <= 2, got
-    assert len(turns._used) <= 1, "accounts of pages that have gone are forgotten"
+    assert not turns._used, "accounts of pages that have gone are forgotten"
 
 
 class Restless(Sink):
