@@ -69,8 +69,8 @@ class Sender:
     def registered(self, registry: Callable[[Any], dict[str, Any]], name: str) -> Any:
         """The entry ``name`` of a registry of viser, in one of the scopes."""
         for scope in self.scopes:
-            if (found := registry(scope).get(name)) is not None:
-                return found
+            if (entry := registry(scope).get(name)) is not None:
+                return entry
         raise Refused("something that is not on this page")
 
     def awaited(self, message_type: type) -> None:

@@ -87,7 +87,7 @@ class PageClient:
         """Sends new properties of a control."""
         self.send({"type": "GuiUpdateMessage", "uuid": control._impl.uuid, "updates": updates})
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Returns when the server has read all that was sent: messages of a page are handled in their order."""
         turn = CAMERA | {"near": time.monotonic()}
         self.send(turn)

@@ -176,5 +176,5 @@ def test_a_browser_that_stops_reading_holds_up_no_other() -> None:
     ):
         stream = app._pages[other.id].page.stream
         before = stream._drawn_at
-        other.settle()
+        other.synchronize()
         wait_until(lambda: stream._drawn_at > before, "the other page gets no images")

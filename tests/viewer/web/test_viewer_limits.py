@@ -108,7 +108,7 @@ def test_guessing_tokens_is_throttled_and_open_pages_are_not() -> None:
         assert TOKEN not in cookie, "the browser keeps no secret that outlives the viewer"
         statuses = [get(app, f"/?token=guess-number-{i}-of-many") for i in range(8)]
         assert statuses == [403] * 5 + [429] * 3
-        assert get(app, f"/?token={TOKEN}") == 429, "a right guess is not told either"
+        assert get(app, f"/?token={TOKEN}") == 429, "a right guess is not confirmed either"
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         connection.request("GET", "/", headers={"Cookie": cookie})
         response = connection.getresponse()

@@ -25,13 +25,13 @@ def visit(app: ViewerApp, number: int) -> list[weakref.ref]:
     made = [weakref.ref(thing) for thing in (page, page.stream, page.client)]
     del page
     if number % 3 == 0:
-        client.settle()
+        client.synchronize()
         client.close()
     else:
         if number % 3 == 1:
             client.set(client.control("View"), "photo_2<b>.png")  # a flight of half a second
             client.set(client.control("Show cameras"), True)
-            client.settle()
+            client.synchronize()
         client.socket.socket.shutdown(socket.SHUT_RDWR)
     until(lambda: client.id not in app._pages, "a page that has gone is still open")
     return made

@@ -54,7 +54,7 @@ def test_pause_of_all_pages_survives_messages_that_replace_its_properties(
     ):
         page.update(pause, **updates)
     page.update(pause, label="owned", disabled=True)
-    page.settle()
+    page.synchronize()
     assert {name: getattr(pause._impl, name) for name in before} == before and not pause._impl.removed
     assert pause.label == "Pause training" and not pause.disabled
     assert sum(dropped(app).values()) == 6
@@ -81,7 +81,7 @@ def test_values_are_clamped_to_the_range_of_their_control(
 ) -> None:
     control = page.control(label)
     page.set(control, value)
-    page.settle()
+    page.synchronize()
     assert control.value == expected and type(control.value) is type(expected)
 
 
@@ -112,7 +112,7 @@ def test_values_that_do_not_fit_change_nothing(
     control = page.control(label)
     before = control.value
     page.set(control, value)
-    page.settle()
+    page.synchronize()
     assert control.value == before and sum(dropped(app).values()) == 1
 
 
@@ -122,7 +122,7 @@ def test_progress_bars_and_disabled_controls_are_not_input(app: ViewerApp, page:
     share.disabled = True
     page.set(bar, 99.0)
     page.set(share, 0.9)
-    page.settle()
+    page.synchronize()
     assert bar.value == 10.0 and share.value != 0.9
 
 
@@ -130,11 +130,11 @@ def test_controls_of_another_page_are_out_of_reach(app: ViewerApp, page: PageCli
     with PageClient(app) as other:
         resolution = other.control("Resolution")
         page.set(resolution, 20)
-        page.settle()
+        page.synchronize()
         assert resolution.value == 100
         assert dropped(app) == {"GuiUpdateMessage: a control that is not on this page": 1}
         other.set(resolution, 20)
-        other.settle()
+        other.synchronize()
         assert resolution.value == 20
 
 
@@ -159,7 +159,7 @@ def test_controls_of_another_page_are_out_of_reach(app: ViewerApp, page: PageCli
 def test_impossible_cameras_are_ignored(app: ViewerApp, page: PageClient, change: dict[str, Any]) -> None:
     page.send(CAMERA | {"position": [9.0, 9.0, 9.0]} | change)
     page.send(CAMERA | {"position": [1.0, 2.0, 3.0]})
-    page.settle()
+    page.synchronize()
     camera = app.server.get_clients()[page.id].camera
     assert np.isfinite(camera.position).all() and np.isfinite(camera.wxyz).all()
     assert len(dropped(app)) == 1, "only the impossible one"
@@ -220,7 +220,7 @@ def test_garbage_ends_no_page_and_is_logged_once_a_kind(
     caplog.set_level(logging.INFO)
     for i in range(5):
         page.send(*(make(i) for make in GARBAGE))
-    page.settle()
+    page.synchronize()
     assert not page.closed.is_set() and app.pages == 1
     counts = dropped(app)
     assert sum(counts.values()) == 5 * len(GARBAGE)
@@ -250,7 +250,7 @@ def upload(control: Any, size: int = 200) -> tuple[dict[str, Any], Callable[...,
 def test_upload_without_a_control_is_not_kept(app: ViewerApp, page: PageClient) -> None:
     start, part = upload(page.control("Resolution"))
     page.send(start, part(0, b"x" * 100))
-    page.settle()
+    page.synchronize()
     gui = app.server.get_clients()[page.id].gui
     assert not gui._current_file_upload_states and not app.server.gui._current_file_upload_states
 
@@ -261,7 +261,7 @@ def test_upload_goes_to_its_control_and_no_other(app: ViewerApp, page: PageClien
     start, part = upload(button)
     _, elsewhere = upload(resolution)
     page.send(start, part(0, b"x" * 300), part(0, b"x" * 100), elsewhere(1, b"y" * 100), start)
-    page.settle()
+    page.synchronize()
     assert resolution.value == 100 and len(dropped(app)) == 3
     page.send(part(1, b"y" * 100))
     until(lambda: len(button.value.content) == 200, "an upload that is wanted did not arrive")
@@ -274,7 +274,7 @@ def test_oversized_message_closes_its_page_only(app: ViewerApp, page: PageClient
             page.send(b"x" * (Limits().message_bytes + 1))
         assert page.closed.wait(20)
         until(lambda: app.pages == 1, "the page that was closed is still there")
-        other.settle()
+        other.synchronize()
 
 
 def test_a_page_that_floods_is_read_at_its_rate() -> None:
