@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,9 @@ from urllib.parse import quote
 import viser
 
 from luxel.render.errors import LuxelError
+from luxel.viewer.web.access import reachable
 from luxel.viewer.web.guard import Guard, bind, is_loopback
+from luxel.viewer.web.limits import Limits
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels import PANELS
@@ -76,8 +79,11 @@ class ViewerApp:
         token: secret of at least 12 characters that a browser must send; it is part of ``url``.
         render: render function; luxel.render.rasterize if None.
         panels: tools of the pages, in their order.
+        limits: on pages, messages and wrong tokens.
+        tls: certificate and key (see `luxel.viewer.web.access.tls_context`); None serves plain HTTP.
 
     Attributes:
+        guard: access control; after ``start()``.
         url: address to open, with the token if there is one; after ``start()``.
         extent: centre, size and up direction of the scene; after ``start()``.
 
@@ -94,6 +100,8 @@ class ViewerApp:
         token: str | None = None,
         render: Render | None = None,
         panels: Sequence[AnyPanel] = PANELS,
+        limits: Limits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if not 0 < share_of_time <= 1:
             raise LuxelError(f"share_of_time must be above 0 and at most 1, got {share_of_time}.")
@@ -112,6 +120,9 @@ class ViewerApp:
         self.session = session
         self.url = ""
         self._host, self._port, self._token = host, port, token
+        self._limits = Limits() if limits is None else limits
+        self._tls = tls
+        self.guard: Guard | None = None
         self._render = render
         self._server: _Server | None = None
         self._panels = panels
@@ -145,14 +156,23 @@ class ViewerApp:
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         sock = bind(self._host, self._port)
         port = int(sock.getsockname()[1])
-        guard = Guard(loopback=is_loopback(self._host), token=self._token, port=port)
+        guard = Guard(
+            loopback=is_loopback(self._host), token=self._token, port=port, limits=self._limits, tls=self._tls
+        )
         with _quiet(), guard.installed_on(sock, Routes(self._streams)):
             server = _Server(host=self._host, port=port, label=self.session.name, verbose=False)
-        self._server = server
+        self._server, self.guard = server, guard
+        try:
+            guard.messages.attach(server)
+        except LuxelError:
+            self.stop()
+            raise
         if self._port not in (0, port):
             log.warning("Port %d is in use: the viewer listens on port %d.", self._port, port)
-        shown = f"[{self._host}]" if ":" in self._host else self._host
-        self.url = f"http://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
+        shown = reachable(self._host)
+        shown = f"[{shown}]" if ":" in shown else shown
+        scheme = "https" if self._tls else "http"
+        self.url = f"{scheme}://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
         self._set_up(server)
         return self.url
 
@@ -259,6 +279,8 @@ class ViewerApp:
         for panel in self._shared:
             panel.detach()
         self._shared = []
+        if self.guard is not None:
+            self.guard.messages.stopping = True
         if self._server is not None:
             with _quiet():
                 self._server.stop()

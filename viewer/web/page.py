@@ -79,6 +79,7 @@ class Page:
         self._clicks: list[Callable[[Click], None]] = []
         self._motion = 0
         self._lock = threading.Lock()
+        self._clicking = threading.Lock()
 
     @property
     def roomy(self) -> bool:
@@ -183,11 +184,14 @@ class Page:
     def click(self, u: float, v: float) -> None:
         """Handles a click: renders the scene there once, and calls the callbacks of `listen`.
 
+        A click while another one of this page is handled is dropped.
+
         Args:
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
         """
         callbacks = list(self._clicks)
-        if not callbacks:
+        # Clicks wait in threads that all pages share: during one, others of this page are dropped.
+        if not callbacks or not self._clicking.acquire(blocking=False):
             return
         try:
             pose = self.pose()
@@ -198,6 +202,8 @@ class Page:
         except Exception as error:  # a tool that fails must not end the page
             log.exception("A click could not be handled.")
             self.client.add_notification("The click failed", str(error), color="red", auto_close_seconds=8)
+        finally:
+            self._clicking.release()
 
     def _report(self, report: StreamReport) -> None:
         for callback in self._reports:

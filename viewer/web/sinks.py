@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -213,7 +214,8 @@ class ViserSink:
             self._client.scene.set_background_image(pixels, format="png")
         else:
             self._client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=quality)
-        self._pending = self._pool.submit(self._confirm)
+        with suppress(RuntimeError):  # the page was closed meanwhile
+            self._pending = self._pool.submit(self._confirm)
 
     def remove_image(self) -> None:
         """Removes the image, so that the page shows what lies under viser's canvas."""

@@ -17,7 +17,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.replay import release_memory
 from luxel.viewer.web.encoders import as_array
 from luxel.viewer.web.figures import Figures
-from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import DisplaySettings, Render, Sample, draw, sample
@@ -31,7 +31,6 @@ REFRESH = 0.5  # seconds between images of a resting camera while the scene trai
 FRAME_GAP = 1 / 240  # seconds, at least, between the beginnings of two renders
 ERROR_PAUSE = 1.0  # seconds before a failed render is tried again
 MOVING_QUALITY = 70  # JPEG quality while moving, at most
-MAX_SIDE = 4096  # pixels
 REPORT_GAP = 0.25  # seconds between reports
 PLAYING_REPORT_GAP = (
     0.125  # seconds between reports while the scene plays, for a slider that follows smoothly
@@ -145,12 +144,15 @@ class ClientStream:
         return self._settings
 
     def move(self, pose: Pose, sequence: int = 0) -> None:
-        """Sets the camera; the same pose again changes nothing.
+        """Sets the camera, clamped to what can be drawn; the same pose again, or an impossible one, changes nothing.
 
         Args:
             pose: of the camera.
             sequence: number of the camera on the page's websocket; 0: it did not come through one.
         """
+        if (possible := pose.clamped()) is None:
+            return
+        pose = possible
         with self._wake:
             old, self._sequence = self._pose, sequence
             if old is not None and _same_pose(old, pose):
@@ -263,7 +265,9 @@ class ClientStream:
         return 1.0
 
     def _draw_next(self) -> None:
-        with self._session.borrow() as scene:  # may wait long: read the newest pose and the time only inside
+        with self._session.borrow(
+            self
+        ) as scene:  # may wait long: read the newest pose and the time only inside
             with self._wake:
                 if self._stopped or self._pose is None:
                     return
@@ -306,7 +310,7 @@ class ClientStream:
             pose: of the camera.
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
         """
-        with self._session.borrow() as scene:
+        with self._session.borrow(self) as scene:
             settings = self._settings_now()
             width, height, _ = self._size(pose, settings, moving=False)
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
@@ -316,6 +320,7 @@ class ClientStream:
     def _size(self, pose: Pose, settings: DisplaySettings, moving: bool) -> tuple[int, int, bool]:
         """Width and height to render, and whether that is the full resolution."""
         scale = min(settings.resolution, MAX_SIDE / max(pose.width, pose.height))
+        scale = min(scale, (MAX_PIXELS / (pose.width * pose.height)) ** 0.5)
         factor = 1.0
         if moving and self._seconds_per_pixel:
             # While training, a long render would be followed by a long wait for the share of time.
