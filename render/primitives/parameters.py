@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -152,7 +151,7 @@ class Parameters(ABC):
 
     def with_base_colours(self, colours: Tensor) -> Self:
         """The same primitives with other `base_colours` [N, 3]; their change with the direction stays."""
-        return replace(self, sh_dc=(colours - 0.5) / SH_C0)  # pyright: ignore[reportCallIssue]
+        return type(self)(**(self.tensors() | {"sh_dc": (colours - 0.5) / SH_C0}))
 
     def at(self, time: float) -> Parameters:
         """What is visible at ``time`` as static primitives, without gradients; primitives that do not move return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -107,15 +108,19 @@ def test_scaling_space_keeps_time_of_4d_gaussians() -> None:
     torch.testing.assert_close(rotor_to_matrix(matrix_to_rotor(matrices)), matrices)
 
 
-def test_impossible_similarities_are_refused() -> None:
-    for bad in (
+@pytest.mark.parametrize(
+    "bad",
+    [
         {"scale": 0.0},
         {"scale": math.nan},
         {"quat": (0.0, 0.0, 0.0, 0.0)},
         {"translation": (math.inf, 0.0, 0.0)},
-    ):
-        with pytest.raises(ValueError, match="a similarity needs"):
-            Similarity(**bad)
+    ],
+    ids=str,
+)
+def test_impossible_similarities_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a similarity needs"):
+        Similarity(**bad)
 
 
 @pytest.mark.parametrize("spec", PRIMITIVES.values(), ids=lambda spec: spec.name)
