@@ -133,6 +133,10 @@ class Parameters(ABC):
         """
         raise LuxelError(f"{self.noun} cannot be moved, rotated or scaled.", "Select, hide or delete them.")
 
+    def centres_at(self, time: float) -> Tensor:
+        """Centres at ``time``, [N, 3]; not a number where a moving primitive is not visible then."""
+        return self.centres
+
     @property
     def sizes(self) -> Tensor:
         """How far each reaches: a standard deviation along its longest axis, capture units, [N].

@@ -98,9 +98,11 @@ class Similarity:
         directions = _sphere(SH_DIRECTIONS)
         after = sh_basis(directions, degree)[:, 1:]
         before = sh_basis(directions @ self.matrix, degree)[:, 1:]  # at R^T d
-        matrix = torch.linalg.lstsq(after, before).solution.to(sh_rest)
-        parts = [slice(d * d - 1, (d + 1) ** 2 - 1) for d in range(1, degree + 1)]
-        return torch.cat([matrix[part, part] @ sh_rest[:, part] for part in parts], 1)
+        solution = torch.linalg.lstsq(after, before).solution
+        matrix = torch.block_diag(
+            *(solution[d * d - 1 : (d + 1) ** 2 - 1, d * d - 1 : (d + 1) ** 2 - 1] for d in range(1, degree + 1))
+        )
+        return (sh_rest.mT @ matrix.T.to(sh_rest)).mT.contiguous()
 
 
 def quat_product(a: Tensor, b: Tensor) -> Tensor:

@@ -44,20 +44,27 @@ class Autosave:
     Args:
         folder: made when the first edit is written; what an earlier session left there and `resume` has not taken up
             is then moved to a folder beside it, with the suffix ``.previous``.
-        scene: as it was opened, see `fingerprint`.
+        scene: as it was opened.
+        identity: its `fingerprint`, if that is known already.
 
     Attributes:
         problem: message of the last failure to write, or empty.
     """
 
-    def __init__(self, folder: Path, scene: Parameters) -> None:
+    def __init__(self, folder: Path, scene: Parameters, identity: str | None = None) -> None:
         self.folder, self.problem = folder, ""
-        self._identity = {"format": FORMAT, "scene": fingerprint(scene), "count": scene.count}
+        self._identity = {"format": FORMAT, "scene": identity or fingerprint(scene), "count": scene.count}
         self._entries: list[_Entry] = []
         self._number = 0
         self._fresh = True
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
         self._last: Future[None] | None = None
+
+    @staticmethod
+    def within(folder: Path, scene: Parameters) -> Autosave:
+        """In the folder of the scene within ``folder``, named by its `fingerprint`."""
+        identity = fingerprint(scene)
+        return Autosave(folder / identity, scene, identity)
 
     def __call__(self, edit: Edit | None, document: Document) -> None:
         """Notes an edit, or (None) that one was undone or redone; returns at once."""

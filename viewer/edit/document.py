@@ -10,6 +10,7 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
+from luxel.render.primitives.similarity import Similarity
 from luxel.scenes import save_scene
 from luxel.viewer.edit import operations
 from luxel.viewer.edit.history import Edit, History, State
@@ -152,14 +153,22 @@ class Document:
         x, y, z = centres.median(0).values.tolist()
         return x, y, z
 
-    def drawn(self, highlight: bool = True) -> Parameters:
+    def drawn(self, highlight: bool = True, preview: Similarity | None = None) -> Parameters:
         """What a viewer draws: all rows, hidden and deleted ones transparent, the selection tinted.
 
         Much cheaper than leaving rows out: only opacities and base colours are new tensors.
+
+        Args:
+            highlight: tint the selection.
+            preview: shows the selection transformed, without an edit.
         """
-        scene, shown = self.state.scene, self.shown
+        state = self.state
+        if preview is not None and bool(self.selected.any()):
+            state = State(state.scene, dict(state.masks), {})
+            operations.transform(state, preview).exchange(state)
+        scene = state.scene
         tensors = scene.tensors()
-        tensors["opacity_logits"] = scene.opacity_logits.masked_fill(~shown, INVISIBLE)
+        tensors["opacity_logits"] = scene.opacity_logits.masked_fill(~self.shown, INVISIBLE)
         drawn = type(scene)(**tensors)
         if not highlight or not bool(self.selected.any()):
             return drawn

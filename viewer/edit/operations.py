@@ -23,23 +23,42 @@ def select(state: State, mask: Tensor, title: str = "Select") -> Edit:
 
 
 def delete(state: State) -> Edit:
-    """Deletes the selection; nothing is selected afterwards."""
+    """Deletes the selection; nothing is selected afterwards.
+
+    Raises:
+        LuxelError: nothing is selected.
+    """
     return _move_selection(state, "deleted", "Delete")
 
 
 def hide(state: State) -> Edit:
-    """Hides the selection; nothing is selected afterwards."""
+    """Hides the selection; nothing is selected afterwards.
+
+    Raises:
+        LuxelError: nothing is selected.
+    """
     return _move_selection(state, "hidden", "Hide")
 
 
 def show_all(state: State) -> Edit:
-    """Shows what is hidden."""
+    """Shows what is hidden.
+
+    Raises:
+        LuxelError: nothing is hidden.
+    """
     hidden = state.masks["hidden"]
+    if not bool(hidden.any()):
+        raise LuxelError("nothing is hidden.")
     return Edit("Show all", (MaskChange.between("hidden", hidden, torch.zeros_like(hidden)),))
 
 
 def crop(state: State) -> Edit:
-    """Deletes all that is shown and not selected; hidden primitives stay."""
+    """Deletes all that is shown and not selected; hidden primitives stay.
+
+    Raises:
+        LuxelError: nothing is selected.
+    """
+    _need_selection(state)
     rest = ~(state.masks["selected"] | state.masks["hidden"] | state.masks["deleted"])
     deleted = state.masks["deleted"]
     return Edit("Crop", (MaskChange.between("deleted", deleted, deleted | rest),))
@@ -47,6 +66,7 @@ def crop(state: State) -> Edit:
 
 def _move_selection(state: State, name: str, title: str) -> Edit:
     """Adds the selection to a mask, and selects nothing."""
+    _need_selection(state)
     before, selected = state.masks[name], state.masks["selected"]
     return Edit(
         title,
@@ -122,11 +142,15 @@ def remove_set(state: State, name: str) -> Edit:
 
 def _change_rows(state: State, title: str, change: Callable[[Parameters], Parameters]) -> Edit:
     """The edit that applies ``change`` to the selected rows."""
+    _need_selection(state)
     rows = state.masks["selected"].nonzero()[:, 0]
-    if not len(rows):
-        raise LuxelError("nothing is selected.", "Select primitives first.")
     before = state.scene.map(lambda tensor: tensor.index_select(0, rows))
     return Edit(title, (changed_rows(before, change(before), rows),))
+
+
+def _need_selection(state: State) -> None:
+    if not bool(state.masks["selected"].any()):
+        raise LuxelError("nothing is selected.", "Select primitives first.")
 
 
 def _need_finite(*numbers: float) -> None:

@@ -46,11 +46,11 @@ class Page:
         client: viser ClientHandle: ``gui``, ``scene``, ``camera``, downloads and notifications of this page.
         session: the scene behind the page.
         extent: centre, size and up direction of the scene.
+        render: luxel.render.rasterize or a function like it.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
 
     Args:
-        render: luxel.render.rasterize or a function like it.
         logged: messages of failures already logged, shared by the pages.
     """
 
@@ -63,7 +63,7 @@ class Page:
         thumbnails: Thumbnails | None = None,
         logged: set[str] | None = None,
     ) -> None:
-        self.client, self.session, self.extent = client, session, extent
+        self.client, self.session, self.extent, self.render = client, session, extent, render
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self._sink = ViserSink(client)

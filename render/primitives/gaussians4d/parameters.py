@@ -97,6 +97,12 @@ class Gaussians4d(Parameters):
             sh_rest=similarity.turn_sh(self.sh_rest),
         )
 
+    @torch.no_grad()
+    def centres_at(self, time: float) -> Tensor:
+        """See `Parameters.centres_at`."""
+        cut = self.slice(time)
+        return cut.means.where(cut.visible[:, None], cut.means.new_tensor(float("nan")))
+
     @property
     def sizes(self) -> Tensor:
         """The largest standard deviation of each along its first three axes, [N]."""
