@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from luxel.render.errors import LuxelError
 from luxel.viewer.edit import Mode
-from luxel.viewer.edit.regions import in_sphere, seen_at
+from luxel.viewer.edit.regions import MOST_CORNERS, in_sphere, seen_at
 from luxel.viewer.web.editing.tool import Tool, need_point
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Click
@@ -131,7 +132,8 @@ class PolygonTool(Tool):
         corners, pose = self._corners, self._pose
         self._discard()
         self.workspace.select(
-            lambda scene: self.workspace.on_screen(scene, pose).in_polygon(corners), "Select polygon"
+            lambda scene: self.workspace.on_screen(scene, pose).in_polygon(need_corners(corners)),
+            "Select polygon",
         )
 
 
@@ -158,6 +160,19 @@ class BrushTool(Tool):
         self.workspace.select(
             lambda scene: self.workspace.on_screen(scene, pose).near_stroke([click.pixel], radius), "Brush"
         )
+
+
+def need_corners(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The corners of a polygon.
+
+    Raises:
+        LuxelError: there are too few or too many.
+    """
+    if not 3 <= len(corners) <= MOST_CORNERS:
+        raise LuxelError(
+            f"a polygon of {len(corners)} corners.", f"Click 3 to {MOST_CORNERS:,} corners on the image."
+        )
+    return corners
 
 
 def _same_view(a: Pose, b: Pose) -> bool:

@@ -58,7 +58,7 @@ class EditPanel(Panel):
         self._build_buttons(gui)
         with gui.add_folder("Named selections", expand_by_default=False):
             self._build_sets(gui)
-        with gui.add_folder("Save", expand_by_default=False):
+        with gui.add_folder("Files", expand_by_default=False):
             self._build_files(gui)
         self._message = gui.add_markdown("", visible=False)
         self._build_shortcuts(self.page.client.gui)
@@ -198,6 +198,9 @@ class EditPanel(Panel):
             action()
         except LuxelError as error:
             self._say(as_text(str(error)))
+        except Exception as error:  # whatever an edit raises, the page goes on
+            log.exception("An edit failed.")
+            self._say(as_text(f"The edit failed: {error}"))
         else:
             if self._failed:
                 self._say("")
