@@ -161,12 +161,12 @@ def test_every_tool_starts_and_stops_on_every_primitive(
         tool._gizmo.position = (2.0, 2.0, 2.0)
         tool.select()
         assert 0 < int(selected(panel).sum()) < any_scene.count, name
-    choose(panel, "Range")
+    tool = choose(panel, "Range")
     for kind in ("opacity", "size", "colour"):
         panel.run(Document.select_none)
-        panel._tool._property.value = kind
-        panel._tool._opacity.value, panel._tool._distance.value = (0.5, 1.0), 1.0
-        panel._tool.workspace.select(panel._tool._region(), kind)
+        tool._property.value = kind
+        tool._opacity.value, tool._distance.value = (0.5, 1.0), 1.0
+        tool.workspace.select(tool._region(), kind)
         assert 0 < int(selected(panel).sum()) < any_scene.count, kind
 
 

@@ -89,7 +89,7 @@ def test_scene_is_edited_in_the_page(
         page.mouse.move(x + 60, y, steps=6)
         page.mouse.up()
         until(lambda: panel._undo.label == "Undo: Move", "the gizmo moved nothing")
-        moved = panel.editor.run(lambda document: document.state.scene.means) - ball().means
+        moved = panel.editor.run(lambda document: document.state.scene.centres) - ball().means
         assert float(moved[~mask].abs().max()) == 0 and float(moved[mask][:, 1].abs().min()) > 0.05
         np.testing.assert_allclose(moved[mask][:, [0, 2]].numpy(), 0, atol=1e-5)
         at_rest(app, client)

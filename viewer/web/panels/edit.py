@@ -47,6 +47,7 @@ class EditPanel(Panel):
         self._tool: Tool | None = None
         self._failed = False
         self._numbers = gui.add_html("")
+        self._message = gui.add_markdown("", visible=False)
         self._build_resume(gui)
         self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
         self._hint = gui.add_markdown("", visible=False)
@@ -60,7 +61,6 @@ class EditPanel(Panel):
             self._build_sets(gui)
         with gui.add_folder("Files", expand_by_default=False):
             self._build_files(gui)
-        self._message = gui.add_markdown("", visible=False)
         self._build_shortcuts(self.page.client.gui)
         self._chosen.on_update(lambda _: self._choose(self._chosen.value))
         self.editor.on_change(self.refresh)
