@@ -7,6 +7,7 @@ is always whole. The scene itself is not stored and never written to.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -14,7 +15,7 @@ import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -29,6 +30,7 @@ log = logging.getLogger("luxel.viewer")
 
 LIST = "edits.json"
 PREVIOUS = ".previous"
+MOST_SESSIONS = 99  # of one scene at a time
 FORMAT = 1
 
 
@@ -59,12 +61,24 @@ class Autosave:
         self._fresh = True
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
         self._last: Future[None] | None = None
+        self._lock_file: IO[str] | None = None
 
     @staticmethod
     def within(folder: Path, scene: Parameters) -> Autosave:
-        """In the folder of the scene within ``folder``, named by its `fingerprint`."""
+        """In the folder of the scene within ``folder``, named by its `fingerprint`.
+
+        Where a session that is still open writes there, in a second one of that name with a number, and so on. What
+        cannot be locked is not.
+        """
         identity = fingerprint(scene)
-        return Autosave(folder / identity, scene, identity)
+        for number in range(1, MOST_SESSIONS + 1):
+            name = identity if number == 1 else f"{identity}-{number}"
+            lock = _lock(folder / f"{name}.lock")
+            if lock is not None or number == MOST_SESSIONS:
+                break
+        autosave = Autosave(folder / name, scene, identity)
+        autosave._lock_file = lock
+        return autosave
 
     def __call__(self, edit: Edit | None, document: Document) -> None:
         """Notes an edit, or (None) that one was undone or redone; returns at once."""
@@ -76,8 +90,10 @@ class Autosave:
             self._last.result()
 
     def close(self) -> None:
-        """Writes what is left and ends the thread."""
+        """Writes what is left, ends the thread, and leaves the folder to other sessions."""
         self._pool.shutdown(wait=True)
+        if self._lock_file is not None:
+            self._lock_file.close()
 
     def _note(self, edit: Edit | None, position: int) -> None:
         try:
@@ -154,6 +170,21 @@ class Autosave:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return content if same and fits and content["edits"] else None
+
+
+def _lock(path: Path) -> IO[str] | None:
+    """An open file that this session holds a lock on as long as it is open; None if another one does."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
 
 
 def fingerprint(scene: Parameters) -> str:

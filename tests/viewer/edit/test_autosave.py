@@ -48,6 +48,7 @@ def test_a_session_is_resumed_as_it_was(any_scene: Parameters, tmp_path: Path) -
     resumed = Document(any_scene, again)
     assert again.resume(resumed) == 5
     assert_same(resumed, document)
+    document.on_edit = None  # as one session has a folder at a time
     for each in (document, resumed):
         each.undo()
         each.apply(operations.hide(each.state))  # drops the two edits that were undone
@@ -94,6 +95,18 @@ def test_interrupted_and_damaged_files(grid: Callable[..., Gaussians], tmp_path:
     assert not untouched.history.undo_titles
     (tmp_path / "edits" / "edits.json").write_text("{")
     assert Autosave(tmp_path / "edits", grid()).resumable() == 0
+
+
+def test_two_sessions_of_a_scene_do_not_write_into_one_folder(
+    grid: Callable[..., Gaussians], tmp_path: Path
+) -> None:
+    first, second = (Autosave.within(tmp_path, grid()) for _ in range(2))
+    assert first.folder != second.folder
+    for autosave in (first, second):
+        Document(grid(), autosave).select_all()
+        autosave.close()
+    third = Autosave.within(tmp_path, grid())
+    assert third.folder == first.folder and third.resumable() == 1
 
 
 def test_editing_goes_on_where_nothing_can_be_written(grid: Callable[..., Gaussians], tmp_path: Path) -> None:

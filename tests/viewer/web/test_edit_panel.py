@@ -199,7 +199,7 @@ def test_edits_of_an_earlier_session_are_offered(open_at: Callable[..., OpenPage
     before = panel_of(open_at())
     before.run(Document.select_all)
     before.run(lambda document: document.apply(operations.hide(document.state)))
-    before.editor._autosave.result().flush()
+    before.editor._autosave.result().close()  # its process ends
     after = panel_of(open_at())
     until(lambda: after._resume.visible, "nothing is offered")
     assert after._resume.label == "Restore 2 edits"
