@@ -68,7 +68,8 @@ class ScreenPoints:
     Args:
         centres: [N, 3], world coordinates.
         camera: one camera, on their device.
-        depth: z of what is seen at each pixel, [H, W], 0 where nothing is; None: all centres count, hidden ones too.
+        depth: z of what is seen, [h, w] in any resolution, 0 where nothing is; None: all centres count, hidden ones
+            too.
         tolerance: how far behind the depth a centre still counts as seen, as a fraction of the depth.
     """
 
@@ -82,12 +83,13 @@ class ScreenPoints:
         self.x, self.y = fx * local[:, 0] / z + cx, fy * local[:, 1] / z + cy
         self.counts = (z > camera.near) & (z < camera.far)
         if depth is not None:
-            self.counts &= self._seen(z, depth, tolerance)
+            self.counts &= self._seen(z, depth, depth.shape[1] / camera.width, tolerance)
 
-    def _seen(self, z: Tensor, depth: Tensor, tolerance: float) -> Tensor:
+    def _seen(self, z: Tensor, depth: Tensor, scale: float, tolerance: float) -> Tensor:
+        """Centres that are not behind the depth, whose pixels are 1 / ``scale`` pixels of the camera wide."""
         height, width = depth.shape
         column, row = (
-            v.nan_to_num(-1.0, -1.0, -1.0).clamp(-1, size).floor().long()
+            (scale * v).nan_to_num(-1.0, -1.0, -1.0).clamp(-1, size).floor().long()
             for v, size in ((self.x, width), (self.y, height))
         )
         inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)

@@ -91,6 +91,8 @@ def test_what_is_hidden_behind_others_is_selected_only_through(grid: Callable[..
     assert int(regions.ScreenPoints(opaque.centres, CAMERA).in_rectangle(*whole).sum()) == 216
     seen = regions.ScreenPoints(opaque.centres, CAMERA, depth, 0.02).in_rectangle(*whole)
     assert torch.equal(seen, opaque.centres[:, 2] == 0), "the front layer alone"
+    half = rasterize(opaque, CAMERA.scaled(0.5), depth=True).median_depth
+    assert torch.equal(regions.ScreenPoints(opaque.centres, CAMERA, half, 0.02).in_rectangle(*whole), seen)
 
 
 def test_primitive_at_a_point(any_scene: Parameters) -> None:

@@ -17,6 +17,8 @@ from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.shading import depth_map
 
+DEPTH_SIDE = 640  # pixels, at most, of the depth that decides what is visible
+
 Region = Callable[[Parameters], Tensor]  # a mask [N] of the primitives
 
 
@@ -62,8 +64,9 @@ class Workspace:
         camera = pose.camera(pose.width, pose.height, settings.near, settings.far).to(scene.device)
         depth = None
         if not self.through():
+            small = camera.scaled(min(1.0, DEPTH_SIDE / max(camera.width, camera.height)))
             with self.page.session.borrow() as drawn:
-                depth = depth_map(self.page.render, drawn, camera, replace(settings, time=stream.time))
+                depth = depth_map(self.page.render, drawn, small, replace(settings, time=stream.time))
         return ScreenPoints(scene.centres_at(stream.time), camera, depth)
 
 
