@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class Page:
         client: viser ClientHandle: ``gui``, ``scene``, ``camera``, downloads and notifications of this page.
         session: the scene behind the page.
         extent: centre, size and up direction of the scene.
-        render: luxel.render.rasterize or a function like it.
+        render: draws the scene, called like luxel.render.rasterize.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
 
@@ -130,6 +130,16 @@ class Page:
         else:
             self.fly_to(first_pose((), self.extent))
         self.client.camera.up_direction = self.extent.up
+
+    def set_up(self, up: np.ndarray) -> None:
+        """Makes a world direction [3] the up direction of this page; the camera is turned upright.
+
+        A page looks at the same point from the same place afterwards. Nothing happens for a direction of length 0.
+        """
+        length = float(np.linalg.norm(up))
+        if length > 1e-9:
+            self.extent = replace(self.extent, up=np.asarray(up, float) / length)
+            self.client.camera.up_direction = self.extent.up
 
     def _fly_to_view(self, view: View) -> None:
         camera = self.client.camera

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters
 from luxel.viewer.edit import Mode
 from luxel.viewer.edit.regions import MOST_CORNERS, in_sphere, seen_at
 from luxel.viewer.web.editing.tool import Tool, need_point
@@ -39,10 +41,15 @@ class ClickTool(Tool):
         self.page.listen(self._clicked, False)
 
     def _clicked(self, click: Click) -> None:
-        self.workspace.guard(lambda: self._select(need_point(click.point).tolist()))
+        self.workspace.guard(lambda: self._select(click))
 
-    def _select(self, point: list[float]) -> None:
+    def _select(self, click: Click) -> None:
         radius = self._radius.value / 100 * self.page.extent.radius
+        if click.sample.strongest and radius == 0:  # what contributes most to the pixel
+            rows = torch.tensor([max(click.sample.strongest, key=lambda c: c.weight).index])
+            self.workspace.select(lambda scene: _mask(scene, rows), "Select one")
+            return
+        point = need_point(click.point).tolist()
         if radius > 0:
             self.workspace.select(
                 lambda scene: in_sphere(scene.centres, point, radius), "Select surroundings"
@@ -160,6 +167,12 @@ class BrushTool(Tool):
         self.workspace.select(
             lambda scene: self.workspace.on_screen(scene, pose).near_stroke([click.pixel], radius), "Brush"
         )
+
+
+def _mask(scene: Parameters, rows: torch.Tensor) -> torch.Tensor:
+    mask = torch.zeros(scene.count, dtype=torch.bool, device=scene.device)
+    mask[rows.to(scene.device)] = True
+    return mask
 
 
 def need_corners(corners: list[tuple[float, float]]) -> list[tuple[float, float]]:
