@@ -49,6 +49,7 @@ class Page:
         render: draws the scene, called like luxel.render.rasterize.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
+        render: what it renders with.
 
     Args:
         render: luxel.render.rasterize or a function like it.

@@ -19,7 +19,16 @@ def check_serving(serve: Serve) -> None:
     Raises:
         LuxelError: other machines can reach the address and there is no token, or an option is out of range.
     """
-    ViewerApp(StaticSession(Gaussians.empty()), serve.host, serve.port, serve.share_of_time, serve.token)
+    make_viewer(StaticSession(Gaussians.empty()), serve)
+
+
+def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
+    """A viewer with the options of the command line, not started.
+
+    Raises:
+        LuxelError: other machines can reach the address and there is no token, or an option is out of range.
+    """
+    return ViewerApp(session, serve.host, serve.port, serve.share_of_time, serve.token, render)
 
 
 def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
@@ -33,7 +42,7 @@ def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | No
     Raises:
         LuxelError: the viewer cannot listen on the address, or other machines can reach it and there is no token.
     """
-    app = ViewerApp(session, serve.host, serve.port, serve.share_of_time, serve.token, render)
+    app = make_viewer(session, serve, render)
     print(f"viewer: {app.start()}", flush=True)
     return app
 

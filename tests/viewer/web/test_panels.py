@@ -24,11 +24,12 @@ from luxel.scenes.paths import load_path
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.keyframes import Keyframe, smooth_path
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.page import make_click
 from luxel.viewer.web.panels import PANELS, Panel, SharedPanel
-from luxel.viewer.web.panels.camera_path import CameraPathPanel, Keyframe, smooth_path
+from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import Sample

@@ -10,8 +10,10 @@ from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.notice import NoticePanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
+from luxel.viewer.web.panels.plots import PlotsPanel
 from luxel.viewer.web.panels.show import ShowPanel
 from luxel.viewer.web.panels.statistics import StatisticsPanel
+from luxel.viewer.web.panels.steering import SteeringPanel
 from luxel.viewer.web.panels.time import TimePanel
 from luxel.viewer.web.panels.training import ScenePanel, TrainingPanel
 
@@ -21,6 +23,8 @@ PANELS: list[AnyPanel] = [
     TimePanel,
     ScenePanel,
     TrainingPanel,
+    SteeringPanel,
+    PlotsPanel,
     ShowPanel,
     CameraPanel,
     ComparePanel,
