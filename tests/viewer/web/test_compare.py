@@ -99,6 +99,9 @@ def test_the_render_is_kept_until_scene_or_appearance_change() -> None:
     session.show(ball(100))
     draw(render, ball(100), camera, settings)
     assert [camera.width for camera in drawn] == [80, 80], "in the photograph's pixels"
+    comparer.release()
+    assert comparer._compared is None
+    assert paint(comparer, camera)[1].startswith(views[0].name), "it is made again"
 
 
 def test_errors_have_their_sign_and_scale() -> None:
