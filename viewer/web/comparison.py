@@ -115,7 +115,7 @@ class Comparer:
 
     def paint(
         self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-    ) -> tuple[np.ndarray, str] | None:
+    ) -> tuple[Tensor, str] | None:
         """The comparison in the pixels of ``camera``; None where it stands at no view, or until the file is read."""
         view = self.view_at(camera)
         photograph = None if view is None else self._photograph(view)

@@ -53,7 +53,8 @@ def paint(comparer: Comparer, camera: Camera) -> tuple[np.ndarray, str]:
     until(
         lambda: comparer.paint(rasterize, ball(), camera, settings) is not None, "the photograph is not read"
     )
-    return draw(rasterize, ball(), camera, settings)
+    image, caption = draw(rasterize, ball(), camera, settings)
+    return image.numpy(), caption
 
 
 def test_comparison_is_drawn_only_at_a_view_and_has_the_psnr_of_the_evaluation() -> None:
