@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +106,28 @@ def orbit_like(
     fov = float(np.median([2 * math.atan(0.5 * c.height / float(c.intrinsics[1])) for c in cameras]))
     w, h = width or cameras[0].width, height or cameras[0].height
     return orbit(centre, radius, up=axis, elevation=elevation, frames=frames, fov_y=fov, width=w, height=h)
+
+
+def resized(cameras: Sequence[Camera], width: int | None = None, height: int | None = None) -> list[Camera]:
+    """Cameras of another image size, with the same vertical field of view and centred alike.
+
+    Args:
+        cameras: of one size, at least one.
+        width, height: pixels; where one is None it follows from the aspect of the first camera, where both are the
+            cameras stay as they are.
+    """
+    if width is None and height is None:
+        return list(cameras)
+    aspect = cameras[0].width / cameras[0].height
+    high = round((width or 1) / aspect) if height is None else height
+    wide = round(high * aspect) if width is None else width
+    out = []
+    for camera in cameras:
+        zoom = high / camera.height
+        fx, fy, cx, cy = (float(value) * zoom for value in camera.intrinsics)
+        lens = torch.tensor([fx, fy, cx + 0.5 * (wide - camera.width * zoom), cy], dtype=torch.float32)
+        out.append(replace(camera, intrinsics=lens, width=wide, height=high))
+    return out
 
 
 def quaternion_from_rotation(rotation: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from luxel.render.backends import rasterizer
+from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.scenes import Capture, save_scene
+from luxel.viewer.attach import RunServer
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.runs import Origin
 from luxel.viewer.scoring import background_of, score
@@ -19,6 +22,7 @@ from luxel.viewer.scoring import background_of, score
 if TYPE_CHECKING:
     from luxel.render.fields.training import FieldTrainer
     from luxel.viewer.commands.options import Serve
+    from luxel.viewer.web.app import ViewerApp
     from luxel.viewer.web.session import Session
 
 ENDS = {
@@ -111,14 +115,20 @@ def run_watched(
         The exit status: 0; 1 where the run could not be saved completely; 130 after Ctrl-C.
     """
     folder = trainer.folder.path
+    live = LiveViewer(session, render)
+    server = RunServer(trainer, live.show, live.hide)
     app = None
     if serve is not None:
-        from luxel.viewer.web.serving import start_viewer
-
-        app = start_viewer(session(), serve, render)
+        app = live.start(serve)
+        print(f"viewer: {app.url}", flush=True)
     try:
         print(f"run: {folder} on {trainer.device}", flush=True)
+        try:
+            server.start()
+        except OSError as error:
+            trainer.say(f"`luxel view {folder}` cannot attach to this run ({error.strerror or error}).")
         result = trainer.run()
+        server.close()
         if result.reason != "interrupted":
             conclude(result)
         unsaved = result.checkpoint is None or result.scene is None
@@ -136,8 +146,64 @@ def run_watched(
             serve_until_interrupted(app)
         return BAD_END if unsaved else 0
     finally:
+        server.close()
+        live.stop()
+
+
+class LiveViewer:
+    """The web viewer of a run that trains in this process, started at once or when it is asked for.
+
+    Args:
+        session: makes the session that it shows.
+        render: draws the scene.
+    """
+
+    def __init__(self, session: Callable[[], Session], render: Callable[..., Any]) -> None:
+        self._session, self._render = session, render
+        self._app: ViewerApp | None = None
+        self._stays = False
+        self._lock = threading.Lock()
+
+    def start(self, serve: Serve) -> ViewerApp:
+        """Starts the viewer, which stays until `stop`."""
+        with self._lock:
+            self._stays = True
+            return self._open(serve)
+
+    def show(self, options: dict[str, Any]) -> str:
+        """Starts the viewer with options of `Serve` unless it runs; returns its address.
+
+        Raises:
+            LuxelError: unknown options, or ones that `luxel view` refuses too.
+        """
+        from luxel.viewer.commands.options import Serve
+
+        with self._lock:
+            try:
+                serve = Serve(**options)
+            except TypeError as error:
+                raise LuxelError(f"the viewer has no such option: {error}.") from error
+            return (self._app or self._open(serve)).url
+
+    def hide(self) -> None:
+        """Ends a viewer that `show` started."""
+        if not self._stays:
+            self.stop()
+
+    def stop(self) -> None:
+        """Ends the viewer."""
+        with self._lock:
+            app, self._app = self._app, None
         if app is not None:
             app.stop()
+
+    def _open(self, serve: Serve) -> ViewerApp:
+        from luxel.viewer.web.serving import make_viewer
+
+        app = make_viewer(self._session(), serve, self._render)
+        app.start()
+        self._app = app
+        return app
 
 
 def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainResult) -> None:

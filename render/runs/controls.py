@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,6 +12,7 @@ import torch
 from luxel.render.runs.loop import Report_co, Result_co, Run, TrainingLoop
 from luxel.render.runs.run_folder import RunFolder
 
+T = TypeVar("T")
 Report = TypeVar("Report")
 Result = TypeVar("Result")
 
@@ -78,6 +80,14 @@ class RunControls(Generic[Report, Result]):
     def resume_training(self) -> None:
         """Ends a pause."""
         self.loop.resume_training()
+
+    def step_once(self) -> None:
+        """See `TrainingLoop.step_once`."""
+        self.loop.step_once()
+
+    def between_steps(self, action: Callable[[], T]) -> Future[T]:
+        """See `TrainingLoop.between_steps`."""
+        return self.loop.between_steps(action)
 
     def request_stop(self) -> None:
         """Ends `run` after the current step, as if the run were over."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 
+from luxel.render.errors import LuxelError
 from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.fair_lock import FairLock
@@ -21,6 +24,7 @@ from luxel.render.runs.progress import ProgressDisplay
 from luxel.render.runs.run_folder import RunFolder
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 Report = TypeVar("Report")
 Result = TypeVar("Result")
 Report_co = TypeVar("Report_co", covariant=True)
@@ -110,8 +114,9 @@ class TrainingLoop:
         self.say = say or self._display.say
         self.steps_done, self.train_seconds, self.speed = 0, 0.0, 0.0
         self.done = False
-        self._go, self._stop = Event(), False
+        self._go, self._stop, self._single_steps, self._over = Event(), False, 0, False
         self._go.set()
+        self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._saved_step, self._saved_when = -1, time.monotonic()
 
     def resume_at(self, step: int, train_seconds: float) -> None:
@@ -135,6 +140,24 @@ class TrainingLoop:
         """Ends `run` after the current step with reason "stopped"."""
         self._stop = True
         self._go.set()
+
+    def step_once(self) -> None:
+        """Pauses training, after one more step if it is paused already."""
+        if self.paused:
+            self._single_steps += 1
+        self.pause()
+
+    def between_steps(self, action: Callable[[], T]) -> Future[T]:
+        """Calls ``action`` in the thread that trains, after the current step and also while training is paused.
+
+        Returns:
+            Its result or exception; LuxelError where the run ends before.
+        """
+        future: Future[T] = Future()
+        self._requests.put((action, future))
+        if self._over:
+            self._refuse_requests()
+        return future
 
     def step(self, run: Run[Report, Any]) -> Report:
         """One timed training step.
@@ -169,7 +192,8 @@ class TrainingLoop:
         complained = False
         with Interrupt(self.say) as interrupt, self._display if progress else nullcontext():
             while not (reason := self._finish_reason(run, interrupt)) or self._must_repeat(run):
-                if not self._go.wait(0.1):
+                self._answer_requests()
+                if not self._may_step():
                     self._show(run, progress)
                     continue
                 before = self.steps_done
@@ -185,6 +209,8 @@ class TrainingLoop:
                 if self.steps_done > before:
                     run.evaluate_when_due()
                     self._save_when_due(run)
+            self._over = True
+            self._refuse_requests()
             return run.finish(reason)
 
     def save_checkpoint(self, run: Run[Any, Any]) -> Path | None:
@@ -250,6 +276,32 @@ class TrainingLoop:
             "paused": self.paused,
             "done": self.done,
         }
+
+    def _may_step(self) -> bool:
+        """Whether to do a step now; waits up to a tenth of a second while training is paused."""
+        if self._go.wait(0 if self._single_steps else 0.1):
+            return not self._stop  # a stop ends a pause too
+        if not self._single_steps:
+            return False
+        self._single_steps -= 1
+        return True
+
+    def _answer_requests(self) -> None:
+        """Calls what `between_steps` was given; exceptions go to who asked."""
+        while not self._requests.empty():
+            action, future = self._requests.get()
+            try:
+                future.set_result(action())
+            except Exception as error:
+                future.set_exception(error)
+
+    def _refuse_requests(self) -> None:
+        while True:
+            try:
+                _, future = self._requests.get_nowait()
+            except Empty:
+                return
+            future.set_exception(LuxelError("The run has ended."))
 
     def _finish_reason(self, run: Run[Any, Any], interrupt: Interrupt) -> str:
         if interrupt.requested:

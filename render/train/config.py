@@ -170,6 +170,23 @@ class TrainConfig:
         """The configuration with that many steps, whatever the size of the images."""
         return dataclasses.replace(self, steps=steps, steps_by_size=0)
 
+    def limit_reached(self, steps: int, seconds: float, count: int, psnr: float | None) -> str:
+        """The name of the limit at which a run ends, or an empty string.
+
+        Args:
+            steps: completed steps.
+            seconds: of training.
+            count: number of primitives.
+            psnr: of the held-out views, dB; None: not measured.
+        """
+        if self.target_psnr is not None and psnr is not None and psnr >= self.target_psnr:
+            return "target_psnr"
+        if self.target_minutes is not None and seconds >= 60 * self.target_minutes:
+            return "target_minutes"
+        if self.end_at_max_gaussians and count >= (self.max_gaussians or 0):
+            return "max_gaussians"
+        return "steps" if steps >= self.steps else ""
+
     def check(self) -> None:
         """Raises LuxelError for invalid values."""
         problems = [f"primitive must be one of {', '.join(PRIMITIVES)}"]

@@ -57,6 +57,24 @@ def require_resumable(folder: Path, body: dict[str, Any]) -> None:
         )
 
 
+def reconfigured(config: TrainConfig, overrides: dict[str, Any]) -> TrainConfig:
+    """A configuration with changed values, checked.
+
+    Args:
+        config: of a run.
+        overrides: by dotted name, such as {"rates.means": 1e-4}.
+
+    Raises:
+        LuxelError: an unknown name or an invalid value, or one that a run cannot change.
+    """
+    changed = TrainConfig.from_dict(with_overrides(config.to_dict(), overrides))
+    for name in ("primitive", "backend"):
+        if getattr(changed, name) != getattr(config, name):
+            raise LuxelError(f"{name}: a run cannot change it.", "Start a new run.")
+    changed.check()
+    return changed
+
+
 def read_run(
     folder: Path, train_views: Sequence[View], overrides: dict[str, Any], say: Callable[[str], None]
 ) -> Past:

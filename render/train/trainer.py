@@ -31,8 +31,9 @@ from luxel.render.train.loss_monitor import LossMonitor
 from luxel.render.train.memory_budget import MemoryBudget
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import StepReport, TrainResult
-from luxel.render.train.resume import read_run
+from luxel.render.train.resume import read_run, reconfigured
 from luxel.render.train.start import first_primitives, scene_extent
+from luxel.render.train.state import restore, state_of
 from luxel.render.train.step_queue import StepQueue
 from luxel.render.train.timeline import Timeline
 
@@ -63,6 +64,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         timeline: the schedules.
         queue: the steps submitted to the device.
         densifier: densification.
+        auxiliary: auxiliary state of the primitive; None: it has none.
+        halvings: of the images that the primitives are adapted to; None: not known.
         memory: limits of images and primitives.
         monitor: loss and PSNR of training views.
         test_psnr: PSNR of the held-out views in dB; None before they are evaluated.
@@ -95,28 +98,23 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop = TrainingLoop(torch.device(device), say)
         if self.device.type == "cpu":
             keep_freed_memory()
-        config = config.sized(pixel_count(train_views))
-        self.config, self.background = config, config.background
         self.train_views, self.test_views = list(train_views), list(test_views)
-        self.extent = scene_extent(self.train_views)
-        self.content = image_content(self.train_views if config.strategy.follows_images else ())
+        self.extent, self._about = scene_extent(self.train_views), about or {}
+        self._configure(config.sized(pixel_count(train_views)))
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.monitor, self._tested_at = LossMonitor(), -1
         self.test_psnr: float | None = None
-        self._halvings: int | None = 0  # of the images that the primitives are adapted to; None: not known
-        self._auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
-        self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
+        self.halvings: int | None = 0
         self._render, self._export = render or rasterizer(config.backend, self.device), export
         self.folder = RunFolder(Path(run_dir), self.say)
         if start is None:
             self.folder.require_new()
-            self.start_from(first_primitives(points, config, self.train_views, self.device))
+            self.start_from(first_primitives(points, self.config, self.train_views, self.device))
         else:
-            self._restore(start)
+            restore(self, start)
+            self.loop.resume_at(start.step, self.train_seconds)
         self._open_views()
-        names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
-        own = {"seed": config.seed, "device": str(self.device), "extent": self.extent, "views": names}
-        self.folder.write_config(config, {**own, "background": self.background, **(about or {})})
+        self._write_config()
 
     @classmethod
     def resume(
@@ -183,7 +181,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def start_from(self, scene: Parameters) -> None:
         """Replaces the primitives, copied; moments and statistics start at 0."""
-        self._take(Optimizer(scene))
+        self.take(Optimizer(scene))
 
     def status(self) -> dict[str, Any]:
         """Numbers for a display; never waits for the device. May be called from any thread."""
@@ -254,31 +252,31 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def checkpoint(self) -> Checkpoint:
         """The complete state."""
         self.synchronize()
-        tensors = self.optimizer.tensors() | {"generator": self.generator.get_state()}
-        tensors["statistics"] = self.densifier.statistics.data
-        if self._auxiliary is not None:
-            tensors |= self._auxiliary.tensors(self.optimizer)
-        state = {
-            "config": self.config.to_dict(),
-            "adam_steps": self.optimizer.steps,
-            "train_seconds": self.train_seconds,
-            "psnr": self.monitor.psnr,
-            "test_psnr": self.test_psnr,
-            "halvings": self._halvings,
-            "train_views": [view.name for view in self.train_views],
-        }
-        return Checkpoint(self.steps_done, tensors, state)
+        return state_of(self)
 
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""
-        config, minutes, psnr = self.config, self.config.target_minutes, self.config.target_psnr
-        if psnr is not None and self.test_psnr is not None and self.test_psnr >= psnr:
-            return "target_psnr"
-        if minutes is not None and self.train_seconds >= 60 * minutes:
-            return "target_minutes"
-        if config.end_at_max_gaussians and self.optimizer.count >= (config.max_gaussians or 0):
-            return "max_gaussians"
-        return "steps" if self.steps_done >= config.steps else ""
+        return self.config.limit_reached(
+            self.steps_done, self.train_seconds, self.optimizer.count, self.test_psnr
+        )
+
+    def reconfigure(self, overrides: dict[str, Any]) -> None:
+        """Changes the configuration between two steps, as stopping and resuming with ``overrides`` does.
+
+        Raises:
+            LuxelError: an unknown name or an invalid value, or a different primitive or backend; nothing is changed.
+        """
+        config = reconfigured(self.config, overrides)
+        with self.lock:
+            state = self.checkpoint()
+            self.dataset.close()
+            self._configure(config)
+            restore(self, state)
+            self._open_views()
+            changes = [*self._about.get("changes", ()), {"step": self.steps_done, "options": overrides}]
+            self._about = {**self._about, "changes": changes}
+            self._write_config()
+            self._log(self.steps_done, {"changed": overrides})
 
     def finish(self, reason: str) -> TrainResult:
         """Writes the last checkpoint and the scene; evaluates unless interrupted."""
@@ -303,7 +301,19 @@ class Trainer(RunControls[StepReport, TrainResult]):
             reason, self.steps_done, self.train_seconds, self.optimizer.count, psnr, evaluation, path, scene
         )
 
-    def _take(self, optimizer: Optimizer) -> None:
+    def _configure(self, config: TrainConfig) -> None:
+        self.config, self.background = config, config.background
+        self.content = image_content(self.train_views if config.strategy.follows_images else ())
+        self.auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
+        self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
+
+    def _write_config(self) -> None:
+        names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
+        own = {"seed": self.config.seed, "device": str(self.device), "extent": self.extent, "views": names}
+        self.folder.write_config(self.config, {**own, "background": self.background, **self._about})
+
+    def take(self, optimizer: Optimizer) -> None:
+        """Continues with other primitives and their moments."""
         self.optimizer = optimizer
         of_images = self.train_views, self.content
         self.densifier = Densifier(self.config, optimizer, self.generator, *of_images, self._log)
@@ -316,11 +326,11 @@ class Trainer(RunControls[StepReport, TrainResult]):
             self.background = "white" if self.dataset.has_alpha else "black"
         coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
         self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_share)
-        rest = self._render, self._take_stats, self._auxiliary, self.content.coverage
+        rest = self._render, self._take_stats, self.auxiliary, self.content.coverage
         self.queue = StepQueue(config, self.dataset, self.timeline, *rest)
         self.queue.start(self.steps_done)
-        if self._halvings is None:
-            self._halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
+        if self.halvings is None:
+            self.halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
         if self.scene.moves and len({view.time for view in self.train_views}) == 1:
             self.say(f"All images have the same time: the {self.scene.noun} will not learn to move.")
 
@@ -344,14 +354,14 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _adapt_to_resolution(self) -> bool:
         """Rescales parameters if the next step has images of another size; whether steps must be repeated first."""
         rescale = PRIMITIVES[self.config.primitive].on_resolution_change
-        if rescale is None or not (self._halvings or self.config.resolution.halvings):
+        if rescale is None or not (self.halvings or self.config.resolution.halvings):
             return False
-        before, halvings = self._halvings or 0, self.timeline.at(self.steps_done).halvings
+        before, halvings = self.halvings or 0, self.timeline.at(self.steps_done).halvings
         if halvings != before and self.synchronize():
             return True
         if halvings != before:
             rescale(self.scene, 2.0 ** (before - halvings))
-        self._halvings = halvings
+        self.halvings = halvings
         return False
 
     def _take_stats(self, step: int, loss: float, squared_error: float) -> None:
@@ -373,22 +383,6 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.queue.start(self.steps_done)
         self.queue.forget()
         self.memory.reduce(self.steps_done, self.dataset, self.densifier)
-
-    def _restore(self, start: Checkpoint) -> None:
-        tensors = {name: t.to(self.device) for name, t in start.tensors.items() if name != "generator"}
-        parameters = PRIMITIVES[self.config.primitive].parameters
-        self._take(Optimizer.from_tensors(tensors, start.state["adam_steps"], parameters))
-        self.densifier.statistics.data.copy_(tensors["statistics"])
-        if self._auxiliary is not None:
-            self._auxiliary.restore(tensors, self.optimizer)
-        if start.tensors["generator"].numel() == self.generator.get_state().numel():
-            self.generator.set_state(start.tensors["generator"])
-        else:
-            self.say("Resumed on a different device type; random state was reset.")
-        self.loop.resume_at(start.step, float(start.state["train_seconds"]))
-        self.monitor.psnr = start.state["psnr"]
-        self._halvings = start.state.get("halvings")
-        self.folder.trim_log(start.step)
 
     def _time_share(self) -> float:
         """Fraction of the time limit that has passed."""

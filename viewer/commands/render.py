@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
-from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like
+from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like, resized
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.progress import counting, opening
 from luxel.viewer.runs import has_capture, load_drawable, load_origin, times_of
@@ -180,7 +180,7 @@ class Render:
             if self.frames is not None:
                 cameras = interpolate(cameras, self.frames)
                 times = interpolate_times(times, self.frames) if times else []
-            return self._sized(cameras), path.fps, times
+            return self._resized(cameras), path.fps, times
         frames = self.frames or 120
         if not has_capture(self.scene):
             if self.at == "photographs":
@@ -193,7 +193,7 @@ class Render:
         cameras = [view.camera for view in capture.views]
         if self.at == "photographs":
             times = interpolate_times([view.time for view in capture.views], frames)
-            return self._sized(interpolate(cameras, frames)), 30.0, times
+            return self._resized(interpolate(cameras, frames)), 30.0, times
         around = orbit_like(cameras, centre=capture.centre, up=capture.up, frames=frames)
         if self.elevation is not None:
             away = (around[0].position.numpy() - capture.centre).astype(float)
@@ -208,7 +208,7 @@ class Render:
                 width=around[0].width,
                 height=around[0].height,
             )
-        return self._sized(around), 30.0, []
+        return self._resized(around), 30.0, []
 
     def _around(self, scene: Drawable, frames: int) -> list[Camera]:
         """An orbit around the centre of a scene without a capture."""
@@ -223,21 +223,9 @@ class Render:
             height=self.height or 720,
         )
 
-    def _sized(self, cameras: list[Camera]) -> list[Camera]:
-        """The cameras with the size of --width and --height; the vertical field of view stays."""
-        if self.width is None and self.height is None:
-            return cameras
-        first = cameras[0]
-        height = self.height or round(self.width * first.height / first.width) if self.width else self.height
-        assert height is not None
-        width = self.width or round(height * first.width / first.height)
-        out = []
-        for camera in cameras:
-            zoom = height / camera.height
-            fx, fy, cx, cy = (float(value) * zoom for value in camera.intrinsics)
-            lens = torch.tensor([fx, fy, cx + 0.5 * (width - camera.width * zoom), cy], dtype=torch.float32)
-            out.append(replace(camera, intrinsics=lens, width=width, height=height))
-        return out
+    def _resized(self, cameras: list[Camera]) -> list[Camera]:
+        """The cameras with the size of --width and --height."""
+        return resized(cameras, self.width, self.height)
 
     def _colour(self) -> tuple[float, float, float]:
         if self.background != "auto":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,15 +16,20 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
+from luxel.viewer.attach import RunConnection, RunEnded, connect
 from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import Origin, has_capture, is_field_run, load_drawable, load_origin
 from luxel.viewer.web.drawable import field_orientation, render_function
 
+CHECK_EVERY = 0.5  # seconds between questions whether an attached run still trains
+
 
 @dataclass
 class ViewScene:
     """Shows a scene in the browser and prints the address.
+
+    The folder of a run that is training is shown live, with the controls of its training; Ctrl-C ends the viewer only.
 
     SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .splat, .safetensors) with any
     primitive or a neural field. Images are rendered on this machine, for each open page its own. Drag to turn, scroll
@@ -48,6 +55,10 @@ class ViewScene:
 
     def execute(self) -> int:
         """Serves until Ctrl-C; returns the exit status."""
+        if self.scene.is_dir() and (connection := connect(self.scene)) is not None:
+            if not self._show_training(connection):
+                return 0
+            print("The training has ended; its scene stays.", flush=True)
         device = pick_device(self.device)
         scene = load_drawable(self.scene).to(device)
         render = render_function(scene, self.backend)
@@ -66,6 +77,27 @@ class ViewScene:
         )
         print(f"{self.scene}: {scene.count:,} {scene.noun} on {device}")
         return serve_until_interrupted(start_viewer(session, self.serve, render))
+
+    def _show_training(self, connection: RunConnection) -> bool:
+        """Shows a run that trains in another process, until Ctrl-C or its end; whether it has ended."""
+        try:
+            print(f"viewer: {connection.request('show', serve=asdict(self.serve))}")
+            print(
+                "The run is training: this is its live scene. Ctrl-C ends the viewer, not the training.",
+                flush=True,
+            )
+            while True:
+                connection.request("status")
+                time.sleep(CHECK_EVERY)
+        except KeyboardInterrupt:
+            print()
+            with suppress(LuxelError):
+                connection.request("hide")
+            return False
+        except RunEnded:
+            return True
+        finally:
+            connection.close()
 
     @staticmethod
     def _appearance(capture: Capture | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,8 +46,10 @@ class Page:
         client: viser ClientHandle: ``gui``, ``scene``, ``camera``, downloads and notifications of this page.
         session: the scene behind the page.
         extent: centre, size and up direction of the scene.
+        render: draws the scene, called like luxel.render.rasterize.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
+        render: what it renders with.
 
     Args:
         render: luxel.render.rasterize or a function like it.
@@ -63,7 +65,7 @@ class Page:
         thumbnails: Thumbnails | None = None,
         logged: set[str] | None = None,
     ) -> None:
-        self.client, self.session, self.extent = client, session, extent
+        self.client, self.session, self.extent, self.render = client, session, extent, render
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self._sink = ViserSink(client)
@@ -131,6 +133,16 @@ class Page:
         else:
             self.fly_to(first_pose((), self.extent))
         self.client.camera.up_direction = self.extent.up
+
+    def set_up(self, up: np.ndarray) -> None:
+        """Makes a world direction [3] the up direction of this page; the camera is turned upright.
+
+        A page looks at the same point from the same place afterwards. Nothing happens for a direction of length 0.
+        """
+        length = float(np.linalg.norm(up))
+        if length > 1e-9:
+            self.extent = replace(self.extent, up=np.asarray(up, float) / length)
+            self.client.camera.up_direction = self.extent.up
 
     def _fly_to_view(self, view: View) -> None:
         camera = self.client.camera

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
+from luxel.viewer.web.emptiness import is_empty, why_empty, write_on
+from luxel.viewer.web.legend import Caption, Legend, false_colour, legend_of, spread
+from luxel.viewer.web.probe import Contributor, contributors, surface_normal
+from luxel.viewer.web.shapes import POINT_DILATION, footprints, points, reshapes, solids
 
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
-
-# Dark to bright with rising lightness, so that order is seen without reading a legend.
-EMBER = np.array(
-    [[10, 8, 30], [62, 18, 110], [150, 36, 110], [222, 74, 62], [250, 150, 40], [252, 236, 160]], np.float32
-)
+GREYS = np.array([[0, 0, 0], [255, 255, 255]], np.float32)
 
 
 def _colour(frame: Any, background: Tensor) -> tuple[Tensor, str]:
@@ -27,13 +27,14 @@ def _colour(frame: Any, background: Tensor) -> tuple[Tensor, str]:
 
 
 def _alpha(frame: Any, background: Tensor) -> tuple[Tensor, str]:
-    return frame.alpha[..., None].expand(*frame.alpha.shape, 3), ""
+    return frame.alpha[..., None].expand(*frame.alpha.shape, 3), Caption("", Legend("0", "1", GREYS))
 
 
 def _depth(frame: Any, background: Tensor) -> tuple[Tensor, str]:
     low, high = spread(frame.depth[frame.alpha > 0.5])
     colour = false_colour(1 - (frame.depth - low) / max(high - low, 1e-12))
-    return _over(colour, frame, background), f"{low:.3g} (bright) to {high:.3g}"
+    text = f"{low:.3g} (bright) to {high:.3g}"
+    return _over(colour, frame, background), Caption(text, Legend(f"{high:.3g}", f"{low:.3g} capture units"))
 
 
 def _normals(frame: Any, background: Tensor) -> tuple[Tensor, str]:
@@ -43,7 +44,8 @@ def _normals(frame: Any, background: Tensor) -> tuple[Tensor, str]:
 
 def _count(frame: Any, background: Tensor) -> tuple[Tensor, str]:
     most = max(int(frame.count.max()), 1)
-    return false_colour(torch.log1p(frame.count.float()) / np.log1p(most)), f"up to {most} per pixel"
+    colour = false_colour(torch.log1p(frame.count.float()) / np.log1p(most))
+    return colour, Caption(f"up to {most} per pixel", Legend("0", f"{most} per pixel (log)"))
 
 
 def _over(colour: Tensor, frame: Any, background: Tensor) -> Tensor:
@@ -57,19 +59,30 @@ class Output(NamedTuple):
     Args:
         shade: (frame, background [3]) -> colours in [0, 1], [H, W, 3], and a caption.
         options: of the render function, which make the frame contain the output.
+        shape: (scene, time) -> what is drawn instead of the scene, by luxel's rasterizer; see
+            `luxel.viewer.web.shapes`. None: the scene, by the page's render function.
+        about: what the colours mean, a sentence for help texts.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
     options: dict[str, Any]
+    shape: Callable[[Any, float], Any] | None = None
+    about: str = ""
 
 
-# What a page can show, by the names that scenes use in their ``outputs``. A new output is one entry.
+_FLAT = {"sh_degree": 0, "antialiased": False}
+
+# What a page can show, by the names that scenes use in their ``outputs``; those with a shape are for all primitives
+# that have such shapes. A new output is one entry.
 OUTPUTS = {
-    "colour": Output(_colour, {}),
-    "alpha": Output(_alpha, {}),
-    "depth": Output(_depth, {"depth": True}),
-    "normals": Output(_normals, {"normals": True}),
-    "count": Output(_count, {"count": True}),
+    "colour": Output(_colour, {}, about="the image"),
+    "alpha": Output(_alpha, {}, about="coverage, black to white"),
+    "depth": Output(_depth, {"depth": True}, about="mean distance along the optical axis"),
+    "normals": Output(_normals, {"normals": True}, about="directions of surfaces"),
+    "count": Output(_count, {"count": True}, about="primitives that contribute to a pixel"),
+    "overdraw": Output(_count, {"count": True}, footprints, "primitives that reach a pixel, hidden ones too"),
+    "ellipsoids": Output(_colour, _FLAT, solids, "primitives as opaque bodies"),
+    "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),
 }
 
 
@@ -86,6 +99,7 @@ class DisplaySettings:
         resolution: rendered pixels per pixel of the window, along one side.
         quality: JPEG quality 1..99, or 100 for PNG (lossless).
         time: what is shown of a dynamic scene, in the unit of the capture's times.
+        painter: draws the images of a tool instead, see `Painter`; None: the output is drawn.
     """
 
     output: str = "colour"
@@ -97,6 +111,17 @@ class DisplaySettings:
     resolution: float = 1.0
     quality: int = 90
     time: float = 0.0
+    painter: Painter | None = None
+
+
+class Painter(Protocol):
+    """A tool that draws other images than the output of a page, where its time has come."""
+
+    def paint(
+        self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
+    ) -> tuple[np.ndarray, str] | None:
+        """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -108,16 +133,27 @@ class Sample:
         alpha: coverage in [0, 1]; None where the scene has none.
         depth: distance along the optical axis at which half of the light is blocked (or the mean depth where the
             renderer gives no median), capture units; None where the pixel is emptier than that, or has no depth.
+        normal: of the surface around the pixel, towards the camera, world coordinates; None without depth.
+        count: how many primitives contribute; None where that is not available.
+        strongest: those of them with the largest weights.
     """
 
     rgb: tuple[float, float, float]
     alpha: float | None
     depth: float | None
+    normal: tuple[float, float, float] | None = None
+    count: int | None = None
+    strongest: tuple[Contributor, ...] = ()
 
 
 def outputs_of(scene_type: type[Drawable]) -> tuple[str, ...]:
     """Those of OUTPUTS that a type of scene supports."""
-    return tuple(output for output in OUTPUTS if output in scene_type.outputs)
+    reshaped = reshapes(scene_type)
+    return tuple(
+        name
+        for name, output in OUTPUTS.items()
+        if name in scene_type.outputs or (output.shape is not None and reshaped)
+    )
 
 
 def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[str, Any]:
@@ -147,11 +183,24 @@ def draw(
             f"this scene of {scene.noun} has no output {settings.output!r}.",
             f"Choose one of these: {', '.join(outputs_of(type(scene)))}.",
         )
+    if settings.painter is not None:
+        painted = settings.painter.paint(render, scene, camera, settings)
+        if painted is not None:
+            return painted
     output = OUTPUTS[settings.output]
     with torch.no_grad():
-        frame, background = _render(render, scene, camera, settings, output.options)
+        frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
         rgb, caption = output.shade(frame, background)
-        return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy(), caption
+        image = to_bytes(rgb)
+        if not is_empty(frame):
+            return image, caption
+        notice = why_empty(scene, camera, settings.time)
+        return write_on(image, notice), Caption(caption, legend_of(caption), notice)
+
+
+def to_bytes(rgb: Tensor) -> np.ndarray:
+    """uint8 [H, W, 3] on the host, of colours in [0, 1]; what lies outside is clamped."""
+    return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy()
 
 
 def sample(
@@ -166,42 +215,34 @@ def sample(
     outputs = outputs_of(type(scene))
     options = OUTPUTS["depth"].options if "depth" in outputs else {}
     with torch.no_grad():
-        frame, _ = _render(render, scene, camera, settings, options)
+        frame, _ = render_frame(render, scene, camera, settings, options)
         red, green, blue = frame.rgb[row, column].clamp(0, 1).tolist()
         alpha = float(frame.alpha[row, column]) if "alpha" in outputs else None
-        depth = None
+        depth = normal = None
         if "depth" in outputs and alpha is not None and alpha >= 0.5:
             median = getattr(frame, "median_depth", None)
-            depth = float((frame.depth if median is None else median)[row, column])
-    return Sample((red, green, blue), alpha, depth or None)
+            depths = frame.depth if median is None else median
+            depth = float(depths[row, column]) or None
+            normal = None if depth is None else surface_normal(depths, frame.alpha, camera, column, row)
+        count, strongest = contributors(scene, frame, column, row) or (None, ())
+    return Sample((red, green, blue), alpha, depth, normal, count, strongest)
 
 
-def _render(
-    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings, options: dict[str, Any]
+def render_frame(
+    render: Render,
+    scene: Drawable,
+    camera: Camera,
+    settings: DisplaySettings,
+    options: dict[str, Any],
+    shape: Callable[[Any, float], Any] | None = None,
 ) -> tuple[Any, Tensor]:
-    """A frame, and the background [3] on the scene's device."""
+    """A frame, and the background [3] on the scene's device; ``options`` and ``shape`` as `Output` has them."""
     if settings.splat_scale != 1 and scene.resizable:
         scene = cast(Any, scene).scaled(settings.splat_scale)
     background = torch.tensor(settings.background, device=scene.device)
     given = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
-    return render(scene, camera, background=background, **given, **options), background
+    if shape is not None:
+        from luxel.render.rasterize import rasterize
 
-
-def spread(values: Tensor, limit: int = 100_000) -> tuple[float, float]:
-    """The 2nd and 98th percentile of the finite values, every Nth where there are many; (0, 1) of none."""
-    values = values.detach().flatten()
-    values = values[:: max(1, values.numel() // limit)]
-    values = values[torch.isfinite(values)].float()
-    if values.numel() == 0:
-        return 0.0, 1.0
-    low, high = torch.quantile(values, values.new_tensor([0.02, 0.98])).tolist()
-    return low, high
-
-
-def false_colour(values: Tensor) -> Tensor:
-    """Colours [..., 3] of values in [0, 1] (clamped; NaN becomes 0), interpolated in EMBER."""
-    table = torch.as_tensor(EMBER / 255, dtype=torch.float32, device=values.device)
-    position = values.float().nan_to_num(0.0).clamp(0, 1) * (len(table) - 1)
-    lower = position.floor().clamp(max=len(table) - 2).long()
-    weight = (position - lower)[..., None]
-    return table[lower] * (1 - weight) + table[lower + 1] * weight
+        render, scene = rasterize, shape(scene, settings.time)
+    return render(scene, camera, background=background, **{**given, **options}), background

@@ -24,11 +24,12 @@ from luxel.scenes.paths import load_path
 from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import main
 from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.keyframes import Keyframe, smooth_path
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.page import make_click
 from luxel.viewer.web.panels import PANELS, Panel, SharedPanel
-from luxel.viewer.web.panels.camera_path import CameraPathPanel, Keyframe, smooth_path
+from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import Sample
@@ -83,7 +84,9 @@ def test_a_page_has_the_panels_that_its_scene_can_use(
 ) -> None:
     still = open_offline_page(serve(), START)
     names = [type(panel).__name__ for panel in still.panels]
-    assert names == ["FramePanel", "ShowPanel", "CameraPanel", "CameraPathPanel", "InspectPanel"]
+    expected = ["NoticePanel", "FramePanel", "ShowPanel", "CameraPanel", "CameraPathPanel"]
+    expected += ["StatisticsPanel", "InspectPanel"]
+    assert names == expected
     dynamic = open_offline_page(serve(StaticSession(carousel()), render=draw_any), START)
     assert "TimePanel" in [type(panel).__name__ for panel in dynamic.panels]
 

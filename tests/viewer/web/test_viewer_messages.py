@@ -16,9 +16,9 @@ from stream_sink import flat
 from websockets.exceptions import ConnectionClosed
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.web import messages
+from luxel.viewer.web.access import messages
+from luxel.viewer.web.access.limits import Limits, TokenBucket
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.limits import Limits, TokenBucket
 from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.session import TrainingSession
 

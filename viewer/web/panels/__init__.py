@@ -5,21 +5,31 @@ A new tool is a subclass of `Panel` (one instance a page) or `SharedPanel` (one 
 
 from luxel.viewer.web.panels.camera import CameraPanel
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
+from luxel.viewer.web.panels.notice import NoticePanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
+from luxel.viewer.web.panels.plots import PlotsPanel
 from luxel.viewer.web.panels.show import ShowPanel
+from luxel.viewer.web.panels.statistics import StatisticsPanel
+from luxel.viewer.web.panels.steering import SteeringPanel
 from luxel.viewer.web.panels.time import TimePanel
 from luxel.viewer.web.panels.training import ScenePanel, TrainingPanel
 
 PANELS: list[AnyPanel] = [
+    NoticePanel,
     FramePanel,
     TimePanel,
     ScenePanel,
     TrainingPanel,
+    SteeringPanel,
+    PlotsPanel,
     ShowPanel,
     CameraPanel,
+    ComparePanel,
     CameraPathPanel,
+    StatisticsPanel,
     InspectPanel,
 ]
 

@@ -1,45 +1,56 @@
-"""Camera navigation: jumps to views, their frustums, the up direction."""
+"""Camera navigation: jumps to views, their frustums and scores, the up direction."""
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-from luxel.render.camera import View
-from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.frustums import Frustums
+from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.panels.text import table
+from luxel.viewer.web.stream import StreamReport
+from luxel.viewer.web.view_scores import measure_scores, read_scores
 
-MAX_FRUSTUMS = 64
 AXES = {sign + "xyz"[i]: float(sign + "1") * np.eye(3)[i] for i in range(3) for sign in "+-"}
 
 
 class CameraPanel(Panel):
-    """Moves the camera to the views of the capture and shows where they were taken."""
+    """Moves the camera to the views of the capture, shows where they were taken, and how well they are rendered."""
 
     title = "Camera"
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls; those of views only where the session has views."""
-        self._frustums: list[Any] = []
-        self._frustums_lock = threading.Lock()
+        self._frustums = Frustums(self.page)
+        self._scores: dict[str, float] = {}
+        self._measuring, self._closed = False, False
         if self.page.session.views:
             self._build_views(gui)
         reset = gui.add_button("Reset view")
         reset.on_click(lambda _: self.page.reset())
-        up = gui.add_dropdown(
+        self._up = gui.add_dropdown(
             "Up", ["scene", "this view", *AXES], hint="Axis that a horizontal drag turns about"
         )
-        up.on_update(lambda _: self._set_up(up.value))
+        self._up.on_update(lambda _: self._set_up(self._up.value))
+        self._down = gui.add_button(
+            "This is down", hint="Then click a place on the floor: its surface becomes horizontal"
+        )
+        self._down.on_click(lambda _: self._wait_for_floor(True))
 
     def _build_views(self, gui: Any) -> None:
         views = self.page.session.views
         names = [view.name for view in views]
-        show = gui.add_checkbox("Show cameras", False, hint="Click a camera to look from there")
-        show.on_update(lambda _: self._show_frustums(show.value))
+        self._show = gui.add_checkbox("Show cameras", False, hint="Click a camera to look from there")
+        self._show.on_update(lambda _: self._show_frustums())
+        self._measure = gui.add_button(
+            "Measure PSNR", hint="Renders all views and compares them", visible=False
+        )
+        self._measure.on_click(lambda _: self._start_measuring())
+        self._bar = gui.add_html("", visible=False)
         chosen = gui.add_dropdown("View", names, initial_value=names[0])
         chosen.on_update(lambda _: self.page.go_to(views[names.index(chosen.value)]))
         step = gui.add_button_group("", ["◀ Previous", "Next ▶"])
@@ -59,49 +70,69 @@ class CameraPanel(Panel):
             direction = self.page.extent.up
         self.page.client.camera.up_direction = direction
 
-    def _show_frustums(self, visible: bool) -> None:
-        with self._frustums_lock:
-            if visible and not self._frustums:
-                self._add_frustums()
-            for frustum in self._frustums:
-                frustum.visible = visible
+    def _show_frustums(self) -> None:
+        on = self._show.value
+        if not self._scores:
+            self._scores = read_scores(self.page.session.folder)
+        self._measure.visible = on
+        self._frustums.show(on, dict(self._scores))
+        self._show_scores()
 
-    def _add_frustums(self) -> None:
-        page = self.page
-        shown = evenly(page.session.views, MAX_FRUSTUMS)
-        scale = frustum_scale([view for _, view in shown], page.extent.radius)
-        for index, view in shown:
-            pose = Pose.of_camera(view.camera)
-            frustum = page.client.scene.add_camera_frustum(
-                f"/cameras/{index:05d}",
-                fov=pose.fov_y,
-                aspect=view.camera.width / view.camera.height,
-                scale=scale,
-                thickness=1.5,
-                thickness_units="screen",
-                color=(250, 150, 40),
-                image=page.thumbnails(view),
-                wxyz=pose.wxyz,
-                position=pose.position,
-                cast_shadow=False,
-                receive_shadow=False,
+    def _show_scores(self) -> None:
+        legend = self._frustums.legend()
+        known = [score for score in self._scores.values() if math.isfinite(score)]
+        self._bar.visible = bool(self._show.value and legend)
+        if legend and known:
+            mean = f"{sum(known) / len(known):.2f} dB of {len(known)} views"
+            self._bar.content = table([("Mean PSNR", mean)]) + legend.as_html()
+
+    def _start_measuring(self) -> None:
+        if self._measuring:
+            self._measuring = False  # a second click ends it
+            return
+        self._measuring = True
+        self._scores = {}
+        threading.Thread(target=self._run_measurement, daemon=True).start()
+
+    def _run_measurement(self) -> None:
+        page, count = self.page, len(self.page.session.views)
+
+        def keep(name: str, score: float) -> None:
+            self._scores[name] = score
+            self._measure.label = f"Measured {len(self._scores)} of {count}: stop"
+            self._frustums.show(self._show.value, dict(self._scores))
+            self._show_scores()
+
+        try:
+            stopped = lambda: self._closed or not self._measuring  # noqa: E731
+            measure_scores(page.session, page.render, page.stream.settings, keep, stopped)
+        except Exception as error:
+            page.client.add_notification("The views were not measured", str(error), color="red")
+        finally:
+            self._measuring = False
+            if not self._closed:
+                self._measure.label = "Measure PSNR"
+
+    def report(self, report: StreamReport) -> None:
+        """Hides the frustums that the camera stands in."""
+        self._frustums.follow()
+
+    def _wait_for_floor(self, on: bool) -> None:
+        self.listen(on)
+        self._down.label = "Click the floor …" if on else "This is down"
+
+    def on_click(self, click: Click) -> None:
+        """Levels the page by the surface that was clicked."""
+        self._wait_for_floor(False)
+        if click.sample.normal is None:
+            self.page.client.add_notification(
+                "There is no surface",
+                "Click a place on the floor that is not transparent.",
+                auto_close_seconds=6,
             )
-            frustum.on_click(lambda _, view=view: page.go_to(view))
-            self._frustums.append(frustum)
+            return
+        self.page.set_up(np.array(click.sample.normal))
 
-
-def evenly(views: Sequence[View], limit: int) -> list[tuple[int, View]]:
-    """At most ``limit`` of the views, evenly over their order, with their indices."""
-    if len(views) <= limit:
-        return list(enumerate(views))
-    return [(int(i), views[int(i)]) for i in np.linspace(0, len(views) - 1, limit).round()]
-
-
-def frustum_scale(views: Sequence[View], radius: float) -> float:
-    """Size of frustums that leaves room between neighbours, a 30th to an 8th of the scene's radius."""
-    if len(views) < 2:
-        return radius / 8
-    centres = torch.stack([view.camera.position for view in views]).double()
-    apart = torch.cdist(centres, centres) + torch.diag(centres.new_full((len(views),), torch.inf))
-    gap = float(apart.min(dim=1).values.median())
-    return min(max(0.3 * gap, radius / 30), radius / 8)
+    def detach(self) -> None:
+        """Ends a measurement."""
+        self._closed = True

@@ -1,64 +1,29 @@
-"""Camera path: keyframes of the page's camera, played in the page and saved for `luxel render --path`."""
+"""Camera path: keyframes of the page's camera, played and drawn in the page, saved, and rendered to a video."""
 
 from __future__ import annotations
 
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.scenes.paths import CameraPath, interpolate, interpolate_times, save_path
+from luxel.scenes.paths import CameraPath, load_path, save_path
+from luxel.viewer.web.keyframes import FPS, Keyframe, keyframes_of, smooth_path
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.panels.path_video import VideoControls
 from luxel.viewer.web.panels.text import as_text
+from luxel.viewer.web.path_lines import PathLines
 
-FPS = 30.0
 NO_KEYFRAMES = "none yet"
-
-
-@dataclass(frozen=True)
-class Keyframe:
-    """A camera of the size of the page's canvas, and the time that the page showed (0 in static scenes)."""
-
-    camera: Camera
-    time: float = 0.0
-
-
-def smooth_path(
-    keyframes: list[Keyframe], seconds: float, *, loop: bool = False, timed: bool = False
-) -> CameraPath:
-    """A smooth path through keyframes at FPS frames a second.
-
-    Args:
-        keyframes: at least two.
-        seconds: duration of the path.
-        loop: returns from the last keyframe to the first.
-        timed: gives the path the times of the keyframes.
-
-    Raises:
-        LuxelError: there are fewer than two keyframes.
-    """
-    if len(keyframes) < 2:
-        raise LuxelError("a camera path needs at least two keyframes.", "Move the camera and add another.")
-    frames = max(2, round(seconds * FPS))
-    cameras = interpolate([keyframe.camera for keyframe in keyframes], frames, loop)
-    times: list[float] = []
-    if timed:
-        times = [keyframe.time for keyframe in keyframes]
-        times = (
-            interpolate_times([*times, times[0]], frames + 1)[:-1]
-            if loop
-            else interpolate_times(times, frames)
-        )
-    return CameraPath(cameras, FPS, times)
+LARGEST_PATH = 16 << 20  # bytes of a file that is opened
 
 
 class CameraPathPanel(Panel):
-    """Records keyframes and plays, saves or downloads the path through them."""
+    """Records keyframes and plays, draws, saves, downloads or renders the path through them."""
 
     title = "Camera path"
     unfolded = False
@@ -67,36 +32,55 @@ class CameraPathPanel(Panel):
         """Adds the controls."""
         self._keyframes: list[Keyframe] = []
         self._stopped = lambda: True
+        self._lines = PathLines(self.page.client, self.page.extent.radius, self._choose)
         add = gui.add_button("Add keyframe", hint="Records the camera, and the time of a dynamic scene")
         self._chosen = gui.add_dropdown("Keyframe", (NO_KEYFRAMES,), disabled=True)
-        edit = gui.add_button_group("", ["Go to", "Delete"])
+        edit = gui.add_button_group("", ["Go to", "Replace", "Delete"])
+        order_of = gui.add_button_group("", ["Earlier", "Later"], hint="Moves the keyframe within the path")
         self._seconds = gui.add_number("Duration", 4.0, min=0.1, max=600.0, step=0.5, hint="Seconds")
         self._loop = gui.add_checkbox("Return to start", False, hint="The path ends where it begins")
+        self._drawn = gui.add_checkbox("Show path", True, hint="Draws the path and its keyframes")
+        self._place = gui.add_slider(
+            "Timeline", 0.0, 1.0, 0.005, 0.0, hint="Place on the path", disabled=True
+        )
         self._play = gui.add_button("Play path")
         targets = ["Save", "Download"] if self.page.session.folder else ["Download"]
         save = gui.add_button_group(
             "", targets, hint="JSON for `luxel render --path`, in the run folder or here"
         )
+        upload = gui.add_upload_button("Open path", mime_type="application/json", hint="A saved path")
         self._message = gui.add_markdown("", visible=False)
+        self._video = VideoControls(gui, self.page, self.path, self._show)
         add.on_click(lambda _: self.add())
-        edit.on_click(lambda _: self._edit(edit.value))
+        edit.on_click(lambda _: self._edit(str(edit.value)))
+        order_of.on_click(lambda _: self._move(-1 if order_of.value == "Earlier" else 1))
+        self._chosen.on_update(lambda event: event.client_id is not None and self._draw())
+        for control in (self._seconds, self._loop, self._drawn):
+            control.on_update(lambda event: event.client_id is not None and self._draw())
+        self._place.on_update(lambda event: event.client_id is not None and self._try(self._scrub))
         self._play.on_click(lambda _: self._try(self._toggle))
         save.on_click(lambda _: self._try(self.save if save.value == "Save" else self.download))
+        upload.on_upload(lambda _: self._try(lambda: self.open(upload.value.content)))
+
+    def detach(self) -> None:
+        """Ends a video that is being rendered."""
+        self._video.cancel()
 
     def add(self) -> None:
-        """Adds the present camera as the last keyframe."""
-        pose = self.page.pose()
-        self._keyframes.append(Keyframe(pose.camera(pose.width, pose.height), self.page.stream.time))
-        self._list(len(self._keyframes) - 1)
+        """Adds the present camera after the chosen keyframe."""
+        place = self._index() + 1 if self._keyframes else 0
+        self._keyframes.insert(place, self._present())
+        self._list(place)
 
-    def path(self) -> CameraPath:
-        """The path through the keyframes.
+    def path(self, fps: float = FPS) -> CameraPath:
+        """The path through the keyframes, with ``fps`` frames per second.
 
         Raises:
             LuxelError: there are fewer than two keyframes.
         """
         timed = self.page.session.times is not None
-        return smooth_path(self._keyframes, self._seconds.value, loop=self._loop.value, timed=timed)
+        loop = bool(self._loop.value)
+        return smooth_path(self._keyframes, self._seconds.value, loop=loop, timed=timed, fps=fps)
 
     def save(self) -> Path:
         """Writes the path into the run folder under a new name and shows how to render it.
@@ -127,6 +111,37 @@ class CameraPathPanel(Panel):
         self.page.client.send_file_download("path.json", content, save_immediately=True)
         self._show("Downloaded. Render it with `luxel render SCENE --path path.json`")
 
+    def open(self, content: bytes) -> None:
+        """Replaces the keyframes by those of a saved path.
+
+        Raises:
+            LuxelError: it is no camera path.
+        """
+        if len(content) > LARGEST_PATH:
+            raise LuxelError("this file is too large for a camera path.", "Open a saved path (.json).")
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "path.json"
+            file.write_bytes(content)
+            keyframes, seconds = keyframes_of(load_path(file))
+        self._keyframes = keyframes
+        self._seconds.value = round(min(max(seconds, 0.1), 600.0), 3)
+        self._list(0)
+        self._show(f"Opened: {len(keyframes)} keyframes.")
+
+    def _present(self) -> Keyframe:
+        pose = self.page.pose()
+        return Keyframe(pose.camera(pose.width, pose.height), self.page.stream.time)
+
+    def _index(self) -> int:
+        """Of the chosen keyframe, from 0."""
+        return int(self._chosen.value) - 1 if self._keyframes else -1
+
+    def _choose(self, index: int) -> None:
+        """A keyframe was clicked on the page."""
+        if index < len(self._keyframes):
+            self._list(index)
+            self._edit("Go to")
+
     def _write(self, file: Path) -> None:
         path = self.path()
         save_path(file, path.cameras, fps=path.fps, times=path.times)
@@ -134,14 +149,24 @@ class CameraPathPanel(Panel):
     def _edit(self, action: str) -> None:
         if not self._keyframes:
             return
-        index = int(self._chosen.value) - 1
+        index = self._index()
         if action == "Delete":
             del self._keyframes[index]
             self._list(min(index, len(self._keyframes) - 1))
-            return
-        keyframe = self._keyframes[index]
-        self.page.seek(keyframe.time)
-        self.page.fly_to(Pose.of_camera(keyframe.camera))
+        elif action == "Replace":
+            self._keyframes[index] = self._present()
+            self._list(index)
+        else:
+            keyframe = self._keyframes[index]
+            self.page.seek(keyframe.time)
+            self.page.fly_to(Pose.of_camera(keyframe.camera))
+
+    def _move(self, by: int) -> None:
+        """Swaps the chosen keyframe with the one before (-1) or after it (1)."""
+        index, frames = self._index(), self._keyframes
+        if frames and 0 <= index + by < len(frames):
+            frames[index], frames[index + by] = frames[index + by], frames[index]
+            self._list(index + by)
 
     def _list(self, chosen: int) -> None:
         """Shows the numbers of the keyframes, ``chosen`` (from 0) selected."""
@@ -149,6 +174,27 @@ class CameraPathPanel(Panel):
         self._chosen.options = names
         self._chosen.value = names[max(chosen, 0)]
         self._chosen.disabled = not self._keyframes
+        self._place.disabled = len(self._keyframes) < 2
+        self._draw()
+
+    def _draw(self) -> None:
+        """Draws the path where that is wanted."""
+        if not self._drawn.value:
+            self._lines.clear()
+            return
+        path = self.path() if len(self._keyframes) > 1 else None
+        self._lines.draw(self._keyframes, path, self._index())
+
+    def _scrub(self) -> None:
+        """Shows the place of the path that the timeline says."""
+        path = self.path()
+        self.page.begin_motion()
+        self._show_frame(path, round(self._place.value * (len(path.cameras) - 1)))
+
+    def _show_frame(self, path: CameraPath, frame: int) -> None:
+        if path.times:
+            self.page.seek(path.times[frame])
+        self.page.place(Pose.of_camera(path.cameras[frame]))
 
     def _toggle(self) -> None:
         if not self._stopped():
@@ -161,21 +207,23 @@ class CameraPathPanel(Panel):
     def _run(self, path: CameraPath, loop: bool, stopped: Any) -> None:
         """Moves the camera along the path in real time until it ends or another motion begins."""
         self._play.label = "Stop"
-        began = time.monotonic()
+        began, shown_at = time.monotonic(), 0.0
         while not stopped():
-            frame = int((time.monotonic() - began) * path.fps)
+            now = time.monotonic()
+            frame = int((now - began) * path.fps)
             last = frame >= len(path.cameras) - 1 and not loop
             frame = len(path.cameras) - 1 if last else frame % len(path.cameras)
-            if path.times:
-                self.page.seek(path.times[frame])
-            self.page.place(Pose.of_camera(path.cameras[frame]))
+            self._show_frame(path, frame)
+            if last or now - shown_at > 0.25:
+                shown_at = now
+                self._place.value = round(frame / (len(path.cameras) - 1) / 0.005) * 0.005
             if last:
                 self.page.begin_motion()
                 break
             time.sleep(1 / path.fps)
         self._play.label = "Play path"
 
-    def _try(self, action: Any) -> None:
+    def _try(self, action: Callable[[], Any]) -> None:
         try:
             action()
         except LuxelError as error:

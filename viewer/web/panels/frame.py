@@ -6,7 +6,7 @@ from typing import Any
 
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
-from luxel.viewer.web.stream import StreamReport
+from luxel.viewer.web.stream import MAX_SIDE, StreamReport
 
 
 class FramePanel(Panel):
@@ -23,10 +23,10 @@ class FramePanel(Panel):
         rows = [
             ("FPS", f"{report.fps:.0f}" if report.fps else "idle"),
             ("Render", f"{report.render_ms:.1f} ms"),
-            ("Image", f"{report.width} × {report.height}"),
+            ("Image", f"{report.width} × {report.height}{self._reduced(report)}"),
         ]
         if report.caption:
-            rows.append(("Range", report.caption))
+            rows.append(("Shown", report.caption))
         numbers = table(rows)
         error = f"**Rendering failed:** {as_text(report.error)}" if report.error else ""
         if numbers != self._shown[0]:
@@ -35,3 +35,10 @@ class FramePanel(Panel):
             self._error.content = error
             self._error.visible = bool(error)
         self._shown = (numbers, error)
+
+    def _reduced(self, report: StreamReport) -> str:
+        """How much smaller than asked for an image is that was drawn while the camera moved."""
+        camera = self.page.client.camera
+        full = camera.image_width * self.page.stream.settings.resolution
+        share = report.width / max(1.0, min(full, MAX_SIDE))
+        return f" ({round(100 * share)} % while moving)" if report.fps and 0 < share < 0.85 else ""

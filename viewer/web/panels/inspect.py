@@ -9,6 +9,7 @@ import numpy as np
 from luxel.viewer.web.page import Click
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
+from luxel.viewer.web.shading import Sample
 
 MARKER = 0.005  # radius of the marker, in distances from the camera
 
@@ -21,7 +22,7 @@ class InspectPanel(Panel):
         self._switch = gui.add_checkbox(
             "Inspect",
             False,
-            hint="Click the image to see the coordinates, depth and colour of a point",
+            hint="Click the image to see coordinates, depth and colour of a point, and the primitives that show there",
             order=order,
         )
         self._numbers = gui.add_html("", visible=False, order=order)
@@ -58,4 +59,18 @@ def click_rows(click: Click) -> list[tuple[str, str]]:
     rows.append(("Colour", "rgb({}, {}, {})".format(*(round(255 * c) for c in click.sample.rgb))))
     if click.sample.alpha is not None:
         rows.append(("Alpha", f"{click.sample.alpha:.3f}"))
+    if click.sample.normal is not None:
+        rows.append(("Normal", ", ".join(f"{value:.2f}" for value in click.sample.normal)))
+    return rows + contributor_rows(click.sample)
+
+
+def contributor_rows(sample: Sample) -> list[tuple[str, str]]:
+    """Label and text of the primitives that contribute to a pixel; the parameters of the strongest."""
+    if sample.count is None:
+        return [("Contributors", "not available")]
+    rows = [("Contributors", f"{sample.count}")]
+    for place, one in enumerate(sample.strongest):
+        label = "Strongest" if place == 0 else "next"
+        rows.append((label, f"#{one.index}: {100 * one.weight:.1f} % of the pixel, alpha {one.alpha:.3f}"))
+        rows += [(f"– {name}", text) for name, text in one.details] if place == 0 else []
     return rows

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from luxel.viewer.web.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.shading import outputs_of
+from luxel.viewer.web.shading import OUTPUTS, outputs_of
+from luxel.viewer.web.stream import StreamReport
 
 
 class ShowPanel(Panel):
@@ -18,7 +20,9 @@ class ShowPanel(Panel):
         session, stream = self.page.session, self.page.stream
         scene_type = session.scene_type
         outputs = outputs_of(scene_type)
-        output = gui.add_dropdown("Output", outputs, initial_value=outputs[0])
+        about = "; ".join(f"{name}: {OUTPUTS[name].about}" for name in outputs)
+        output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=about)
+        self._bar, self._shown = gui.add_html("", visible=False), ""
         background = gui.add_rgb(
             "Background", initial_value=tuple(round(255 * c) for c in session.background)
         )
@@ -55,3 +59,12 @@ class ShowPanel(Panel):
             (far, lambda: {"far": max(far.value, near.value)}),
         ):
             control.on_update(lambda _, settings=settings: stream.change(**settings()))
+
+    def report(self, report: StreamReport) -> None:
+        """Shows the colour bar of a false-colour image; sends only what changed."""
+        own = self.page.stream.settings.painter is None  # a tool that draws has a colour bar of its own
+        legend = legend_of(report.caption) if own else None
+        bar = legend.as_html() if legend else ""
+        if bar != self._shown:
+            self._shown = self._bar.content = bar
+            self._bar.visible = bool(bar)

@@ -33,9 +33,9 @@ from viser import _messages
 from viser.infra import _infra
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.web.control_values import Refused, checked_value
-from luxel.viewer.web.limits import Limits, TokenBucket
-from luxel.viewer.web.message_fields import SHAPES, Field, camera_fields, vector
+from luxel.viewer.web.access.control_values import Refused, checked_value
+from luxel.viewer.web.access.limits import Limits, TokenBucket
+from luxel.viewer.web.access.message_fields import SHAPES, Field, camera_fields, vector
 
 log = logging.getLogger("luxel.viewer")
 

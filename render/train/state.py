@@ -1,0 +1,45 @@
+"""The state of a training run of primitives: what a checkpoint holds, and how a run continues from one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from luxel.render.primitives import PRIMITIVES
+from luxel.render.runs.checkpoint import Checkpoint
+from luxel.render.train.optimizer import Optimizer
+
+
+def state_of(run: Any) -> Checkpoint:
+    """The complete state of a `luxel.render.train.Trainer` of which the device has finished all steps."""
+    tensors = run.optimizer.tensors() | {"generator": run.generator.get_state()}
+    tensors["statistics"] = run.densifier.statistics.data
+    if run.auxiliary is not None:
+        tensors |= run.auxiliary.tensors(run.optimizer)
+    state = {
+        "config": run.config.to_dict(),
+        "adam_steps": run.optimizer.steps,
+        "train_seconds": run.train_seconds,
+        "psnr": run.monitor.psnr,
+        "test_psnr": run.test_psnr,
+        "halvings": run.halvings,
+        "train_views": [view.name for view in run.train_views],
+    }
+    return Checkpoint(run.steps_done, tensors, state)
+
+
+def restore(run: Any, start: Checkpoint) -> None:
+    """Gives a `luxel.render.train.Trainer` the primitives, moments, statistics and counters of a checkpoint."""
+    tensors = {name: t.to(run.device) for name, t in start.tensors.items() if name != "generator"}
+    parameters = PRIMITIVES[run.config.primitive].parameters
+    run.take(Optimizer.from_tensors(tensors, start.state["adam_steps"], parameters))
+    run.densifier.statistics.data.copy_(tensors["statistics"])
+    if run.auxiliary is not None:
+        run.auxiliary.restore(tensors, run.optimizer)
+    if start.tensors["generator"].numel() == run.generator.get_state().numel():
+        run.generator.set_state(start.tensors["generator"])
+    else:
+        run.say("Resumed on a different device type; random state was reset.")
+    run.loop.steps_done, run.loop.train_seconds = start.step, float(start.state["train_seconds"])
+    run.monitor.psnr = start.state["psnr"]
+    run.halvings = start.state.get("halvings")
+    run.folder.trim_log(start.step)

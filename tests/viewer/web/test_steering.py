@@ -1,0 +1,121 @@
+"""Steering and following a training: options, the log of a run, and both panels in a real browser."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from page_driver import until
+
+from luxel.render.errors import LuxelError
+from luxel.render.train import TrainConfig, Trainer
+from luxel.scenes import open as open_capture
+from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.panels.steering import options_of, parsed
+from luxel.viewer.web.session import TrainingSession
+from luxel.viewer.web.training_log import MOST_POINTS, Series, TrainingLog
+
+
+def test_numbers_of_the_configuration_are_offered() -> None:
+    options = options_of(TrainConfig(max_gaussians=900).to_dict())
+    assert list(options)[:4] == ["steps", "target_psnr", "target_minutes", "max_gaussians"]
+    assert options["max_gaussians"] == 900 and options["target_psnr"] is None
+    assert options["rates.means"] == 1.6e-4 and "strategy.growth" in options
+    assert not {"seed", "batch", "primitive", "lpips", "strategy.kind", "deterministic"} & set(options)
+
+
+def test_texts_are_read_as_numbers() -> None:
+    assert parsed(" 1.6e-4 ", 0.1) == 1.6e-4 and parsed("30000", 7000) == 30_000
+    assert parsed("3e4", 7000) == 30_000 and isinstance(parsed("3e4", 7000), int)
+    assert parsed("none", 5) is None and parsed("", None) is None
+    for text in ("", "nan", "1e999", "NaN", "Infinity", "true", "[1]", '"5"', "1; 2", "0x10"):
+        with pytest.raises(LuxelError, match="no number"):
+            parsed(text, 5)
+
+
+def test_the_log_of_a_run_is_followed(tmp_path: Path) -> None:
+    log, file = TrainingLog(tmp_path), tmp_path / "metrics.jsonl"
+    assert not log.poll(), "there is no file yet"
+    lines = [
+        {"step": 20, "count": 10, "loss": 0.5, "psnr": 20.0},
+        {"step": 30, "count": 12, "split": 1200, "pruned": 3},
+        {"step": 40, "seconds": 1.0, "test": {"psnr": 21.25}},
+        {"step": 45, "changed": {"rates.means": 1e-4}},
+        {"step": 50, "count": 12, "loss": math.nan, "psnr": None},
+    ]
+    whole = "".join(json.dumps(line) + "\n" for line in lines)
+    file.write_text("damaged\n[]\n" + whole + '{"step": 60, "lo')
+    assert log.poll() and not log.poll()
+    assert log.series["loss"].steps == [20] and log.series["count"].values == [10, 12, 12]
+    assert log.series["test_psnr"].values == [21.25]
+    assert list(log.events) == [
+        (30, "1,200 split, 3 pruned"),
+        (40, "held-out PSNR 21.25 dB"),
+        (45, "changed rates.means = 0.0001"),
+    ]
+    with open(file, "a") as more:
+        more.write('ss": 0.25}\n')
+    assert log.poll() and log.series["loss"].values == [0.5, 0.25], "a line came in two parts"
+    file.write_text(json.dumps(lines[0]) + "\n")  # a resumed run drops what it writes again
+    assert log.poll() and log.series["loss"].values == [0.5] and not log.events
+
+
+def test_long_series_are_thinned_out() -> None:
+    long = Series()
+    for step in range(10_000):
+        long.add(step, 2.0 * step)
+    assert MOST_POINTS // 2 <= len(long.steps) <= MOST_POINTS
+    assert long.values == [2 * step for step in long.steps] and long.steps[-1] > 9000
+    gaps = np.diff(long.steps)
+    assert (gaps == gaps[0]).all()
+
+
+@pytest.mark.slow
+def test_a_run_is_steered_and_plotted_on_the_page(
+    toy_capture: Path, tmp_path: Path, open_page: Callable[..., Any]
+) -> None:
+    capture = open_capture(toy_capture)
+    config = TrainConfig(steps=10**6, eval_every=0, report_every=1, lpips=False, max_gaussians=400)
+    trainer = Trainer(
+        config, capture.train, capture.test, capture.points, tmp_path / "run", say=lambda _: None
+    )
+    thread = threading.Thread(target=lambda: trainer.run(progress=False))
+    thread.start()
+    session = TrainingSession(trainer, capture.train, "knot", folder=tmp_path / "run")
+    try:
+        with ViewerApp(session, port=0) as app:
+            page = open_page(app, width=1280, height=900)
+            page.get_by_role("button", name="Pause training").click()
+            until(lambda: trainer.paused, "the button did not pause")
+            trainer.between_steps(lambda: None).result(30)
+            before = trainer.steps_done
+            page.get_by_text("Steering", exact=True).click()
+            page.get_by_role("button", name="One step").click()
+            until(lambda: trainer.steps_done == before + 1, "no single step was done")
+            value = page.locator(".mantine-TextInput-input:visible").first
+            value.fill("about 500")
+            page.get_by_role("button", name="Apply").click()
+            page.get_by_text("is no number").wait_for(timeout=10_000)
+            value.fill(str(before + 501))
+            page.get_by_role("button", name="Apply").click()
+            until(lambda: trainer.config.steps == before + 501, "the run was not shortened")
+            page.get_by_role("button", name="Save").click()
+            page.get_by_text(f"step-{before + 1:08d}").wait_for(timeout=10_000)
+            page.get_by_text("Plots", exact=True).click()
+            page.get_by_text(f"changed steps = {before + 501}").wait_for(timeout=10_000)
+            assert page.locator(".uplot").count() == 3, "there is no held-out PSNR yet"
+            page.mouse.move(1100, 700)
+            page.mouse.wheel(0, 500)
+            page.screenshot(path=tmp_path / "steering.png")
+            page.get_by_role("button", name="End").click()
+            thread.join(60)
+            assert not thread.is_alive() and trainer.steps_done == before + 1
+    finally:
+        trainer.request_stop()
+        thread.join(60)

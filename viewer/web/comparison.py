@@ -1,0 +1,186 @@
+"""A photograph and the render of its camera in one image, and the error between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera, View
+from luxel.render.evaluate import ground_truth
+from luxel.render.metrics import psnr
+from luxel.viewer.web.drawable import Drawable
+from luxel.viewer.web.legend import EMBER, SIGNED, Caption, Legend, false_colour
+from luxel.viewer.web.session import Session
+from luxel.viewer.web.shading import DisplaySettings, Render, render_frame, to_bytes
+
+LUMINANCE = (0.2126, 0.7152, 0.0722)  # Rec. 709, of the colours as they are stored
+BORDER = 0.08  # grey level around the image
+SAME_POSITION = 2e-3  # distance from a view's camera, in radii of the scene, that still counts as its pose
+SAME_TURN = 3e-3  # radians, likewise
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A view's photograph and the render of its camera.
+
+    Args:
+        name: of the view.
+        truth, render: colours in [0, 1], [H, W, 3] in the photograph's pixels.
+        psnr: dB, weighted as in `luxel.render.evaluate.evaluate`.
+    """
+
+    name: str
+    truth: Tensor
+    render: Tensor
+    psnr: float
+
+
+def split_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
+    """The photograph left of a share ``split`` of the width, the render right of it."""
+    column = round(split * compared.truth.shape[1])
+    return torch.cat([compared.truth[:, :column], compared.render[:, column:]], dim=1), None
+
+
+def difference_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
+    """Mean over the channels of |render - photograph|, from 0 to ``scale``."""
+    error = (compared.render - compared.truth).abs().mean(-1)
+    return false_colour(error / scale), Legend("0", f"{scale:.3g} absolute difference", EMBER)
+
+
+def luminance_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
+    """Luminance of the render minus that of the photograph, from -``scale`` (too dark) to ``scale`` (too bright)."""
+    weights = compared.truth.new_tensor(LUMINANCE)
+    error = (compared.render - compared.truth) @ weights
+    bar = Legend(f"-{scale:.3g} too dark", f"+{scale:.3g} too bright", SIGNED)
+    return false_colour(0.5 + 0.5 * error / scale, SIGNED), bar
+
+
+def squared_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
+    """Mean over the channels of the squared error, from 0 to the square of ``scale``."""
+    error = (compared.render - compared.truth).square().mean(-1)
+    return false_colour(error / scale**2), Legend("0", f"{scale**2:.3g} squared error", EMBER)
+
+
+# What can be shown: (compared, split, error scale) -> colours [H, W, 3] and a colour bar. A new mode is one entry.
+MODES: dict[str, Callable[[Compared, float, float], tuple[Tensor, Legend | None]]] = {
+    "photograph | render": split_image,
+    "|difference|": difference_image,
+    "luminance error": luminance_image,
+    "squared error": squared_image,
+}
+
+
+class Comparer:
+    """Draws the comparison while the camera of a page stands at a view; a `Painter` of the page's images.
+
+    The render is made with the view's own camera in the photograph's pixels, whatever the window, so that the PSNR is
+    that of the evaluation. It is kept until the scene or its appearance changes. Photographs are read in a thread of
+    their own: nothing waits for the disk.
+
+    Args:
+        session: its views, and the version of its scene.
+        radius: of the scene, capture units.
+        on_change: called when a photograph has been read; the page must draw again.
+    """
+
+    def __init__(self, session: Session, radius: float, on_change: Callable[[], None]) -> None:
+        self.mode, self.split, self.scale = next(iter(MODES)), 0.5, 0.2
+        self.name = ""
+        self._session, self._radius, self._on_change = session, radius, on_change
+        self._views: Sequence[View] = session.views
+        poses = [view.camera.cam_to_world.double().numpy() for view in self._views]
+        self._poses = np.stack(poses) if poses else np.zeros((0, 4, 4))
+        self._photographs: dict[str, View | str] = {}
+        self._key: Any = None
+        self._compared: Compared | None = None
+        self._lock = threading.Lock()
+
+    def view_at(self, camera: Camera) -> View | None:
+        """The view whose pose a camera has; None if it stands elsewhere."""
+        if not len(self._poses):
+            return None
+        pose = camera.cam_to_world.detach().double().cpu().numpy()
+        index = int(np.linalg.norm(self._poses[:, :3, 3] - pose[:3, 3], axis=1).argmin())
+        own = self._poses[index]
+        apart = float(np.linalg.norm(own[:3, 3] - pose[:3, 3]))
+        turn = float(np.linalg.norm(own[:3, :3] - pose[:3, :3])) / 2**0.5  # radians, for small angles
+        near = apart <= SAME_POSITION * self._radius and turn <= SAME_TURN
+        return self._views[index] if near else None
+
+    def paint(
+        self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
+    ) -> tuple[np.ndarray, str] | None:
+        """The comparison in the pixels of ``camera``; None where it stands at no view, or until the file is read."""
+        view = self.view_at(camera)
+        photograph = None if view is None else self._photograph(view)
+        self.name = "" if view is None else view.name
+        if not isinstance(photograph, View):
+            return None
+        compared = self._compare(render, scene, photograph, settings)
+        image, legend = MODES[self.mode](compared, self.split, self.scale)
+        caption = Caption(f"{compared.name}: PSNR {compared.psnr:.2f} dB", legend)
+        divided = self.split if MODES[self.mode] is split_image else None
+        return to_bytes(fitted(image, camera.width, camera.height, divided)), caption
+
+    def problem(self, name: str) -> str:
+        """Why the photograph of a view cannot be shown; empty if it can, or is not known yet."""
+        photograph = self._photographs.get(name)
+        return photograph if isinstance(photograph, str) else ""
+
+    def _photograph(self, view: View) -> View | str | None:
+        """The view with its pixels in memory, or why they cannot be read; None while they are being read."""
+        with self._lock:
+            if view.name not in self._photographs:
+                self._photographs = {view.name: ""}  # one at a time: photographs are large
+                threading.Thread(target=self._read, args=(view,), daemon=True).start()
+            return self._photographs[view.name] or None
+
+    def _read(self, view: View) -> None:
+        try:
+            pixels = view.read()
+            read: View | str = replace(view, read=lambda: pixels)
+        except Exception as error:  # a missing file costs its comparison, not the page
+            read = f"{view.name} cannot be read: {error}"
+        with self._lock:
+            if view.name in self._photographs:
+                self._photographs[view.name] = read
+        self._on_change()
+
+    def _compare(self, render: Render, scene: Drawable, view: View, settings: DisplaySettings) -> Compared:
+        appearance = (settings.background, settings.antialiased, settings.splat_scale)
+        key = (self._session.version, view.name, settings.near, settings.far, *appearance)
+        if self._compared is None or key != self._key:
+            with torch.no_grad():
+                background = torch.tensor(settings.background, device=scene.device)
+                truth, weight = ground_truth(view, background)
+                own = replace(view.camera, near=settings.near, far=settings.far).to(scene.device)
+                frame, _ = render_frame(render, scene, own, replace(settings, time=view.time), {})
+                image = frame.rgb.clamp(0, 1)
+                self._key, self._compared = key, Compared(view.name, truth, image, psnr(image, truth, weight))
+        return self._compared
+
+
+def fitted(image: Tensor, width: int, height: int, split: float | None = None) -> Tensor:
+    """An image [h, w, 3] in the middle of width x height pixels, as large as fits, [height, width, 3].
+
+    With a share ``split`` of the image's width a line is drawn there.
+    """
+    factor = min(width / image.shape[1], height / image.shape[0])
+    columns = min(width, max(1, round(image.shape[1] * factor)))
+    rows = min(height, max(1, round(image.shape[0] * factor)))
+    small = torch.nn.functional.interpolate(
+        image.permute(2, 0, 1)[None], (rows, columns), mode="bilinear", antialias=factor < 1
+    )[0].permute(1, 2, 0)
+    canvas = image.new_full((height, width, 3), BORDER)
+    top, left = (height - rows) // 2, (width - columns) // 2
+    canvas[top : top + rows, left : left + columns] = small
+    if split is not None and 0 < split < 1:
+        column = left + round(split * columns)
+        canvas[top : top + rows, max(0, column - 1) : column + 1] = 1.0
+    return canvas

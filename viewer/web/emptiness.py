@@ -1,0 +1,102 @@
+"""Why an image shows nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from luxel.render.camera import Camera
+
+MIN_OPACITY = 1 / 255  # less is never drawn
+LINE = 44  # characters
+
+
+def is_empty(frame: Any) -> bool:
+    """Whether nothing of the scene is seen in a frame; false where the renderer gives no alpha."""
+    alpha = getattr(frame, "alpha", None)
+    return alpha is not None and not bool((alpha > 0).any())
+
+
+def why_empty(scene: Any, camera: Camera, time: float = 0.0) -> str:
+    """The most likely reason why a frame without any alpha is empty, and what to do; plain text.
+
+    Args:
+        scene: primitives, as they were drawn.
+        camera: with its clipping distances.
+        time: of a dynamic scene.
+    """
+    noun, count = scene.noun, scene.count
+    if count == 0:
+        return f"The scene has no {noun}."
+    sound = _finite(scene)
+    broken = count - int(sound.sum())
+    if broken == count:
+        return f"All {count:,} {noun} have values that are not finite (NaN or infinite): train or load again."
+    also = f" {broken:,} of {count:,} {noun} have values that are not finite." if broken else ""
+    places, opacities = _at(scene, time)
+    kept = torch.isfinite(places).all(-1)
+    places, opacities = places[kept], opacities[kept]
+    if len(places) == 0:
+        return f"No {noun} are visible at time {time:.4g}: choose another time.{also}"
+    return _outside(places, opacities, camera, noun) + also
+
+
+def _outside(places: Tensor, opacities: Tensor, camera: Camera, noun: str) -> str:
+    """Why none of the primitives at these places, [N, 3], is in the image."""
+    matrix = camera.world_to_cam.to(places)
+    x, y, z = (places @ matrix[:3, :3].T + matrix[:3, 3]).unbind(-1)
+    ahead = z > 0
+    if not bool(ahead.any()):
+        return f"All {len(places):,} {noun} are behind the camera: turn round, or press Reset view."
+    within = ahead & (z >= camera.near) & (z <= camera.far)
+    if not bool(within.any()):
+        low, high = float(z[ahead].min()), float(z[ahead].max())
+        return (
+            f"Near {camera.near:.4g} and Far {camera.far:.4g} cut all {noun} in front of the camera, which are "
+            f"{low:.4g} to {high:.4g} away: change them under Show, More."
+        )
+    fx, fy, cx, cy = camera.intrinsics.tolist()
+    column, row = fx * x / z + cx, fy * y / z + cy
+    seen = within & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
+    if not bool(seen.any()):
+        return f"No {noun} lie within the image: turn the camera, or press Reset view."
+    if not bool((opacities[seen] >= MIN_OPACITY).any()):
+        return f"All {int(seen.sum()):,} {noun} within the image have an opacity below 1/255."
+    return f"The {int(seen.sum()):,} {noun} within the image are too faint or too small to be seen."
+
+
+def _finite(scene: Any) -> Tensor:
+    """Which primitives have only finite parameters, bool [N]."""
+    sound = torch.ones(scene.count, dtype=torch.bool, device=scene.device)
+    for tensor in scene.tensors().values():
+        sound &= torch.isfinite(tensor.reshape(scene.count, -1)).all(-1)
+    return sound
+
+
+def _at(scene: Any, time: float) -> tuple[Tensor, Tensor]:
+    """Centres [N, 3] and opacities [N] of what is visible at a time."""
+    if not scene.moves:
+        return scene.centres, scene.opacities
+    still = scene.at(time)
+    return still.centres, still.opacities
+
+
+def write_on(image: np.ndarray, text: str) -> np.ndarray:
+    """An image, uint8 [H, W, 3], with lines of text in its middle, white on a dark box."""
+    height, width = image.shape[:2]
+    size = max(9, round(min(width / 32, height / 16, 20)))
+    lines = textwrap.fill(text, max(16, min(LINE, int(width / (0.6 * size)))))
+    canvas = Image.fromarray(image)
+    draw = ImageDraw.Draw(canvas, "RGBA")
+    font = ImageFont.load_default(size)
+    place = (width / 2, height / 2)
+    left, top, right, bottom = draw.multiline_textbbox(place, lines, font, "mm", align="center")
+    pad = size
+    draw.rounded_rectangle((left - pad, top - pad, right + pad, bottom + pad), pad / 2, (20, 20, 24, 220))
+    draw.multiline_text(place, lines, (240, 240, 240, 255), font, "mm", align="center")
+    return np.array(canvas)

@@ -1,0 +1,105 @@
+"""Compare: photograph and render of a view under one slider, and the error between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from luxel.viewer.web.comparison import MODES, Comparer
+from luxel.viewer.web.legend import legend_of
+from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.panels.text import table
+from luxel.viewer.web.session import Session
+from luxel.viewer.web.stream import StreamReport
+
+
+class ComparePanel(Panel):
+    """Shows the photograph beside the render wherever the camera stands at a view, until its switch is off."""
+
+    title = "Compare"
+    unfolded = False
+
+    @classmethod
+    def available(cls, session: Session) -> bool:
+        """Where there are photographs."""
+        return len(session.views) > 0
+
+    def build(self, gui: Any, order: float) -> None:
+        """Adds the switch, the choice of the image, the split and the scale of errors."""
+        page = self.page
+        self._comparer = Comparer(page.session, page.extent.radius, self._refresh)
+        self._on = gui.add_checkbox(
+            "Compare", False, hint="Photograph against render at the camera of a view; starts at the nearest"
+        )
+        step = gui.add_button_group("View", ["◀ Previous", "Next ▶"])
+        mode = gui.add_dropdown("Image", list(MODES))
+        self._split = gui.add_slider(
+            "Split", 0, 100, 1, 50, hint="Percent of the width that the photograph takes"
+        )
+        self._scale = gui.add_slider(
+            "Error scale",
+            0.01,
+            1.0,
+            0.01,
+            0.2,
+            hint="Difference of colours in [0, 1] at the end of the colour bar",
+        )
+        self._numbers = gui.add_html("", visible=False)
+        self._shown, self._next = "", None
+        self._on.on_update(lambda _: self._switch(self._on.value))
+        step.on_click(lambda _: self._step(1 if step.value.startswith("Next") else -1))
+        mode.on_update(lambda _: self._set(mode=mode.value))
+        self._split.on_update(lambda _: self._set(split=self._split.value / 100))
+        self._scale.on_update(lambda _: self._set(scale=float(self._scale.value)))
+
+    def _set(self, **choices: Any) -> None:
+        for name, value in choices.items():
+            setattr(self._comparer, name, value)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if self._on.value:
+            self.page.stream.change(painter=self._comparer)
+
+    def _switch(self, on: bool) -> None:
+        self.page.stream.change(painter=self._comparer if on else None)
+        self._numbers.visible = on
+        if on:
+            index, self._next = self._nearest() if self._next is None else self._next, None
+            self.page.go_to(self.page.session.views[index])
+
+    def _step(self, by: int) -> None:
+        views = self.page.session.views
+        index = (self._nearest() + by) % len(views)
+        if self._on.value:
+            self.page.go_to(views[index])
+        else:
+            self._next = index
+            self._on.value = True  # which calls _switch
+
+    def _nearest(self) -> int:
+        """Index of the view nearest to the camera of the page, a turn by one radian counting like the radius."""
+        pose, radius = self.page.pose(), self.page.extent.radius
+        costs = []
+        for view in self.page.session.views:
+            matrix = view.camera.cam_to_world.double().numpy()
+            apart = np.linalg.norm(matrix[:3, 3] - pose.position) / radius
+            costs.append(apart + np.arccos(np.clip(matrix[:3, 2] @ pose.rotation[:, 2], -1, 1)))
+        return int(np.argmin(costs))
+
+    def report(self, report: StreamReport) -> None:
+        """Shows name and PSNR of the view, and the colour bar of an error."""
+        if not self._on.value:
+            return
+        name = self._comparer.name
+        if name and report.caption.startswith(f"{name}: PSNR "):
+            legend = legend_of(report.caption)
+            rows = [("View", name), ("PSNR", report.caption.removeprefix(f"{name}: PSNR "))]
+            text = table(rows) + (legend.as_html() if legend else "")
+        elif name:
+            text = table([("View", self._comparer.problem(name) or f"{name} is being read …")])
+        else:
+            text = table([("View", "the camera stands at no view; Previous and Next go to one")])
+        if text != self._shown:
+            self._shown = self._numbers.content = text

@@ -1,0 +1,103 @@
+"""The course of a training as its run folder records it: series for plots, and events."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+MOST_POINTS = 600  # of a series; above, every second one is dropped
+EVENTS = 200  # that are kept
+
+
+class Series:
+    """Values over steps; where there are many, evenly thinned out.
+
+    Attributes:
+        steps, values: of equal length, in the order of the steps.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[float] = []
+        self.values: list[float] = []
+        self._every, self._skipped = 1, 0
+
+    def add(self, step: float, value: Any) -> None:
+        """Appends a value unless it is no finite number, or one of those that are left out."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return
+        self._skipped += 1
+        if self._skipped < self._every:
+            return
+        self._skipped = 0
+        self.steps.append(step)
+        self.values.append(value)
+        if len(self.steps) > MOST_POINTS:
+            self.steps, self.values, self._every = self.steps[::2], self.values[::2], 2 * self._every
+
+
+class TrainingLog:
+    """Follows the metrics.jsonl of a run folder.
+
+    Args:
+        folder: of the run.
+
+    Attributes:
+        series: by name: loss, psnr (training views, dB), test_psnr (held out, dB), count.
+        events: (step, text) of evaluations, densification and changed options, the newest last.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = Path(folder) / "metrics.jsonl"
+        self._clear()
+
+    def _clear(self) -> None:
+        self._offset, self._part = 0, b""
+        self.series = {name: Series() for name in ("loss", "psnr", "test_psnr", "count")}
+        self.events: deque[tuple[int, str]] = deque(maxlen=EVENTS)
+
+    def poll(self) -> bool:
+        """Reads what was written since the last call; whether there was anything."""
+        try:
+            if self._path.stat().st_size < self._offset:  # rewritten by a resumed run
+                self._clear()
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                new = file.read()
+        except OSError:
+            return False
+        self._offset += len(new)
+        *lines, self._part = (self._part + new).split(b"\n")
+        for line in lines:
+            self._take(line)
+        return bool(lines)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+            step = int(entry["step"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return  # a damaged line is left out
+        for name in ("loss", "psnr", "count"):
+            self.series[name].add(step, entry.get(name))
+        test = entry.get("test")
+        if isinstance(test, dict):
+            self.series["test_psnr"].add(step, test.get("psnr"))
+        if text := describe(entry):
+            self.events.append((step, text))
+
+
+def describe(entry: dict[str, Any]) -> str:
+    """What a line of metrics.jsonl reports beside numbers, or an empty string."""
+    if isinstance(changed := entry.get("changed"), dict):
+        return "changed " + ", ".join(f"{name} = {value}" for name, value in changed.items())
+    if isinstance(test := entry.get("test"), dict):
+        psnr = test.get("psnr")
+        return f"held-out PSNR {psnr:.2f} dB" if isinstance(psnr, int | float) else ""
+    names = ("cloned", "split", "relocated", "added", "pruned")
+    parts = [f"{entry[name]:,} {name}" for name in names if isinstance(entry.get(name), int) and entry[name]]
+    if entry.get("reset"):
+        parts.append("opacities reset")
+    return ", ".join(parts)
