@@ -150,7 +150,7 @@ def run() -> Iterator[Callable[..., list[Restless]]]:
         assert not stream._thread.is_alive()
 
 
-@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("trains", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_many_pages_get_about_equal_numbers_of_images(
     run: Callable[..., list[Restless]], trains: bool
 ) -> None:
