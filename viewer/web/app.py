@@ -15,9 +15,9 @@ from urllib.parse import quote
 import viser
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.web.access import reachable
+from luxel.viewer.web.access.credentials import reachable
+from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.guard import Guard, bind, is_loopback
-from luxel.viewer.web.limits import Limits
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels import PANELS
@@ -80,7 +80,7 @@ class ViewerApp:
         render: render function; luxel.render.rasterize if None.
         panels: tools of the pages, in their order.
         limits: on pages, messages and wrong tokens.
-        tls: certificate and key (see `luxel.viewer.web.access.tls_context`); None serves plain HTTP.
+        tls: certificate and key (see `luxel.viewer.web.access.credentials.tls_context`); None serves plain HTTP.
 
     Attributes:
         guard: access control; after ``start()``.

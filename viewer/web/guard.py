@@ -14,7 +14,7 @@ whatever is not bound to a loopback address is open to the network. Therefore:
 
 viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts. If that call
 does not happen, starting fails, so that the viewer is never unprotected. The handler is wrapped, too: it sees only
-the messages that `luxel.viewer.web.messages` lets through.
+the messages that `luxel.viewer.web.access.messages` lets through.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
 import websockets.asyncio.server as websocket_server
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.web.limits import Limits, Throttle
-from luxel.viewer.web.messages import MessageFilter
+from luxel.viewer.web.access.limits import Limits, Throttle
+from luxel.viewer.web.access.messages import MessageFilter
 from luxel.viewer.web.routes import Routes
 
 MAX_TARGET = 2048  # characters of a request target
@@ -134,9 +134,8 @@ class Guard:
 
     def _full(self, request: Any) -> bool:
         """Whether a request opens a page although as many as allowed are open."""
-        opens = (
-            urlsplit(request.path).path == "/" and request.headers.get("Upgrade", "").lower() == "websocket"
-        )
+        own = urlsplit(request.path).path.startswith("/luxel/")  # of a page that is open already
+        opens = request.headers.get("Upgrade", "").lower() == "websocket" and not own
         return opens and len(self.messages.open) >= self.limits.max_pages
 
     def wrap(self, inner: Any) -> Any:
@@ -166,6 +165,10 @@ class Guard:
                 return connection.respond(http.HTTPStatus.NOT_FOUND, "There is no such file.\n")
             if response is not None:
                 response.headers["X-Frame-Options"] = "SAMEORIGIN"
+                if (
+                    "Connection" not in response.headers
+                ):  # websockets answers one request and waits for the end
+                    response.headers["Connection"] = "close"
             return response
 
         return process_request

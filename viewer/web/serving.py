@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.viewer.web.access import read_token, tls_context
+from luxel.viewer.web.access.credentials import read_token, tls_context
+from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.limits import Limits
 from luxel.viewer.web.session import Session, StaticSession
 
 if TYPE_CHECKING:
@@ -25,24 +25,8 @@ def check_serving(serve: Serve) -> None:
     make_viewer(StaticSession(Gaussians.empty()), serve)
 
 
-def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
-    """Serves a session and prints its address on stdout.
-
-    Args:
-        session: the scene.
-        serve: where to listen.
-        render: render function; luxel.render.rasterize if None.
-
-    Raises:
-        LuxelError: the viewer cannot listen on the address, or other machines can reach it and there is no token.
-    """
-    app = make_viewer(session, serve, render)
-    print(f"viewer: {app.start()}", flush=True)
-    return app
-
-
 def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
-    """The viewer that the options describe, not yet started.
+    """A viewer with the options of the command line, not started.
 
     Raises:
         LuxelError: other machines can reach the address and there is no token, or an option is out of range.
@@ -61,6 +45,22 @@ def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | Non
         limits=Limits(max_pages=serve.max_pages),
         tls=tls_context(serve.tls_cert, serve.tls_key),
     )
+
+
+def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
+    """Serves a session and prints its address on stdout.
+
+    Args:
+        session: the scene.
+        serve: where to listen.
+        render: render function; luxel.render.rasterize if None.
+
+    Raises:
+        LuxelError: the viewer cannot listen on the address, or other machines can reach it and there is no token.
+    """
+    app = make_viewer(session, serve, render)
+    print(f"viewer: {app.start()}", flush=True)
+    return app
 
 
 def serve_until_interrupted(app: ViewerApp) -> int:

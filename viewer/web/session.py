@@ -13,8 +13,8 @@ import numpy as np
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
+from luxel.viewer.web.access.fair_turns import FairTurns
 from luxel.viewer.web.drawable import Drawable
-from luxel.viewer.web.fair_turns import FairTurns
 from luxel.viewer.web.playback import time_range
 
 STATUS_LIFETIME = 0.2  # seconds for which one status of the trainer is shown to all pages
@@ -67,7 +67,8 @@ class Session(Protocol):
         """The scene, which does not change until the context ends; waits while it is in use elsewhere.
 
         Args:
-            page: whose turn this is: pages that wait get equal time. None: the calling thread counts as a page.
+            page: any object, the same for all turns of a page; pages that wait get equal time. None: the calling
+                thread counts as a page.
         """
         ...
 

@@ -94,6 +94,7 @@ class ClientStream:
     ) -> None:
         self._session, self._render, self._sink, self._report = session, render, sink, report
         self._logged: set[str] = set() if logged is None else logged
+        self._turn = object()  # this page, among those that share the renderer
         self._wake = threading.Condition()
         self._figures = figures
         self._pose: Pose | None = None
@@ -265,9 +266,7 @@ class ClientStream:
         return 1.0
 
     def _draw_next(self) -> None:
-        with self._session.borrow(
-            self
-        ) as scene:  # may wait long: read the newest pose and the time only inside
+        with self._session.borrow(self._turn) as scene:  # may wait long: read the newest pose only inside
             with self._wake:
                 if self._stopped or self._pose is None:
                     return
@@ -310,7 +309,7 @@ class ClientStream:
             pose: of the camera.
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
         """
-        with self._session.borrow(self) as scene:
+        with self._session.borrow(self._turn) as scene:
             settings = self._settings_now()
             width, height, _ = self._size(pose, settings, moving=False)
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)

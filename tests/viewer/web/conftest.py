@@ -49,6 +49,8 @@ def shown() -> Iterator[ViewerApp]:
     torch.set_num_threads(1)
     with ViewerApp(StaticSession(ball(), ring(), "ball"), port=0) as app:
         yield app
+        assert app.guard is not None
+        assert not app.guard.messages.dropped, "something that browsers send is refused"
 
 
 @pytest.fixture

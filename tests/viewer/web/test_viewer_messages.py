@@ -16,17 +16,25 @@ from stream_sink import flat
 from websockets.exceptions import ConnectionClosed
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.web import messages
+from luxel.viewer.web.access import messages
+from luxel.viewer.web.access.limits import Limits, TokenBucket
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.limits import Limits, TokenBucket
 from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.session import TrainingSession
 
 
-@pytest.fixture
-def app() -> Iterator[ViewerApp]:
+@pytest.fixture(scope="module")
+def served() -> Iterator[ViewerApp]:
     with ViewerApp(TrainingSession(FakeTrainer()), port=0, render=flat) as running:
         yield running
+
+
+@pytest.fixture
+def app(served: ViewerApp) -> ViewerApp:
+    until(lambda: served.pages == 0, "a page of the test before is still there")
+    assert served.guard is not None
+    served.guard.messages.dropped.clear()
+    return served
 
 
 @pytest.fixture
@@ -60,6 +68,7 @@ def test_pause_of_all_pages_survives_messages_that_replace_its_properties(
     assert sum(dropped(app).values()) == 6
     page.set(pause, True)
     until(lambda: app.session.paused, "the button is dead")
+    app.session.resume()
 
 
 @pytest.mark.parametrize(
@@ -124,6 +133,8 @@ def test_progress_bars_and_disabled_controls_are_not_input(app: ViewerApp, page:
     page.set(share, 0.9)
     page.synchronize()
     assert bar.value == 10.0 and share.value != 0.9
+    share.disabled = False
+    bar.remove()
 
 
 def test_controls_of_another_page_are_out_of_reach(app: ViewerApp, page: PageClient) -> None:
@@ -206,7 +217,7 @@ GARBAGE: list[Callable[[int], Any]] = [
     lambda i: {"type": "GuiUpdateMessage", "uuid": str(i), "updates": {"value": 1}},
     lambda i: {"type": "GuiUpdateMessage", "uuid": [], "updates": []},
     lambda i: {"type": "SceneNodeClickMessage", "name": f"/{i}", "ray_origin": [1]},
-    lambda i: {"type": "LocalStorageGetItemResponseMessage", "value": "x", "error": None, "request_uuid": i},
+    lambda i: {"type": "LocalStorageGetItemResponseMessage", "value": 3},
     lambda i: {"type": "GetRenderResponseMessage", "payload": b"x", "render_uuid": "x"},
     lambda i: {"type": "TransformControlsDragEndMessage", "name": "/none"},
     lambda i: {"type": "FileTransferPart", "transfer_uuid": "x", "part_index": 0, "content": b"x" * 9999},

@@ -33,9 +33,9 @@ from viser import _messages
 from viser.infra import _infra
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.web.control_values import Refused, checked_value
-from luxel.viewer.web.limits import Limits, TokenBucket
-from luxel.viewer.web.message_fields import SHAPES, Field, camera_fields, vector
+from luxel.viewer.web.access.control_values import Refused, checked_value
+from luxel.viewer.web.access.limits import Limits, TokenBucket
+from luxel.viewer.web.access.message_fields import SHAPES, Field, camera_fields, vector
 
 log = logging.getLogger("luxel.viewer")
 
@@ -142,10 +142,6 @@ def _scene_node(out: dict[str, Any], sender: Sender) -> None:
     sender.registered(lambda scope: scope.scene._handle_from_node_name, out["name"])
 
 
-def _storage(out: dict[str, Any], sender: Sender) -> None:
-    sender.awaited(_messages.LocalStorageGetItemResponseMessage)
-
-
 def _render(out: dict[str, Any], sender: Sender) -> None:
     sender.awaited(_messages.GetRenderResponseMessage)
     if not isinstance(out["payload"], bytes):
@@ -188,7 +184,6 @@ _CHECKS: dict[str, Callable[[dict[str, Any], Sender], None]] = {
     "TransformControlsUpdateMessage": _scene_node,
     "TransformControlsDragStartMessage": _scene_node,
     "TransformControlsDragEndMessage": _scene_node,
-    "LocalStorageGetItemResponseMessage": _storage,
     "GetRenderResponseMessage": _render,
     "FileTransferStartUpload": _upload,
     "FileTransferPart": _upload_part,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from luxel.viewer.web.control_values import Refused, finite
+from luxel.viewer.web.access.control_values import Refused, finite
 from luxel.viewer.web.navigate import MAX_COORDINATE, clamped_fov, clamped_size
 
 MAX_UPLOAD = 256 << 20  # bytes
