@@ -24,7 +24,7 @@ from luxel.render.errors import LuxelError
 
 # Without a GPU and without access to other machines.
 FLAGS = (
-    *("--headless=new", "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader"),
+    *("--headless=new", "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader-webgl"),
     *("--enable-unsafe-swiftshader", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-sync", "--disable-component-update", "--hide-scrollbars", "--remote-debugging-port=0"),
 )
