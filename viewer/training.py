@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from luxel.render.backends import rasterizer
-from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.scenes import Capture, save_scene
 from luxel.viewer.attach import RunServer
@@ -179,11 +178,7 @@ class LiveViewer:
         from luxel.viewer.commands.options import Serve
 
         with self._lock:
-            try:
-                serve = Serve(**options)
-            except TypeError as error:
-                raise LuxelError(f"the viewer has no such option: {error}.") from error
-            return (self._app or self._open(serve)).url
+            return (self._app or self._open(Serve.of_plain(options))).url
 
     def hide(self) -> None:
         """Ends a viewer that `show` started."""

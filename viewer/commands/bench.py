@@ -28,6 +28,7 @@ from luxel.viewer.bench.train.measure import Variant
 from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
+from luxel.viewer.commands.bench_view import View
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.help_texts import description
 from luxel.viewer.progress import describe, opening
@@ -277,7 +278,14 @@ class Compare:
         return 0
 
 
-SUBCOMMANDS = {"raster": Raster, "train": TrainBench, "fields": Fields, "compare": Compare, "record": Record}
+SUBCOMMANDS = {
+    "raster": Raster,
+    "train": TrainBench,
+    "fields": Fields,
+    "view": View,
+    "compare": Compare,
+    "record": Record,
+}
 
 
 def _choice(*, summary: bool) -> Any:
@@ -291,7 +299,7 @@ def _choice(*, summary: bool) -> Any:
 
 @dataclass
 class Bench:
-    """Measures luxel on this machine: the rasterizer, training, or neural fields; alone or beside peers.
+    """Measures luxel on this machine: the rasterizer, training, neural fields, or the viewer; alone or beside peers.
 
     Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and
     90th percentile, trainings as curves of quality over time, with clocks, power, driver, versions and commit. Results

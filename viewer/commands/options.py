@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
@@ -23,13 +24,48 @@ class Serve:
     """Where the web viewer listens."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; anything but a loopback address is open to other machines and needs --token."""
+    """Address to listen on; anything but a loopback address is open to other machines and needs a token."""
     port: int = 8080
     """Port to listen on; if it is in use, the next free one is taken and printed."""
     token: Annotated[str | None, tyro.conf.arg(metavar="SECRET", help_behavior_hint="")] = None
-    """Secret of at least 12 characters that a browser must send; it is part of the printed address. Default: none."""
+    """Secret of at least 12 characters that a browser must send; it is part of the printed address. Other users of this
+    machine see it in the list of processes: prefer --token-file or LUXEL_TOKEN. Default: LUXEL_TOKEN, else none."""
+    token_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """File with the token in its first line. Default: none."""
+    tls_cert: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Certificate chain, PEM: serves HTTPS. Default: none."""
+    tls_key: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Private key of the certificate, PEM. Default: none."""
+    max_pages: int = 64
+    """Pages that may be open at a time."""
     share_of_time: float = 0.3
     """Largest fraction of time, in (0, 1], that rendering for viewers may take from training."""
+
+    def plain(self) -> dict[str, Any]:
+        """The options for another process of this machine: plain values, paths absolute, the token itself.
+
+        Raises:
+            LuxelError: the token's file cannot be read.
+        """
+        from luxel.viewer.web.access import read_token
+
+        values = asdict(self) | {"token": read_token(self.token, self.token_file), "token_file": None}
+        return {
+            name: str(value.resolve()) if isinstance(value, Path) else value for name, value in values.items()
+        }
+
+    @classmethod
+    def of_plain(cls, values: dict[str, Any]) -> Serve:
+        """The reverse of `plain`.
+
+        Raises:
+            LuxelError: an unknown option.
+        """
+        paths = {name: Path(values[name]) for name in ("tls_cert", "tls_key") if values.get(name)}
+        try:
+            return cls(**{**values, **paths})
+        except TypeError as error:
+            raise LuxelError(f"the viewer has no such option: {error}.") from error
 
 
 def optional(metavar: str) -> Any:

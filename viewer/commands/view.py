@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,7 +81,7 @@ class ViewScene:
     def _show_training(self, connection: RunConnection) -> bool:
         """Shows a run that trains in another process, until Ctrl-C or its end; whether it has ended."""
         try:
-            print(f"viewer: {connection.request('show', serve=asdict(self.serve))}")
+            print(f"viewer: {connection.request('show', serve=self.serve.plain())}")
             print(
                 "The run is training: this is its live scene. Ctrl-C ends the viewer, not the training.",
                 flush=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,9 @@ from urllib.parse import quote
 import viser
 
 from luxel.render.errors import LuxelError
+from luxel.viewer.web.access import reachable
 from luxel.viewer.web.guard import Guard, bind, is_loopback
+from luxel.viewer.web.limits import Limits
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels import PANELS
@@ -25,8 +28,10 @@ from luxel.viewer.web.panels.panel import (
     open_page_panels,
     open_shared_panels,
 )
+from luxel.viewer.web.routes import Routes
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render
+from luxel.viewer.web.stream_server import StreamEnd, StreamServer
 from luxel.viewer.web.thumbnails import Thumbnails
 
 log = logging.getLogger("luxel.viewer")
@@ -44,10 +49,11 @@ class _Server(viser.ViserServer):
 
 @dataclass
 class OpenPage:
-    """A page and its panels."""
+    """A page, its panels, and the key of its websocket if it was offered one."""
 
     page: Page
     panels: list[Panel]
+    key: str | None = None
 
     def close(self, wait: float = 0.0) -> None:
         """Closes the panels and stops rendering; returns after at most ``wait`` seconds."""
@@ -73,8 +79,11 @@ class ViewerApp:
         token: secret of at least 12 characters that a browser must send; it is part of ``url``.
         render: render function; luxel.render.rasterize if None.
         panels: tools of the pages, in their order.
+        limits: on pages, messages and wrong tokens.
+        tls: certificate and key (see `luxel.viewer.web.access.tls_context`); None serves plain HTTP.
 
     Attributes:
+        guard: access control; after ``start()``.
         url: address to open, with the token if there is one; after ``start()``.
         extent: centre, size and up direction of the scene; after ``start()``.
 
@@ -91,6 +100,8 @@ class ViewerApp:
         token: str | None = None,
         render: Render | None = None,
         panels: Sequence[AnyPanel] = PANELS,
+        limits: Limits | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if not 0 < share_of_time <= 1:
             raise LuxelError(f"share_of_time must be above 0 and at most 1, got {share_of_time}.")
@@ -109,6 +120,9 @@ class ViewerApp:
         self.session = session
         self.url = ""
         self._host, self._port, self._token = host, port, token
+        self._limits = Limits() if limits is None else limits
+        self._tls = tls
+        self.guard: Guard | None = None
         self._render = render
         self._server: _Server | None = None
         self._panels = panels
@@ -117,6 +131,7 @@ class ViewerApp:
         self._pages_lock = threading.Lock()
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
+        self._streams = StreamServer()
         self._done = threading.Event()
 
     def start(self) -> str:
@@ -141,14 +156,23 @@ class ViewerApp:
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         sock = bind(self._host, self._port)
         port = int(sock.getsockname()[1])
-        guard = Guard(loopback=is_loopback(self._host), token=self._token, port=port)
-        with _quiet(), guard.installed_on(sock):
+        guard = Guard(
+            loopback=is_loopback(self._host), token=self._token, port=port, limits=self._limits, tls=self._tls
+        )
+        with _quiet(), guard.installed_on(sock, Routes(self._streams)):
             server = _Server(host=self._host, port=port, label=self.session.name, verbose=False)
-        self._server = server
+        self._server, self.guard = server, guard
+        try:
+            guard.messages.attach(server)
+        except LuxelError:
+            self.stop()
+            raise
         if self._port not in (0, port):
             log.warning("Port %d is in use: the viewer listens on port %d.", self._port, port)
-        shown = f"[{self._host}]" if ":" in self._host else self._host
-        self.url = f"http://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
+        shown = reachable(self._host)
+        shown = f"[{shown}]" if ":" in shown else shown
+        scheme = "https" if self._tls else "http"
+        self.url = f"{scheme}://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
         self._set_up(server)
         return self.url
 
@@ -191,7 +215,7 @@ class ViewerApp:
         opened = OpenPage(page, open_page_panels(self._panels, page))
 
         async def moved(camera: Any) -> None:  # async: on the event loop, where a pose is never half updated
-            page.stream.move(Pose.of_client(camera))
+            page.follow(Pose.of_client(camera))
 
         client.camera.on_update(moved)
         if self.session.views:  # a window narrower than the image shows all of it, too
@@ -201,6 +225,9 @@ class ViewerApp:
         with self._pages_lock:
             self._pages[client.client_id] = opened
         page.start()
+        opened.key = self._streams.offer(
+            client, StreamEnd(page.sink, page.stream.move, page.connection_changed)
+        )
         return opened
 
     def _open(self, client: Any) -> None:
@@ -213,13 +240,23 @@ class ViewerApp:
         with self._pages_lock:
             opened = self._pages.pop(client.client_id, None)
         if opened is not None:
-            opened.close()
+            self._end(opened)
+
+    def _end(self, opened: OpenPage, wait: float = 0.0) -> None:
+        if opened.key is not None:
+            self._streams.withdraw(opened.key)
+        opened.close(wait)
 
     @property
     def server(self) -> viser.ViserServer:
         """viser's server, after ``start()``."""
         assert self._server is not None, "start() comes first"
         return self._server
+
+    def open_pages(self) -> list[Page]:
+        """The open pages."""
+        with self._pages_lock:
+            return [opened.page for opened in self._pages.values()]
 
     @property
     def pages(self) -> int:
@@ -238,10 +275,12 @@ class ViewerApp:
             pages = list(self._pages.values())
             self._pages.clear()
         for page in pages:
-            page.close(wait=1.0)  # a thread that renders while Python ends may crash it
+            self._end(page, wait=1.0)  # a thread that renders while Python ends may crash it
         for panel in self._shared:
             panel.detach()
         self._shared = []
+        if self.guard is not None:
+            self.guard.messages.stopping = True
         if self._server is not None:
             with _quiet():
                 self._server.stop()

@@ -115,7 +115,7 @@ class Comparer:
 
     def paint(
         self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-    ) -> tuple[np.ndarray, str] | None:
+    ) -> tuple[Tensor, str] | None:
         """The comparison in the pixels of ``camera``; None where it stands at no view, or until the file is read."""
         view = self.view_at(camera)
         photograph = None if view is None else self._photograph(view)
@@ -132,6 +132,12 @@ class Comparer:
         """Why the photograph of a view cannot be shown; empty if it can, or is not known yet."""
         photograph = self._photographs.get(name)
         return photograph if isinstance(photograph, str) else ""
+
+    def release(self) -> None:
+        """Frees the images; they are made again when they are needed."""
+        with self._lock:
+            self._photographs = {}
+        self._key = self._compared = None
 
     def _photograph(self, view: View) -> View | str | None:
         """The view with its pixels in memory, or why they cannot be read; None while they are being read."""
@@ -155,15 +161,17 @@ class Comparer:
     def _compare(self, render: Render, scene: Drawable, view: View, settings: DisplaySettings) -> Compared:
         appearance = (settings.background, settings.antialiased, settings.splat_scale)
         key = (self._session.version, view.name, settings.near, settings.far, *appearance)
-        if self._compared is None or key != self._key:
+        compared = self._compared
+        if compared is None or key != self._key:
             with torch.no_grad():
                 background = torch.tensor(settings.background, device=scene.device)
                 truth, weight = ground_truth(view, background)
                 own = replace(view.camera, near=settings.near, far=settings.far).to(scene.device)
                 frame, _ = render_frame(render, scene, own, replace(settings, time=view.time), {})
                 image = frame.rgb.clamp(0, 1)
-                self._key, self._compared = key, Compared(view.name, truth, image, psnr(image, truth, weight))
-        return self._compared
+                compared = Compared(view.name, truth, image, psnr(image, truth, weight))
+                self._key, self._compared = key, compared
+        return compared
 
 
 def fitted(image: Tensor, width: int, height: int, split: float | None = None) -> Tensor:

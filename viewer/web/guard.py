@@ -8,10 +8,13 @@ whatever is not bound to a loopback address is open to the network. Therefore:
 * on a loopback address without a token the Host must be a loopback name, which a site cannot fake by pointing
   its own name at 127.0.0.1;
 * with a token, the first request must carry ``?token=...`` and is redirected to ``/`` with a cookie; all other
-  requests need the cookie.
+  requests need the cookie. The cookie is a random number of this start of the viewer, so that it cannot be guessed
+  and the token is not kept by the browser; wrong tokens are throttled by address;
+* a malformed request gets 400, a page above the limit 503.
 
 viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts. If that call
-does not happen, starting fails, so that the viewer is never unprotected.
+does not happen, starting fails, so that the viewer is never unprotected. The handler is wrapped, too: it sees only
+the messages that `luxel.viewer.web.messages` lets through.
 """
 
 from __future__ import annotations
@@ -20,16 +23,23 @@ import errno
 import hmac
 import http
 import ipaddress
+import secrets
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
 
 import websockets.asyncio.server as websocket_server
 
 from luxel.render.errors import LuxelError
+from luxel.viewer.web.limits import Limits, Throttle
+from luxel.viewer.web.messages import MessageFilter
+from luxel.viewer.web.routes import Routes
+
+MAX_TARGET = 2048  # characters of a request target
 
 _patching = threading.Lock()
 
@@ -52,11 +62,29 @@ class Guard:
         loopback: whether the server listens on a loopback address only.
         token: secret that every client must send, or None.
         port: port of the server; cookies are shared between ports, so their name carries it.
+        limits: on pages, messages and wrong tokens.
+        tls: certificate and key of the server; None serves plain HTTP.
+
+    Attributes:
+        messages: what pages may send.
     """
 
-    def __init__(self, *, loopback: bool, token: str | None, port: int) -> None:
+    def __init__(
+        self,
+        *,
+        loopback: bool,
+        token: str | None,
+        port: int,
+        limits: Limits | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.loopback, self.token, self.cookie = loopback, token, f"luxel-{port}"
+        self.limits = Limits() if limits is None else limits
+        self.tls = tls
+        self.throttle = Throttle(self.limits)
+        self.messages = MessageFilter(self.limits)
         self.installed = False
+        self._session = secrets.token_urlsafe(32)
 
     def refusal(self, path: str, headers: Any) -> str | None:
         """The reason to refuse a request, or None to accept it.
@@ -78,29 +106,64 @@ class Guard:
 
     def token_given(self, path: str) -> bool:
         """Whether the query of ``path`` carries the right token."""
-        given = parse_qs(urlsplit(path).query).get("token", [""])[0]
-        return self.token is not None and _same(given, self.token)
+        given = _tokens(path)
+        return self.token is not None and bool(given) and _same(given[0], self.token)
 
     def _cookie_matches(self, headers: Any) -> bool:
         if self.token is None:
             return False
         # Not http.cookies: it stops at the first malformed cookie that another program left for this host.
         pairs = (pair.strip().partition("=") for pair in headers.get("Cookie", "").split(";"))
-        return any(name == self.cookie and _same(value, self.token) for name, _, value in pairs)
+        return any(name == self.cookie and _same(value, self._session) for name, _, value in pairs)
+
+    def _early_refusal(self, connection: Any, request: Any) -> Any:
+        """The response to a request that is malformed, guesses tokens, or opens a page too many; None to go on."""
+        if (problem := malformed(request.path, request.headers)) is not None:
+            return connection.respond(http.HTTPStatus.BAD_REQUEST, f"Malformed request: {problem}.\n")
+        if self.token is not None and _tokens(request.path):
+            address = _address(connection)
+            if not self.throttle.allows(address):
+                response = connection.respond(
+                    http.HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong tokens: wait, then try again.\n"
+                )
+                response.headers["Retry-After"] = str(max(1, round(self.limits.wrong_token_seconds)))
+                return response
+            if not self.token_given(request.path):
+                self.throttle.failed(address)
+        return None
+
+    def _full(self, request: Any) -> bool:
+        """Whether a request opens a page although as many as allowed are open."""
+        opens = (
+            urlsplit(request.path).path == "/" and request.headers.get("Upgrade", "").lower() == "websocket"
+        )
+        return opens and len(self.messages.open) >= self.limits.max_pages
 
     def wrap(self, inner: Any) -> Any:
         """A ``process_request`` for websockets' server that calls ``inner`` for accepted requests only."""
 
         def process_request(connection: Any, request: Any) -> Any:
+            if (early := self._early_refusal(connection, request)) is not None:
+                return early
             reason = self.refusal(request.path, request.headers)
             if reason is not None:
                 return connection.respond(http.HTTPStatus.FORBIDDEN, reason + "\n")
             if self.token_given(request.path):  # keep the secret out of the address bar and the history
                 response = connection.respond(http.HTTPStatus.SEE_OTHER, "")
                 response.headers["Location"] = "/"
-                response.headers["Set-Cookie"] = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
+                secure = "; Secure" if self.tls else ""
+                cookie = f"{self.cookie}={self._session}; Path=/; HttpOnly; SameSite=Lax{secure}"
+                response.headers["Set-Cookie"] = cookie
                 return response
-            response = inner(connection, request)
+            if self._full(request):
+                text = (
+                    f"This viewer has {self.limits.max_pages} pages open, as many as it may (--max-pages).\n"
+                )
+                return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, text)
+            try:
+                response = inner(connection, request)
+            except (OSError, ValueError):  # a path that no file can have
+                return connection.respond(http.HTTPStatus.NOT_FOUND, "There is no such file.\n")
             if response is not None:
                 response.headers["X-Frame-Options"] = "SAMEORIGIN"
             return response
@@ -108,8 +171,12 @@ class Guard:
         return process_request
 
     @contextmanager
-    def installed_on(self, sock: socket.socket) -> Iterator[None]:
+    def installed_on(self, sock: socket.socket, routes: Routes | None = None) -> Iterator[None]:
         """Within the context, the server that viser starts listens on ``sock`` behind this guard.
+
+        Args:
+            sock: where to listen.
+            routes: paths that the viewer serves beside viser, behind this guard too.
 
         Raises:
             LuxelError: no such server was started within the context.
@@ -120,7 +187,11 @@ class Guard:
             if getattr(inner, "__module__", "") != "viser.infra._infra":
                 return original(handler, *args, **options)
             self.installed = True
-            return original(handler, sock=sock, **{**options, "process_request": self.wrap(inner)})
+            handler = self.messages.wrap(handler)
+            if routes is not None:
+                handler, inner = routes.wrap_handler(handler), routes.wrap_request(inner)
+            changed = {"process_request": self.wrap(inner), "ssl": self.tls, **self.limits.options()}
+            return original(handler, sock=sock, **{**options, **changed})
 
         with _patching:
             original: Any = websocket_server.serve
@@ -170,5 +241,49 @@ def bind(host: str, port: int, attempts: int = 50) -> socket.socket:
     raise LuxelError(f"no free port on {host}.", "End a program that listens, or give another --port.")
 
 
+def malformed(path: str, headers: Any) -> str | None:
+    """What is wrong with the form of a request, or None.
+
+    Args:
+        path: request target with its query.
+        headers: multi-dictionary of the request headers.
+    """
+    try:
+        if len(path) > MAX_TARGET or not path.startswith("/"):
+            return "its address is too long or no path"
+        if not path.isascii() or not path.isprintable() or b"\0" in unquote_to_bytes(path):
+            return "its address has characters that must be escaped"
+        urlsplit(path)
+        for name in ("Host", "Origin", "Cookie", "Upgrade"):
+            value = headers.get(name, "")  # raises if it is there twice
+            if not value.isascii() or not value.isprintable():
+                return f"its {name} header has characters that it may not have"
+        host = urlsplit(f"//{headers.get('Host', '')}")
+        if not host.hostname or host.path or host.query or host.username is not None:
+            return "its Host header is no host"
+        _ = host.port, urlsplit(headers.get("Origin", "")).port
+    except (ValueError, LookupError):
+        return "its headers or its address cannot be read"
+    return None
+
+
+def _address(connection: Any) -> str:
+    """Where a connection comes from; of an IPv6 address the first 64 bits, which one host may have to itself."""
+    peer = connection.remote_address
+    if not peer:
+        return ""
+    try:
+        address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
+    except ValueError:
+        return str(peer[0])
+    if address.version == 6 and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
+
+
+def _tokens(path: str) -> list[str]:
+    return parse_qs(urlsplit(path).query).get("token", [])
+
+
 def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(), expected.encode())
+    return hmac.compare_digest(given.encode(errors="surrogateescape"), expected.encode())

@@ -15,6 +15,10 @@ import viser.transforms as vtf
 from luxel.render.camera import Camera, View
 from luxel.viewer.web.drawable import Drawable
 
+MAX_SIDE = 4096  # pixels of an image along one axis
+MAX_PIXELS = 4096 * 2304  # of an image: what the largest common screens show
+MIN_FOV, MAX_FOV = 0.01, 3.0  # radians
+MAX_COORDINATE = 1e9  # of a camera, capture units
 JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
 
@@ -59,6 +63,18 @@ class Pose:
         rotation = vtf.SO3.from_matrix(matrix[:3, :3]).wxyz
         return Pose(rotation, matrix[:3, 3], 2 * math.atan(half), camera.width, camera.height)
 
+    def clamped(self) -> Pose | None:
+        """The pose with a unit rotation, a field of view and a size that can be drawn; None if it is no pose."""
+        norm = float(np.linalg.norm(self.wxyz))
+        place = float(np.abs(self.position).max())
+        if not (1e-6 < norm < 1e6 and place <= MAX_COORDINATE and math.isfinite(self.fov_y)):
+            return None
+        width, height = clamped_size(self.width, self.height)
+        fov = clamped_fov(self.fov_y)
+        if abs(norm - 1) < 1e-3 and (fov, width, height) == (self.fov_y, self.width, self.height):
+            return self
+        return Pose(self.wxyz / norm, self.position, fov, width, height)
+
     @property
     def rotation(self) -> np.ndarray:
         """Camera axes in the world as columns, [3, 3]."""
@@ -79,6 +95,18 @@ class Pose:
             far,
         )
         return whole.resized(width, height)
+
+
+def clamped_size(width: float, height: float) -> tuple[int, int]:
+    """A size in pixels, scaled down until it has at most MAX_SIDE a side and MAX_PIXELS in all, and at least 1."""
+    width, height = max(1.0, width), max(1.0, height)
+    scale = min(1.0, MAX_SIDE / width, MAX_SIDE / height, math.sqrt(MAX_PIXELS / width / height))
+    return max(1, int(width * scale)), max(1, int(height * scale))
+
+
+def clamped_fov(fov_y: float) -> float:
+    """A vertical field of view in [MIN_FOV, MAX_FOV], radians."""
+    return min(max(fov_y, MIN_FOV), MAX_FOV)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from luxel.render.camera import View
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, jump, place
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render, Sample
-from luxel.viewer.web.stream import ClientStream, StreamReport, ViserSink
+from luxel.viewer.web.sinks import PageSink
+from luxel.viewer.web.stream import ClientStream, StreamReport
 from luxel.viewer.web.thumbnails import Thumbnails
 
 log = logging.getLogger("luxel.viewer")
@@ -49,6 +50,7 @@ class Page:
         render: draws the scene, called like luxel.render.rasterize.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
+        sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
 
     Args:
         logged: messages of failures already logged, shared by the pages.
@@ -66,13 +68,17 @@ class Page:
         self.client, self.session, self.extent, self.render = client, session, extent, render
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
-        self._sink = ViserSink(client)
-        self.stream = ClientStream(session, render, self._sink, self._report, self._logged)
+        self.sink = PageSink(client)
+        figures = self.sink.stream.figures
+        self.stream = ClientStream(
+            session, render, self.sink, self._report, self._logged, figures=figures.summary
+        )
         self._reports: list[Callable[[StreamReport], None]] = []
         self._seeks: list[Callable[[float], None]] = []
         self._clicks: list[Callable[[Click], None]] = []
         self._motion = 0
         self._lock = threading.Lock()
+        self._clicking = threading.Lock()
 
     @property
     def roomy(self) -> bool:
@@ -98,6 +104,17 @@ class Page:
     def pose(self) -> Pose:
         """The camera of the page now."""
         return Pose.of_client(self.client.camera)
+
+    def follow(self, pose: Pose) -> None:
+        """Takes a camera from viser's messages; ignored while the page sends each frame's on its own websocket."""
+        if not self.sink.stream.connected:
+            self.stream.move(pose)
+
+    def connection_changed(self) -> None:
+        """Shows the camera again: its images come over another connection from now on."""
+        if not self.sink.stream.connected:
+            self.stream.move(self.pose())
+        self.stream.redraw()
 
     def begin_motion(self) -> Callable[[], bool]:
         """Claims the camera for an animation.
@@ -166,11 +183,14 @@ class Page:
     def click(self, u: float, v: float) -> None:
         """Handles a click: renders the scene there once, and calls the callbacks of `listen`.
 
+        A click while another one of this page is handled is dropped.
+
         Args:
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
         """
         callbacks = list(self._clicks)
-        if not callbacks:
+        # Clicks wait in threads that all pages share: during one, others of this page are dropped.
+        if not callbacks or not self._clicking.acquire(blocking=False):
             return
         try:
             pose = self.pose()
@@ -181,6 +201,8 @@ class Page:
         except Exception as error:  # a tool that fails must not end the page
             log.exception("A click could not be handled.")
             self.client.add_notification("The click failed", str(error), color="red", auto_close_seconds=8)
+        finally:
+            self._clicking.release()
 
     def _report(self, report: StreamReport) -> None:
         for callback in self._reports:
@@ -197,8 +219,9 @@ class Page:
 
     def close(self, wait: float = 0.0) -> None:
         """Stops rendering; returns after at most ``wait`` seconds."""
+        self.stream.stop()
+        self.sink.close()  # first: the stream may be waiting for it
         self.stream.stop(wait)
-        self._sink.close()
 
 
 def make_click(pose: Pose, u: float, v: float, sample: Sample) -> Click:

@@ -97,4 +97,4 @@ class PathVideo:
             clipped = replace(camera, near=settings.near, far=settings.far)
             with self._session.borrow() as scene:
                 image, _ = draw(self._render, scene, clipped.to(scene.device), settings)
-            yield image
+            yield image.cpu().numpy()

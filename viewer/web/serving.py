@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.viewer.web.access import read_token, tls_context
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.limits import Limits
 from luxel.viewer.web.session import Session, StaticSession
 
 if TYPE_CHECKING:
@@ -20,15 +23,6 @@ def check_serving(serve: Serve) -> None:
         LuxelError: other machines can reach the address and there is no token, or an option is out of range.
     """
     make_viewer(StaticSession(Gaussians.empty()), serve)
-
-
-def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
-    """A viewer with the options of the command line, not started.
-
-    Raises:
-        LuxelError: other machines can reach the address and there is no token, or an option is out of range.
-    """
-    return ViewerApp(session, serve.host, serve.port, serve.share_of_time, serve.token, render)
 
 
 def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
@@ -45,6 +39,28 @@ def start_viewer(session: Session, serve: Serve, render: Callable[..., Any] | No
     app = make_viewer(session, serve, render)
     print(f"viewer: {app.start()}", flush=True)
     return app
+
+
+def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | None = None) -> ViewerApp:
+    """The viewer that the options describe, not yet started.
+
+    Raises:
+        LuxelError: other machines can reach the address and there is no token, or an option is out of range.
+    """
+    if serve.max_pages < 1:
+        raise LuxelError(
+            f"--max-pages {serve.max_pages}: at least one page must be allowed.", "Give 1 or more."
+        )
+    return ViewerApp(
+        session,
+        serve.host,
+        serve.port,
+        serve.share_of_time,
+        read_token(serve.token, serve.token_file),
+        render,
+        limits=Limits(max_pages=serve.max_pages),
+        tls=tls_context(serve.tls_cert, serve.tls_key),
+    )
 
 
 def serve_until_interrupted(app: ViewerApp) -> int:

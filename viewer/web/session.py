@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import numpy as np
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
+from luxel.viewer.web.fair_turns import FairTurns
 from luxel.viewer.web.playback import time_range
 
 STATUS_LIFETIME = 0.2  # seconds for which one status of the trainer is shown to all pages
@@ -62,8 +63,12 @@ class Session(Protocol):
         """A number that changes whenever the scene does."""
         ...
 
-    def borrow(self) -> AbstractContextManager[Any]:
-        """The scene, which does not change until the context ends; waits while it is in use elsewhere."""
+    def borrow(self, page: Hashable = None) -> AbstractContextManager[Any]:
+        """The scene, which does not change until the context ends; waits while it is in use elsewhere.
+
+        Args:
+            page: whose turn this is: pages that wait get equal time. None: the calling thread counts as a page.
+        """
         ...
 
     def status(self) -> dict[str, Any]:
@@ -115,13 +120,17 @@ class StaticSession:
         self.times = (times or time_range(scene, self.views)) if scene.moves else None
         self._scene = scene.detach()
         self._numbers: dict[str, int] | None = None
-        self._lock = threading.Lock()
+        self._turns = FairTurns()
 
     @contextmanager
-    def borrow(self) -> Iterator[Any]:
+    def borrow(self, page: Hashable = None) -> Iterator[Any]:
         """The scene; only one page has it at a time, as workspaces are not shared."""
-        with self._lock:
+        self._turns.acquire(threading.get_ident() if page is None else page)
+        start = time.monotonic()
+        try:
             yield self._scene
+        finally:
+            self._turns.release(time.monotonic() - start)
 
     def show(self, scene: Drawable, numbers: dict[str, int] | None = None) -> None:
         """Replaces the scene; every page redraws.
@@ -135,7 +144,7 @@ class StaticSession:
         """
         if type(scene) is not self.scene_type:
             raise ValueError(f"this session shows {self.scene_type.noun}, not {scene.noun}")
-        with self._lock:
+        with self.borrow():
             self._scene, self._numbers = scene.detach(), numbers
             self.version += 1
 
@@ -188,7 +197,7 @@ class TrainingSession:
         if self.scene_type.moves and times is None:
             with trainer.lock:
                 self.times = time_range(trainer.scene, self.views)
-        self._pages_lock = threading.Lock()
+        self._turns = FairTurns()
         self._not_before = 0.0
         self._status: dict[str, Any] = {}
         self._status_until = 0.0
@@ -205,13 +214,15 @@ class TrainingSession:
         return int(self.status().get("step", 0))
 
     @contextmanager
-    def borrow(self) -> Iterator[Any]:
+    def borrow(self, page: Hashable = None) -> Iterator[Any]:
         """The scene of the present step; training waits until the context ends.
 
         Raises:
             LuxelError: the trainer did not finish a step in time.
         """
-        with self._pages_lock:
+        self._turns.acquire(threading.get_ident() if page is None else page)
+        used = 0.0
+        try:
             self._wait_for_budget()
             if not self.trainer.lock.acquire(timeout=LOCK_PATIENCE):
                 raise LuxelError(
@@ -223,7 +234,10 @@ class TrainingSession:
             finally:
                 self.trainer.lock.release()
                 now = time.monotonic()
-                self._not_before = now + (now - start) * (1 / max(self.share_of_time, 1e-3) - 1)
+                used = now - start
+                self._not_before = now + used * (1 / max(self.share_of_time, 1e-3) - 1)
+        finally:
+            self._turns.release(used)
 
     def _wait_for_budget(self) -> None:
         while (left := self._not_before - time.monotonic()) > 0 and not self._idle():

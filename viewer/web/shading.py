@@ -119,7 +119,7 @@ class Painter(Protocol):
 
     def paint(
         self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-    ) -> tuple[np.ndarray, str] | None:
+    ) -> tuple[Tensor, str] | None:
         """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
         ...
 
@@ -162,9 +162,7 @@ def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[
     return options | {"time": time} if scene.moves else options
 
 
-def draw(
-    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
-) -> tuple[np.ndarray, str]:
+def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings) -> tuple[Tensor, str]:
     """Renders and shades one image.
 
     Args:
@@ -173,7 +171,8 @@ def draw(
         settings: what to show.
 
     Returns:
-        uint8 [H, W, 3], and a caption (the range of a false-colour image; empty for colours).
+        uint8 [H, W, 3] on the device of the scene, and a caption (the range of a false-colour image; empty for
+        colours).
 
     Raises:
         LuxelError: the scene has no such output.
@@ -195,12 +194,13 @@ def draw(
         if not is_empty(frame):
             return image, caption
         notice = why_empty(scene, camera, settings.time)
-        return write_on(image, notice), Caption(caption, legend_of(caption), notice)
+        written = write_on(image.cpu().numpy(), notice)
+        return torch.from_numpy(written), Caption(caption, legend_of(caption), notice)
 
 
-def to_bytes(rgb: Tensor) -> np.ndarray:
-    """uint8 [H, W, 3] on the host, of colours in [0, 1]; what lies outside is clamped."""
-    return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).cpu().numpy()
+def to_bytes(rgb: Tensor) -> Tensor:
+    """Colours in [0, 1] as uint8 [H, W, 3]; what lies outside is clamped."""
+    return (rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8)
 
 
 def sample(

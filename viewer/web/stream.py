@@ -7,29 +7,30 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.replay import release_memory
-from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.encoders import as_array
+from luxel.viewer.web.figures import Figures
+from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import DisplaySettings, Render, Sample, draw, sample
+from luxel.viewer.web.sinks import FrameInfo, Sink
 
 log = logging.getLogger("luxel.viewer")
 
 REST_AFTER = 0.25  # seconds without a new pose after which the camera rests
 MOVING_RENDER = 0.04  # seconds that one image may take to render while the camera moves or the scene plays
 REFRESH = 0.5  # seconds between images of a resting camera while the scene trains
-FRAME_GAP = 1 / 60  # seconds, at least, between two images
+FRAME_GAP = 1 / 240  # seconds, at least, between the beginnings of two renders
 ERROR_PAUSE = 1.0  # seconds before a failed render is tried again
 MOVING_QUALITY = 70  # JPEG quality while moving, at most
-MAX_SIDE = 4096  # pixels
 REPORT_GAP = 0.25  # seconds between reports
 PLAYING_REPORT_GAP = (
     0.125  # seconds between reports while the scene plays, for a slider that follows smoothly
@@ -48,6 +49,7 @@ class StreamReport:
         error: message of the last failure, or empty.
         time: what the page shows of a dynamic scene; None for a static scene.
         playing: whether the scene plays.
+        figures: latency and costs, where the page measures them.
     """
 
     fps: float = 0.0
@@ -58,18 +60,7 @@ class StreamReport:
     error: str = ""
     time: float | None = None
     playing: bool = False
-
-
-class Sink(Protocol):
-    """Where the images of one page go."""
-
-    def wait(self) -> None:
-        """Returns when the page is ready for the next image."""
-        ...
-
-    def send(self, image: np.ndarray, quality: int) -> None:
-        """Sends an image, uint8 [H, W, 3], as JPEG of ``quality`` or, from 100 on, as PNG."""
-        ...
+    figures: Figures | None = None
 
 
 class ClientStream:
@@ -84,10 +75,11 @@ class ClientStream:
     Args:
         session: the scene.
         render: luxel.render.rasterize or a function like it.
-        sink: receives the images; a ViserSink outside of tests.
+        sink: receives the images; a PageSink outside of tests.
         report: called about four times a second, twice as often while the scene plays, and at once with an error.
         logged: messages of failures already logged, shared by the pages.
         clock: seconds; drives the playback.
+        figures: what the page measures, for the reports.
     """
 
     def __init__(
@@ -98,11 +90,14 @@ class ClientStream:
         report: Callable[[StreamReport], None],
         logged: set[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        figures: Callable[[], Figures | None] = lambda: None,
     ) -> None:
         self._session, self._render, self._sink, self._report = session, render, sink, report
         self._logged: set[str] = set() if logged is None else logged
         self._wake = threading.Condition()
+        self._figures = figures
         self._pose: Pose | None = None
+        self._sequence = 0
         self._settings = DisplaySettings(background=session.background, antialiased=session.antialiased)
         self._clock = clock
         self._playback: Playback | None = None
@@ -113,6 +108,7 @@ class ClientStream:
         self._moved_at = 0.0
         self._stopped = False
         self._drawn_version, self._drawn_at, self._drawn_in_full = -1, 0.0, False
+        self._began_at = 0.0
         self._seconds_per_pixel = 0.0
         self._sent: deque[float] = deque(maxlen=60)
         self._state = StreamReport()
@@ -138,20 +134,39 @@ class ClientStream:
         return self._stopped
 
     @property
+    def last_report(self) -> StreamReport:
+        """Numbers of the last image."""
+        return self._state
+
+    @property
     def settings(self) -> DisplaySettings:
         """The display settings of the page."""
         return self._settings
 
-    def move(self, pose: Pose) -> None:
-        """Sets the camera; the same pose again changes nothing."""
+    def move(self, pose: Pose, sequence: int = 0) -> None:
+        """Sets the camera, clamped to what can be drawn; the same pose again, or an impossible one, changes nothing.
+
+        Args:
+            pose: of the camera.
+            sequence: number of the camera on the page's websocket; 0: it did not come through one.
+        """
+        if (possible := pose.clamped()) is None:
+            return
+        pose = possible
         with self._wake:
-            old = self._pose
+            old, self._sequence = self._pose, sequence
             if old is not None and _same_pose(old, pose):
                 return
             self._pose, self._dirty = pose, True
             # A first pose or a new window size is no motion: draw it in full at once.
             if old is not None and (old.width, old.height) == (pose.width, pose.height):
                 self._moved_at = time.monotonic()
+            self._wake.notify_all()
+
+    def redraw(self) -> None:
+        """Draws the camera once more: the page has lost its image, or takes it from elsewhere."""
+        with self._wake:
+            self._dirty = True
             self._wake.notify_all()
 
     def change(self, **choices: Any) -> None:
@@ -214,6 +229,8 @@ class ClientStream:
                     self._sink.wait()
                     self._draw_next()
             except Exception as error:  # whatever a render raises, the page and the training go on
+                if self._stopped:  # the page was closed meanwhile
+                    return
                 self._fail(error)
                 with self._wake:
                     self._wake.wait_for(lambda: self._stopped, 0.1)
@@ -234,7 +251,7 @@ class ClientStream:
         now = time.monotonic()
         if self._pose is None:
             return 1.0
-        earliest = max(self._retry_at, self._drawn_at + FRAME_GAP) - now
+        earliest = max(self._retry_at, self._began_at + FRAME_GAP) - now
         if self._playback is not None and self._playback.since is not None:
             if not self.playing:  # at the end: the last frame is drawn in full
                 self._playback = self._playback.pause(self._clock())
@@ -248,24 +265,33 @@ class ClientStream:
         return 1.0
 
     def _draw_next(self) -> None:
-        with self._session.borrow() as scene:  # may wait long: read the newest pose and the time only inside
+        with self._session.borrow(
+            self
+        ) as scene:  # may wait long: read the newest pose and the time only inside
             with self._wake:
                 if self._stopped or self._pose is None:
                     return
                 pose, settings, self._dirty = self._pose, self._settings_now(), False
+                sequence = self._sequence
                 moving = self.playing or time.monotonic() - self._moved_at < REST_AFTER
             version = self._session.version
             width, height, in_full = self._size(pose, settings, moving)
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
-            start = time.monotonic()
+            start = self._began_at = time.monotonic()
             image, caption = draw(self._render, scene, camera, settings)
+            if not self._sink.takes_tensors:
+                image = as_array(image)
+            elif image.is_cuda:
+                torch.cuda.synchronize(image.device)  # the scene may change as soon as it is given back
             seconds = time.monotonic() - start
         rate = seconds / (width * height)
         self._seconds_per_pixel = (self._seconds_per_pixel + rate) / 2 if self._seconds_per_pixel else rate
         if self._stopped:
             return
+        still = settings.quality >= 100 and not moving  # a lossless image takes longer than a frame may
+        in_full = in_full and (still or settings.quality < 100)
         quality = settings.quality if in_full else min(settings.quality, MOVING_QUALITY)
-        self._sink.send(image, quality)
+        self._sink.send(image, quality, FrameInfo(sequence, seconds * 1e3, in_full))
         self._drawn_version, self._drawn_in_full, self._drawn_at = version, in_full, time.monotonic()
         self._sent.append(self._drawn_at)
         self._state = StreamReport(0.0, seconds * 1e3, width, height, caption)
@@ -284,7 +310,7 @@ class ClientStream:
             pose: of the camera.
             u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
         """
-        with self._session.borrow() as scene:
+        with self._session.borrow(self) as scene:
             settings = self._settings_now()
             width, height, _ = self._size(pose, settings, moving=False)
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
@@ -294,6 +320,7 @@ class ClientStream:
     def _size(self, pose: Pose, settings: DisplaySettings, moving: bool) -> tuple[int, int, bool]:
         """Width and height to render, and whether that is the full resolution."""
         scale = min(settings.resolution, MAX_SIDE / max(pose.width, pose.height))
+        scale = min(scale, (MAX_PIXELS / (pose.width * pose.height)) ** 0.5)
         factor = 1.0
         if moving and self._seconds_per_pixel:
             # While training, a long render would be followed by a long wait for the share of time.
@@ -330,49 +357,9 @@ class ClientStream:
         fps = (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 2 else 0.0
         try:
             shown = None if self._playback is None else self._playback.at(self._clock())
-            self._report(replace(self._state, fps=fps, time=shown, playing=playing))
+            self._report(replace(self._state, fps=fps, time=shown, playing=playing, figures=self._figures()))
         except Exception:  # the page may be gone; its images end with stop()
             log.debug("a report did not reach its page", exc_info=True)
-
-
-class ViserSink:
-    """Sends images to a viser client and waits until it has received the previous one.
-
-    viser does not confirm images, and a browser that gets them faster than it decodes them shows none. A query of
-    the page's local storage, answered after the image was received, serves as confirmation.
-
-    Args:
-        client: viser ClientHandle.
-        patience: seconds after which an unconfirmed image counts as received.
-    """
-
-    def __init__(self, client: Any, patience: float = 1.0) -> None:
-        self._client, self._patience = client, patience
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-sink")
-        self._pending: Future[None] | None = None
-
-    def wait(self) -> None:
-        """Returns when the page has received the last image, or does not answer."""
-        if self._pending is not None:
-            self._pending.result()
-
-    def send(self, image: np.ndarray, quality: int) -> None:
-        """Sends an image, uint8 [H, W, 3], as JPEG of ``quality`` or, from 100 on, as PNG."""
-        if quality >= 100:
-            self._client.scene.set_background_image(image, format="png")
-        else:
-            self._client.scene.set_background_image(image, format="jpeg", jpeg_quality=quality)
-        self._pending = self._pool.submit(self._confirm)
-
-    def close(self) -> None:
-        """Ends the waiting thread."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _confirm(self) -> None:
-        try:
-            self._client.local_storage.get_item("luxel-image", timeout=self._patience)
-        except (RuntimeError, TimeoutError):
-            return  # storage is blocked (which is an answer too), the page hangs, or it is gone
 
 
 def _same_pose(a: Pose, b: Pose) -> bool:

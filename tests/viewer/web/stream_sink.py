@@ -8,26 +8,33 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians
+from luxel.viewer.web.encoders import as_array
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.sinks import FrameInfo
 
 
 class Sink:
     """Keeps what a page would have shown."""
 
+    takes_tensors = False
+
     def __init__(self) -> None:
         self.images: list[np.ndarray] = []
         self.qualities: list[int] = []
+        self.infos: list[FrameInfo] = []
         self.arrived = threading.Condition()
 
     def wait(self) -> None:
         pass
 
-    def send(self, image: np.ndarray, quality: int) -> None:
+    def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
         with self.arrived:
-            self.images.append(image)
+            self.images.append(as_array(image))
+            self.infos.append(info)
             self.qualities.append(quality)
             self.arrived.notify_all()
 

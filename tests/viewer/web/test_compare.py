@@ -13,6 +13,8 @@ from page_driver import at_rest, ball, newest_client, ring, screenshot, until
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.evaluate import evaluate
+from luxel.render.fields.config import defaults
+from luxel.render.fields.volume import VolumeField
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.comparison import (
@@ -24,11 +26,14 @@ from luxel.viewer.web.comparison import (
     split_image,
     squared_image,
 )
+from luxel.viewer.web.drawable import render_field
 from luxel.viewer.web.legend import SIGNED, legend_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
+from luxel.viewer.web.panels.inspect import contributor_rows
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import DisplaySettings, draw
+from luxel.viewer.web.shading import DisplaySettings, draw, sample
+from luxel.viewer.web.view_scores import measure_scores
 
 
 def photographed(darker: float = 0.8) -> list[View]:
@@ -48,7 +53,8 @@ def paint(comparer: Comparer, camera: Camera) -> tuple[np.ndarray, str]:
     until(
         lambda: comparer.paint(rasterize, ball(), camera, settings) is not None, "the photograph is not read"
     )
-    return draw(rasterize, ball(), camera, settings)
+    image, caption = draw(rasterize, ball(), camera, settings)
+    return image.numpy(), caption
 
 
 def test_comparison_is_drawn_only_at_a_view_and_has_the_psnr_of_the_evaluation() -> None:
@@ -99,6 +105,9 @@ def test_the_render_is_kept_until_scene_or_appearance_change() -> None:
     session.show(ball(100))
     draw(render, ball(100), camera, settings)
     assert [camera.width for camera in drawn] == [80, 80], "in the photograph's pixels"
+    comparer.release()
+    assert comparer._compared is None
+    assert paint(comparer, camera)[1].startswith(views[0].name), "it is made again"
 
 
 def test_errors_have_their_sign_and_scale() -> None:
@@ -130,6 +139,25 @@ def test_an_image_is_fitted_whole_and_centred() -> None:
     )
     tall = fitted(image, 20, 40)
     assert bool((tall[15:25] == 1).all()) and bool((tall[:15] < 0.5).all())
+
+
+def test_neural_fields_are_compared_measured_and_sampled() -> None:
+    field = VolumeField(replace(defaults("volume"), log2_entries=10)).detach()
+    views = photographed()[:2]
+    session = StaticSession(field, views)
+    comparer = Comparer(session, 3.5, lambda: None)
+    camera, settings = views[0].camera, DisplaySettings()
+    draw(render_field, field, camera, replace(settings, painter=comparer))
+    until(
+        lambda: comparer.paint(render_field, field, camera, settings) is not None,
+        "the photograph is not read",
+    )
+    _, caption = draw(render_field, field, camera, replace(settings, painter=comparer))
+    measured: dict[str, float] = {}
+    measure_scores(session, render_field, settings, measured.__setitem__, lambda: False)
+    assert caption == f"{views[0].name}: PSNR {measured[views[0].name]:.2f} dB" and len(measured) == 2
+    seen = sample(render_field, field, camera, settings, 40, 40)
+    assert seen.count is None and contributor_rows(seen) == [("Contributors", "not available")]
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.emptiness import write_on
 from luxel.viewer.web.legend import notice_of
+from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.notice import NoticePanel
 from luxel.viewer.web.session import StaticSession
@@ -78,6 +80,18 @@ def test_the_text_fits_into_any_image() -> None:
     assert wide[:100].max() == 0 and wide[300:420].max() > 200
 
 
+def test_a_reduced_resolution_is_explained() -> None:
+    with ViewerApp(StaticSession(ball()), port=0) as app:
+        opened = open_offline_page(app, Pose.of_camera(SEEING), width=600, height=400)
+        frame = next(panel for panel in opened.panels if isinstance(panel, FramePanel))
+        moving = StreamReport(fps=20.0, render_ms=50.0, width=300, height=200)
+        assert frame._reduced(moving) == " (50 % while moving)"
+        for rest in (replace(moving, fps=0.0), replace(moving, width=600, height=400)):
+            assert frame._reduced(rest) == ""
+        opened.page.stream.change(resolution=0.5)
+        assert frame._reduced(moving) == "", "half the pixels is what was asked for"
+
+
 @pytest.mark.slow
 def test_an_empty_page_says_why_and_leads_back(open_page: Callable[..., Any], tmp_path: Any) -> None:
     with ViewerApp(StaticSession(ball(), name="ball"), port=0) as app:
@@ -95,7 +109,3 @@ def test_an_empty_page_says_why_and_leads_back(open_page: Callable[..., Any], tm
         page.get_by_text("Nothing to be seen").wait_for(state="hidden", timeout=8000)
         panel = next(panel for panel in opened.panels if isinstance(panel, NoticePanel))
         until(lambda: not panel._back.visible, "the button stays")
-        frame = next(panel for panel in opened.panels if isinstance(panel, FramePanel))
-        moving = StreamReport(fps=20.0, width=client.camera.image_width // 2, height=200)
-        assert frame._reduced(moving) == " (50 % while moving)"
-        assert frame._reduced(replace(moving, fps=0.0)) == ""

@@ -15,6 +15,7 @@ from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.legend import legend_of
+from luxel.viewer.web.probe import contributors
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import OUTPUTS, DisplaySettings, draw, outputs_of, render_frame
 
@@ -53,7 +54,7 @@ def test_every_primitive_has_every_shape(
     for scene in (ball(), crystals(20), carousel()):
         assert output in outputs_of(type(scene))
         image, _ = draw(rasterize, scene, CAMERA, DisplaySettings(output=output, antialiased=True))
-        assert image.shape == (48, 64, 3) and image.std() > 3, type(scene)
+        assert image.shape == (48, 64, 3) and image.float().std() > 3, type(scene)
 
 
 def test_an_ellipsoid_is_opaque_up_to_its_surface() -> None:
@@ -96,6 +97,25 @@ def test_overdraw_counts_what_is_hidden_and_reaches_as_far() -> None:
     _, caption = draw(rasterize, stack, CAMERA, DisplaySettings(output="overdraw"))
     legend = legend_of(caption)
     assert legend is not None and legend.high.startswith("32 per pixel")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("output", SHAPES)
+def test_shapes_are_the_same_on_the_gpu(
+    output: str,
+    gpu: torch.device,
+    crystals: Callable[..., Convexes],
+    carousel: Callable[..., Gaussians4d],
+) -> None:
+    for scene in (ball(), crystals(20), carousel()):
+        expected = frame_of(scene, output).rgb
+        drawn = frame_of(scene.to(gpu), output, CAMERA.to(gpu)).rgb.cpu()
+        apart = (drawn - expected).abs().amax(
+            -1
+        ) > 0.02  # hard borders: a pixel on one may fall to either side
+        assert float(apart.float().mean()) < 0.01, type(scene)
+        seen = contributors(scene.to(gpu), frame_of(scene.to(gpu), "count", CAMERA.to(gpu)), 32, 24)
+        assert seen is not None and seen[0] == contributors(scene, frame_of(scene, "count"), 32, 24)[0]  # pyright: ignore[reportOptionalSubscript]
 
 
 @pytest.mark.slow

@@ -65,7 +65,9 @@ class ComparePanel(Panel):
     def _switch(self, on: bool) -> None:
         self.page.stream.change(painter=self._comparer if on else None)
         self._numbers.visible = on
-        if on:
+        if not on:
+            self._comparer.release()
+        else:
             index, self._next = self._nearest() if self._next is None else self._next, None
             self.page.go_to(self.page.session.views[index])
 
@@ -103,3 +105,7 @@ class ComparePanel(Panel):
             text = table([("View", "the camera stands at no view; Previous and Next go to one")])
         if text != self._shown:
             self._shown = self._numbers.content = text
+
+    def detach(self) -> None:
+        """Frees the images."""
+        self._comparer.release()

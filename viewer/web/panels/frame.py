@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from luxel.viewer.web.figures import Figures
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.stream import MAX_SIDE, StreamReport
@@ -24,6 +25,7 @@ class FramePanel(Panel):
             ("FPS", f"{report.fps:.0f}" if report.fps else "idle"),
             ("Render", f"{report.render_ms:.1f} ms"),
             ("Image", f"{report.width} × {report.height}{self._reduced(report)}"),
+            *_stream_rows(report.figures),
         ]
         if report.caption:
             rows.append(("Shown", report.caption))
@@ -42,3 +44,15 @@ class FramePanel(Panel):
         full = camera.image_width * self.page.stream.settings.resolution
         share = report.width / max(1.0, min(full, MAX_SIDE))
         return f" ({round(100 * share)} % while moving)" if report.fps and 0 < share < 0.85 else ""
+
+
+def _stream_rows(figures: Figures | None) -> list[tuple[str, str]]:
+    """What the page has measured over the last ten seconds."""
+    if figures is None:
+        return []
+    rows = []
+    if figures.latency_ms is not None and figures.latency_p95_ms is not None:
+        rows.append(("Latency", f"{figures.latency_ms:.0f} ms, p95 {figures.latency_p95_ms:.0f} ms"))
+    rows.append(("Encode, decode", f"{figures.encode_ms:.1f}, {figures.decode_ms:.1f} ms"))
+    rows.append(("Size", f"{figures.kilobytes:.0f} kB"))
+    return rows

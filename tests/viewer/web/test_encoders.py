@@ -1,0 +1,48 @@
+"""Images as files, with and without the fast encoder."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from luxel.viewer.web import encoders
+
+
+def _image() -> np.ndarray:
+    rows, columns = np.mgrid[0:48, 0:70]
+    return np.stack([rows * 5, columns * 3, 255 - rows * 4], axis=-1).astype(np.uint8)
+
+
+def _decoded(file: bytes) -> tuple[str | None, np.ndarray]:
+    image = Image.open(io.BytesIO(file))
+    return image.format, np.asarray(image.convert("RGB"))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("quality", [70, 95])
+def test_jpeg_shows_the_image(monkeypatch: pytest.MonkeyPatch, fast: bool, quality: int) -> None:
+    if fast:
+        pytest.importorskip("simplejpeg")
+    else:
+        monkeypatch.setattr(encoders, "simplejpeg", None)
+    kind, shown = _decoded(encoders.encode_jpeg(torch.from_numpy(_image()), quality))
+    assert kind == "JPEG"
+    assert np.abs(shown.astype(int) - _image()).mean() < 3
+    assert np.abs(shown.astype(int) - _image()[..., ::-1]).mean() > 20, (
+        "the test would not notice swapped channels"
+    )
+
+
+def test_png_is_lossless() -> None:
+    kind, shown = _decoded(encoders.encode_png(_image()))
+    assert kind == "PNG"
+    assert np.array_equal(shown, _image())
+
+
+def test_view_of_a_larger_image_is_encoded() -> None:
+    cut = np.pad(_image(), ((0, 8), (0, 8), (0, 0)))[:48, :70]
+    assert encoders.encode_jpeg(cut, 90) == encoders.encode_jpeg(_image(), 90)

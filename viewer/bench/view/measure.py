@@ -1,0 +1,149 @@
+"""Measures the latency of the viewer's images in a headless browser."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from luxel.render.primitives import Gaussians
+from luxel.viewer.bench.machine import machine_facts
+from luxel.viewer.bench.raster.measure import FORMAT
+from luxel.viewer.bench.view.browser import Browser, open_browser
+from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
+from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.figures import WINDOW, percentile
+from luxel.viewer.web.session import StaticSession
+
+PATHS = ("stream", "viser")
+CHROMIUM = "/usr/bin/chromium"
+# Takes the place of our script, which then does not start; keeps viser's renderer for drive.js.
+NO_STREAM = """Object.defineProperty(window, "luxel", { value: { connect() {}, renderers: [], key: null } });
+window.luxelBench = {};
+window.__THREE_DEVTOOLS__ = new EventTarget();
+window.__THREE_DEVTOOLS__.addEventListener("observe", ({ detail }) => {
+  if (typeof detail?.render === "function") window.luxelBench.renderer ??= detail;
+});"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long to measure, in seconds, and the size of the window."""
+
+    warmup: float = 3.0
+    seconds: float = WINDOW
+    width: int = 1280
+    height: int = 720
+    browser: str = CHROMIUM
+
+
+def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Measures the stream and, beside it, viser's messages.
+
+    Args:
+        settings: duration and window.
+        keep: called with the results after each.
+
+    Returns:
+        ``rows`` with ``latency_ms`` and ``latency_p95_ms`` from the frame of the page to the drawn image, ``fps`` (of
+        the images), ``page_fps`` (of the animation frames) and the costs of each image.
+
+    Raises:
+        LuxelError: there is no such browser, or it does not start.
+    """
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "kind": "view",
+        "machine": machine_facts(torch.device("cpu")),
+        "window": f"{settings.width}x{settings.height}",
+        "seconds": settings.seconds,
+        "rows": [],
+    }
+    with open_browser(settings.browser, settings.width, settings.height) as browser:
+        results["browser"] = browser.version
+        for path in PATHS:
+            row: dict[str, Any] = {"path": path, "failures": {}}
+            try:
+                row |= _measure(browser, path, settings)
+            except Exception as error:
+                row["failures"]["page"] = f"{type(error).__name__}: {error}"
+            results["rows"].append(row)
+            keep(results)
+    return results
+
+
+def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
+    up = np.array([0.0, 0.0, 1.0])
+    session = StaticSession(_scene(), name="bench", up=up)
+    before = NO_STREAM if path == "viser" else ""
+    options = {"turn": TURN, "bits": BITS, "columns": COLUMNS, "rows": ROWS, "measure": path == "viser"}
+    options |= {"warmup": settings.warmup, "seconds": settings.seconds}
+    drive = Path(__file__).with_name("drive.js").read_text().rstrip().rstrip(";")
+    prepared = PreparedFrames(settings.width, settings.height)
+    with ViewerApp(session, port=0, render=prepared) as app, browser.tab(app.url, before) as tab:
+        tab.wait_for("window.__viserMutable?.cameraControl")
+        served = _only_page(app, streaming=path == "stream")
+        tab.wait_for("document.body.innerText.includes('Reset view')")
+        driven = tab.evaluate(f"({drive})({json.dumps(options)})", 60 + settings.seconds)
+        figures = served.sink.stream.figures.summary(settings.seconds)
+        report = served.stream.last_report
+    row = {
+        "image": f"{report.width}x{report.height}",
+        "page_fps": driven["frames"] / settings.seconds,
+    }
+    if path == "viser":
+        return row | _of_latencies(driven["latencies"], settings.seconds) | {"render_ms": report.render_ms}
+    if figures is None:
+        raise RuntimeError("the page drew no image of the stream")
+    return row | {
+        "images": figures.images,
+        "fps": figures.images / settings.seconds,
+        "latency_ms": figures.latency_ms,
+        "latency_p95_ms": figures.latency_p95_ms,
+        "render_ms": figures.render_ms,
+        "encode_ms": figures.encode_ms,
+        "decode_ms": figures.decode_ms,
+        "kilobytes": figures.kilobytes,
+    }
+
+
+def _of_latencies(latencies: list[float], seconds: float) -> dict[str, Any]:
+    if not latencies:
+        raise RuntimeError("the page drew no image whose camera it knows")
+    return {
+        "images": len(latencies),
+        "fps": len(latencies) / seconds,
+        "latency_ms": statistics.median(latencies),
+        "latency_p95_ms": percentile(sorted(latencies), 0.95),
+    }
+
+
+def _scene() -> Gaussians:
+    """Two primitives about the origin, whose centre the camera turns about; nothing draws them."""
+    means = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])
+    return Gaussians(
+        means,
+        torch.ones(2, 4),
+        torch.zeros(2, 3),
+        torch.zeros(2),
+        torch.zeros(2, 3),
+        torch.zeros(2, 0, 3),
+    )
+
+
+def _only_page(app: ViewerApp, streaming: bool, seconds: float = 20.0) -> Any:
+    """The open page, once its websocket is there if it is to have one."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        for page in app.open_pages():
+            if page.sink.stream.connected == streaming:
+                return page
+        time.sleep(0.05)
+    raise RuntimeError("the page has no stream" if streaming else "the page did not connect")

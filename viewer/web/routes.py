@@ -1,0 +1,99 @@
+"""What the viewer serves beside viser on viser's port: scripts, and the websockets of the image streams.
+
+viser's page is a single file. One script of ours is put in front of its own; it runs before them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from websockets.datastructures import Headers
+from websockets.http11 import Response
+
+from luxel.viewer.web.wire import STREAM_PATH
+
+STATIC = Path(__file__).with_name("static")
+PREFIX = "/luxel/"
+TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+SCRIPTS = b'<script src="/luxel/hook.js"></script><script type="module" src="/luxel/stream.js"></script>'
+
+
+class WebsocketHandler(Protocol):
+    """Serves websockets; see StreamServer."""
+
+    async def handle(self, connection: Any) -> None:
+        """Serves one websocket until it closes."""
+        ...
+
+
+class Routes:
+    """Adds paths to a server of viser.
+
+    Args:
+        streams: serves the websockets at STREAM_PATH.
+    """
+
+    def __init__(self, streams: WebsocketHandler) -> None:
+        self._streams = streams
+        # A fixed list: a request never becomes the name of a file.
+        self._files = {
+            PREFIX + path.name: (TYPES[path.suffix], path.read_bytes())
+            for path in STATIC.iterdir()
+            if path.suffix in TYPES
+        }
+        self._pages: dict[bool, tuple[bytes, bytes]] = {}  # by whether compressed: viser's page, ours
+
+    def wrap_request(self, inner: Any) -> Any:
+        """A ``process_request`` for websockets' server that answers our paths and passes on all others."""
+
+        def process_request(connection: Any, request: Any) -> Any:
+            path = urlsplit(request.path).path
+            if request.headers.get("Upgrade", "").lower() == "websocket":
+                return None if path == STREAM_PATH else inner(connection, request)
+            if path.startswith(PREFIX):
+                return self._file(path)
+            response = inner(connection, request)
+            if path in ("/", "/index.html") and response is not None and response.status_code == 200:
+                self._add_scripts(response)
+            return response
+
+        return process_request
+
+    def wrap_handler(self, inner: Any) -> Any:
+        """A connection handler that serves our websockets and passes on all others."""
+
+        async def handler(connection: Any) -> None:
+            if urlsplit(connection.request.path).path == STREAM_PATH:
+                await self._streams.handle(connection)
+            else:
+                await inner(connection)
+
+        return handler
+
+    def _file(self, path: str) -> Response:
+        if path not in self._files:
+            return Response(http.HTTPStatus.NOT_FOUND, "Not Found", Headers(), b"")
+        kind, content = self._files[path]
+        headers = Headers(
+            {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": "no-cache"}
+        )
+        return Response(http.HTTPStatus.OK, "OK", headers, content)
+
+    def _add_scripts(self, response: Response) -> None:
+        """Puts our scripts into viser's page; one without a head stays as it is."""
+        body = bytes(response.body or b"")
+        compressed = response.headers.get("Content-Encoding") == "gzip"
+        before, ours = self._pages.get(compressed, (None, b""))
+        if before != body:
+            page = gzip.decompress(body) if compressed else body
+            page = page.replace(b"<head>", b"<head>" + SCRIPTS, 1)
+            ours = gzip.compress(page, 6) if compressed else page
+            self._pages[compressed] = (body, ours)
+        response.body = ours
+        del response.headers["Content-Length"]
+        response.headers["Content-Length"] = str(len(ours))
+        response.headers["Cache-Control"] = "no-cache"

@@ -1,0 +1,274 @@
+"""Where the images of a page go: over its own websocket, or as messages of viser where that is missing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from luxel.viewer.web.encoders import as_array, encode_jpeg, encode_png, gpu_jpeg
+from luxel.viewer.web.figures import StreamFigures
+from luxel.viewer.web.wire import DrawnMessage, ImageHeader
+
+log = logging.getLogger("luxel.viewer")
+
+IN_FLIGHT = 2  # images that may be on their way to a page
+
+Post = Callable[[bytes, Callable[[], None]], None]
+"""Sends a message from any thread; calls the function, perhaps in another thread, when it has left the server."""
+
+
+@dataclass(frozen=True)
+class FrameInfo:
+    """What a sink should know of an image.
+
+    Args:
+        sequence: of the camera, as the page counts them; 0: a camera that did not come through the stream.
+        render_ms: time of rendering.
+        full: whether the image has the full resolution.
+    """
+
+    sequence: int = 0
+    render_ms: float = 0.0
+    full: bool = True
+
+
+class Sink(Protocol):
+    """Where the images of one page go.
+
+    Attributes:
+        takes_tensors: whether it is better to send images as tensors on the GPU.
+    """
+
+    @property
+    def takes_tensors(self) -> bool: ...
+
+    def wait(self) -> None:
+        """Returns when the page is ready for the next image."""
+        ...
+
+    def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
+        """Sends an image, uint8 [H, W, 3], as JPEG of ``quality`` or, from 100 on, as PNG."""
+        ...
+
+
+class StreamSink:
+    """Sends images over the websocket of a page; at most IN_FLIGHT wait for its acknowledgement.
+
+    A thread encodes an image while the next is rendered. PNG, which takes long, has a thread of its own and is dropped
+    if another image was sent meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.figures = StreamFigures()
+        self._encoder = ThreadPoolExecutor(1, thread_name_prefix="luxel-encode")
+        self._still_encoder = ThreadPoolExecutor(1, thread_name_prefix="luxel-encode-still")
+        self._changed = threading.Condition()
+        self._post: Post | None = None
+        self._number = 0  # of the newest image
+        self._undrawn: set[int] = set()  # being encoded, or not acknowledged
+        self._unsent: set[int] = set()  # not yet taken by the network
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether images are encoded on the GPU."""
+        return gpu_jpeg() is not None
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a websocket."""
+        return self._post is not None
+
+    def connect(self, post: Post) -> None:
+        """Sends through ``post`` from now on."""
+        with self._changed:
+            self._post = post
+            self._forget()
+
+    def disconnect(self, post: Post) -> bool:
+        """Forgets ``post``; false if another connection has replaced it."""
+        with self._changed:
+            if self._post is not post:
+                return False
+            self._post = None
+            self._forget()
+            return True
+
+    def _forget(self) -> None:
+        self._undrawn.clear()
+        self._unsent.clear()
+        self.figures.forget_sent()
+        self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Returns when fewer than IN_FLIGHT images are on their way, or the connection has ended."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._post is None or len(self._undrawn | self._unsent) < IN_FLIGHT
+            )
+
+    def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
+        """Sends an image, uint8 [H, W, 3], as JPEG of ``quality`` or, from 100 on, as PNG."""
+        still = quality >= 100
+        with self._changed:
+            post = self._post
+            if post is None:
+                return
+            self._number += 1
+            number = self._number
+            if not still:
+                self._undrawn.add(number)
+        try:
+            pool = self._still_encoder if still else self._encoder
+            pool.submit(self._encode, post, number, image, quality, info)
+        except RuntimeError:  # closed
+            self._drop(number)
+
+    def _encode(
+        self, post: Post, number: int, image: np.ndarray | Tensor, quality: int, info: FrameInfo
+    ) -> None:
+        try:
+            still = quality >= 100
+            if still and number != self._number:
+                return
+            start = time.perf_counter()
+            file = encode_png(image) if still else encode_jpeg(image, quality)
+            encode_ms = (time.perf_counter() - start) * 1e3
+            height, width = image.shape[:2]
+            header = ImageHeader(
+                info.sequence, number, width, height, info.render_ms, encode_ms, info.full, still
+            )
+            with self._changed:
+                if self._post is not post or (still and number != self._number):
+                    return
+                self._undrawn.add(number)
+                self._unsent.add(number)
+            self.figures.sent(number, info.render_ms, encode_ms, len(file))
+            post(header.pack() + file, lambda: self._left(number))
+        except Exception:
+            log.exception("An image could not be encoded or sent.")
+            self._drop(number)
+
+    def _left(self, number: int) -> None:
+        with self._changed:
+            self._unsent.discard(number)
+            self._changed.notify_all()
+
+    def _drop(self, number: int) -> None:
+        with self._changed:
+            self._undrawn.discard(number)
+            self._unsent.discard(number)
+            self._changed.notify_all()
+
+    def drawn(self, message: DrawnMessage) -> None:
+        """Takes the acknowledgement of an image and of all before it."""
+        self.figures.drawn(message.image, message.decode_ms, message.latency_ms)
+        with self._changed:
+            self._undrawn = {number for number in self._undrawn if number > message.image}
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends the connection and the threads."""
+        with self._changed:
+            self._post = None
+            self._forget()
+        for pool in (self._encoder, self._still_encoder):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class ViserSink:
+    """Sends images to a viser client and waits until it has received the previous one.
+
+    viser does not confirm images, and a browser that gets them faster than it decodes them shows none. A query of
+    the page's local storage, answered after the image was received, serves as confirmation.
+
+    Args:
+        client: viser ClientHandle.
+        patience: seconds after which an unconfirmed image counts as received.
+    """
+
+    takes_tensors = False
+
+    def __init__(self, client: Any, patience: float = 1.0) -> None:
+        self._client, self._patience = client, patience
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-sink")
+        self._pending: Future[None] | None = None
+
+    def wait(self) -> None:
+        """Returns when the page has received the last image, or does not answer."""
+        if self._pending is not None:
+            self._pending.result()
+
+    def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
+        """Sends an image, uint8 [H, W, 3], as JPEG of ``quality`` or, from 100 on, as PNG."""
+        pixels = as_array(image)
+        if quality >= 100:
+            self._client.scene.set_background_image(pixels, format="png")
+        else:
+            self._client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=quality)
+        with suppress(RuntimeError):  # the page was closed meanwhile
+            self._pending = self._pool.submit(self._confirm)
+
+    def remove_image(self) -> None:
+        """Removes the image, so that the page shows what lies under viser's canvas."""
+        self._client.scene.set_background_image(None)
+
+    def close(self) -> None:
+        """Ends the waiting thread."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _confirm(self) -> None:
+        try:
+            self._client.local_storage.get_item("luxel-image", timeout=self._patience)
+        except (RuntimeError, TimeoutError):
+            return  # storage is blocked (which is an answer too), the page hangs, or it is gone
+
+
+class PageSink:
+    """Sends images over the websocket of a page while it has one, else as messages of viser.
+
+    Args:
+        client: viser ClientHandle.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.stream = StreamSink()
+        self._viser = ViserSink(client)
+        self._viser_image = False  # whether viser draws an image over those of the stream
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether images are encoded on the GPU."""
+        return self.stream.connected and self.stream.takes_tensors
+
+    def wait(self) -> None:
+        """Returns when the page is ready for the next image."""
+        (self.stream if self.stream.connected else self._viser).wait()
+
+    def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
+        """Sends an image, uint8 [H, W, 3], as JPEG of ``quality`` or, from 100 on, as PNG."""
+        if self.stream.connected:
+            self.stream.send(image, quality, info)
+        else:
+            self._viser_image = True
+            self._viser.send(image, quality, info)
+
+    def drawn(self, message: DrawnMessage) -> None:
+        """Takes the acknowledgement of an image of the stream."""
+        self.stream.drawn(message)
+        if self._viser_image and self.stream.connected:
+            self._viser_image = False
+            self._viser.remove_image()
+
+    def close(self) -> None:
+        """Ends the threads; whoever waits returns."""
+        self.stream.close()
+        self._viser.close()

@@ -1,0 +1,171 @@
+"""Messages of the image stream between a page and the server, on a websocket of their own.
+
+Page to server, JSON text:
+
+* ``{"type": "camera", "sequence": n, "matrix": [12 numbers], "fov": f, "width": w, "height": h}``: the camera of the
+  frame that the page has just drawn. ``sequence`` counts the cameras of the page from 1 on; ``matrix`` is camera to
+  world [3, 4] in rows, OpenCV axes; ``fov`` is vertical, in radians; the size is that of the canvas in device pixels.
+  Sent at most once per animation frame, only if it changed and little waits to be sent.
+* ``{"type": "drawn", "image": k, "decode": ms, "latency": ms or null}``: image k is on the page. ``latency`` is the
+  time from the frame whose camera the image shows until it was drawn, by the clock of the page; null for a further
+  image of the same camera.
+
+Server to page, binary: a header of 24 bytes (`ImageHeader`), then a JPEG or PNG file. At most two images are on their
+way; then the server waits for a ``drawn``. It always renders the newest camera, so nothing queues on a slow link.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import viser.transforms as vtf
+
+from luxel.viewer.web.navigate import Pose
+
+STREAM_PATH = "/luxel/stream"
+MAX_MESSAGE = 2048  # bytes of a message from a page
+MAX_SIDE = 8192  # pixels of a canvas
+MAX_COUNT = 2**32 - 1
+
+_HEADER = struct.Struct("<BBHHHIIff")
+_VERSION, _FULL, _PNG = 1, 1, 2
+
+
+@dataclass(frozen=True)
+class CameraMessage:
+    """The camera of a frame that a page has drawn; ``sequence`` counts from 1."""
+
+    sequence: int
+    pose: Pose
+
+
+@dataclass(frozen=True)
+class DrawnMessage:
+    """An image is on the page.
+
+    Args:
+        image: its number.
+        decode_ms: time the page took to decode it.
+        latency_ms: from the frame whose camera it shows until it was drawn; None for a further image of that camera.
+    """
+
+    image: int
+    decode_ms: float
+    latency_ms: float | None
+
+
+@dataclass(frozen=True)
+class ImageHeader:
+    """What precedes an image: version, flags (1: full resolution, 2: PNG), width, height, 2 bytes of padding,
+    sequence, image, render and encode time; little endian, 24 bytes.
+
+    Args:
+        sequence: of the camera that the image shows; 0: a camera that did not come through the stream.
+        image: number of the image on this connection, from 1 on.
+        width, height: pixels.
+        render_ms, encode_ms: times.
+        full: whether the image has the full resolution.
+        png: whether it is a PNG file; else JPEG.
+    """
+
+    sequence: int
+    image: int
+    width: int
+    height: int
+    render_ms: float
+    encode_ms: float
+    full: bool
+    png: bool
+
+    def pack(self) -> bytes:
+        """The header as bytes."""
+        flags = _FULL * self.full | _PNG * self.png
+        return _HEADER.pack(
+            *(_VERSION, flags, self.width, self.height, 0),
+            *(self.sequence, self.image, self.render_ms, self.encode_ms),
+        )
+
+
+def split_image(message: bytes) -> tuple[ImageHeader, bytes]:
+    """Header and image file of a binary message.
+
+    Raises:
+        ValueError: the message is too short or of another version.
+    """
+    if len(message) < _HEADER.size or message[0] != _VERSION:
+        raise ValueError("not an image message of this version")
+    _, flags, width, height, _, sequence, image, render_ms, encode_ms = _HEADER.unpack_from(message)
+    header = ImageHeader(
+        sequence, image, width, height, render_ms, encode_ms, bool(flags & _FULL), bool(flags & _PNG)
+    )
+    return header, message[_HEADER.size :]
+
+
+def camera_text(sequence: int, pose: Pose) -> str:
+    """A camera message as a page sends it."""
+    matrix = np.concatenate([pose.rotation, pose.position[:, None]], axis=1)
+    size = {"fov": pose.fov_y, "width": pose.width, "height": pose.height}
+    return json.dumps({"type": "camera", "sequence": sequence, "matrix": matrix.reshape(-1).tolist(), **size})
+
+
+def drawn_text(image: int, decode_ms: float = 0.0, latency_ms: float | None = None) -> str:
+    """An acknowledgement as a page sends it."""
+    return json.dumps({"type": "drawn", "image": image, "decode": decode_ms, "latency": latency_ms})
+
+
+def parse(message: str | bytes) -> CameraMessage | DrawnMessage:
+    """The message of a page.
+
+    Raises:
+        ValueError: it is not of this protocol, or a number is out of range.
+    """
+    if isinstance(message, bytes) or len(message) > MAX_MESSAGE:
+        raise ValueError(f"a message must be text of at most {MAX_MESSAGE} characters")
+    try:
+        fields = json.loads(message)
+    except RecursionError:
+        raise ValueError("a message must not be nested") from None
+    if not isinstance(fields, dict):
+        raise ValueError("a message must be an object")
+    if fields.get("type") == "camera":
+        return CameraMessage(_count(fields, "sequence"), _pose(fields))
+    if fields.get("type") == "drawn":
+        latency = None if fields.get("latency") is None else _number(fields, "latency", 0, 1e7)
+        return DrawnMessage(_count(fields, "image"), _number(fields, "decode", 0, 1e7), latency)
+    raise ValueError("unknown type of message")
+
+
+def _pose(fields: dict[str, Any]) -> Pose:
+    given = fields.get("matrix")
+    if not isinstance(given, list) or len(given) != 12:
+        raise ValueError("matrix must have 12 numbers")
+    matrix = np.array([_finite(x, "matrix", -1e9, 1e9) for x in given]).reshape(3, 4)
+    rotation = matrix[:, :3]
+    if not (np.abs(rotation.T @ rotation - np.eye(3)).max() < 1e-3 and np.linalg.det(rotation) > 0):
+        raise ValueError("matrix is not a rotation and a position")
+    wxyz = np.asarray(vtf.SO3.from_matrix(rotation).wxyz, np.float64)
+    fov = _number(fields, "fov", 1e-3, math.pi - 1e-3)
+    width, height = (min(max(int(_number(fields, key, 0, 1e9)), 1), MAX_SIDE) for key in ("width", "height"))
+    return Pose(wxyz / np.linalg.norm(wxyz), matrix[:, 3].copy(), fov, width, height)
+
+
+def _count(fields: dict[str, Any], key: str) -> int:
+    value = fields.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_COUNT:
+        raise ValueError(f"{key} must be an integer from 1 on")
+    return value
+
+
+def _number(fields: dict[str, Any], key: str, low: float, high: float) -> float:
+    return _finite(fields.get(key), key, low, high)
+
+
+def _finite(value: Any, key: str, low: float, high: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise ValueError(f"{key} must be a number from {low:g} to {high:g}")
+    return float(value)
