@@ -100,7 +100,10 @@ class Similarity:
         before = sh_basis(directions @ self.matrix, degree)[:, 1:]  # at R^T d
         solution = torch.linalg.lstsq(after, before).solution
         matrix = torch.block_diag(
-            *(solution[d * d - 1 : (d + 1) ** 2 - 1, d * d - 1 : (d + 1) ** 2 - 1] for d in range(1, degree + 1))
+            *(
+                solution[d * d - 1 : (d + 1) ** 2 - 1, d * d - 1 : (d + 1) ** 2 - 1]
+                for d in range(1, degree + 1)
+            )
         )
         return (sh_rest.mT @ matrix.T.to(sh_rest)).mT.contiguous()
 

@@ -47,7 +47,7 @@ class Serve:
         Raises:
             LuxelError: the token's file cannot be read.
         """
-        from luxel.viewer.web.access import read_token
+        from luxel.viewer.web.access.credentials import read_token
 
         values = asdict(self) | {"token": read_token(self.token, self.token_file), "token_file": None}
         return {

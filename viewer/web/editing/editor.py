@@ -76,8 +76,8 @@ class SceneEditor:
                 return action(self._document)
             finally:
                 if self._document.version != before:
+                    self._notify()  # first, as the scene may be in use for a while
                     self._show(None)
-                    self._notify()
 
     def preview(self, similarity: Similarity, version: int) -> None:
         """Shows the selection transformed, without an edit.
