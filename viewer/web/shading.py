@@ -195,7 +195,7 @@ def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySetti
             return image, caption
         notice = why_empty(scene, camera, settings.time)
         written = write_on(image.cpu().numpy(), notice)
-        return torch.from_numpy(written), Caption(caption, legend_of(caption), notice)
+        return torch.from_numpy(written).to(image.device), Caption(caption, legend_of(caption), notice)
 
 
 def to_bytes(rgb: Tensor) -> Tensor:
