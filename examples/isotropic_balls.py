@@ -18,6 +18,7 @@ from torch import Tensor
 from luxel.render.camera import Points
 from luxel.render.primitives import Gaussians, Parameters, PrimitiveSpec, register
 from luxel.render.primitives.parameters import Projected, Viewing
+from luxel.render.primitives.similarity import Similarity
 from luxel.render.primitives.spec import Columns, Costs, Start
 from luxel.render.primitives.training import Rates
 
@@ -70,6 +71,26 @@ class IsotropicBalls(Parameters):
     def scaled(self, factor: float) -> IsotropicBalls:
         """With ``factor`` times the radius."""
         return replace(self, log_radius=self.log_radius + log(factor))
+
+    # The rest is for editing: it may be left out, and editing then refuses what depends on it.
+    def transformed(self, similarity: Similarity) -> IsotropicBalls:
+        """Moved and scaled; a ball looks the same however it is turned."""
+        means = similarity.apply(self.means)
+        return replace(self, means=means, log_radius=self.log_radius + log(similarity.scale))
+
+    @property
+    def sizes(self) -> Tensor:
+        """The radius."""
+        return self.log_radius.exp()
+
+    @property
+    def base_colours(self) -> Tensor:
+        """The colours."""
+        return self.colour_logits.sigmoid()
+
+    def with_base_colours(self, colours: Tensor) -> IsotropicBalls:
+        """With other colours, [N, 3], moved into [0.01, 0.99]."""
+        return replace(self, colour_logits=colours.clamp(0.01, 0.99).logit())
 
 
 Y00 = 0.28209479177387814  # spherical harmonic of degree 0: a colour is 0.5 + Y00 sh_dc

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from luxel.render.errors import LuxelError
 from luxel.render.ops.raster.projection import REST
+from luxel.render.primitives.similarity import Similarity
+
+SH_C0 = 0.28209479177387814  # Y_0^0: a colour from all sides is 0.5 + SH_C0 sh_dc
 
 
 class Viewing(NamedTuple):
@@ -120,6 +124,38 @@ class Parameters(ABC):
     def scaled(self, factor: float) -> Self:
         """The same primitives, ``factor`` times as large about their centres."""
         ...
+
+    def transformed(self, similarity: Similarity) -> Self:
+        """The same primitives rotated, scaled and moved together: a camera that moves along sees the same image.
+
+        Raises:
+            LuxelError: the primitive does not support it.
+        """
+        raise LuxelError(f"{self.noun} cannot be moved, rotated or scaled.", "Select, hide or delete them.")
+
+    def centres_at(self, time: float) -> Tensor:
+        """Centres at ``time``, [N, 3]; not a number where a moving primitive is not visible then."""
+        return self.centres
+
+    @property
+    def sizes(self) -> Tensor:
+        """How far each reaches: a standard deviation along its longest axis, capture units, [N].
+
+        Raises:
+            LuxelError: the primitive does not support it.
+        """
+        raise LuxelError(
+            f"{self.noun} have no size to select by.", "Select them by place, opacity or colour."
+        )
+
+    @property
+    def base_colours(self) -> Tensor:
+        """Colours averaged over all directions, not clamped, [N, 3]."""
+        return 0.5 + SH_C0 * self.tensors()["sh_dc"]
+
+    def with_base_colours(self, colours: Tensor) -> Self:
+        """The same primitives with other `base_colours` [N, 3]; their change with the direction stays."""
+        return type(self)(**(self.tensors() | {"sh_dc": (colours - 0.5) / SH_C0}))
 
     def at(self, time: float) -> Parameters:
         """What is visible at ``time`` as static primitives, without gradients; primitives that do not move return

@@ -20,7 +20,7 @@ from luxel.viewer.bench.view import report as view_report
 class View:
     """Measures the viewer's latency in a headless browser: from a motion of the camera to its image on the page.
 
-    Drives Chromium with Playwright on this machine, with prepared frames in place of the renderer: luxel's image stream
+    Drives Chromium on this machine, with prepared frames in place of the renderer: luxel's image stream
     and, beside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
 
     Examples:

@@ -53,7 +53,6 @@ class Page:
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
 
     Args:
-        render: luxel.render.rasterize or a function like it.
         logged: messages of failures already logged, shared by the pages.
     """
 

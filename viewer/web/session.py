@@ -119,6 +119,7 @@ class StaticSession:
         self.scene_type: type[Drawable] = type(scene)
         self.times = (times or time_range(scene, self.views)) if scene.moves else None
         self._scene = scene.detach()
+        self._numbers: dict[str, int] | None = None
         self._turns = FairTurns()
 
     @contextmanager
@@ -131,8 +132,12 @@ class StaticSession:
         finally:
             self._turns.release(time.monotonic() - start)
 
-    def show(self, scene: Drawable) -> None:
+    def show(self, scene: Drawable, numbers: dict[str, int] | None = None) -> None:
         """Replaces the scene; every page redraws.
+
+        Args:
+            scene: on the device that draws it.
+            numbers: for `status`; None: the scene's own.
 
         Raises:
             ValueError: it is of another type, whose controls the pages do not have.
@@ -140,12 +145,12 @@ class StaticSession:
         if type(scene) is not self.scene_type:
             raise ValueError(f"this session shows {self.scene_type.noun}, not {scene.noun}")
         with self.borrow():
-            self._scene = scene.detach()
+            self._scene, self._numbers = scene.detach(), numbers
             self.version += 1
 
     def status(self) -> dict[str, Any]:
         """How many primitives or parameters the scene has."""
-        return self._scene.numbers()
+        return self._scene.numbers() if self._numbers is None else self._numbers
 
     def pause(self) -> None:
         """Nothing to pause."""

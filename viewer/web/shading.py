@@ -228,6 +228,24 @@ def sample(
     return Sample((red, green, blue), alpha, depth, normal, count, strongest)
 
 
+def depth_map(render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings) -> Tensor | None:
+    """Distances along the optical axis of what a page shows, as `Sample` has them, for all pixels of one frame.
+
+    Args:
+        render, scene, camera, settings: as for `draw`; the chosen output does not matter.
+
+    Returns:
+        [H, W] on the scene's device, capture units, 0 where a pixel has no depth; None where the scene has none.
+    """
+    if not {"depth", "alpha"} <= set(outputs_of(type(scene))):
+        return None
+    with torch.no_grad():
+        frame, _ = render_frame(render, scene, camera, settings, OUTPUTS["depth"].options)
+        median = getattr(frame, "median_depth", None)
+        depth = frame.depth if median is None else median
+        return depth * (frame.alpha >= 0.5)
+
+
 def render_frame(
     render: Render,
     scene: Drawable,

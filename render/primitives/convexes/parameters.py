@@ -13,6 +13,7 @@ from luxel.render.camera import Points
 from luxel.render.ops.raster.project_convexes import FEWEST, MOST, project_convexes
 from luxel.render.primitives.gaussians.parameters import SH_C0, neighbour_distance
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
+from luxel.render.primitives.similarity import Similarity
 
 MASK_THRESHOLD = 0.01  # a convex whose mask is not above this is not drawn
 STARTING_SIGMA = {"light": 9.5e-4, "outdoor": 1e-3, "indoor": 9e-4}  # by the authors' presets
@@ -112,6 +113,21 @@ class Convexes(Parameters):
             points=points,
             log_delta=self.log_delta - 2 * log(factor),  # L_j is a length squared
         )
+
+    def transformed(self, similarity: Similarity) -> Convexes:
+        """See `Parameters.transformed`; delta and sigma change as the projection multiplies them by the depth."""
+        return replace(
+            self,
+            points=similarity.apply(self.points),
+            log_delta=self.log_delta - log(similarity.scale),
+            log_sigma=self.log_sigma - log(similarity.scale),
+            sh_rest=similarity.turn_sh(self.sh_rest),
+        )
+
+    @property
+    def sizes(self) -> Tensor:
+        """`world_scale`."""
+        return self.world_scale
 
     @property
     def world_scale(self) -> Tensor:

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from luxel.render.camera import Points
 from luxel.render.ops.raster.project_gaussians import project_gaussians
-from luxel.render.primitives.parameters import Parameters, Projected, Viewing
-
-SH_C0 = 0.28209479177387814  # Y_0^0
+from luxel.render.primitives.parameters import SH_C0, Parameters, Projected, Viewing
+from luxel.render.primitives.similarity import Similarity
 
 
 @dataclass
@@ -70,6 +69,21 @@ class Gaussians(Parameters):
     def scaled(self, factor: float) -> Gaussians:
         """With ``factor`` times the standard deviations."""
         return replace(self, log_scales=self.log_scales + log(factor))
+
+    def transformed(self, similarity: Similarity) -> Gaussians:
+        """See `Parameters.transformed`."""
+        return replace(
+            self,
+            means=similarity.apply(self.means),
+            quats=similarity.turn_quats(self.quats),
+            log_scales=self.log_scales + log(similarity.scale),
+            sh_rest=similarity.turn_sh(self.sh_rest),
+        )
+
+    @property
+    def sizes(self) -> Tensor:
+        """The largest standard deviation of each, [N]."""
+        return self.log_scales.amax(-1).exp()
 
     @staticmethod
     def from_points(

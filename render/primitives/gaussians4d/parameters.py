@@ -13,7 +13,9 @@ from luxel.render.camera import Points
 from luxel.render.ops.raster.project_gaussians4d import project_gaussians4d
 from luxel.render.ops.raster.slice_gaussians4d import Slice, slice_gaussians4d
 from luxel.render.primitives.gaussians.parameters import Gaussians
+from luxel.render.primitives.gaussians4d.similarity4d import scale_space, turn_rotors
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
+from luxel.render.primitives.similarity import Similarity
 
 
 @dataclass
@@ -80,6 +82,31 @@ class Gaussians4d(Parameters):
     def scaled(self, factor: float) -> Gaussians4d:
         """With ``factor`` times the standard deviations in space."""
         return replace(self, log_scales=self.log_scales + log(factor))
+
+    def transformed(self, similarity: Similarity) -> Gaussians4d:
+        """See `Parameters.transformed`; times stay."""
+        log_scales, log_scale_t, rotors = scale_space(
+            self.log_scales, self.log_scale_t, self.rotors, similarity.scale
+        )
+        return replace(
+            self,
+            means=similarity.apply(self.means),
+            log_scales=log_scales,
+            log_scale_t=log_scale_t,
+            rotors=turn_rotors(rotors, similarity),
+            sh_rest=similarity.turn_sh(self.sh_rest),
+        )
+
+    @torch.no_grad()
+    def centres_at(self, time: float) -> Tensor:
+        """See `Parameters.centres_at`."""
+        cut = self.slice(time)
+        return cut.means.where(cut.visible[:, None], cut.means.new_tensor(float("nan")))
+
+    @property
+    def sizes(self) -> Tensor:
+        """The largest standard deviation of each along its first three axes, [N]."""
+        return self.log_scales.amax(-1).exp()
 
     def slice(self, time: float | Tensor) -> Slice:
         """The Gaussians at ``time`` (a number, or a tensor without dimensions); differentiable.

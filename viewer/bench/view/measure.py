@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from luxel.render.errors import LuxelError
 from luxel.render.primitives import Gaussians
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
+from luxel.viewer.bench.view.browser import Browser, open_browser
 from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.figures import WINDOW, percentile
@@ -25,10 +24,9 @@ from luxel.viewer.web.session import StaticSession
 
 PATHS = ("stream", "viser")
 CHROMIUM = "/usr/bin/chromium"
-# Without a GPU and without access to other machines.
-FLAGS = ("--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
-OFFLINE = ("--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync")
-RENDERER = """window.luxelBench = {};
+# Takes the place of our script, which then does not start; keeps viser's renderer for drive.js.
+NO_STREAM = """Object.defineProperty(window, "luxel", { value: { connect() {}, renderers: [], key: null } });
+window.luxelBench = {};
 window.__THREE_DEVTOOLS__ = new EventTarget();
 window.__THREE_DEVTOOLS__.addEventListener("observe", ({ detail }) => {
   if (typeof detail?.render === "function") window.luxelBench.renderer ??= detail;
@@ -58,7 +56,7 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
         the images), ``page_fps`` (of the animation frames) and the costs of each image.
 
     Raises:
-        LuxelError: Playwright or the browser is missing.
+        LuxelError: there is no such browser, or it does not start.
     """
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -68,8 +66,8 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
         "seconds": settings.seconds,
         "rows": [],
     }
-    with _browser(settings.browser) as browser:
-        results["browser"] = f"Chromium {browser.version}"
+    with open_browser(settings.browser, settings.width, settings.height) as browser:
+        results["browser"] = browser.version
         for path in PATHS:
             row: dict[str, Any] = {"path": path, "failures": {}}
             try:
@@ -81,50 +79,21 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
     return results
 
 
-@contextmanager
-def _browser(executable: str) -> Iterator[Any]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        raise LuxelError(
-            "The browser cannot be driven: Playwright is not installed.", "pip install playwright"
-        ) from None
-    if shutil.which(executable) is None:
-        raise LuxelError(
-            f"There is no browser at {executable}.", "Install Chromium, or give its path: --browser PATH."
-        )
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=[*FLAGS, *OFFLINE])
-        try:
-            yield browser
-        finally:
-            browser.close()
-
-
-def _measure(browser: Any, path: str, settings: Settings) -> dict[str, Any]:
+def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
     up = np.array([0.0, 0.0, 1.0])
     session = StaticSession(_scene(), name="bench", up=up)
-    context = browser.new_context(viewport={"width": settings.width, "height": settings.height})
-    with ViewerApp(session, port=0, render=PreparedFrames(settings.width, settings.height)) as app:
-        page = context.new_page()
-        if path == "viser":  # as where our script does not run; the page finds the renderer itself
-            page.route("**/luxel/hook.js", lambda route: route.abort())
-            page.route("**/luxel/stream.js", lambda route: route.abort())
-            page.add_init_script(RENDERER)
-        page.goto(app.url)
-        page.get_by_text("Render", exact=True).wait_for(timeout=30_000)
-        page.wait_for_function("window.__viserMutable?.cameraControl")
+    before = NO_STREAM if path == "viser" else ""
+    options = {"turn": TURN, "bits": BITS, "columns": COLUMNS, "rows": ROWS, "measure": path == "viser"}
+    options |= {"warmup": settings.warmup, "seconds": settings.seconds}
+    drive = Path(__file__).with_name("drive.js").read_text().rstrip().rstrip(";")
+    prepared = PreparedFrames(settings.width, settings.height)
+    with ViewerApp(session, port=0, render=prepared) as app, browser.tab(app.url, before) as tab:
+        tab.wait_for("window.__viserMutable?.cameraControl")
         served = _only_page(app, streaming=path == "stream")
-        driven = page.evaluate(
-            Path(__file__).with_name("drive.js").read_text(),
-            {
-                **{"turn": TURN, "bits": BITS, "columns": COLUMNS, "rows": ROWS},
-                **{"measure": path == "viser", "warmup": settings.warmup, "seconds": settings.seconds},
-            },
-        )
+        tab.wait_for("document.body.innerText.includes('Reset view')")
+        driven = tab.evaluate(f"({drive})({json.dumps(options)})", 60 + settings.seconds)
         figures = served.sink.stream.figures.summary(settings.seconds)
         report = served.stream.last_report
-        context.close()
     row = {
         "image": f"{report.width}x{report.height}",
         "page_fps": driven["frames"] / settings.seconds,

@@ -6,6 +6,7 @@ A new tool is a subclass of `Panel` (one instance a page) or `SharedPanel` (one 
 from luxel.viewer.web.panels.camera import CameraPanel
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.compare import ComparePanel
+from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.notice import NoticePanel
@@ -31,6 +32,7 @@ PANELS: list[AnyPanel] = [
     CameraPathPanel,
     StatisticsPanel,
     InspectPanel,
+    EditPanel,
 ]
 
 __all__ = ["PANELS", "Panel", "SharedPanel"]

@@ -88,6 +88,7 @@ function observe(renderer) {
   renderer.render = function (scene, camera, ...rest) {
     if (!isMainView(renderer, camera)) {
       clear = false;
+      renderer.domElement.style.opacity = "";
       return render.call(this, scene, camera, ...rest);
     }
     canvas.lieUnder(renderer.domElement);
@@ -96,6 +97,7 @@ function observe(renderer) {
     sendCamera();
     const empty = isEmpty(scene);
     if (!(empty && clear)) render.call(this, scene, camera, ...rest);
+    if (empty !== clear) renderer.domElement.style.opacity = empty ? "0" : ""; // invisible ones are not blended
     clear = empty;
   };
 }

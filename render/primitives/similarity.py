@@ -1,0 +1,128 @@
+"""Similarity transforms of scenes: rotation, uniform scale and translation, and of spherical harmonics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi, sqrt
+
+import torch
+from torch import Tensor
+
+from luxel.render.ops.field.spherical_harmonics import sh_basis
+
+SH_DIRECTIONS = 64  # directions at which functions of degree 3 are compared
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """x' = scale * R(quat) x + translation, in world coordinates.
+
+    Args:
+        quat: rotation wxyz, not zero; normalised when used.
+        scale: above 0.
+        translation: capture units.
+
+    Raises:
+        ValueError: the quaternion is zero, the scale is not above 0, or a number is not finite.
+    """
+
+    quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
+    scale: float = 1.0
+    translation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        numbers = torch.tensor([*self.quat, self.scale, *self.translation], dtype=torch.float64)
+        if not bool(numbers.isfinite().all()):
+            raise ValueError(f"a similarity needs finite numbers, got {self}")
+        if not self.scale > 0 or not float(numbers[:4].norm()) > 1e-12:
+            raise ValueError(f"a similarity needs a scale above 0 and a quaternion that is not 0, got {self}")
+
+    @staticmethod
+    def about(
+        pivot: tuple[float, float, float],
+        *,
+        quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0),
+        scale: float = 1.0,
+        shift: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    ) -> Similarity:
+        """Rotation and scale about ``pivot`` [3], then a shift: x' = scale R (x - pivot) + pivot + shift."""
+        turned = Similarity(quat, scale).apply(torch.tensor(pivot, dtype=torch.float64)).tolist()
+        moved = tuple(p + s - t for p, s, t in zip(pivot, shift, turned, strict=True))
+        return Similarity(quat, scale, moved)
+
+    @property
+    def turns(self) -> bool:
+        """Whether the rotation is not the identity."""
+        return any(self.quat[1:])
+
+    def unit_quat(self, like: Tensor) -> Tensor:
+        """The rotation as a unit quaternion wxyz, [4], of the type and on the device of ``like``."""
+        quat = torch.tensor(self.quat, dtype=torch.float64)
+        return (quat / quat.norm()).to(like)
+
+    @property
+    def matrix(self) -> Tensor:
+        """The rotation, float64 [3, 3]."""
+        w, x, y, z = self.unit_quat(torch.zeros(0, dtype=torch.float64)).tolist()
+        return torch.tensor(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+            ],
+            dtype=torch.float64,
+        )
+
+    def apply(self, points: Tensor) -> Tensor:
+        """The transformed points, [..., 3]; computed in float64, returned in the type of ``points``."""
+        matrix = (self.scale * self.matrix).to(points.device)
+        shift = torch.tensor(self.translation, dtype=torch.float64, device=points.device)
+        return (points.double() @ matrix.T + shift).to(points.dtype)
+
+    def turn_quats(self, quats: Tensor) -> Tensor:
+        """Rotations followed by this one: the product q p of quaternions wxyz, [N, 4]; lengths are kept."""
+        return quat_product(self.unit_quat(quats), quats) if self.turns else quats
+
+    def turn_sh(self, sh_rest: Tensor) -> Tensor:
+        """Coefficients of the functions f'(d) = f(R^T d), degrees 1 and above.
+
+        A function of one degree stays of that degree under rotation, so the new coefficients follow exactly from the
+        values at enough directions, as a least-squares solution in float64.
+
+        Args:
+            sh_rest: [N, K - 1, 3] with K = (D + 1)^2, D in 0..3, of functions of world directions.
+        """
+        if not self.turns or not sh_rest.shape[1]:
+            return sh_rest
+        degree = int(sqrt(sh_rest.shape[1] + 1)) - 1
+        directions = _sphere(SH_DIRECTIONS)
+        after = sh_basis(directions, degree)[:, 1:]
+        before = sh_basis(directions @ self.matrix, degree)[:, 1:]  # at R^T d
+        solution = torch.linalg.lstsq(after, before).solution
+        matrix = torch.block_diag(
+            *(solution[d * d - 1 : (d + 1) ** 2 - 1, d * d - 1 : (d + 1) ** 2 - 1] for d in range(1, degree + 1))
+        )
+        return (sh_rest.mT @ matrix.T.to(sh_rest)).mT.contiguous()
+
+
+def quat_product(a: Tensor, b: Tensor) -> Tensor:
+    """Hamilton's product of quaternions wxyz, [..., 4]: the rotation ``b``, then ``a``."""
+    aw, ax, ay, az = a.unbind(-1)
+    bw, bx, by, bz = b.unbind(-1)
+    return torch.stack(
+        [
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        ],
+        -1,
+    )
+
+
+def _sphere(count: int) -> Tensor:
+    """Directions spread over the sphere (a spiral with the golden angle), float64 [count, 3]."""
+    i = torch.arange(count, dtype=torch.float64)
+    z = 1 - (2 * i + 1) / count
+    ring, angle = (1 - z * z).sqrt(), pi * (3 - sqrt(5)) * i
+    return torch.stack([ring * angle.cos(), ring * angle.sin(), z], -1)

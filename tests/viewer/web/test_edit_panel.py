@@ -1,0 +1,241 @@
+"""The Edit panel without a browser: tools, buttons, files, pages that share a document, and earlier sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from page_driver import FakeTrainer, ball, until
+
+from luxel.render.camera import Camera
+from luxel.render.primitives import Gaussians4d, Parameters
+from luxel.scenes import load_primitives
+from luxel.viewer.edit import Document, operations
+from luxel.viewer.web.app import OpenPage, ViewerApp
+from luxel.viewer.web.editing import TOOLS
+from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.offline import open_offline_page
+from luxel.viewer.web.panels.edit import EditPanel, _checked
+from luxel.viewer.web.session import StaticSession, TrainingSession
+
+POSE = Pose.of_camera(Camera.look_at((4.0, 0.0, 0.0), (0, 0, 0), fov_y=0.8))
+
+
+@pytest.fixture
+def open_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenPage]]:
+    """Opens pages of a scene at POSE; all of one app where the app is given."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    apps: list[ViewerApp] = []
+
+    def open_at(scene: Any = None, app: ViewerApp | None = None, **options: Any) -> OpenPage:
+        if app is None:
+            session = StaticSession(ball() if scene is None else scene, folder=tmp_path)
+            apps.append(ViewerApp(session, port=0, panels=(EditPanel,), **options))
+            app = apps[-1]
+            app.start()
+        opened = open_offline_page(app, POSE)
+        opened.app = app  # pyright: ignore[reportAttributeAccessIssue]
+        return opened
+
+    yield open_at
+    for app in apps:
+        app.stop()
+
+
+def panel_of(opened: OpenPage) -> EditPanel:
+    panel = opened.panels[0]
+    assert isinstance(panel, EditPanel)
+    return panel
+
+
+def choose(panel: EditPanel, name: str) -> Any:
+    """Starts a tool."""
+    panel._choose(name)
+    return panel._tool
+
+
+def rectangle(panel: EditPanel, box: tuple[float, float, float, float], modifier: str | None = None) -> None:
+    """Drags a rectangle, in shares of the image."""
+    event = SimpleNamespace(screen_min=box[:2], screen_max=box[2:], modifier=modifier)
+    choose(panel, "Rectangle")._selected(event)
+
+
+def selected(panel: EditPanel) -> torch.Tensor:
+    return panel.editor.run(lambda document: document.selected)
+
+
+def test_panel_is_for_finished_scenes_of_primitives() -> None:
+    assert EditPanel.available(StaticSession(ball()))
+    assert not EditPanel.available(TrainingSession(FakeTrainer()))
+
+
+def test_rectangle_selects_what_is_seen_or_all_through(open_at: Callable[..., OpenPage]) -> None:
+    panel = panel_of(open_at())
+    means = ball().means
+    rectangle(panel, (0.0, 0.0, 1.0, 1.0))
+    front = selected(panel)
+    assert 0 < int(front.sum()) < 250 and float(means[front, 0].mean()) > 0.3, "the side of the camera"
+    panel._through.value = True
+    rectangle(panel, (0.0, 0.0, 1.0, 1.0))
+    assert bool(selected(panel).all())
+    rectangle(panel, (0.0, 0.0, 1.0, 0.5), "cmd/ctrl")
+    upper = means[:, 2] > 0
+    assert float((selected(panel) == ~upper).float().mean()) > 0.99
+    rectangle(panel, (0.0, 0.0, 1.0, 0.5), "shift")
+    assert bool(selected(panel).all())
+
+
+def test_delete_undo_and_save_change_all_pages_and_no_other_bit(
+    open_at: Callable[..., OpenPage], tmp_path: Path
+) -> None:
+    first = open_at()
+    second = open_at(app=first.app)  # pyright: ignore[reportAttributeAccessIssue]
+    panel, session = panel_of(first), first.page.session
+    rectangle(panel, (0.0, 0.0, 1.0, 1.0))
+    mask, version = selected(panel), session.version
+    for each in (panel, panel_of(second)):
+        assert f"{int(mask.sum())} Gaussians" in each._numbers.content
+        assert each._undo.label == "Undo: Select rectangle" and not each._undo.disabled
+    panel.run(lambda document: document.apply(operations.delete(document.state)))
+    assert session.version == version + 1
+    assert session.status()["count"] == int((~mask).sum())
+    with session.borrow() as scene:
+        assert float(scene.opacities[mask].max()) < 1e-9
+        assert torch.equal(scene.opacities[~mask], ball().opacities[~mask])
+    path = panel.save("edited.ply")
+    for name, tensor in load_primitives(path).tensors().items():
+        assert torch.equal(tensor, ball().tensors()[name][~mask]), name
+    assert panel.save("edited.ply") == tmp_path / "edited-2.ply", "files are not replaced"
+    panel_of(second).run(Document.undo)
+    assert session.status()["count"] == 250 and panel._redo.label == "Redo: Delete"
+    panel.download("part.ply", selection=True)
+    name, content = first.page.client.downloads[-1]
+    assert (
+        name == "part.ply" and content.startswith(b"ply") and f"vertex {int(mask.sum())}".encode() in content
+    )
+
+
+def test_click_polygon_and_brush(open_at: Callable[..., OpenPage]) -> None:
+    opened = open_at()
+    panel, page = panel_of(opened), opened.page
+    choose(panel, "Click")
+    page.click(0.4, 0.5)
+    assert int(selected(panel).sum()) == 1 and float(ball().means[selected(panel)][0, 0]) > 0.5
+    page.click(0.01, 0.01)
+    assert "under the cursor" in panel._message.content and int(selected(panel).sum()) == 1
+    choose(panel, "Click")._radius.value = 10.0
+    page.click(0.5, 0.5)
+    assert int(selected(panel).sum()) > 1 and not panel._message.visible
+    panel._through.value = True
+    polygon = choose(panel, "Polygon")
+    for corner in ((0.0, 0.0), (1.0, 0.0), (1.0, 0.5), (0.0, 0.5)):
+        page.click(*corner)
+    polygon._close()
+    upper = ball().means[:, 2] > 0
+    assert float((selected(panel) == upper).float().mean()) > 0.99
+    polygon._close()
+    assert "polygon of 0 corners" in panel._message.content
+    choose(panel, "Brush")._radius.value = 20
+    page.click(0.5, 0.5)
+    assert 0 < int(selected(panel).sum()) < 30
+    choose(panel, "off")
+    page.click(0.5, 0.5)
+    assert not page._clicks
+
+
+def test_every_tool_starts_and_stops_on_every_primitive(
+    open_at: Callable[..., OpenPage], any_scene: Parameters, draw_any: Callable[..., Any]
+) -> None:
+    panel = panel_of(open_at(any_scene, render=draw_any))
+    for tool in TOOLS:
+        started = choose(panel, tool.name)
+        assert started is not None and not panel._message.visible, panel._message.content
+    for name in ("Sphere", "Box", "Plane"):
+        panel.run(Document.select_none)
+        tool = choose(panel, name)
+        tool._gizmo.position = (2.0, 2.0, 2.0)
+        tool.select()
+        assert 0 < int(selected(panel).sum()) < any_scene.count, name
+    tool = choose(panel, "Range")
+    for kind in ("opacity", "size", "colour"):
+        panel.run(Document.select_none)
+        tool._property.value = kind
+        tool._opacity.value, tool._distance.value = (0.5, 1.0), 1.0
+        tool.workspace.select(tool._region(), kind)
+        assert 0 < int(selected(panel).sum()) < any_scene.count, kind
+
+
+def test_gizmo_previews_and_then_moves_the_selection(open_at: Callable[..., OpenPage]) -> None:
+    opened = open_at()
+    panel, session = panel_of(opened), opened.page.session
+    panel.run(Document.select_all)
+    tool = choose(panel, "Transform")
+    gizmo = tool._gizmo
+    assert gizmo.visible
+    np.testing.assert_allclose(gizmo.position, ball().means.median(0).values, atol=1e-6)
+    gizmo.position = np.asarray(gizmo.position) + np.array([0.0, 0.5, 0.0])
+    moved = ball().means + torch.tensor([0.0, 0.5, 0.0])
+    for phase in ("start", "update"):
+        tool._dragged(SimpleNamespace(target=gizmo, phase=phase))
+    with session.borrow() as scene:
+        torch.testing.assert_close(scene.means, moved)
+    assert panel._undo.label == "Undo: Select all", "a preview is no edit"
+    tool._dragged(SimpleNamespace(target=gizmo, phase="end"))
+    assert panel._undo.label == "Undo: Move"
+    torch.testing.assert_close(panel.editor.run(lambda document: document.kept()).centres, moved)
+    np.testing.assert_allclose(gizmo.position, moved.median(0).values, atol=1e-6)
+    panel.run(Document.select_none)
+    assert not gizmo.visible
+    panel.run(lambda document: document.apply(operations.recolour(document.state, brightness=1)))
+    assert "nothing is selected" in panel._message.content
+
+
+def test_edits_of_an_earlier_session_are_offered(open_at: Callable[..., OpenPage]) -> None:
+    before = panel_of(open_at())
+    before.run(Document.select_all)
+    before.run(lambda document: document.apply(operations.hide(document.state)))
+    before.editor._autosave.result().close()  # its process ends
+    after = panel_of(open_at())
+    until(lambda: after._resume.visible, "nothing is offered")
+    assert after._resume.label == "Restore 2 edits"
+    after.guard(after.editor.resume)
+    assert "Hidden" in after._numbers.content and after._undo.label == "Undo: Hide"
+    assert not after._resume.visible
+
+
+def test_a_scene_that_is_replaced_begins_a_new_document(open_at: Callable[..., OpenPage]) -> None:
+    opened = open_at()
+    panel = panel_of(opened)
+    panel.run(Document.select_all)
+    session = opened.page.session
+    assert isinstance(session, StaticSession)
+    session.show(ball(40))
+    panel.refresh()
+    assert "40" in panel._numbers.content and panel._undo.disabled
+    assert session.status()["count"] == 40
+
+
+def test_screen_selection_of_a_dynamic_scene_is_of_the_time_shown(
+    open_at: Callable[..., OpenPage], carousel: Callable[..., Gaussians4d], draw_any: Callable[..., Any]
+) -> None:
+    opened = open_at(carousel(), render=draw_any)
+    panel = panel_of(opened)
+    panel._through.value = True
+    masks = []
+    for time in (0.0, 1.0):
+        opened.page.seek(time)
+        rectangle(panel, (0.0, 0.0, 1.0, 1.0))
+        masks.append(selected(panel))
+    assert bool(masks[0].any()) and bool(masks[1].any()) and not torch.equal(*masks)
+
+
+def test_names_that_are_no_file_names_are_refused() -> None:
+    assert _checked("edited-2.v1") == "edited-2.v1"
+    for name in ("", "../scene", "a/b", ".hidden", "a" * 101, "a\nb"):
+        with pytest.raises(Exception, match="is not a name"):
+            _checked(name)

@@ -1,0 +1,262 @@
+"""Autosave: every edit as a file of its own, and a list of them, so that an interrupted session can be resumed.
+
+A folder holds ``edits.json`` (which scene, the edits in order, and how many of them are in effect) and one file an
+edit with what it changes. All files are replaced atomically, and the list is written after the files that it names: it
+is always whole. The scene itself is not stored and never written to.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import shutil
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters
+from luxel.scenes.files.ply import write_atomically
+from luxel.viewer.edit.document import Document
+from luxel.viewer.edit.history import Change, Edit, MaskChange, RowChange, SetChange
+from luxel.viewer.edit.masks import PackedMask
+
+log = logging.getLogger("luxel.viewer")
+
+LIST = "edits.json"
+PREVIOUS = ".previous"
+MOST_SESSIONS = 99  # of one scene at a time
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class _Entry:
+    file: str
+    title: str
+
+
+class Autosave:
+    """Writes the edits of a document into a folder, in a thread of its own; give it to the document as ``on_edit``.
+
+    Args:
+        folder: made when the first edit is written; what an earlier session left there and `resume` has not taken up
+            is then moved to a folder beside it, with the suffix ``.previous``.
+        scene: as it was opened.
+        identity: its `fingerprint`, if that is known already.
+
+    Attributes:
+        problem: message of the last failure to write, or empty.
+    """
+
+    def __init__(self, folder: Path, scene: Parameters, identity: str | None = None) -> None:
+        self.folder, self.problem = folder, ""
+        self._identity = {"format": FORMAT, "scene": identity or fingerprint(scene), "count": scene.count}
+        self._entries: list[_Entry] = []
+        self._number = 0
+        self._fresh = True
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
+        self._last: Future[None] | None = None
+        self._lock_file: IO[str] | None = None
+
+    @staticmethod
+    def within(folder: Path, scene: Parameters) -> Autosave:
+        """In the folder of the scene within ``folder``, named by its `fingerprint`.
+
+        Where a session that is still open writes there, in a second one of that name with a number, and so on. What
+        cannot be locked is not.
+        """
+        identity = fingerprint(scene)
+        for number in range(1, MOST_SESSIONS + 1):
+            name = identity if number == 1 else f"{identity}-{number}"
+            lock = _lock(folder / f"{name}.lock")
+            if lock is not None or number == MOST_SESSIONS:
+                break
+        autosave = Autosave(folder / name, scene, identity)
+        autosave._lock_file = lock
+        return autosave
+
+    def __call__(self, edit: Edit | None, document: Document) -> None:
+        """Notes an edit, or (None) that one was undone or redone; returns at once."""
+        self._last = self._pool.submit(self._note, edit, len(document.history.undo_titles))
+
+    def flush(self) -> None:
+        """Returns when all edits are written, or could not be."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Writes what is left, ends the thread, and leaves the folder to other sessions."""
+        self._pool.shutdown(wait=True)
+        if self._lock_file is not None:
+            self._lock_file.close()
+
+    def _note(self, edit: Edit | None, position: int) -> None:
+        try:
+            self._start()
+            dropped: list[_Entry] = []
+            if edit is not None:
+                dropped = self._entries[position - 1 :]
+                self._number += 1
+                entry = _Entry(f"{self._number:06d}.safetensors", edit.title)
+                _write_edit(self.folder / entry.file, edit)
+                self._entries = [*self._entries[: position - 1], entry]
+            self._write_list(position)
+            for entry in dropped:
+                (self.folder / entry.file).unlink(missing_ok=True)
+            self.problem = ""
+        except Exception as error:  # editing goes on without autosave
+            self.problem = str(error)
+            log.exception("The edits could not be saved in %s.", self.folder)
+
+    def _start(self) -> None:
+        """Moves aside what an earlier session left, unless that was resumed; of the sessions before, one is kept."""
+        if self._fresh:
+            if (self.folder / LIST).is_file():
+                before = self.folder.with_name(self.folder.name + PREVIOUS)
+                if (before / LIST).is_file():
+                    shutil.rmtree(before)
+                self.folder.rename(before)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._fresh = False
+
+    def _write_list(self, position: int) -> None:
+        edits = [{"file": entry.file, "title": entry.title} for entry in self._entries]
+        text = json.dumps({**self._identity, "position": position, "edits": edits}, indent=1)
+        write_atomically(self.folder / LIST, [text.encode()])
+
+    def resumable(self) -> int:
+        """How many edits an earlier session of this scene left in effect; 0 where there are none."""
+        content = self._read_list()
+        return 0 if content is None else int(content["position"])
+
+    def resume(self, document: Document) -> int:
+        """Makes the edits of an earlier session again, also those that were undone; they can be undone as before.
+
+        Args:
+            document: of the same scene, without edits.
+
+        Returns:
+            How many edits are in effect.
+
+        Raises:
+            LuxelError: there is nothing to resume, or a file is damaged; the document is then as it was.
+        """
+        content = self._read_list()
+        if content is None:
+            raise LuxelError(f"{self.folder}: there are no edits of this scene.")
+        entries = [_Entry(edit["file"], edit["title"]) for edit in content["edits"]]
+        count, position = document.state.scene.count, int(content["position"])
+        edits = [_read_edit(self.folder / Path(e.file).name, e.title, count, document) for e in entries]
+        for edit in edits:
+            document.history.apply(document.state, edit)
+        for _ in range(len(edits) - position):
+            document.history.undo(document.state)
+        document.version += 1
+        self._entries, self._fresh = entries, False
+        self._number = max((int(Path(entry.file).stem) for entry in entries), default=0)
+        return position
+
+    def _read_list(self) -> dict[str, Any] | None:
+        """The list, if it is of this scene and whole."""
+        try:
+            content = json.loads((self.folder / LIST).read_text())
+            same = all(content[name] == value for name, value in self._identity.items())
+            fits = 0 <= content["position"] <= len(content["edits"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return content if same and fits and content["edits"] else None
+
+
+def _lock(path: Path) -> IO[str] | None:
+    """An open file that this session holds a lock on as long as it is open; None if another one does."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def fingerprint(scene: Parameters) -> str:
+    """A hash of the primitives and all their parameters."""
+    digest = hashlib.blake2b(scene.primitive.encode(), digest_size=16)
+    for name, tensor in scene.tensors().items():
+        digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().data.cast("B") if tensor.numel() else b"")
+    return digest.hexdigest()
+
+
+def _write_edit(path: Path, edit: Edit) -> None:
+    """Writes an edit as a safetensors file: what each change is in the metadata, its arrays as tensors."""
+    from safetensors.torch import save
+
+    kinds, tensors = [], {}
+    for i, change in enumerate(edit.changes):
+        kind, arrays = _as_tensors(change)
+        kinds.append(kind)
+        tensors |= {f"{i}.{name}": tensor.detach().cpu().contiguous() for name, tensor in arrays.items()}
+    write_atomically(path, [save(tensors, {"changes": json.dumps(kinds)})])
+
+
+def _as_tensors(change: Change) -> tuple[list[str], dict[str, torch.Tensor]]:
+    """What a change is, and its tensors."""
+    if isinstance(change, RowChange):
+        return ["rows"], {"": change.rows, **change.values}
+    assert isinstance(change, MaskChange | SetChange)
+    packed = change.flips if isinstance(change, MaskChange) else change.mask
+    arrays = {} if packed is None else packed.arrays()
+    kind = "mask" if isinstance(change, MaskChange) else "set"
+    return [kind, change.name], {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _read_edit(path: Path, title: str, count: int, document: Document) -> Edit:
+    """The edit of a file.
+
+    Raises:
+        LuxelError: the file is missing or damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:  # pyright: ignore[reportPrivateImportUsage]
+            kinds = json.loads(file.metadata()["changes"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        parts = [
+            {name.split(".", 1)[1]: t for name, t in tensors.items() if name.startswith(f"{i}.")}
+            for i in range(len(kinds))
+        ]
+        changes = [_as_change(kind, part, count, document) for kind, part in zip(kinds, parts, strict=True)]
+    except (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError) as error:
+        raise LuxelError(
+            f"{path}: this edit cannot be read ({error}).", "Start from the scene as it was saved."
+        ) from error
+    return Edit(title, tuple(changes))
+
+
+def _as_change(kind: list[str], tensors: dict[str, torch.Tensor], count: int, document: Document) -> Change:
+    """The reverse of `_as_tensors`, checked against the document."""
+    if kind[0] == "rows":
+        rows, scene = tensors.pop(""), document.state.scene.tensors()
+        if rows.dtype != torch.int64 or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
+            raise ValueError("rows out of range")
+        for name, values in tensors.items():
+            if values.shape != (len(rows), *scene[name].shape[1:]) or values.dtype != scene[name].dtype:
+                raise ValueError(f"{name} does not fit the scene")
+        device = document.state.scene.device
+        return RowChange(rows.to(device), {name: values.to(device) for name, values in tensors.items()})
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    if kind[0] == "set":
+        return SetChange(kind[1], PackedMask.load(arrays, count) if arrays else None)
+    if kind[0] != "mask" or kind[1] not in document.state.masks:
+        raise ValueError(f"unknown change {kind}")
+    return MaskChange(kind[1], PackedMask.load(arrays, count))

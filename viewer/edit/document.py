@@ -1,0 +1,212 @@
+"""A scene that is being edited: its state, its history, and what is drawn and saved of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters
+from luxel.render.primitives.similarity import Similarity
+from luxel.scenes import save_scene
+from luxel.viewer.edit import operations
+from luxel.viewer.edit.history import Edit, History, State
+from luxel.viewer.edit.masks import Mode, Neighbourhood, combine
+
+HIGHLIGHT = (1.0, 0.72, 0.1)  # colour of the selection in the images
+HIGHLIGHT_WEIGHT = 0.65
+INVISIBLE = -40.0  # logit of an opacity that no image shows
+
+
+class Document:
+    """An edited scene. Its own rows are never removed or reordered, so that every edit can be taken back exactly.
+
+    Not safe for threads: callers hold a lock of their own.
+
+    Args:
+        scene: the scene as it was opened; its tensors are not written to.
+        on_edit: called after each edit, undo and redo with the edit (None: undo, redo) and the document.
+
+    Attributes:
+        state: all rows, masks and named selections.
+        history: for undo and redo.
+        version: increases with each edit, undo and redo.
+    """
+
+    def __init__(
+        self, scene: Parameters, on_edit: Callable[[Edit | None, Document], None] | None = None
+    ) -> None:
+        none = torch.zeros(scene.count, dtype=torch.bool, device=scene.device)
+        masks = {name: none for name in ("selected", "hidden", "deleted")}
+        self.state = State(scene.detach(), masks, {})
+        self.history = History()
+        self.version = 0
+        self.on_edit = on_edit
+        self._neighbourhood: Neighbourhood | None = None
+        self._neighbours_of: tuple[Tensor, ...] = ()
+
+    @property
+    def selected(self) -> Tensor:
+        """The selection, bool [N]; never of hidden or deleted rows."""
+        return self.state.masks["selected"]
+
+    @property
+    def shown(self) -> Tensor:
+        """Rows that are neither hidden nor deleted, bool [N]."""
+        return ~(self.state.masks["hidden"] | self.state.masks["deleted"])
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many rows are kept, hidden and selected."""
+        masks = self.state.masks
+        stacked = torch.stack([masks["deleted"], masks["hidden"] & ~masks["deleted"], masks["selected"]])
+        deleted, hidden, selected = stacked.sum(1).tolist()
+        return {"kept": self.state.scene.count - deleted, "hidden": hidden, "selected": selected}
+
+    def apply(self, edit: Edit) -> None:
+        """Makes an edit of `luxel.viewer.edit.operations`."""
+        self.history.apply(self.state, edit)
+        self._changed(edit)
+
+    def undo(self) -> bool:
+        """Takes the last edit back; false if there is none."""
+        return self._stepped(self.history.undo(self.state))
+
+    def redo(self) -> bool:
+        """Makes the edit again that was taken back last; false if there is none."""
+        return self._stepped(self.history.redo(self.state))
+
+    def _stepped(self, done: bool) -> bool:
+        if done:
+            self._changed(None)
+        return done
+
+    def _changed(self, edit: Edit | None) -> None:
+        self.version += 1
+        if self.on_edit is not None:
+            self.on_edit(edit, self)
+
+    def select(self, mask: Tensor, mode: Mode = "replace", title: str = "Select") -> bool:
+        """Combines the selection with the shown rows of a mask, bool [N]; false if that changes nothing."""
+        after = combine(self.selected, mask & self.shown, mode)
+        if torch.equal(after, self.selected):
+            return False
+        self.apply(operations.select(self.state, after, title))
+        return True
+
+    def select_all(self) -> bool:
+        """Selects all that is shown."""
+        return self.select(self.shown, title="Select all")
+
+    def select_none(self) -> bool:
+        """Selects nothing."""
+        return self.select(torch.zeros_like(self.selected), title="Select none")
+
+    def invert(self) -> bool:
+        """Selects what is shown and not selected."""
+        return self.select(~self.selected, title="Invert")
+
+    def grow(self) -> bool:
+        """Adds the neighbours of the selection to it."""
+        return self.select(self._neighbours().grow(self.selected), title="Grow")
+
+    def shrink(self) -> bool:
+        """Removes those from the selection that are beside others that are shown."""
+        return self.select(self._neighbours().shrink(self.selected), title="Shrink")
+
+    def select_set(self, name: str, mode: Mode = "replace") -> bool:
+        """Selects what was stored under a name.
+
+        Raises:
+            LuxelError: there is no such set.
+        """
+        if name not in self.state.sets:
+            raise LuxelError(f"there is no selection named {name!r}.", "Store one first.")
+        return self.select(self.state.sets[name].unpack(self.selected.device), mode, f"Select {name}")
+
+    def _neighbours(self) -> Neighbourhood:
+        """The neighbours of what is shown; computed again when that or the places change."""
+        masks = self.state.masks
+        key = (masks["hidden"], masks["deleted"], *self.state.scene.tensors().values())
+        if len(key) != len(self._neighbours_of) or any(
+            a is not b for a, b in zip(key, self._neighbours_of, strict=True)
+        ):
+            self._neighbourhood, self._neighbours_of = (
+                Neighbourhood(self.state.scene.centres, self.shown),
+                key,
+            )
+        assert self._neighbourhood is not None
+        return self._neighbourhood
+
+    def pivot(self) -> tuple[float, float, float]:
+        """The median of the selected centres, [3].
+
+        Raises:
+            LuxelError: nothing is selected.
+        """
+        centres = self.state.scene.centres[self.selected]
+        if not len(centres):
+            raise LuxelError("nothing is selected.", "Select primitives first.")
+        x, y, z = centres.median(0).values.tolist()
+        return x, y, z
+
+    def drawn(self, highlight: bool = True, preview: Similarity | None = None) -> Parameters:
+        """What a viewer draws: all rows, hidden and deleted ones transparent, the selection tinted.
+
+        Much cheaper than leaving rows out: only opacities and base colours are new tensors.
+
+        Args:
+            highlight: tint the selection.
+            preview: shows the selection transformed, without an edit.
+        """
+        state = self.state
+        if preview is not None and bool(self.selected.any()):
+            state = State(state.scene, dict(state.masks), {})
+            operations.transform(state, preview).exchange(state)
+        scene = state.scene
+        tensors = scene.tensors()
+        tensors["opacity_logits"] = scene.opacity_logits.masked_fill(~self.shown, INVISIBLE)
+        drawn = type(scene)(**tensors)
+        if not highlight or not bool(self.selected.any()):
+            return drawn
+        colours = scene.base_colours
+        tint = colours.new_tensor(HIGHLIGHT)
+        weight = HIGHLIGHT_WEIGHT * self.selected[:, None].to(colours)
+        return drawn.with_base_colours(torch.lerp(colours, tint, weight))
+
+    def kept(self) -> Parameters:
+        """The scene without its deleted rows; hidden ones are part of it."""
+        return self.state.scene.select(~self.state.masks["deleted"])
+
+    def selection(self) -> Parameters:
+        """The selected primitives.
+
+        Raises:
+            LuxelError: nothing is selected.
+        """
+        if not bool(self.selected.any()):
+            raise LuxelError("nothing is selected.", "Select what is to be exported.")
+        return self.state.scene.select(self.selected)
+
+    def save(self, path: str | Path, *, selection: bool = False, overwrite: bool = False) -> int:
+        """Writes the edited scene, or the selection alone, in the format of the path's suffix.
+
+        Args:
+            path: of a new file.
+            selection: write the selection alone.
+            overwrite: replace a file that exists.
+
+        Returns:
+            The number of primitives written.
+
+        Raises:
+            LuxelError: the file exists, nothing is selected, or the file cannot be written.
+        """
+        if Path(path).exists() and not overwrite:
+            raise LuxelError(f"{path} exists already.", "Choose another name.")
+        scene = self.selection() if selection else self.kept()
+        save_scene(path, scene)
+        return scene.count

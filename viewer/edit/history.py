@@ -1,0 +1,196 @@
+"""Undo and redo: what an edit changed, as small differences that can be exchanged with the present state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from luxel.render.primitives import Parameters
+from luxel.viewer.edit.masks import PackedMask
+
+
+@dataclass
+class State:
+    """What edits change. Tensors are replaced, never written to, so that a scene that is being drawn stays as it is.
+
+    Args:
+        scene: all rows, also deleted ones.
+        masks: "selected", "hidden" and "deleted", bool [N].
+        sets: named selections.
+    """
+
+    scene: Parameters
+    masks: dict[str, Tensor]
+    sets: dict[str, PackedMask]
+
+
+class Change(Protocol):
+    """A difference between two states."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        ...
+
+    def exchange(self, state: State) -> Change:
+        """Applies the difference to the state; returns the change that takes it back, bit for bit."""
+        ...
+
+
+@dataclass(frozen=True)
+class MaskChange:
+    """Rows of a mask that flip; its own reverse.
+
+    Args:
+        name: of the mask.
+        flips: the rows.
+    """
+
+    name: str
+    flips: PackedMask
+
+    @staticmethod
+    def between(name: str, before: Tensor, after: Tensor) -> MaskChange:
+        """The change from one mask to another, bool [N]."""
+        return MaskChange(name, PackedMask(before ^ after))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.flips.nbytes
+
+    def exchange(self, state: State) -> Change:
+        """Flips the rows."""
+        before = state.masks[self.name]
+        state.masks[self.name] = before ^ self.flips.unpack(before.device)
+        return self
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """New values of some rows of parameters.
+
+    Args:
+        rows: positions, int64 [R].
+        values: the parameters that change, by name, [R, ...].
+    """
+
+    rows: Tensor
+    values: dict[str, Tensor]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return sum(t.numel() * t.element_size() for t in (self.rows, *self.values.values()))
+
+    def exchange(self, state: State) -> Change:
+        """Writes the values into copies of the parameters; the reverse holds the values that were there."""
+        tensors = state.scene.tensors()
+        before = {name: tensors[name].index_select(0, self.rows) for name in self.values}
+        for name, values in self.values.items():
+            tensors[name] = tensors[name].index_copy(0, self.rows, values)
+        state.scene = type(state.scene)(**tensors)
+        return RowChange(self.rows, before)
+
+
+@dataclass(frozen=True)
+class SetChange:
+    """A named selection that is stored, replaced or (None) removed."""
+
+    name: str
+    mask: PackedMask | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return 0 if self.mask is None else self.mask.nbytes
+
+    def exchange(self, state: State) -> Change:
+        """Stores the selection, or removes it."""
+        before = state.sets.get(self.name)
+        state.sets = {name: mask for name, mask in state.sets.items() if name != self.name}
+        if self.mask is not None:
+            state.sets[self.name] = self.mask
+        return SetChange(self.name, before)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One step of undo and redo.
+
+    Args:
+        title: what it did, in a few words, for buttons and lists.
+        changes: applied in order.
+    """
+
+    title: str
+    changes: tuple[Change, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return sum(change.nbytes for change in self.changes)
+
+    def exchange(self, state: State) -> Edit:
+        """Applies the changes; returns the edit that takes them back."""
+        reverse = [change.exchange(state) for change in self.changes]
+        return Edit(self.title, tuple(reversed(reverse)))
+
+
+class History:
+    """The edits that were made and taken back, without a limit to their number."""
+
+    def __init__(self) -> None:
+        self._done: list[Edit] = []  # their reverses, oldest first
+        self._undone: list[Edit] = []  # the next one to redo last
+
+    @property
+    def undo_titles(self) -> Sequence[str]:
+        """Titles of the edits in effect, oldest first."""
+        return [edit.title for edit in self._done]
+
+    @property
+    def redo_titles(self) -> Sequence[str]:
+        """Titles of the edits that were taken back, the next one to redo first."""
+        return [edit.title for edit in reversed(self._undone)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of all differences."""
+        return sum(edit.nbytes for edit in (*self._done, *self._undone))
+
+    def apply(self, state: State, edit: Edit) -> None:
+        """Makes an edit; those that were taken back can no longer be redone."""
+        self._done.append(edit.exchange(state))
+        self._undone.clear()
+
+    def undo(self, state: State) -> bool:
+        """Takes the last edit back; false if there is none."""
+        return self._move(state, self._done, self._undone)
+
+    def redo(self, state: State) -> bool:
+        """Makes the edit again that was taken back last; false if there is none."""
+        return self._move(state, self._undone, self._done)
+
+    @staticmethod
+    def _move(state: State, source: list[Edit], target: list[Edit]) -> bool:
+        if not source:
+            return False
+        target.append(source[-1].exchange(state))  # first, so that a failure loses nothing
+        source.pop()
+        return True
+
+
+def changed_rows(before: Parameters, after: Parameters, rows: Tensor) -> RowChange:
+    """The change of the rows [R] from ``before`` to ``after``, R primitives each; equal parameters are left out."""
+    old = before.tensors()
+    changed = {
+        name: values
+        for name, values in after.tensors().items()
+        if values is not old[name] and not torch.equal(values, old[name])
+    }
+    return RowChange(rows, changed)

@@ -1,0 +1,160 @@
+"""Which primitives lie in a region of space or of the screen, or have a property in a range: bool masks [N].
+
+All functions take centres [N, 3] or a property [N] of the primitives and give false for what is not a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.primitives import Parameters
+
+Point = Sequence[float]
+MOST_CORNERS = 10_000  # of a polygon or a stroke
+HALF_COVERED = 0.5  # alpha from which on a pixel hides what lies behind it
+
+
+def in_box(centres: Tensor, to_world: Tensor, half_sides: Point) -> Tensor:
+    """Within a box, its surface included.
+
+    Args:
+        centres: [N, 3].
+        to_world: axes of the box in the world as columns, unit length, and its centre, [3, 4].
+        half_sides: half of its lengths along its axes, capture units, [3].
+    """
+    frame = to_world.to(centres)
+    local = (centres - frame[:, 3]) @ frame[:, :3]
+    return (local.abs() <= centres.new_tensor(half_sides)).all(-1)
+
+
+def in_sphere(centres: Tensor, centre: Point, radius: float) -> Tensor:
+    """Within a sphere, its surface included."""
+    return (centres - centres.new_tensor(centre)).square().sum(-1) <= radius * radius
+
+
+def above_plane(centres: Tensor, point: Point, normal: Point) -> Tensor:
+    """On the side of a plane through ``point`` to which ``normal`` points."""
+    return (centres - centres.new_tensor(point)) @ centres.new_tensor(normal) > 0
+
+
+def in_range(values: Tensor, least: float, most: float) -> Tensor:
+    """With a value [N] of at least ``least`` and at most ``most``."""
+    return (values >= least) & (values <= most)
+
+
+def near_colour(colours: Tensor, rgb: Point, distance: float) -> Tensor:
+    """With a colour [N, 3] at a Euclidean distance of at most ``distance`` from ``rgb``, both in [0, 1]."""
+    return (colours.clamp(0, 1) - colours.new_tensor(rgb)).square().sum(-1) <= distance * distance
+
+
+def seen_at(scene: Parameters, point: Point) -> Tensor:
+    """The one primitive that is most opaque at a point of the world, as if each were a ball of its size."""
+    mask = torch.zeros(scene.count, dtype=torch.bool, device=scene.device)
+    if scene.count:
+        apart = (scene.centres - scene.centres.new_tensor(point)).square().sum(-1)
+        weight = scene.opacities.log() - apart / (2 * scene.sizes.square())
+        mask[weight.nan_to_num(-torch.inf, -torch.inf, -torch.inf).argmax()] = True
+    return mask
+
+
+class ScreenPoints:
+    """Centres on the screen of one camera.
+
+    Args:
+        centres: [N, 3], world coordinates.
+        camera: one camera, on their device.
+        depth: z of what is seen, [h, w] in any resolution, 0 where nothing is; None: all centres count, hidden ones
+            too.
+        tolerance: how far behind the depth a centre still counts as seen, as a fraction of the depth.
+    """
+
+    def __init__(
+        self, centres: Tensor, camera: Camera, depth: Tensor | None = None, tolerance: float = 0.02
+    ) -> None:
+        pose = camera.world_to_cam.to(centres)
+        local = centres @ pose[:3, :3].T + pose[:3, 3]
+        fx, fy, cx, cy = camera.intrinsics.tolist()
+        z = local[:, 2]
+        self.x, self.y = fx * local[:, 0] / z + cx, fy * local[:, 1] / z + cy
+        self.counts = (z > camera.near) & (z < camera.far)
+        if depth is not None:
+            self.counts &= self._seen(z, depth, depth.shape[1] / camera.width, tolerance)
+
+    def _seen(self, z: Tensor, depth: Tensor, scale: float, tolerance: float) -> Tensor:
+        """Centres that are not behind the depth, whose pixels are 1 / ``scale`` pixels of the camera wide."""
+        height, width = depth.shape
+        column, row = (
+            (scale * v).nan_to_num(-1.0, -1.0, -1.0).clamp(-1, size).floor().long()
+            for v, size in ((self.x, width), (self.y, height))
+        )
+        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+        front = depth[row.clamp(0, height - 1), column.clamp(0, width - 1)]
+        return inside & ((front <= 0) | (z <= front * (1 + tolerance)))
+
+    def in_rectangle(self, left: float, top: float, right: float, bottom: float) -> Tensor:
+        """Within a rectangle of the screen, pixels."""
+        return self.counts & (self.x >= left) & (self.x <= right) & (self.y >= top) & (self.y <= bottom)
+
+    def in_polygon(self, corners: Sequence[Point]) -> Tensor:
+        """Within a closed polygon of the screen, by the even-odd rule.
+
+        Args:
+            corners: x, y in pixels, at least three.
+
+        Raises:
+            ValueError: there are fewer corners than three, or too many.
+        """
+        if not 3 <= len(corners) <= MOST_CORNERS:
+            raise ValueError(f"a polygon needs 3 to {MOST_CORNERS} corners, got {len(corners)}")
+        mask, rows = self._candidates(corners, 0.0)
+        x, y = self.x[rows], self.y[rows]
+        odd = torch.zeros_like(rows, dtype=torch.bool)
+        for (x0, y0), (x1, y1) in zip(corners, [*corners[1:], corners[0]], strict=True):
+            if y0 != y1:
+                part = _between(y, min(y0, y1), max(y0, y1))
+                odd[part] ^= x[part] < x0 + (y[part] - y0) * ((x1 - x0) / (y1 - y0))
+        mask[rows] = odd
+        return mask
+
+    def near_stroke(self, points: Sequence[Point], radius: float) -> Tensor:
+        """Within ``radius`` pixels of a line through points of the screen.
+
+        Args:
+            points: x, y in pixels, at least one.
+            radius: pixels.
+
+        Raises:
+            ValueError: there are no points, or too many.
+        """
+        if not 1 <= len(points) <= MOST_CORNERS:
+            raise ValueError(f"a stroke needs 1 to {MOST_CORNERS} points, got {len(points)}")
+        mask, rows = self._candidates(points, radius)
+        x, y = self.x[rows], self.y[rows]
+        near = torch.zeros_like(rows, dtype=torch.bool)
+        for (x0, y0), (x1, y1) in zip(points, [*points[1:], points[-1]], strict=True):
+            part = _between(y, min(y0, y1) - radius, math.nextafter(max(y0, y1) + radius, math.inf))
+            dx, dy, right, down = x1 - x0, y1 - y0, x[part] - x0, y[part] - y0
+            along = ((right * dx + down * dy) / max(dx * dx + dy * dy, 1e-12)).clamp(0, 1)
+            near[part] |= (right - along * dx).square() + (down - along * dy).square() <= radius * radius
+        mask[rows] = near
+        return mask
+
+    def _candidates(self, points: Sequence[Point], margin: float) -> tuple[Tensor, Tensor]:
+        """An empty mask [N], and the rows within the bounds of the points, from the upper to the lower."""
+        columns, lines = [p[0] for p in points], [p[1] for p in points]
+        inside = self.in_rectangle(
+            min(columns) - margin, min(lines) - margin, max(columns) + margin, max(lines) + margin
+        )
+        rows = inside.nonzero()[:, 0]
+        return torch.zeros_like(inside), rows[self.y[rows].argsort()]
+
+
+def _between(values: Tensor, least: float, end: float) -> slice:
+    """Where sorted values are at least ``least`` and below ``end``."""
+    first, last = torch.searchsorted(values, values.new_tensor([least, end])).tolist()
+    return slice(first, last)

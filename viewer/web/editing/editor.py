@@ -1,0 +1,141 @@
+"""The editor of a session: one document that all pages of a finished scene share."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar, TypeVar
+from weakref import WeakKeyDictionary, proxy
+
+from luxel.render.primitives.similarity import Similarity
+from luxel.viewer.edit import Autosave, Document, Edit
+from luxel.viewer.web.session import StaticSession
+
+log = logging.getLogger("luxel.viewer")
+
+Result = TypeVar("Result")
+
+
+class SceneEditor:
+    """Edits the scene of a session and shows every change on all pages; its methods may be called from any thread.
+
+    Edits are also written into a folder of the user's cache, from which a later session of the same scene can be
+    resumed. The file of the scene is never written to.
+
+    Args:
+        session: its scene must be of primitives.
+        folder: of the autosave; None: ``edits`` in ~/.cache/luxel (or $XDG_CACHE_HOME/luxel).
+    """
+
+    _editors: ClassVar[WeakKeyDictionary[StaticSession, SceneEditor]] = WeakKeyDictionary()
+    _editors_lock = threading.Lock()
+
+    def __init__(self, session: StaticSession, folder: Path | None = None) -> None:
+        self._session: StaticSession = proxy(session)  # the editor must not keep it
+        self._folder = folder or autosave_folder()
+        self._lock = threading.RLock()
+        self._callbacks: list[Callable[[], None]] = []
+        self._preview_lock = threading.Lock()
+        self._open()
+
+    @staticmethod
+    def of(session: StaticSession) -> SceneEditor:
+        """The editor of a session, made when it is first asked for."""
+        with SceneEditor._editors_lock:
+            if session not in SceneEditor._editors:
+                SceneEditor._editors[session] = SceneEditor(session)
+            return SceneEditor._editors[session]
+
+    def _open(self) -> None:
+        """Begins a document of the scene that the session shows."""
+        with self._session.borrow() as scene:
+            self._version = self._session.version
+            self._document = Document(scene, self._note)
+        pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
+        self._autosave: Future[Autosave] = pool.submit(Autosave.within, self._folder, scene)
+        pool.shutdown(wait=False)
+
+    def _note(self, edit: Edit | None, document: Document) -> None:
+        self._autosave.result()(edit, document)
+
+    def run(self, action: Callable[[Document], Result]) -> Result:
+        """Calls ``action`` with the document, and shows on all pages what it changed.
+
+        Raises:
+            LuxelError: raised by the action; what it did before is shown nevertheless.
+        """
+        with self._lock:
+            if self._session.version != self._version:  # another part of the program replaced the scene
+                self._open()
+            before = self._document.version
+            try:
+                return action(self._document)
+            finally:
+                if self._document.version != before:
+                    self._show(None)
+                    self._notify()
+
+    def preview(self, similarity: Similarity, version: int) -> None:
+        """Shows the selection transformed, without an edit.
+
+        Dropped while another one is being made, and where the document is no longer of this ``version``.
+        """
+        if not self._preview_lock.acquire(blocking=False):
+            return
+        try:
+            with self._lock:
+                if self._document.version == version:
+                    self._show(similarity)
+        finally:
+            self._preview_lock.release()
+
+    def _show(self, preview: Similarity | None) -> None:
+        numbers = {"count": self._document.numbers["kept"], "sh_degree": self._document.state.scene.sh_degree}
+        self._session.show(self._document.drawn(preview=preview), numbers)
+        self._version = self._session.version
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` after each change, until `forget`."""
+        self._callbacks = [*self._callbacks, callback]
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """The reverse of `on_change`."""
+        self._callbacks = [c for c in self._callbacks if c != callback]
+
+    def _notify(self) -> None:
+        for callback in self._callbacks:
+            try:
+                callback()
+            except Exception:  # a page that is being closed must not affect the others
+                log.debug("a page could not show an edit", exc_info=True)
+
+    def resumable(self) -> int:
+        """How many edits an earlier session of this scene left; 0 once this one has edits of its own."""
+        return 0 if self._document.version else self._autosave.result().resumable()
+
+    def resume(self) -> int:
+        """Makes the edits of an earlier session again; returns how many are in effect.
+
+        Raises:
+            LuxelError: there are none, or they cannot be read.
+        """
+        return self.run(lambda document: self._autosave.result().resume(document))
+
+    @property
+    def problem(self) -> str:
+        """Why the last edit could not be written, or empty."""
+        return self._autosave.result().problem if self._autosave.done() else ""
+
+    @property
+    def save_folder(self) -> Path:
+        """Where files are saved: the folder of the run, or else the one that the viewer was started in."""
+        return self._session.folder or Path.cwd()
+
+
+def autosave_folder() -> Path:
+    """``edits`` in luxel's folder of the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "luxel" / "edits"

@@ -1,0 +1,302 @@
+"""Edit: selects, hides, deletes, moves and recolours primitives of a finished scene, with undo, and saves it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters
+from luxel.scenes import formats_for
+from luxel.viewer.edit import MODES, Document, operations
+from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
+from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.panels.text import as_text, table
+from luxel.viewer.web.session import Session, StaticSession
+from luxel.viewer.web.stream import ClientStream
+
+log = logging.getLogger("luxel.viewer")
+
+OFF = "off"
+NO_SETS = "none yet"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+WHOLE, SELECTION = "edited scene", "selection"
+
+
+class EditPanel(Panel):
+    """The editing tools of a page; the scene, the selection and the history are those of all pages."""
+
+    title = "Edit"
+    unfolded = False
+
+    @classmethod
+    def available(cls, session: Session) -> bool:
+        """For finished scenes of primitives."""
+        return isinstance(session, StaticSession) and issubclass(session.scene_type, Parameters)
+
+    def build(self, gui: Any, order: float) -> None:
+        """Adds the controls."""
+        session = self.page.session
+        assert isinstance(session, StaticSession)
+        self.editor = SceneEditor.of(session)
+        self._tool: Tool | None = None
+        self._failed = False
+        self._numbers = gui.add_html("")
+        self._message = gui.add_markdown("", visible=False)
+        self._build_resume(gui)
+        self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
+        self._hint = gui.add_markdown("", visible=False)
+        self._mode = gui.add_dropdown("Selection", MODES, hint="How a new selection joins the old one")
+        self._through = gui.add_checkbox(
+            "Through", False, hint="Regions of the image also select what lies behind other primitives"
+        )
+        self._build_tools(gui)
+        self._build_buttons(gui)
+        with gui.add_folder("Named selections", expand_by_default=False):
+            self._build_sets(gui)
+        with gui.add_folder("Files", expand_by_default=False):
+            self._build_files(gui)
+        self._build_shortcuts(self.page.client.gui)
+        self._chosen.on_update(lambda _: self._choose(self._chosen.value))
+        self.editor.on_change(self.refresh)
+        self.refresh()
+
+    def _build_tools(self, gui: Any) -> None:
+        workspace = Workspace(
+            self.page, self.editor, lambda: self._mode.value, lambda: bool(self._through.value), self.guard
+        )
+        self._tools: dict[str, Tool] = {}
+        for kind in TOOLS:
+            tool = self._tools[kind.name] = kind(workspace)
+            tool.build(gui)
+            for control in tool.controls:
+                control.visible = False
+
+    def _build_buttons(self, gui: Any) -> None:
+        self._group(
+            gui,
+            ("All", Document.select_all),
+            ("None", Document.select_none),
+            ("Invert", Document.invert),
+        )
+        self._group(gui, ("Grow", Document.grow), ("Shrink", Document.shrink))
+        self._group(gui, ("Hide", _edit(operations.hide)), ("Show all", _edit(operations.show_all)))
+        self._group(gui, ("Delete", _edit(operations.delete)), ("Crop", _edit(operations.crop)))
+        self._undo, self._redo = gui.add_button("Undo"), gui.add_button("Redo")
+        self._undo.on_click(lambda _: self.run(Document.undo))
+        self._redo.on_click(lambda _: self.run(Document.redo))
+
+    def _group(self, gui: Any, *actions: tuple[str, Callable[[Document], object]]) -> None:
+        """Buttons side by side."""
+        group = gui.add_button_group("", [label for label, _ in actions])
+        group.on_click(lambda _: self.run(dict(actions)[group.value]))
+
+    def _build_sets(self, gui: Any) -> None:
+        name = gui.add_text("Name", "")
+        store = gui.add_button("Store selection")
+        self._sets = gui.add_dropdown("Stored", (NO_SETS,), disabled=True)
+        buttons = gui.add_button_group("", ["Select", "Remove"])
+        store.on_click(
+            lambda _: self.run(lambda d: d.apply(operations.store_set(d.state, _checked(name.value))))
+        )
+
+        def act() -> None:
+            stored = self._sets.value
+            if buttons.value == "Select":
+                self.run(lambda document: document.select_set(stored, self._mode.value))
+            elif stored != NO_SETS:
+                self.run(lambda document: document.apply(operations.remove_set(document.state, stored)))
+
+        buttons.on_click(lambda _: act())
+
+    def _build_files(self, gui: Any) -> None:
+        scene = self.editor.run(lambda document: document.state.scene)
+        suffixes = [
+            known.suffix for known in formats_for(scene) if known.save is not None and known.load is not None
+        ]
+        what = gui.add_dropdown("What", (WHOLE, SELECTION))
+        name = gui.add_text("File name", "edited")
+        suffix = gui.add_dropdown("Format", tuple(suffixes), initial_value=".ply")
+        buttons = gui.add_button_group(
+            "", ["Save", "Download"], hint="Save writes a new file in the folder of the run or of the viewer"
+        )
+
+        def act() -> None:
+            only = what.value == SELECTION
+            file = _checked(name.value) + suffix.value
+            self.guard(
+                lambda: self.save(file, only) if buttons.value == "Save" else self.download(file, only)
+            )
+
+        buttons.on_click(lambda _: act())
+
+    def _build_resume(self, gui: Any) -> None:
+        """A button for edits of an earlier session; looking for them reads the whole scene, so in a thread."""
+        button = gui.add_button(
+            "Restore edits", visible=False, hint="Edits of an earlier session of this scene"
+        )
+
+        def restore() -> None:
+            button.visible = False
+            self.guard(self.editor.resume)
+
+        def look() -> None:
+            try:
+                if count := self.editor.resumable():
+                    button.label = f"Restore {count} edit{'s' if count > 1 else ''}"
+                    button.visible = True
+            except Exception:  # the page may be gone
+                log.debug("earlier edits could not be offered", exc_info=True)
+
+        self._resume = button
+        button.on_click(lambda _: restore())
+        threading.Thread(target=look, daemon=True).start()
+
+    def _build_shortcuts(self, gui: Any) -> None:
+        """Commands of the page, with keys."""
+        for label, key, modifier, action in (
+            ("Undo edit", "Z", "cmd/ctrl", Document.undo),
+            ("Redo edit", "Z", "cmd/ctrl+shift", Document.redo),
+            ("Delete selection", "delete", None, _edit(operations.delete)),
+            ("Select all", "A", "cmd/ctrl", Document.select_all),
+            ("Select none", "A", "cmd/ctrl+shift", Document.select_none),
+        ):
+            command = gui.add_command(label, hotkey=key, modifier=modifier)
+            command.on_trigger(lambda _, action=action: self.run(action))
+
+    def attach(self, stream: ClientStream) -> None:
+        """Nothing to connect: the editor changes what the session shows."""
+
+    def detach(self) -> None:
+        """Stops the tool."""
+        self.editor.forget(self.refresh)
+        if self._tool is not None:
+            self._tool.stop()
+
+    def _choose(self, name: str) -> None:
+        """Starts a tool in place of the active one."""
+        if self._tool is not None:
+            self._tool.show(False)
+        self._tool = self._tools.get(name)
+        self._hint.content = "" if self._tool is None else self._tool.hint
+        self._hint.visible = self._tool is not None
+        if self._tool is not None:
+            self.guard(lambda tool=self._tool: tool.show(True))
+
+    def run(self, action: Callable[[Document], object]) -> None:
+        """Runs an action on the document; a failure is shown on the page."""
+        self.guard(lambda: self.editor.run(action))
+
+    def guard(self, action: Callable[[], object]) -> None:
+        """Runs an action and shows the message of a LuxelError; a success clears the last message."""
+        try:
+            action()
+        except LuxelError as error:
+            self._say(as_text(str(error)))
+        except Exception as error:  # whatever an edit raises, the page goes on
+            log.exception("An edit failed.")
+            self._say(as_text(f"The edit failed: {error}"))
+        else:
+            if self._failed:
+                self._say("")
+
+    def _say(self, message: str, failed: bool = True) -> None:
+        self._message.content = message
+        self._message.visible = bool(message)
+        self._failed = bool(message) and failed
+
+    def refresh(self) -> None:
+        """Shows the present numbers, what can be undone, and the named selections."""
+        numbers, undo, redo, sets = self.editor.run(
+            lambda d: (d.numbers, d.history.undo_titles, d.history.redo_titles, tuple(d.state.sets))
+        )
+        noun = self.page.session.scene_type.noun
+        rows = [("Selected", f"{numbers['selected']:,} {noun}"), ("Kept", f"{numbers['kept']:,}")]
+        if numbers["hidden"]:
+            rows.append(("Hidden", f"{numbers['hidden']:,}"))
+        if problem := self.editor.problem:
+            rows.append(("Autosave", problem))
+        self._numbers.content = table(rows)
+        for button, label, titles in (
+            (self._undo, "Undo", list(undo[-1:])),
+            (self._redo, "Redo", list(redo[:1])),
+        ):
+            _set(button, "label", f"{label}: {titles[0]}" if titles else label)
+            _set(button, "disabled", not titles)
+        self._list(sets)
+        if undo or redo:
+            _set(self._resume, "visible", False)
+        if self._tool is not None:
+            self._tool.refresh()
+
+    def _list(self, sets: Sequence[str]) -> None:
+        """Lists the named selections; the chosen one stays chosen."""
+        names, before = tuple(sets) or (NO_SETS,), self._sets.value
+        if tuple(self._sets.options) != names:
+            self._sets.options = names
+            self._sets.value = before if before in names else names[-1]
+            self._sets.disabled = not sets
+
+    def save(self, file: str, selection: bool = False) -> Path:
+        """Writes a new file in the folder of the run, or in the one that the viewer was started in.
+
+        Args:
+            file: its name, with the suffix of a scene format; a number is added where it exists.
+            selection: write the selection alone.
+
+        Raises:
+            LuxelError: nothing is selected, or the file cannot be written.
+        """
+        path = _free(self.editor.save_folder / file)
+        count = self.editor.run(lambda document: document.save(path, selection=selection))
+        self._say(as_text(f"Saved {count:,} {self.page.session.scene_type.noun} in {path}"), failed=False)
+        return path
+
+    def download(self, file: str, selection: bool = False) -> None:
+        """Sends a file to the browser.
+
+        Raises:
+            LuxelError: nothing is selected.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / file
+            self.editor.run(lambda document: document.save(path, selection=selection))
+            content = path.read_bytes()
+        self.page.client.send_file_download(file, content, save_immediately=True)
+        self._say(as_text(f"Downloaded {file}"), failed=False)
+
+
+def _edit(operation: Callable[..., Any]) -> Callable[[Document], object]:
+    """An action that applies an operation to the selection, if there is something to change."""
+    return lambda document: document.apply(operation(document.state))
+
+
+def _set(control: Any, name: str, value: object) -> None:
+    """Sets a property of a control if it is another one; each change is a message to the page."""
+    if getattr(control, name) != value:
+        setattr(control, name, value)
+
+
+def _checked(name: str) -> str:
+    """A name that is safe in a path.
+
+    Raises:
+        LuxelError: it is empty, or has other characters than letters, digits and . _ -
+    """
+    if not NAME.fullmatch(name):
+        raise LuxelError(f"{name[:100]!r} is not a name.", "Use letters, digits and . _ - only.")
+    return name
+
+
+def _free(path: Path) -> Path:
+    """The path, or the first with a number that does not exist."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return free
