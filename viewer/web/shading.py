@@ -13,10 +13,10 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
-from luxel.viewer.web.emptiness import is_empty, why_empty, write_on
-from luxel.viewer.web.legend import Caption, Legend, false_colour, legend_of, spread
-from luxel.viewer.web.probe import Contributor, contributors, surface_normal
-from luxel.viewer.web.shapes import POINT_DILATION, footprints, points, reshapes, solids
+from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
+from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
+from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
+from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
 
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
 GREYS = np.array([[0, 0, 0], [255, 255, 255]], np.float32)
@@ -60,7 +60,7 @@ class Output(NamedTuple):
         shade: (frame, background [3]) -> colours in [0, 1], [H, W, 3], and a caption.
         options: of the render function, which make the frame contain the output.
         shape: (scene, time) -> what is drawn instead of the scene, by luxel's rasterizer; see
-            `luxel.viewer.web.shapes`. None: the scene, by the page's render function.
+            `luxel.viewer.web.inspection.shapes`. None: the scene, by the page's render function.
         about: what the colours mean, a sentence for help texts.
     """
 
@@ -195,7 +195,7 @@ def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySetti
             return image, caption
         notice = why_empty(scene, camera, settings.time)
         written = write_on(image.cpu().numpy(), notice)
-        return torch.from_numpy(written), Caption(caption, legend_of(caption), notice)
+        return torch.from_numpy(written).to(image.device), Caption(caption, legend_of(caption), notice)
 
 
 def to_bytes(rgb: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ import torch
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
-from luxel.viewer.web.frustums import evenly
-from luxel.viewer.web.legend import EMBER, false_colour, spread
+from luxel.viewer.web.inspection.frustums import evenly
+from luxel.viewer.web.inspection.legend import EMBER, false_colour, spread
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, jump, orbit_point
 from luxel.viewer.web.panels.text import as_text, clock, table
 from luxel.viewer.web.panels.training import status_rows

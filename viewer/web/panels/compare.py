@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from luxel.viewer.web.comparison import MODES, Comparer
-from luxel.viewer.web.legend import legend_of
+from luxel.viewer.web.inspection.comparison import MODES, Comparer
+from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session

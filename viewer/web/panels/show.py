@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from luxel.viewer.web.legend import legend_of
+from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.shading import OUTPUTS, outputs_of
 from luxel.viewer.web.stream import StreamReport

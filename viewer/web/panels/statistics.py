@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 from luxel.render.primitives import Parameters
+from luxel.viewer.web.inspection.statistics import as_svg, histogram, histograms, tile_lengths
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.statistics import as_svg, histogram, histograms, tile_lengths
 from luxel.viewer.web.stream import StreamReport
 
 log = logging.getLogger("luxel.viewer")

@@ -15,7 +15,7 @@ from luxel.render.camera import Camera, View
 from luxel.render.evaluate import ground_truth
 from luxel.render.metrics import psnr
 from luxel.viewer.web.drawable import Drawable
-from luxel.viewer.web.legend import EMBER, SIGNED, Caption, Legend, false_colour
+from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import DisplaySettings, Render, render_frame, to_bytes
 

@@ -15,12 +15,12 @@ from luxel.render.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.inspection.statistics import as_svg, histogram, histograms, tile_lengths
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels import statistics as panels_statistics
 from luxel.viewer.web.panels.statistics import StatisticsPanel
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.statistics import as_svg, histogram, histograms, tile_lengths
 
 CAMERA = Camera.look_at((3.5, 0.5, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)
 

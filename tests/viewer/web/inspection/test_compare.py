@@ -17,7 +17,8 @@ from luxel.render.fields.config import defaults
 from luxel.render.fields.volume import VolumeField
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.comparison import (
+from luxel.viewer.web.drawable import render_field
+from luxel.viewer.web.inspection.comparison import (
     Compared,
     Comparer,
     difference_image,
@@ -26,14 +27,13 @@ from luxel.viewer.web.comparison import (
     split_image,
     squared_image,
 )
-from luxel.viewer.web.drawable import render_field
-from luxel.viewer.web.legend import SIGNED, legend_of
+from luxel.viewer.web.inspection.legend import SIGNED, legend_of
+from luxel.viewer.web.inspection.view_scores import measure_scores
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.compare import ComparePanel
 from luxel.viewer.web.panels.inspect import contributor_rows
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import DisplaySettings, draw, sample
-from luxel.viewer.web.view_scores import measure_scores
 
 
 def photographed(darker: float = 0.8) -> list[View]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from luxel.render.camera import View
-from luxel.viewer.web.legend import Legend, false_colour
+from luxel.viewer.web.inspection.legend import Legend, false_colour
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
 

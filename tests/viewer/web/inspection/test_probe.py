@@ -17,8 +17,8 @@ from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.inspection.probe import contributors, surface_normal
 from luxel.viewer.web.panels.inspect import InspectPanel, contributor_rows
-from luxel.viewer.web.probe import contributors, surface_normal
 from luxel.viewer.web.shading import DisplaySettings, Sample, sample
 
 CAMERA = Camera.look_at((3.5, 0.5, 1.0), (0, 0, 0), fov_y=0.9, width=64, height=48)

@@ -14,8 +14,8 @@ from luxel.render.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.legend import legend_of
-from luxel.viewer.web.probe import contributors
+from luxel.viewer.web.inspection.legend import legend_of
+from luxel.viewer.web.inspection.probe import contributors
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import OUTPUTS, DisplaySettings, draw, outputs_of, render_frame
 

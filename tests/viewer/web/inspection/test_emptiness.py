@@ -16,8 +16,8 @@ from luxel.render.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.emptiness import write_on
-from luxel.viewer.web.legend import notice_of
+from luxel.viewer.web.inspection.emptiness import write_on
+from luxel.viewer.web.inspection.legend import notice_of
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.frame import FramePanel
