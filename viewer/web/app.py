@@ -28,10 +28,10 @@ from luxel.viewer.web.panels.panel import (
     open_page_panels,
     open_shared_panels,
 )
-from luxel.viewer.web.routes import Routes
+from luxel.viewer.web.transport.routes import Routes
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render
-from luxel.viewer.web.stream_server import StreamEnd, StreamServer
+from luxel.viewer.web.transport.stream_server import StreamEnd, StreamServer
 from luxel.viewer.web.thumbnails import Thumbnails
 
 log = logging.getLogger("luxel.viewer")

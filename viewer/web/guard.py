@@ -37,7 +37,7 @@ import websockets.asyncio.server as websocket_server
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.limits import Limits, Throttle
 from luxel.viewer.web.access.messages import MessageFilter
-from luxel.viewer.web.routes import Routes
+from luxel.viewer.web.transport.routes import Routes
 
 MAX_TARGET = 2048  # characters of a request target
 

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import websockets.exceptions
 
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.sinks import PageSink
-from luxel.viewer.web.wire import MAX_MESSAGE, CameraMessage, parse
+from luxel.viewer.web.transport.sinks import PageSink
+from luxel.viewer.web.transport.wire import MAX_MESSAGE, CameraMessage, parse
 
 log = logging.getLogger("luxel.viewer")
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from websockets.datastructures import Headers
 from websockets.http11 import Response
 
-from luxel.viewer.web.wire import STREAM_PATH
+from luxel.viewer.web.transport.wire import STREAM_PATH
 
 STATIC = Path(__file__).with_name("static")
 PREFIX = "/luxel/"

@@ -21,13 +21,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.encoders import encode_png
+from luxel.viewer.web.transport.encoders import encode_png
 from luxel.viewer.web.navigate import Pose, orbit_point
 from luxel.viewer.web.offline import OfflineCamera, OfflineClient
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.sinks import IN_FLIGHT
-from luxel.viewer.web.wire import camera_text, drawn_text, split_image
+from luxel.viewer.web.transport.sinks import IN_FLIGHT
+from luxel.viewer.web.transport.wire import camera_text, drawn_text, split_image
 
 
 class Slow:
@@ -229,7 +229,7 @@ def test_lossless_image_comes_at_rest_and_is_dropped_for_a_newer_one(
         hold.wait(10)
         return encode_png(image)
 
-    monkeypatch.setattr("luxel.viewer.web.sinks.encode_png", slowly)
+    monkeypatch.setattr("luxel.viewer.web.transport.sinks.encode_png", slowly)
     with _connect(app, key) as socket:
         socket.send(camera_text(1, pose(0.1)))
         _shown(socket, 1)

@@ -10,7 +10,7 @@ import pytest
 import viser.transforms as vtf
 
 from luxel.viewer.web.navigate import Pose
-from luxel.viewer.web.wire import (
+from luxel.viewer.web.transport.wire import (
     MAX_SIDE,
     CameraMessage,
     DrawnMessage,

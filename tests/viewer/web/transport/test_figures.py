@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luxel.viewer.web.figures import StreamFigures, percentile
+from luxel.viewer.web.transport.figures import StreamFigures, percentile
 
 
 def test_figures_are_of_the_images_that_were_drawn() -> None:

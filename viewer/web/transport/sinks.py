@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
-from luxel.viewer.web.encoders import as_array, encode_jpeg, encode_png, gpu_jpeg
-from luxel.viewer.web.figures import StreamFigures
-from luxel.viewer.web.wire import DrawnMessage, ImageHeader
+from luxel.viewer.web.transport.encoders import as_array, encode_jpeg, encode_png, gpu_jpeg
+from luxel.viewer.web.transport.figures import StreamFigures
+from luxel.viewer.web.transport.wire import DrawnMessage, ImageHeader
 
 log = logging.getLogger("luxel.viewer")
 

@@ -1,0 +1,1 @@
+"""Carries images and cameras between pages and the server: websocket, script, encoders."""
