@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_client import PageClient
+from page_client import CAMERA, PageClient
 from page_client import until as wait_until
 from page_driver import FakeTrainer
 from stream_sink import Sink, flat, pose
@@ -185,5 +185,5 @@ def test_a_browser_that_stops_reading_holds_up_no_other() -> None:
     ):
         stream = app._pages[other.id].page.stream
         before = stream._drawn_at
-        other.synchronize()
+        other.send(CAMERA | {"position": [1.0, 2.0, 3.0]})
         wait_until(lambda: stream._drawn_at > before, "the other page gets no images")
