@@ -28,11 +28,11 @@ from luxel.viewer.web.panels.panel import (
     open_page_panels,
     open_shared_panels,
 )
-from luxel.viewer.web.transport.routes import Routes
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render
-from luxel.viewer.web.transport.stream_server import StreamEnd, StreamServer
 from luxel.viewer.web.thumbnails import Thumbnails
+from luxel.viewer.web.transport.routes import Routes
+from luxel.viewer.web.transport.stream_server import StreamEnd, StreamServer
 
 log = logging.getLogger("luxel.viewer")
 

@@ -14,9 +14,9 @@ from luxel.render.camera import View
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, jump, place
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render, Sample
-from luxel.viewer.web.transport.sinks import PageSink
 from luxel.viewer.web.stream import ClientStream, StreamReport
 from luxel.viewer.web.thumbnails import Thumbnails
+from luxel.viewer.web.transport.sinks import PageSink
 
 log = logging.getLogger("luxel.viewer")
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians
-from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.sinks import FrameInfo
 
 

@@ -19,8 +19,8 @@ from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.view.browser import Browser, open_browser
 from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.transport.figures import WINDOW, percentile
 from luxel.viewer.web.session import StaticSession
+from luxel.viewer.web.transport.figures import WINDOW, percentile
 
 PATHS = ("stream", "viser")
 CHROMIUM = "/usr/bin/chromium"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from luxel.viewer.web.transport.figures import Figures
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.stream import MAX_SIDE, StreamReport
+from luxel.viewer.web.transport.figures import Figures
 
 
 class FramePanel(Panel):

@@ -21,11 +21,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians
 from luxel.viewer.web.app import ViewerApp
-from luxel.viewer.web.transport.encoders import encode_png
 from luxel.viewer.web.navigate import Pose, orbit_point
 from luxel.viewer.web.offline import OfflineCamera, OfflineClient
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.session import StaticSession
+from luxel.viewer.web.transport.encoders import encode_png
 from luxel.viewer.web.transport.sinks import IN_FLIGHT
 from luxel.viewer.web.transport.wire import camera_text, drawn_text, split_image
 
