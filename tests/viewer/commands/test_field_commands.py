@@ -30,6 +30,8 @@ from luxel.viewer.web.panels.training import status_rows
 from luxel.viewer.web.session import StaticSession, TrainingSession
 from luxel.viewer.web.shading import DisplaySettings, draw, outputs_of
 from luxel.viewer.web.stream import ClientStream
+from luxel.viewer.web.transport.encoders import as_array
+from luxel.viewer.web.transport.sinks import FrameInfo
 
 QUICK = ["--device", "cpu", "--batch", "256", "--log2-entries", "10", "--width", "16", "--report-every", "10"]
 
@@ -188,15 +190,17 @@ def test_a_finished_field_is_shown(image_run: Path) -> None:
 class Sink:
     """Keeps the images of a page."""
 
+    takes_tensors = False
+
     def __init__(self) -> None:
         self.images: list[np.ndarray] = []
 
     def wait(self) -> None:
         """Always ready."""
 
-    def send(self, image: np.ndarray, quality: int) -> None:
+    def send(self, image: np.ndarray | torch.Tensor, quality: int, info: FrameInfo) -> None:
         """Takes an image."""
-        self.images.append(image)
+        self.images.append(as_array(image))
 
 
 def test_a_field_is_shown_while_it_trains(tmp_path: Path, image_file: Path) -> None:

@@ -39,6 +39,7 @@ class SceneEditor:
         self._folder = folder or autosave_folder()
         self._lock = threading.RLock()
         self._callbacks: list[Callable[[], None]] = []
+        self._callbacks_lock = threading.Lock()  # pages come and go in several threads
         self._preview_lock = threading.Lock()
         self._open()
 
@@ -100,11 +101,13 @@ class SceneEditor:
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Calls ``callback`` after each change, until `forget`."""
-        self._callbacks = [*self._callbacks, callback]
+        with self._callbacks_lock:
+            self._callbacks = [*self._callbacks, callback]
 
     def forget(self, callback: Callable[[], None]) -> None:
         """The reverse of `on_change`."""
-        self._callbacks = [c for c in self._callbacks if c != callback]
+        with self._callbacks_lock:
+            self._callbacks = [c for c in self._callbacks if c != callback]
 
     def _notify(self) -> None:
         for callback in self._callbacks:

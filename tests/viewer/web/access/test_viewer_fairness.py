@@ -14,6 +14,7 @@ from page_client import CAMERA, PageClient
 from page_client import until as wait_until
 from page_driver import FakeTrainer
 from stream_sink import Sink, flat, pose
+from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians
@@ -21,6 +22,7 @@ from luxel.viewer.web.access.fair_turns import FairTurns
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.session import Session, StaticSession, TrainingSession
 from luxel.viewer.web.stream import ClientStream
+from luxel.viewer.web.transport.sinks import FrameInfo
 
 RENDER = 0.003  # seconds
 
@@ -101,8 +103,8 @@ class Restless(Sink):
         super().__init__()
         self.stream: ClientStream | None = None
 
-    def send(self, image: np.ndarray, quality: int) -> None:
-        super().send(image, quality)
+    def send(self, image: np.ndarray | Tensor, quality: int, info: FrameInfo) -> None:
+        super().send(image, quality, info)
         assert self.stream is not None
         self.stream.move(pose(float(len(self.images))))
 

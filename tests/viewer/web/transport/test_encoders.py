@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from luxel.viewer.web import encoders
+from luxel.viewer.web.transport import encoders
 
 
 def _image() -> np.ndarray:
