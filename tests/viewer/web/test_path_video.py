@@ -130,6 +130,7 @@ def test_a_video_shows_the_path(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_or_failed_video_leaves_no_file(tmp_path: Path) -> None:
+    pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
     job, ended, _ = video(StaticSession(ball()), tmp_path / "path.mp4", count=5000)
     job.start()
     job.cancel(wait=60)

@@ -96,7 +96,10 @@ def _shown(socket: Any, sequence: int) -> tuple[Any, int]:
             return header, grey
 
 
-def test_image_shows_the_camera_that_was_sent(viewer: tuple[ViewerApp, Slow]) -> None:
+def test_image_shows_the_camera_that_was_sent(
+    viewer: tuple[ViewerApp, Slow], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("luxel.viewer.web.stream.MOVING_RENDER", 1e3)  # no smaller image on a busy machine
     app, _ = viewer
     page, key = _open(app)
     with _connect(app, key) as socket:
