@@ -222,12 +222,13 @@ class ViewerApp:
             aspect = client.camera.image_width / max(1, client.camera.image_height)
             client.camera.fov = Pose.of_camera(self.session.views[0].camera, aspect).fov_y
         page.stream.move(page.pose())
-        with self._pages_lock:
-            self._pages[client.client_id] = opened
-        page.start()
+        # First, as the page may be closed as soon as it is listed.
         opened.key = self._streams.offer(
             client, StreamEnd(page.sink, page.stream.move, page.connection_changed)
         )
+        with self._pages_lock:
+            self._pages[client.client_id] = opened
+        page.start()
         return opened
 
     def _open(self, client: Any) -> None:

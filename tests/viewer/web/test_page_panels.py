@@ -73,6 +73,7 @@ def test_click_on_the_image_is_inspected(shown: ViewerApp, open_page: Callable[.
     page.get_by_text("Depth", exact=True).wait_for(state="hidden", timeout=8000)
 
 
+@pytest.mark.slow
 def test_camera_path_is_recorded_downloaded_and_rendered(
     shown: ViewerApp, open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def path_panel(app: ViewerApp, client: Any) -> CameraPathPanel:
     return next(panel for panel in panels if isinstance(panel, CameraPathPanel))
 
 
+@pytest.mark.slow
 def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[..., Any]) -> None:
     broken = threading.Event()
 
@@ -139,6 +141,7 @@ def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[...
         )
 
 
+@pytest.mark.slow
 def test_training_is_watched_paused_and_continued(open_page: Callable[..., Any]) -> None:
     with FakeTrainerRunning() as trainer, ViewerApp(TrainingSession(trainer, name="run-7"), port=0) as app:
         page = open_page(app)
@@ -162,6 +165,7 @@ def strongest(page: Any) -> int:
     return int(np.argmax(cut(screenshot(page)).reshape(-1, 3).sum(0)))
 
 
+@pytest.mark.slow
 def test_time_is_played_paused_and_sought(
     open_page: Callable[..., Any], carousel: Callable[..., Gaussians4d], draw_any: Callable[..., Any]
 ) -> None:

@@ -81,6 +81,7 @@ def test_page_and_renderer_agree_where_a_point_is(shown: ViewerApp, open_page: C
     assert abs(rows.mean() + CANVAS[1] - (fy * y / z + cy)) < 4
 
 
+@pytest.mark.slow
 def test_share_button_is_absent(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown)
     page.get_by_role("button", name="Reset view").wait_for()
@@ -112,6 +113,7 @@ def test_two_pages_look_from_different_places_and_one_may_vanish(
     until(lambda: psnr(cut(a), cut(screenshot(one))) < 20, "the page that is left is dead")
 
 
+@pytest.mark.slow
 def test_view_is_reached_by_name(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown)
     client = newest_client(shown)
