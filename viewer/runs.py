@@ -126,6 +126,15 @@ def run_folder(path: Path) -> Path:
     return path
 
 
+def unused_path(folder: Path, stem: str, suffix: str = "") -> Path:
+    """The first of STEM, STEM-2, STEM-3, ... with a suffix that does not exist in a folder."""
+    number, path = 1, folder / f"{stem}{suffix}"
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}-{number}{suffix}"
+    return path
+
+
 def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
     """A folder for a new run: the chosen one, or runs/NAME, runs/NAME-2, ... below the present folder.
 
@@ -134,10 +143,7 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
     """
     if chosen is None:
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run"
-        number, folder = 1, Path("runs") / stem
-        while folder.exists():
-            number += 1
-            folder = Path("runs") / f"{stem}-{number}"
+        folder = unused_path(Path("runs"), stem)
     else:
         folder = chosen
         # A folder with only a config.json is that of a run that could not start.

@@ -190,7 +190,7 @@ def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySetti
     with torch.no_grad():
         frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
         rgb, caption = output.shade(frame, background)
-        image = to_bytes(rgb)
+        image = as_uint8(rgb)
         if not is_empty(frame):
             return image, caption
         notice = why_empty(scene, camera, settings.time)
@@ -198,7 +198,7 @@ def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySetti
         return torch.from_numpy(written).to(image.device), Caption(caption, legend_of(caption), notice)
 
 
-def to_bytes(rgb: Tensor) -> Tensor:
+def as_uint8(rgb: Tensor) -> Tensor:
     """Colours in [0, 1] as uint8 [H, W, 3]; what lies outside is clamped."""
     return rgb.mul(255).add_(0.5).clamp_(0, 255).to(torch.uint8)  # in place: a third of the time on a CPU
 

@@ -20,7 +20,22 @@ OUTLINE = (255, 184, 26)
 OUTLINE_DEPTH = 0.05  # distance of a polygon's outline from the camera, in radii of the scene
 
 
-class ClickTool(Tool):
+class ClickedTool(Tool):
+    """A tool that takes clicks on the image while it is chosen."""
+
+    def start(self) -> None:
+        """Listens to clicks."""
+        self.page.listen(self._clicked, True)
+
+    def stop(self) -> None:
+        """Listens no more."""
+        self.page.listen(self._clicked, False)
+
+    def _clicked(self, click: Click) -> None:
+        raise NotImplementedError
+
+
+class ClickTool(ClickedTool):
     """Selects the primitive under the cursor, or what surrounds the point there."""
 
     name, hint = "Click", "Click the image; the surroundings within the radius are selected too"
@@ -31,14 +46,6 @@ class ClickTool(Tool):
             "Radius", 0.0, 20.0, 0.1, 0.0, hint="Percent of the scene's radius; 0 selects one primitive"
         )
         self.controls = [self._radius]
-
-    def start(self) -> None:
-        """Listens to clicks."""
-        self.page.listen(self._clicked, True)
-
-    def stop(self) -> None:
-        """Listens no more."""
-        self.page.listen(self._clicked, False)
 
     def _clicked(self, click: Click) -> None:
         self.workspace.guard(lambda: self._select(click))
@@ -84,7 +91,7 @@ class RectangleTool(Tool):
         )
 
 
-class PolygonTool(Tool):
+class PolygonTool(ClickedTool):
     """Selects within a polygon whose corners are clicked on the image."""
 
     name, hint = "Polygon", "Click the corners on the image, then close the polygon"
@@ -98,13 +105,9 @@ class PolygonTool(Tool):
         buttons.on_click(lambda _: self._close() if buttons.value == "Close polygon" else self._discard())
         self.controls = [buttons]
 
-    def start(self) -> None:
-        """Listens to clicks."""
-        self.page.listen(self._clicked, True)
-
     def stop(self) -> None:
         """Discards the corners."""
-        self.page.listen(self._clicked, False)
+        super().stop()
         self._discard()
 
     def _clicked(self, click: Click) -> None:
@@ -144,7 +147,7 @@ class PolygonTool(Tool):
         )
 
 
-class BrushTool(Tool):
+class BrushTool(ClickedTool):
     """Selects within some pixels of a click."""
 
     name, hint = "Brush", "Click to paint; choose add to paint on"
@@ -153,14 +156,6 @@ class BrushTool(Tool):
         """Adds the radius."""
         self._radius = gui.add_slider("Brush radius", 2, 200, 1, 30, hint="Pixels")
         self.controls = [self._radius]
-
-    def start(self) -> None:
-        """Listens to clicks."""
-        self.page.listen(self._clicked, True)
-
-    def stop(self) -> None:
-        """Listens no more."""
-        self.page.listen(self._clicked, False)
 
     def _clicked(self, click: Click) -> None:
         pose, radius = self.page.pose(), float(self._radius.value)

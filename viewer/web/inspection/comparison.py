@@ -17,7 +17,7 @@ from luxel.render.metrics import psnr
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import DisplaySettings, Render, render_frame, to_bytes
+from luxel.viewer.web.shading import DisplaySettings, Render, as_uint8, render_frame
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # Rec. 709, of the colours as they are stored
 BORDER = 0.08  # grey level around the image
@@ -126,7 +126,7 @@ class Comparer:
         image, legend = MODES[self.mode](compared, self.split, self.scale)
         caption = Caption(f"{compared.name}: PSNR {compared.psnr:.2f} dB", legend)
         divided = self.split if MODES[self.mode] is split_image else None
-        return to_bytes(fitted(image, camera.width, camera.height, divided)), caption
+        return as_uint8(fitted(image, camera.width, camera.height, divided)), caption
 
     def problem(self, name: str) -> str:
         """Why the photograph of a view cannot be shown; empty if it can, or is not known yet."""

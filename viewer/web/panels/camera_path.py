@@ -11,6 +11,7 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.scenes.paths import CameraPath, load_path, save_path
+from luxel.viewer.runs import unused_path
 from luxel.viewer.web.keyframes import FPS, Keyframe, keyframes_of, smooth_path
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.panels.panel import Panel
@@ -90,10 +91,7 @@ class CameraPathPanel(Panel):
         """
         folder = self.page.session.folder
         assert folder is not None
-        file, number = folder / "path.json", 1
-        while file.exists():
-            number += 1
-            file = folder / f"path-{number}.json"
+        file = unused_path(folder, "path", ".json")
         self._write(file)
         self._show(f"Saved. Render it with `luxel render {folder} --path {file}`")
         return file

@@ -14,6 +14,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.scenes import formats_for
 from luxel.viewer.edit import MODES, Document, operations
+from luxel.viewer.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
@@ -252,7 +253,8 @@ class EditPanel(Panel):
         Raises:
             LuxelError: nothing is selected, or the file cannot be written.
         """
-        path = _free(self.editor.save_folder / file)
+        named = self.editor.save_folder / file
+        path = unused_path(named.parent, named.stem, named.suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
         self._say(as_text(f"Saved {count:,} {self.page.session.scene_type.noun} in {path}"), failed=False)
         return path
@@ -291,12 +293,3 @@ def _checked(name: str) -> str:
     if not NAME.fullmatch(name):
         raise LuxelError(f"{name[:100]!r} is not a name.", "Use letters, digits and . _ - only.")
     return name
-
-
-def _free(path: Path) -> Path:
-    """The path, or the first with a number that does not exist."""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    return free

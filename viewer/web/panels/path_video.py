@@ -12,6 +12,7 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.scenes.paths import CameraPath, resized
+from luxel.viewer.runs import unused_path
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.text import as_text
 from luxel.viewer.web.path_video import PathVideo
@@ -80,11 +81,7 @@ class VideoControls:
 
     def _new_file(self) -> Path:
         folder = self._page.session.folder or Path(tempfile.mkdtemp(prefix="luxel-video-"))
-        file, number = folder / "path.mp4", 1
-        while file.exists():
-            number += 1
-            file = folder / f"path-{number}.mp4"
-        return file
+        return unused_path(folder, "path", ".mp4")
 
     def _tell(self, job: PathVideo) -> None:
         """Shows the progress, and at the end the result."""
