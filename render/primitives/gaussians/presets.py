@@ -2,12 +2,13 @@
 
 from luxel.render.primitives.spec import Preset
 
-ANNEALED = {"final_factor": 0.1, "final_from": 0.7}
+# Coarse to fine as in DashGaussian (Chen et al. 2025).
+LONG = {
+    "resolution": {"halvings": 1, "until": 0.4},
+    "rates": {"final_factor": 0.1, "final_from": 0.7},
+}
 PRESETS = {
-    "default": Preset(
-        "a count that follows the detail of the images, rates that fall at the end", {"rates": ANNEALED}
-    ),
-    # Coarse to fine as in DashGaussian (Chen et al. 2025): images start at a quarter of their side.
+    "default": Preset("a count that follows the detail of the images, rates that fall at the end", LONG),
     "fast": Preset(
         "a tenth of the time for most of the quality, in steps that follow the number of pixels",
         {
@@ -22,6 +23,6 @@ PRESETS = {
     ),
     "best": Preset(
         "twice the Gaussians and half again as many steps",
-        {"steps": 45_000, "strategy": {"kind": "split", "pixels_each": 16}, "rates": ANNEALED},
+        {"steps": 45_000, "strategy": {"kind": "split", "pixels_each": 16}, **LONG},
     ),
 }

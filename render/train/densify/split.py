@@ -46,7 +46,7 @@ class SplitStrategy(Strategy):
     """Gaussians less opaque than this are removed."""
     noise: float = 5e6
     """Strength of the random moves of nearly transparent Gaussians, see `mcmc`; 0: none."""
-    opacity_regulariser: float = 0.015
+    opacity_regulariser: float = 0.0125
     """Weight of the mean opacity in the loss where the scene fills the images; times the share of their pixels that
     show it, as the photometric loss is a mean over all pixels."""
     scale_regulariser: float = 0.02
