@@ -28,6 +28,8 @@ ENDS = {
     "steps": "all steps done",
     "target_psnr": "the target of the held-out PSNR was reached",
     "target_minutes": "the time limit was reached",
+    "target_frame_ms": "the target of the time to render a view was reached",
+    "target_gigabytes": "the memory limit was reached",
     "seconds": "the time limit was reached",
     "max_gaussians": "the maximal number of Gaussians was reached",
     "stopped": "it was stopped",

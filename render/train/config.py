@@ -14,6 +14,7 @@ from luxel.render.primitives.gaussians import GaussianRates
 from luxel.render.primitives.training import Init, Loss, Rates
 from luxel.render.runs.plain import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
+from luxel.render.train.reports import Reached
 
 PARTS = ("rates", "loss", "init")  # groups of options whose types depend on the primitive
 # Fields that earlier versions wrote to every config.json, whatever the primitive.
@@ -93,6 +94,11 @@ class TrainConfig:
     """End when the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
     target_minutes: float | None = None
     """End after this many minutes of training (evaluation and pauses do not count)."""
+    target_frame_ms: float | None = None
+    """End when a held-out view takes this many milliseconds to render (median of the views, measured every
+    `eval_every` steps)."""
+    target_gigabytes: float | None = None
+    """End when this much memory (10^9 bytes) is in use: allocated by torch on a GPU, by the process on the CPU."""
     max_gaussians: int | None = None
     """Upper bound of the number of primitives of any type; None: only the bound of the strategy."""
     end_at_max_gaussians: bool = False
@@ -170,22 +176,17 @@ class TrainConfig:
         """The configuration with that many steps, whatever the size of the images."""
         return dataclasses.replace(self, steps=steps, steps_by_size=0)
 
-    def limit_reached(self, steps: int, seconds: float, count: int, psnr: float | None) -> str:
-        """The name of the limit at which a run ends, or an empty string.
-
-        Args:
-            steps: completed steps.
-            seconds: of training.
-            count: number of primitives.
-            psnr: of the held-out views, dB; None: not measured.
-        """
-        if self.target_psnr is not None and psnr is not None and psnr >= self.target_psnr:
-            return "target_psnr"
-        if self.target_minutes is not None and seconds >= 60 * self.target_minutes:
-            return "target_minutes"
-        if self.end_at_max_gaussians and count >= (self.max_gaussians or 0):
-            return "max_gaussians"
-        return "steps" if steps >= self.steps else ""
+    def limit_reached(self, run: Reached) -> str:
+        """The name of the limit at which a run ends, or an empty string."""
+        measured = (
+            ("target_psnr", run.psnr, self.target_psnr),
+            ("target_minutes", run.seconds / 60, self.target_minutes),
+            ("target_frame_ms", run.frame_ms, self.target_frame_ms),
+            ("target_gigabytes", run.memory / 1e9, self.target_gigabytes),
+            ("max_gaussians", run.count, self.max_gaussians if self.end_at_max_gaussians else None),
+            ("steps", run.steps, self.steps),
+        )
+        return next((name for name, x, end in measured if x is not None and end is not None and x >= end), "")
 
     def check(self) -> None:
         """Raises LuxelError for invalid values."""
@@ -208,9 +209,9 @@ class TrainConfig:
             (not 0 <= self.resolution.until <= 1, "resolution.until must lie in 0 to 1"),
             (not 0 <= self.resolution.halvings <= 6, "resolution.halvings must be 0 to 6"),
             (self.max_gaussians is not None and self.max_gaussians < 1, "max_gaussians must be at least 1"),
-            (
-                self.target_minutes is not None and not self.target_minutes > 0,
-                "target_minutes must be positive",
+            *(
+                ((value := getattr(self, name)) is not None and not value > 0, f"{name} must be positive")
+                for name in ("target_minutes", "target_frame_ms", "target_gigabytes")
             ),
             (self.pace_by_time and self.target_minutes is None, "pace_by_time needs target_minutes"),
             (

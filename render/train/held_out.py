@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from luxel.render.camera import View
@@ -17,6 +20,13 @@ from luxel.render.rasterize import rasterize
 from luxel.render.runs.run_folder import RunFolder
 
 WRITERS = min(8, os.cpu_count() or 1)  # threads that write renders
+
+
+class HeldOut(NamedTuple):
+    """Scores of held-out views, and the median time in ms to render one (without the first, if there are others)."""
+
+    evaluation: Evaluation
+    frame_ms: float
 
 
 def measure(
@@ -29,8 +39,8 @@ def measure(
     lpips: bool,
     save_renders: int,
     render: Callable[..., Any] = rasterize,
-) -> Evaluation | None:
-    """Scores of held-out views; None if there are none.
+) -> HeldOut | None:
+    """Scores of held-out views, and the time to render them; None if there are none.
 
     Args:
         background: behind render and image, [3]; evaluation runs on its device.
@@ -44,6 +54,15 @@ def measure(
         return None
     spread = np.linspace(0, len(views) - 1, min(save_renders, len(views)))
     chosen = {views[i].name for i in spread.round().astype(int)}
+    seconds: list[float] = []
+
+    def timed(*args: Any, **options: Any) -> Any:
+        wait_for(background.device)
+        start = time.perf_counter()
+        frame = render(*args, **options)
+        wait_for(background.device)
+        seconds.append(time.perf_counter() - start)
+        return frame
 
     # Compressing PNG takes longer than all metrics together.
     with ThreadPoolExecutor(WRITERS) as pool:
@@ -61,9 +80,15 @@ def measure(
             antialiased=antialiased,
             lpips=lpips,
             on_view=save,
-            render=render,
+            render=timed,
             say=folder.say,
         )
         for write in writes:
             write.result()
-    return evaluation
+    return HeldOut(evaluation, 1e3 * statistics.median(seconds[1:] or seconds))
+
+
+def wait_for(device: torch.device) -> None:
+    """Returns when a GPU has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -4,9 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from luxel.render.evaluate import Evaluation
 from luxel.render.train.densify.situation import Refinement
+
+
+class Reached(NamedTuple):
+    """What a run has reached, to be compared with its limits.
+
+    Args:
+        steps: completed steps.
+        seconds: of training.
+        count: number of primitives.
+        memory: bytes in use.
+        psnr: of the held-out views, dB; None: not measured.
+        frame_ms: time to render a held-out view; None: not measured.
+    """
+
+    steps: int
+    seconds: float
+    count: int
+    memory: int = 0
+    psnr: float | None = None
+    frame_ms: float | None = None
 
 
 @dataclass
@@ -23,7 +44,8 @@ class TrainResult:
     """How a run ended.
 
     Args:
-        reason: "steps", "target_psnr", "target_minutes", "max_gaussians", "stopped" or "interrupted".
+        reason: "steps", "target_psnr", "target_minutes", "target_frame_ms", "target_gigabytes", "max_gaussians",
+            "stopped" or "interrupted".
         step: completed steps.
         train_seconds: time spent in training steps; evaluation, pauses and viewers do not count.
         count: number of primitives.

@@ -19,7 +19,7 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
-from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.runs.memory import is_out_of_memory, used_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
@@ -30,7 +30,7 @@ from luxel.render.train.image_content import image_content
 from luxel.render.train.loss_monitor import LossMonitor
 from luxel.render.train.memory_budget import MemoryBudget
 from luxel.render.train.optimizer import Optimizer
-from luxel.render.train.reports import StepReport, TrainResult
+from luxel.render.train.reports import Reached, StepReport, TrainResult
 from luxel.render.train.resume import read_run, reconfigured
 from luxel.render.train.start import first_primitives, scene_extent
 from luxel.render.train.state import restore, state_of
@@ -68,7 +68,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         halvings: of the images that the primitives are adapted to; None: not known.
         memory: limits of images and primitives.
         monitor: loss and PSNR of training views.
-        test_psnr: PSNR of the held-out views in dB; None before they are evaluated.
+        test_psnr, frame_ms: PSNR of the held-out views in dB, and time to render one; None before they are evaluated.
         background: "white", "black" or "random".
 
     Raises:
@@ -93,8 +93,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         config.check()
         if not train_views:
             raise LuxelError("There are no views to train on.", "A capture needs at least 3 photographs.")
-        if config.target_psnr is not None and not test_views:
-            raise LuxelError("target_psnr needs held-out views, but there are none.", "Hold some views out.")
+        for name in ("target_psnr", "target_frame_ms"):
+            if getattr(config, name) is not None and not test_views:
+                raise LuxelError(f"{name} needs held-out views, but there are none.", "Hold some views out.")
         self.loop = TrainingLoop(torch.device(device), say)
         if self.device.type == "cpu":
             keep_freed_memory()
@@ -104,6 +105,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.generator = torch.Generator(self.device).manual_seed(config.seed)
         self.monitor, self._tested_at = LossMonitor(), -1
         self.test_psnr: float | None = None
+        self.frame_ms: float | None = None
         self.halvings: int | None = 0
         self._render, self._export = render or rasterizer(config.backend, self.device), export
         self.folder = RunFolder(Path(run_dir), self.say)
@@ -226,7 +228,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
         """Evaluates the held-out views now, outside of the training time; see `held_out.measure`."""
         self.synchronize()
-        evaluation = measure(
+        held_out = measure(
             self.scene,
             self.test_views,
             torch.full((3,), 0.0 if self.background == "black" else 1.0, device=self.device),
@@ -236,10 +238,12 @@ class Trainer(RunControls[StepReport, TrainResult]):
             save_renders=save_renders,
             render=self._render,
         )
-        if evaluation is not None:
-            self.test_psnr, self._tested_at = evaluation.mean.psnr, self.steps_done
-            scores = evaluation.as_dict()["mean"]
-            self.folder.log({"step": self.steps_done, "seconds": self.train_seconds, "test": scores})
+        if held_out is None:
+            return None
+        evaluation, self.frame_ms = held_out
+        self.test_psnr, self._tested_at = evaluation.mean.psnr, self.steps_done
+        scores = {"test": evaluation.as_dict()["mean"], "frame_ms": round(self.frame_ms, 3)}
+        self.folder.log({"step": self.steps_done, "seconds": self.train_seconds, **scores})
         return evaluation
 
     def evaluate_when_due(self) -> None:
@@ -256,9 +260,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""
-        return self.config.limit_reached(
-            self.steps_done, self.train_seconds, self.optimizer.count, self.test_psnr
-        )
+        memory = 0 if self.config.target_gigabytes is None else used_memory(self.device)
+        reached = self.steps_done, self.train_seconds, self.optimizer.count, memory
+        return self.config.limit_reached(Reached(*reached, self.test_psnr, self.frame_ms))
 
     def reconfigure(self, overrides: dict[str, Any]) -> None:
         """Changes the configuration between two steps, as stopping and resuming with ``overrides`` does.
@@ -367,7 +371,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _take_stats(self, step: int, loss: float, squared_error: float) -> None:
         """Loss and error of a step have arrived from the device, some steps later."""
         psnr, now = self.monitor.take(loss, squared_error), self.timeline.at(step)
-        self._log(step, {"loss": loss, "psnr": psnr, "sh_degree": now.sh_degree, "halvings": now.halvings})
+        values = {"loss": loss, "psnr": psnr, "memory": used_memory(self.device)}
+        self._log(step, values | {"sh_degree": now.sh_degree, "halvings": now.halvings})
 
     def _remove_non_finite(self) -> None:
         resume = f"luxel train --resume {self.folder.path}"

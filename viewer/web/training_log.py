@@ -10,6 +10,14 @@ from typing import Any
 
 MOST_POINTS = 600  # of a series; above, every second one is dropped
 EVENTS = 200  # that are kept
+RECORDED = {
+    "loss": 1.0,
+    "psnr": 1.0,
+    "count": 1.0,
+    "memory": 1e-9,
+    "frame_ms": 1.0,
+}  # and what they are multiplied by
+SPEED_OVER = 1.0  # seconds of training, at least, between values of the speed
 
 
 class Series:
@@ -45,7 +53,8 @@ class TrainingLog:
         folder: of the run.
 
     Attributes:
-        series: by name: loss, psnr (training views, dB), test_psnr (held out, dB), count.
+        series: by name: loss, psnr (training views, dB), test_psnr (held out, dB), count, memory (10^9 bytes), speed
+            (steps a second of training), frame_ms (time to render a held-out view).
         events: (step, text) of evaluations, densification and changed options, the newest last.
     """
 
@@ -55,7 +64,8 @@ class TrainingLog:
 
     def _clear(self) -> None:
         self._offset, self._part = 0, b""
-        self.series = {name: Series() for name in ("loss", "psnr", "test_psnr", "count")}
+        self.series = {name: Series() for name in (*RECORDED, "test_psnr", "speed")}
+        self._from: tuple[int, float] | None = None  # step and seconds since which the speed is counted
         self.events: deque[tuple[int, str]] = deque(maxlen=EVENTS)
 
     def poll(self) -> bool:
@@ -80,13 +90,25 @@ class TrainingLog:
             step = int(entry["step"])
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return  # a damaged line is left out
-        for name in ("loss", "psnr", "count"):
-            self.series[name].add(step, entry.get(name))
+        for name, factor in RECORDED.items():
+            value = entry.get(name)
+            self.series[name].add(step, value * factor if type(value) in (int, float) else None)
+        self._take_speed(step, entry.get("seconds"))
         test = entry.get("test")
         if isinstance(test, dict):
             self.series["test_psnr"].add(step, test.get("psnr"))
         if text := describe(entry):
             self.events.append((step, text))
+
+    def _take_speed(self, step: int, seconds: Any) -> None:
+        """Adds the mean speed since the last value, if that is long enough ago."""
+        if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+            return
+        if self._from is None or step < self._from[0] or seconds < self._from[1]:
+            self._from = step, seconds
+        elif seconds - self._from[1] >= SPEED_OVER:
+            self.series["speed"].add(step, (step - self._from[0]) / (seconds - self._from[1]))
+            self._from = step, seconds
 
 
 def describe(entry: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.training import Loss
 from luxel.render.rasterize import rasterize
+from luxel.render.train import Trainer
 from luxel.render.train.config import Resolution
 from luxel.render.train.dataset import ByteImage
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
@@ -80,6 +81,21 @@ def test_ends_after_minutes_and_paces_by_time(toy: Any, tmp_path: Path) -> None:
     result = trainer.run(progress=False)
     assert result.reason == "target_minutes" and 1.0 <= result.train_seconds < 3
     assert trainer.progress == 1.0
+
+
+def test_ends_at_a_time_to_render_or_a_size_of_memory(toy: Any, tmp_path: Path) -> None:
+    config = toy.config(steps=5000, target_frame_ms=1e-6, eval_every=10)
+    trainer = toy.trainer(tmp_path / "a", config)
+    result = trainer.run(progress=False)
+    assert result.reason == "target_frame_ms" and result.step == 10 and trainer.frame_ms > 0
+    measured = [json.loads(line) for line in (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()]
+    assert any(line.get("frame_ms", 0) > 0 and line["test"]["psnr"] > 0 for line in measured)
+    result = toy.trainer(tmp_path / "b", toy.config(steps=5000, target_gigabytes=1e-3)).run(progress=False)
+    assert result.reason == "target_gigabytes" and result.step < 5000
+    with pytest.raises(LuxelError, match="target_frame_ms needs held-out views"):
+        Trainer(config, toy.train, [], toy.points, tmp_path / "c")
+    with pytest.raises(LuxelError, match="target_gigabytes must be positive"):
+        toy.config(target_gigabytes=0.0).check()
 
 
 def test_ends_at_a_count(toy: Any, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from luxel.viewer.web.training_log import MOST_POINTS, Series, TrainingLog
 
 def test_numbers_of_the_configuration_are_offered() -> None:
     options = options_of(TrainConfig(max_gaussians=900).to_dict())
-    assert list(options)[:4] == ["steps", "target_psnr", "target_minutes", "max_gaussians"]
+    assert list(options)[:3] == ["steps", "target_psnr", "target_minutes"] and "target_gigabytes" in options
     assert options["max_gaussians"] == 900 and options["target_psnr"] is None
     assert options["rates.means"] == 1.6e-4 and "strategy.growth" in options
     assert not {"seed", "batch", "primitive", "lpips", "strategy.kind", "deterministic"} & set(options)
@@ -64,6 +64,16 @@ def test_the_log_of_a_run_is_followed(tmp_path: Path) -> None:
     assert log.poll() and log.series["loss"].values == [0.5, 0.25], "a line came in two parts"
     file.write_text(json.dumps(lines[0]) + "\n")  # a resumed run drops what it writes again
     assert log.poll() and log.series["loss"].values == [0.5] and not log.events
+
+
+def test_speed_and_memory_come_from_the_log(tmp_path: Path) -> None:
+    log, file = TrainingLog(tmp_path), tmp_path / "metrics.jsonl"
+    at = [(20, 1.0), (40, 1.5), (60, 2.0), (80, 4.0), (30, 0.5), (50, 1.5)]  # resumed after step 80
+    lines = [{"step": step, "seconds": seconds, "memory": 2_000_000_000} for step, seconds in at]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert log.poll()
+    assert log.series["speed"].steps == [60, 80, 50] and log.series["speed"].values == [40.0, 10.0, 20.0]
+    assert log.series["memory"].values == [2.0] * 6
 
 
 def test_long_series_are_thinned_out() -> None:
@@ -109,7 +119,8 @@ def test_a_run_is_steered_and_plotted_on_the_page(
             page.get_by_text(f"step-{before + 1:08d}").wait_for(timeout=10_000)
             page.get_by_text("Plots", exact=True).click()
             page.get_by_text(f"changed steps = {before + 501}").wait_for(timeout=10_000)
-            assert page.locator(".uplot").count() == 3, "there is no held-out PSNR yet"
+            assert page.locator(".uplot").count() >= 4, "PSNR, loss, count and memory"
+            assert not page.get_by_text("PSNR of held-out views").count(), "there is none yet"
             page.mouse.move(1100, 700)
             page.mouse.wheel(0, 500)
             page.screenshot(path=tmp_path / "steering.png")

@@ -19,11 +19,14 @@ TITLES = {
     "test_psnr": "PSNR of held-out views (dB)",
     "loss": "Loss",
     "count": "Count",
+    "speed": "Steps a second",
+    "memory": "Memory (GB)",
+    "frame_ms": "Time to render a held-out view (ms)",
 }
 
 
 class PlotsPanel(SharedPanel):
-    """PSNR, loss and count over the steps, and the newest events of the run."""
+    """PSNR, loss, count, speed and memory over the steps, and the newest events of the run."""
 
     title = "Plots"
     unfolded = False

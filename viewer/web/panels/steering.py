@@ -13,7 +13,8 @@ from luxel.viewer.web.panels.text import as_text
 from luxel.viewer.web.session import Session
 
 PATIENCE = 60.0  # seconds; the change waits for the end of a step, and of a checkpoint
-FIRST = ("steps", "target_psnr", "target_minutes", "max_gaussians")  # options that come first
+# Options that come first.
+FIRST = ("steps", "target_psnr", "target_minutes", "target_frame_ms", "target_gigabytes", "max_gaussians")
 LEFT_OUT = {"steps_by_size", "seed", "batch"}  # numbers that make another run of it
 GROUPS = ("rates", "loss", "strategy", "checkpoints")
 NONE = "none"
