@@ -346,7 +346,7 @@ def main() -> int:
     """Measures; 1 where a bound was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--window", type=float, default=120.0, help="seconds of a window with pages")
+    parser.add_argument("--window", type=float, default=300.0, help="seconds of a window with pages")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--rate", type=float, default=10.0, help="cameras a second of each page")
     parser.add_argument("--train", action="store_true")
