@@ -10,7 +10,7 @@ whatever is not bound to a loopback address is open to the network. Therefore:
 * with a token, the first request must carry ``?token=...`` and is redirected to ``/`` with a cookie; all other
   requests need the cookie. The cookie is a random number of this start of the viewer, so that it cannot be guessed
   and the token is not kept by the browser; wrong tokens are throttled by address;
-* a malformed request gets 400, a page above the limit 503.
+* a malformed request gets 400, one of too many from an address 429, a page above the limit 503.
 
 viser has no option for this, so its call of websockets' ``serve`` is wrapped while the server starts. If that call
 does not happen, starting fails, so that the viewer is never unprotected. The handler is wrapped, too: it sees only
@@ -35,9 +35,10 @@ from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
 import websockets.asyncio.server as websocket_server
 
 from luxel.render.errors import LuxelError
-from luxel.viewer.web.access.limits import Limits, Throttle
+from luxel.viewer.web.access.limits import Limits, PacedConnection, Throttle
 from luxel.viewer.web.access.messages import MessageFilter
 from luxel.viewer.web.transport.routes import Routes
+from luxel.viewer.web.transport.wire import STREAM_PATH
 
 MAX_TARGET = 2048  # characters of a request target
 
@@ -62,7 +63,7 @@ class Guard:
         loopback: whether the server listens on a loopback address only.
         token: secret that every client must send, or None.
         port: port of the server; cookies are shared between ports, so their name carries it.
-        limits: on pages, messages and wrong tokens.
+        limits: on pages, messages, requests and wrong tokens.
         tls: certificate and key of the server; None serves plain HTTP.
 
     Attributes:
@@ -81,7 +82,8 @@ class Guard:
         self.loopback, self.token, self.cookie = loopback, token, f"luxel-{port}"
         self.limits = Limits() if limits is None else limits
         self.tls = tls
-        self.throttle = Throttle(self.limits)
+        self.guesses = Throttle(1 / self.limits.wrong_token_seconds, self.limits.wrong_tokens)
+        self.requests = Throttle(self.limits.request_rate, self.limits.request_burst)
         self.messages = MessageFilter(self.limits)
         self.installed = False
         self._session = secrets.token_urlsafe(32)
@@ -117,19 +119,18 @@ class Guard:
         return any(name == self.cookie and _same(value, self._session) for name, _, value in pairs)
 
     def _early_refusal(self, connection: Any, request: Any) -> Any:
-        """The response to a request that is malformed, guesses tokens, or opens a page too many; None to go on."""
+        """The response to a request that is malformed, one of too many, or guesses tokens; None to go on."""
+        address = _address(connection)
+        if not self.requests.allows(address):
+            return _too_many(connection, "Too many requests", 1 / self.limits.request_rate)
+        self.requests.count(address)
         if (problem := malformed(request.path, request.headers)) is not None:
             return connection.respond(http.HTTPStatus.BAD_REQUEST, f"Malformed request: {problem}.\n")
         if self.token is not None and _tokens(request.path):
-            address = _address(connection)
-            if not self.throttle.allows(address):
-                response = connection.respond(
-                    http.HTTPStatus.TOO_MANY_REQUESTS, "Too many wrong tokens: wait, then try again.\n"
-                )
-                response.headers["Retry-After"] = str(max(1, round(self.limits.wrong_token_seconds)))
-                return response
+            if not self.guesses.allows(address):
+                return _too_many(connection, "Too many wrong tokens", self.limits.wrong_token_seconds)
             if not self.token_given(request.path):
-                self.throttle.failed(address)
+                self.guesses.count(address)
         return None
 
     def _full(self, request: Any) -> bool:
@@ -173,6 +174,15 @@ class Guard:
 
         return process_request
 
+    def _paced(self, handler: Any) -> Any:
+        """A connection handler whose image streams are read no faster than the limits allow."""
+
+        async def paced(connection: Any) -> None:
+            stream = urlsplit(connection.request.path).path == STREAM_PATH
+            await handler(PacedConnection(connection, self.limits) if stream else connection)
+
+        return paced
+
     @contextmanager
     def installed_on(self, sock: socket.socket, routes: Routes | None = None) -> Iterator[None]:
         """Within the context, the server that viser starts listens on ``sock`` behind this guard.
@@ -192,8 +202,11 @@ class Guard:
             self.installed = True
             handler = self.messages.wrap(handler)
             if routes is not None:
-                handler, inner = routes.wrap_handler(handler), routes.wrap_request(inner)
-            changed = {"process_request": self.wrap(inner), "ssl": self.tls, **self.limits.options()}
+                inner = routes.wrap_request(inner)
+                handler = self._paced(routes.wrap_handler(handler))
+            changed = {"process_request": self.wrap(inner), **self.limits.options()}
+            if self.tls is not None:
+                changed |= {"ssl": self.tls, "ssl_handshake_timeout": self.limits.request_seconds}
             return original(handler, sock=sock, **{**options, **changed})
 
         with _patching:
@@ -268,6 +281,13 @@ def malformed(path: str, headers: Any) -> str | None:
     except (ValueError, LookupError):
         return "its headers or its address cannot be read"
     return None
+
+
+def _too_many(connection: Any, reason: str, seconds: float) -> Any:
+    """A response that asks to wait."""
+    response = connection.respond(http.HTTPStatus.TOO_MANY_REQUESTS, f"{reason}: wait, then try again.\n")
+    response.headers["Retry-After"] = str(max(1, round(seconds)))
+    return response
 
 
 def _address(connection: Any) -> str:

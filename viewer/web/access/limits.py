@@ -1,4 +1,4 @@
-"""Limits of the server: pages, messages, connections without a request, wrong tokens."""
+"""Limits of the server: pages, messages, requests, connections without a request, wrong tokens."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection
 from websockets.protocol import State
 
-REMEMBERED = 4096  # addresses whose wrong tokens are counted
+REMEMBERED = 4096  # addresses of which something is counted
+STREAM_BYTES = 1024  # a longer message of an image stream counts as several
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Limits:
         max_pages: pages open at a time.
         message_bytes: size of one message of a page; a longer one closes the connection before it is read.
         message_rate, message_burst: messages a second of one page, and how many may come at once.
+        stream_rate, stream_burst: the same for a page's image stream, which carries the camera of each frame that the
+            page draws and an answer to each image.
+        request_rate, request_burst: requests a second of one address, websockets included, and how many may come at
+            once. All pages behind one proxy or tunnel have one address.
         handshakes: connections that send a request or get its response; of more, the oldest are closed.
         request_seconds, response_seconds: time for sending a request, and for that and getting the response.
         wrong_tokens, wrong_token_seconds: wrong tokens that one address may try at once, and the seconds after which
@@ -35,6 +40,10 @@ class Limits:
     message_bytes: int = 1 << 20
     message_rate: float = 200.0
     message_burst: float = 400.0
+    stream_rate: float = 600.0
+    stream_burst: float = 600.0
+    request_rate: float = 50.0
+    request_burst: float = 800.0
     handshakes: int = 128
     request_seconds: float = 5.0
     response_seconds: float = 30.0
@@ -79,35 +88,55 @@ class TokenBucket:
 
 
 class Throttle:
-    """Counts the wrong tokens of each address.
+    """Counts what comes from each address.
 
     Args:
-        limits: how many may be tried.
+        rate: how many a second may come from one address.
+        burst: how many may come at once.
         clock: seconds.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits, self._clock = limits, clock
+    def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
         self._lock = threading.Lock()
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def allows(self, address: str) -> bool:
-        """Whether a token from this address may be compared now."""
+        """Whether another one may come from this address now."""
         with self._lock:
             bucket = self._buckets.get(address)
             return bucket is None or bucket.left >= 1
 
-    def failed(self, address: str) -> None:
-        """Counts a wrong token."""
+    def count(self, address: str) -> None:
+        """Counts one."""
         with self._lock:
             bucket = self._buckets.pop(address, None)
             if bucket is None:
-                rate = 1 / self._limits.wrong_token_seconds
-                bucket = TokenBucket(rate, self._limits.wrong_tokens, self._clock)
+                bucket = TokenBucket(self._rate, self._burst, self._clock)
             bucket.take()
             self._buckets[address] = bucket
             while len(self._buckets) > REMEMBERED:
                 self._buckets.popitem(last=False)
+
+
+class PacedConnection:
+    """The websocket of an image stream, read no faster than the limits allow; all else is that of websockets.
+
+    What waits to be read waits at the sender: websockets stops reading from the network.
+    """
+
+    def __init__(self, connection: Any, limits: Limits) -> None:
+        self._connection = connection
+        self._budget = TokenBucket(limits.stream_rate, limits.stream_burst)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def __aiter__(self) -> AsyncIterator[str | bytes]:
+        async for message in self._connection:
+            if wait := self._budget.take(1 + len(message) // STREAM_BYTES):
+                await asyncio.sleep(wait)
+            yield message
 
 
 def limited_connections(limits: Limits) -> type[ServerConnection]:

@@ -39,6 +39,7 @@ from luxel.viewer.web.access.message_fields import SHAPES, Field, camera_fields,
 
 log = logging.getLogger("luxel.viewer")
 
+PROTOCOL = f"viser-v{viser.__version__}"  # subprotocol of the pages of the installed version
 BYTES_PER_MESSAGE = 16 * 1024  # a longer message counts as several
 
 
@@ -218,6 +219,9 @@ class MessageFilter:
         async def checked(connection: Any) -> None:
             if len(self.open) >= self.limits.max_pages:
                 await connection.close(1013, "Too many pages are open.")
+                return
+            if connection.subprotocol != PROTOCOL:  # viser would print a line for each
+                await connection.close(1002, "Version mismatch: reload the page.")
                 return
             page = CheckedConnection(connection, self)
             self.open.add(page)

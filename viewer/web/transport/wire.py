@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import viser.transforms as vtf
 
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.transport.quaternion import quaternion
 
 STREAM_PATH = "/luxel/stream"
 MAX_MESSAGE = 2048  # bytes of a message from a page
@@ -144,14 +144,11 @@ def _pose(fields: dict[str, Any]) -> Pose:
     given = fields.get("matrix")
     if not isinstance(given, list) or len(given) != 12:
         raise ValueError("matrix must have 12 numbers")
-    matrix = np.array([_finite(x, "matrix", -1e9, 1e9) for x in given]).reshape(3, 4)
-    rotation = matrix[:, :3]
-    if not (np.abs(rotation.T @ rotation - np.eye(3)).max() < 1e-3 and np.linalg.det(rotation) > 0):
-        raise ValueError("matrix is not a rotation and a position")
-    wxyz = np.asarray(vtf.SO3.from_matrix(rotation).wxyz, np.float64)
+    matrix = [_finite(x, "matrix", -1e9, 1e9) for x in given]
+    wxyz = quaternion([*matrix[0:3], *matrix[4:7], *matrix[8:11]])
     fov = _number(fields, "fov", 1e-3, math.pi - 1e-3)
     width, height = (min(max(int(_number(fields, key, 0, 1e9)), 1), MAX_SIDE) for key in ("width", "height"))
-    return Pose(wxyz / np.linalg.norm(wxyz), matrix[:, 3].copy(), fov, width, height)
+    return Pose(np.array(wxyz), np.array(matrix[3::4]), fov, width, height)
 
 
 def _count(fields: dict[str, Any], key: str) -> int:

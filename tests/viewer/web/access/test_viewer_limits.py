@@ -117,15 +117,15 @@ def test_guessing_tokens_is_throttled_and_open_pages_are_not() -> None:
 
 def test_throttle_forgets_and_is_bounded() -> None:
     now = [0.0]
-    throttle = Throttle(Limits(wrong_tokens=2, wrong_token_seconds=3.0), clock=lambda: now[0])
+    throttle = Throttle(1 / 3.0, 2, clock=lambda: now[0])
     for _ in range(2):
         assert throttle.allows("a")
-        throttle.failed("a")
+        throttle.count("a")
     assert not throttle.allows("a") and throttle.allows("b")
     now[0] = 3.5
     assert throttle.allows("a")
     for i in range(REMEMBERED + 10):
-        throttle.failed(str(i))
+        throttle.count(str(i))
     assert len(throttle._buckets) == REMEMBERED
 
 

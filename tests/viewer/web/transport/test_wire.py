@@ -10,6 +10,7 @@ import pytest
 import viser.transforms as vtf
 
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.transport.quaternion import quaternion
 from luxel.viewer.web.transport.wire import (
     MAX_SIDE,
     CameraMessage,
@@ -96,3 +97,18 @@ IDENTITY = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]
 def test_anything_else_is_refused(text: str | bytes) -> None:
     with pytest.raises(ValueError):
         parse(text)
+
+
+@pytest.mark.parametrize("axis", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, -2, 3)])
+@pytest.mark.parametrize("angle", [0.0, 0.3, np.pi / 2, 3.0, np.pi, 4.5])
+def test_quaternion_turns_as_the_matrix(axis: tuple[float, ...], angle: float) -> None:
+    rotation = vtf.SO3.exp(angle * np.array(axis) / np.linalg.norm(axis)).as_matrix()
+    wxyz = np.array(quaternion(rotation.reshape(-1).tolist()))
+    assert np.linalg.norm(wxyz) == pytest.approx(1.0)
+    np.testing.assert_allclose(vtf.SO3(wxyz).as_matrix(), rotation, atol=1e-12)
+
+
+def test_what_is_no_rotation_has_no_quaternion() -> None:
+    for matrix in (-np.eye(3), np.diag([1, 1, -1.0]), 2 * np.eye(3), np.zeros((3, 3)), np.eye(3) + 0.01):
+        with pytest.raises(ValueError, match="rotation"):
+            quaternion(matrix.reshape(-1).tolist())
