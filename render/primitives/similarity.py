@@ -105,7 +105,9 @@ class Similarity:
                 for d in range(1, degree + 1)
             )
         )
-        return (sh_rest.mT @ matrix.T.to(sh_rest)).mT.contiguous()
+        # One product for all coefficients and channels of a row.
+        channels = torch.kron(matrix.T.contiguous(), torch.eye(3, dtype=matrix.dtype)).to(sh_rest)
+        return (sh_rest.flatten(1) @ channels).view_as(sh_rest)
 
 
 def quat_product(a: Tensor, b: Tensor) -> Tensor:

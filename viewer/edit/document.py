@@ -153,7 +153,9 @@ class Document:
         x, y, z = centres.median(0).values.tolist()
         return x, y, z
 
-    def drawn(self, highlight: bool = True, preview: Similarity | None = None) -> Parameters:
+    def drawn(
+        self, highlight: bool = True, preview: Similarity | None = None, selected: Tensor | None = None
+    ) -> Parameters:
         """What a viewer draws: all rows, hidden and deleted ones transparent, the selection tinted.
 
         Much cheaper than leaving rows out: only opacities and base colours are new tensors.
@@ -161,8 +163,10 @@ class Document:
         Args:
             highlight: tint the selection.
             preview: shows the selection transformed, without an edit.
+            selected: tint these rows in place of the selection, bool [N].
         """
         state = self.state
+        tinted = self.selected if selected is None else selected
         if preview is not None and bool(self.selected.any()):
             state = State(state.scene, dict(state.masks), {})
             operations.transform(state, preview).exchange(state)
@@ -170,11 +174,11 @@ class Document:
         tensors = scene.tensors()
         tensors["opacity_logits"] = scene.opacity_logits.masked_fill(~self.shown, INVISIBLE)
         drawn = type(scene)(**tensors)
-        if not highlight or not bool(self.selected.any()):
+        if not highlight or not bool(tinted.any()):
             return drawn
         colours = scene.base_colours
         tint = colours.new_tensor(HIGHLIGHT)
-        weight = HIGHLIGHT_WEIGHT * self.selected[:, None].to(colours)
+        weight = HIGHLIGHT_WEIGHT * tinted[:, None].to(colours)
         return drawn.with_base_colours(torch.lerp(colours, tint, weight))
 
     def kept(self) -> Parameters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,8 @@ from torch import Tensor
 
 from luxel.render.primitives import Parameters
 from luxel.viewer.edit.masks import PackedMask
+
+CHUNK = 1 << 16  # rows that are changed at a time on a CPU
 
 
 @dataclass
@@ -185,12 +187,28 @@ class History:
         return True
 
 
-def changed_rows(before: Parameters, after: Parameters, rows: Tensor) -> RowChange:
-    """The change of the rows [R] from ``before`` to ``after``, R primitives each; equal parameters are left out."""
-    old = before.tensors()
-    changed = {
-        name: values
-        for name, values in after.tensors().items()
-        if values is not old[name] and not torch.equal(values, old[name])
-    }
-    return RowChange(rows, changed)
+def changed_rows(scene: Parameters, change: Callable[[Parameters], Parameters], rows: Tensor) -> RowChange:
+    """What ``change`` makes of some rows; parameters that stay equal are left out.
+
+    Works on some rows at a time on a CPU, where new memory costs more than the arithmetic.
+
+    Args:
+        scene: all rows.
+        change: gives as many primitives as it gets.
+        rows: positions, int64 [R].
+    """
+    chunk = CHUNK if rows.device.type == "cpu" else max(1, len(rows))
+    after: dict[str, Tensor] = {}
+    changed: set[str] = set()
+    for start in range(0, len(rows), chunk):
+        part = scene.map(lambda tensor, at=rows[start : start + chunk]: tensor.index_select(0, at))
+        before = part.tensors()
+        for name, values in change(part).tensors().items():
+            if values is before[name]:
+                continue
+            if name not in changed and not torch.equal(values, before[name]):
+                changed.add(name)
+            if name not in after:
+                after[name] = values.new_empty(len(rows), *values.shape[1:])
+            after[name][start : start + chunk] = values
+    return RowChange(rows, {name: values for name, values in after.items() if name in changed})

@@ -83,7 +83,7 @@ def transform(state: State, similarity: Similarity, title: str = "Transform") ->
     Raises:
         LuxelError: nothing is selected, or the primitive does not support it.
     """
-    return _change_rows(state, title, lambda scene: scene.transformed(similarity))
+    return _change_rows(state, title, lambda scene: scene.transformed(similarity), turns=similarity.turns)
 
 
 def recolour(
@@ -140,12 +140,20 @@ def remove_set(state: State, name: str) -> Edit:
     return Edit(f"Remove {name}", (SetChange(name, None),))
 
 
-def _change_rows(state: State, title: str, change: Callable[[Parameters], Parameters]) -> Edit:
-    """The edit that applies ``change`` to the selected rows."""
+def _change_rows(
+    state: State, title: str, change: Callable[[Parameters], Parameters], *, turns: bool = False
+) -> Edit:
+    """The edit that applies ``change`` to the selected rows.
+
+    Args:
+        turns: whether the change concerns spherical harmonics above degree 0, most of a scene's memory.
+    """
     _need_selection(state)
+    scene = state.scene
+    if not turns and "sh_rest" in scene.names:
+        scene = type(scene)(**(scene.tensors() | {"sh_rest": scene.sh_rest[:, :0]}))
     rows = state.masks["selected"].nonzero()[:, 0]
-    before = state.scene.map(lambda tensor: tensor.index_select(0, rows))
-    return Edit(title, (changed_rows(before, change(before), rows),))
+    return Edit(title, (changed_rows(scene, change, rows),))
 
 
 def _need_selection(state: State) -> None:

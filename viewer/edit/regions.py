@@ -5,14 +5,14 @@ All functions take centres [N, 3] or a property [N] of the primitives and give f
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Parameters
+from luxel.viewer.edit.outlines import within_polygon, within_stroke
 
 Point = Sequence[float]
 MOST_CORNERS = 10_000  # of a polygon or a stroke
@@ -77,10 +77,9 @@ class ScreenPoints:
         self, centres: Tensor, camera: Camera, depth: Tensor | None = None, tolerance: float = 0.02
     ) -> None:
         pose = camera.world_to_cam.to(centres)
-        local = centres @ pose[:3, :3].T + pose[:3, 3]
+        x, y, z = pose[:3, :3] @ centres.T + pose[:3, 3:4]
         fx, fy, cx, cy = camera.intrinsics.tolist()
-        z = local[:, 2]
-        self.x, self.y = fx * local[:, 0] / z + cx, fy * local[:, 1] / z + cy
+        self.x, self.y = x.div_(z).mul_(fx).add_(cx), y.div_(z).mul_(fy).add_(cy)
         self.counts = (z > camera.near) & (z < camera.far)
         if depth is not None:
             self.counts &= self._seen(z, depth, depth.shape[1] / camera.width, tolerance)
@@ -111,15 +110,7 @@ class ScreenPoints:
         """
         if not 3 <= len(corners) <= MOST_CORNERS:
             raise ValueError(f"a polygon needs 3 to {MOST_CORNERS} corners, got {len(corners)}")
-        mask, rows = self._candidates(corners, 0.0)
-        x, y = self.x[rows], self.y[rows]
-        odd = torch.zeros_like(rows, dtype=torch.bool)
-        for (x0, y0), (x1, y1) in zip(corners, [*corners[1:], corners[0]], strict=True):
-            if y0 != y1:
-                part = _between(y, min(y0, y1), max(y0, y1))
-                odd[part] ^= x[part] < x0 + (y[part] - y0) * ((x1 - x0) / (y1 - y0))
-        mask[rows] = odd
-        return mask
+        return self._within(corners, 0.0, lambda x, y: within_polygon(x, y, corners))
 
     def near_stroke(self, points: Sequence[Point], radius: float) -> Tensor:
         """Within ``radius`` pixels of a line through points of the screen.
@@ -133,28 +124,17 @@ class ScreenPoints:
         """
         if not 1 <= len(points) <= MOST_CORNERS:
             raise ValueError(f"a stroke needs 1 to {MOST_CORNERS} points, got {len(points)}")
-        mask, rows = self._candidates(points, radius)
-        x, y = self.x[rows], self.y[rows]
-        near = torch.zeros_like(rows, dtype=torch.bool)
-        for (x0, y0), (x1, y1) in zip(points, [*points[1:], points[-1]], strict=True):
-            part = _between(y, min(y0, y1) - radius, math.nextafter(max(y0, y1) + radius, math.inf))
-            dx, dy, right, down = x1 - x0, y1 - y0, x[part] - x0, y[part] - y0
-            along = ((right * dx + down * dy) / max(dx * dx + dy * dy, 1e-12)).clamp(0, 1)
-            near[part] |= (right - along * dx).square() + (down - along * dy).square() <= radius * radius
-        mask[rows] = near
-        return mask
+        return self._within(points, radius, lambda x, y: within_stroke(x, y, points, radius))
 
-    def _candidates(self, points: Sequence[Point], margin: float) -> tuple[Tensor, Tensor]:
-        """An empty mask [N], and the rows within the bounds of the points, from the upper to the lower."""
+    def _within(
+        self, points: Sequence[Point], margin: float, test: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """The result of a test of the centres within the bounds of points, bool [N]."""
         columns, lines = [p[0] for p in points], [p[1] for p in points]
-        inside = self.in_rectangle(
+        mask = self.in_rectangle(
             min(columns) - margin, min(lines) - margin, max(columns) + margin, max(lines) + margin
         )
-        rows = inside.nonzero()[:, 0]
-        return torch.zeros_like(inside), rows[self.y[rows].argsort()]
-
-
-def _between(values: Tensor, least: float, end: float) -> slice:
-    """Where sorted values are at least ``least`` and below ``end``."""
-    first, last = torch.searchsorted(values, values.new_tensor([least, end])).tolist()
-    return slice(first, last)
+        rows = mask.nonzero()[:, 0]
+        if len(rows):
+            mask[rows] = test(self.x[rows], self.y[rows])
+        return mask

@@ -17,6 +17,8 @@ import viser
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.credentials import reachable
 from luxel.viewer.web.access.limits import Limits
+from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
+from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER, STROKES
 from luxel.viewer.web.guard import Guard, bind, is_loopback
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
@@ -159,7 +161,7 @@ class ViewerApp:
         guard = Guard(
             loopback=is_loopback(self._host), token=self._token, port=port, limits=self._limits, tls=self._tls
         )
-        with _quiet(), guard.installed_on(sock, Routes(self._streams)):
+        with _quiet(), guard.installed_on(sock, self._routes()):
             server = _Server(host=self._host, port=port, label=self.session.name, verbose=False)
         self._server, self.guard = server, guard
         try:
@@ -175,6 +177,10 @@ class ViewerApp:
         self.url = f"{scheme}://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
         self._set_up(server)
         return self.url
+
+    def _routes(self) -> Routes:
+        """What this server serves beside viser."""
+        return Routes(self._streams, {STROKE_PATH: STROKES}, (SCRIPTS_FOLDER,))
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(

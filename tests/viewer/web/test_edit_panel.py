@@ -120,7 +120,7 @@ def test_delete_undo_and_save_change_all_pages_and_no_other_bit(
     )
 
 
-def test_click_polygon_and_brush(open_at: Callable[..., OpenPage]) -> None:
+def test_click_and_polygon(open_at: Callable[..., OpenPage]) -> None:
     opened = open_at()
     panel, page = panel_of(opened), opened.page
     choose(panel, "Click")
@@ -140,9 +140,6 @@ def test_click_polygon_and_brush(open_at: Callable[..., OpenPage]) -> None:
     assert float((selected(panel) == upper).float().mean()) > 0.99
     polygon._close()
     assert "polygon of 0 corners" in panel._message.content
-    choose(panel, "Brush")._radius.value = 20
-    page.click(0.5, 0.5)
-    assert 0 < int(selected(panel).sum()) < 30
     choose(panel, "off")
     page.click(0.5, 0.5)
     assert not page._clicks

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary, proxy
 
+from torch import Tensor
+
 from luxel.render.primitives.similarity import Similarity
-from luxel.viewer.edit import Autosave, Document, Edit
+from luxel.viewer.edit import Autosave, Document, Edit, Mode, combine
 from luxel.viewer.web.session import StaticSession
 
 log = logging.getLogger("luxel.viewer")
@@ -94,9 +96,30 @@ class SceneEditor:
         finally:
             self._preview_lock.release()
 
-    def _show(self, preview: Similarity | None) -> None:
+    def preview_selection(self, mask: Tensor, mode: Mode) -> None:
+        """Shows what `Document.select` would select, without an edit; dropped while another preview is being made.
+
+        Args:
+            mask: bool [N].
+            mode: how it joins the selection.
+        """
+        if not self._preview_lock.acquire(blocking=False):
+            return
+        try:
+            with self._lock:
+                if len(mask) == len(self._document.selected):
+                    self._show(None, combine(self._document.selected, mask & self._document.shown, mode))
+        finally:
+            self._preview_lock.release()
+
+    def show(self) -> None:
+        """Shows the document as it is, in place of a preview."""
+        with self._lock:
+            self._show(None)
+
+    def _show(self, preview: Similarity | None, selected: Tensor | None = None) -> None:
         numbers = {"count": self._document.numbers["kept"], "sh_degree": self._document.state.scene.sh_degree}
-        self._session.show(self._document.drawn(preview=preview), numbers)
+        self._session.show(self._document.drawn(preview=preview, selected=selected), numbers)
         self._version = self._session.version
 
     def on_change(self, callback: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Tools on the image: click, rectangle, polygon and brush."""
+"""Tools on the image: click, rectangle and polygon."""
 
 from __future__ import annotations
 
@@ -144,23 +144,6 @@ class PolygonTool(ClickedTool):
         self.workspace.select(
             lambda scene: self.workspace.on_screen(scene, pose).in_polygon(need_corners(corners)),
             "Select polygon",
-        )
-
-
-class BrushTool(ClickedTool):
-    """Selects within some pixels of a click."""
-
-    name, hint = "Brush", "Click to paint; choose add to paint on"
-
-    def build(self, gui: Any) -> None:
-        """Adds the radius."""
-        self._radius = gui.add_slider("Brush radius", 2, 200, 1, 30, hint="Pixels")
-        self.controls = [self._radius]
-
-    def _clicked(self, click: Click) -> None:
-        pose, radius = self.page.pose(), float(self._radius.value)
-        self.workspace.select(
-            lambda scene: self.workspace.on_screen(scene, pose).near_stroke([click.pixel], radius), "Brush"
         )
 
 
