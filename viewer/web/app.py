@@ -30,6 +30,10 @@ from luxel.viewer.web.panels.panel import (
 )
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render
+from luxel.viewer.web.shell.messages import SHELL_PATH
+from luxel.viewer.web.shell.page_shell import PageShell
+from luxel.viewer.web.shell.shell_server import SCRIPTS_FOLDER as SHELL_SCRIPTS
+from luxel.viewer.web.shell.shell_server import ShellServer
 from luxel.viewer.web.thumbnails import Thumbnails
 from luxel.viewer.web.transport.routes import Routes
 from luxel.viewer.web.transport.stream_server import StreamEnd, StreamServer
@@ -49,11 +53,12 @@ class _Server(viser.ViserServer):
 
 @dataclass
 class OpenPage:
-    """A page, its panels, and the key of its websocket if it was offered one."""
+    """A page, its panels, and the keys of its websockets if it was offered any."""
 
     page: Page
     panels: list[Panel]
     key: str | None = None
+    shell_key: str | None = None
 
     def close(self, wait: float = 0.0) -> None:
         """Closes the panels and stops rendering; returns after at most ``wait`` seconds."""
@@ -131,7 +136,7 @@ class ViewerApp:
         self._pages_lock = threading.Lock()
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
-        self._streams = StreamServer()
+        self._streams, self._shells = StreamServer(), ShellServer()
         self._done = threading.Event()
 
     def start(self) -> str:
@@ -159,7 +164,7 @@ class ViewerApp:
         guard = Guard(
             loopback=is_loopback(self._host), token=self._token, port=port, limits=self._limits, tls=self._tls
         )
-        with _quiet(), guard.installed_on(sock, Routes(self._streams)):
+        with _quiet(), guard.installed_on(sock, self._routes()):
             server = _Server(host=self._host, port=port, label=self.session.name, verbose=False)
         self._server, self.guard = server, guard
         try:
@@ -175,6 +180,10 @@ class ViewerApp:
         self.url = f"{scheme}://{shown}:{port}/" + (f"?token={quote(self._token)}" if self._token else "")
         self._set_up(server)
         return self.url
+
+    def _routes(self) -> Routes:
+        """What this server serves beside viser."""
+        return Routes(self._streams, {SHELL_PATH: self._shells}, (SHELL_SCRIPTS,))
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
@@ -226,6 +235,7 @@ class ViewerApp:
         opened.key = self._streams.offer(
             client, StreamEnd(page.sink, page.stream.move, page.connection_changed)
         )
+        opened.shell_key = self._shells.offer(client, PageShell(page, opened.panels))
         with self._pages_lock:
             self._pages[client.client_id] = opened
         page.start()
@@ -246,6 +256,8 @@ class ViewerApp:
     def _end(self, opened: OpenPage, wait: float = 0.0) -> None:
         if opened.key is not None:
             self._streams.withdraw(opened.key)
+        if opened.shell_key is not None:
+            self._shells.withdraw(opened.shell_key)
         opened.close(wait)
 
     @property
@@ -280,6 +292,7 @@ class ViewerApp:
         for panel in self._shared:
             panel.detach()
         self._shared = []
+        self._shells.close()
         if self.guard is not None:
             self.guard.messages.stopping = True
         if self._server is not None:

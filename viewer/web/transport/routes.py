@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import http
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -19,7 +20,10 @@ from luxel.viewer.web.transport.wire import STREAM_PATH
 STATIC = Path(__file__).with_name("static")
 PREFIX = "/luxel/"
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
-SCRIPTS = b'<script src="/luxel/hook.js"></script><script type="module" src="/luxel/stream.js"></script>'
+SCRIPTS = (
+    b'<script src="/luxel/hook.js"></script><script src="/luxel/shell-start.js"></script>'
+    b'<script type="module" src="/luxel/stream.js"></script><script type="module" src="/luxel/shell.js"></script>'
+)
 
 
 class WebsocketHandler(Protocol):
@@ -35,14 +39,22 @@ class Routes:
 
     Args:
         streams: serves the websockets at STREAM_PATH.
+        handlers: of further websockets, by path; each begins with PREFIX.
+        folders: with further scripts.
     """
 
-    def __init__(self, streams: WebsocketHandler) -> None:
-        self._streams = streams
+    def __init__(
+        self,
+        streams: WebsocketHandler,
+        handlers: Mapping[str, WebsocketHandler] | None = None,
+        folders: Sequence[Path] = (),
+    ) -> None:
+        self._handlers = {STREAM_PATH: streams, **(handlers or {})}
         # A fixed list: a request never becomes the name of a file.
         self._files = {
             PREFIX + path.name: (TYPES[path.suffix], path.read_bytes())
-            for path in STATIC.iterdir()
+            for folder in (STATIC, *folders)
+            for path in folder.iterdir()
             if path.suffix in TYPES
         }
         self._pages: dict[bool, tuple[bytes, bytes]] = {}  # by whether compressed: viser's page, ours
@@ -53,7 +65,7 @@ class Routes:
         def process_request(connection: Any, request: Any) -> Any:
             path = urlsplit(request.path).path
             if request.headers.get("Upgrade", "").lower() == "websocket":
-                return None if path == STREAM_PATH else inner(connection, request)
+                return None if path in self._handlers else inner(connection, request)
             if path.startswith(PREFIX):
                 return self._file(path)
             response = inner(connection, request)
@@ -66,13 +78,14 @@ class Routes:
     def wrap_handler(self, inner: Any) -> Any:
         """A connection handler that serves our websockets and passes on all others."""
 
-        async def handler(connection: Any) -> None:
-            if urlsplit(connection.request.path).path == STREAM_PATH:
-                await self._streams.handle(connection)
+        async def serve(connection: Any) -> None:
+            handler = self._handlers.get(urlsplit(connection.request.path).path)
+            if handler is not None:
+                await handler.handle(connection)
             else:
                 await inner(connection)
 
-        return handler
+        return serve
 
     def _file(self, path: str) -> Response:
         if path not in self._files:
