@@ -45,6 +45,7 @@ class Application(nn.Module, ABC):
             `region`; None: it has no density.
         moves, antialiases, resizable: as of `luxel.render.primitives.parameters.Parameters`, which the viewer reads of
             both; all False.
+        flat: whether it is drawn as a plane seen from +z, which a viewer moves and scales instead of turning it.
 
     Attributes:
         config: of this field.
@@ -64,6 +65,7 @@ class Application(nn.Module, ABC):
     moves: ClassVar[bool] = False
     antialiases: ClassVar[bool] = False
     resizable: ClassVar[bool] = False
+    flat: ClassVar[bool] = False
 
     def __init__(self, config: FieldConfig) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ class ImageField(Application):
     training_defaults: ClassVar[dict[str, Any]] = {"decay_from": 2_000, "decay_every": 2_000, "ema": 0.99}
     hash_growth = 1.25992
     data_type = "image"
-    up, front = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+    up, front, flat = (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), True
     size: Tensor
 
     def __init__(self, config: FieldConfig) -> None:

@@ -18,7 +18,8 @@ from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.credentials import reachable
 from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
-from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER, STROKES
+from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
+from luxel.viewer.web.editing.stroke_server import STROKES
 from luxel.viewer.web.guard import Guard, bind, is_loopback
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
@@ -32,6 +33,10 @@ from luxel.viewer.web.panels.panel import (
 )
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render
+from luxel.viewer.web.shell.messages import SHELL_PATH
+from luxel.viewer.web.shell.page_shell import PageShell
+from luxel.viewer.web.shell.shell_server import SCRIPTS_FOLDER as SHELL_SCRIPTS
+from luxel.viewer.web.shell.shell_server import ShellServer
 from luxel.viewer.web.thumbnails import Thumbnails
 from luxel.viewer.web.transport.routes import Routes
 from luxel.viewer.web.transport.stream_server import StreamEnd, StreamServer
@@ -51,11 +56,12 @@ class _Server(viser.ViserServer):
 
 @dataclass
 class OpenPage:
-    """A page, its panels, and the key of its websocket if it was offered one."""
+    """A page, its panels, and the keys of its websockets if it was offered any."""
 
     page: Page
     panels: list[Panel]
     key: str | None = None
+    shell_key: str | None = None
 
     def close(self, wait: float = 0.0) -> None:
         """Closes the panels and stops rendering; returns after at most ``wait`` seconds."""
@@ -133,7 +139,7 @@ class ViewerApp:
         self._pages_lock = threading.Lock()
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
-        self._streams = StreamServer()
+        self._streams, self._shells = StreamServer(), ShellServer()
         self._done = threading.Event()
 
     def start(self) -> str:
@@ -180,7 +186,8 @@ class ViewerApp:
 
     def _routes(self) -> Routes:
         """What this server serves beside viser."""
-        return Routes(self._streams, {STROKE_PATH: STROKES}, (SCRIPTS_FOLDER,))
+        servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
+        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS))
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
@@ -232,6 +239,7 @@ class ViewerApp:
         opened.key = self._streams.offer(
             client, StreamEnd(page.sink, page.stream.move, page.connection_changed)
         )
+        opened.shell_key = self._shells.offer(client, PageShell(page, opened.panels))
         with self._pages_lock:
             self._pages[client.client_id] = opened
         page.start()
@@ -252,6 +260,8 @@ class ViewerApp:
     def _end(self, opened: OpenPage, wait: float = 0.0) -> None:
         if opened.key is not None:
             self._streams.withdraw(opened.key)
+        if opened.shell_key is not None:
+            self._shells.withdraw(opened.shell_key)
         opened.close(wait)
 
     @property
@@ -286,6 +296,7 @@ class ViewerApp:
         for panel in self._shared:
             panel.detach()
         self._shared = []
+        self._shells.close()
         if self.guard is not None:
             self.guard.messages.stopping = True
         if self._server is not None:

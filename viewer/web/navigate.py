@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -170,6 +170,13 @@ def orbit_point(pose: Pose, extent: SceneExtent) -> np.ndarray:
     forward = pose.rotation[:, 2]
     distance = float(forward @ (extent.centre - pose.position))
     return pose.position + forward * max(distance, 0.1 * extent.radius)
+
+
+def focused(pose: Pose, point: np.ndarray) -> Pose:
+    """The camera that looks at a point [3] in the same direction from half its distance."""
+    forward = pose.rotation[:, 2]
+    distance = 0.5 * float(np.linalg.norm(point - pose.position))
+    return replace(pose, position=point - distance * forward)
 
 
 def jump(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from luxel.render.camera import View
-from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, jump, place
+from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render, Sample
 from luxel.viewer.web.stream import ClientStream, StreamReport
@@ -147,6 +147,29 @@ class Page:
         else:
             self.fly_to(first_pose((), self.extent))
         self.client.camera.up_direction = self.extent.up
+
+    @property
+    def clickable(self) -> bool:
+        """Whether a tool takes clicks on the image."""
+        return bool(self._clicks)
+
+    def focus(self, u: float, v: float) -> None:
+        """Flies half the distance to what is seen at a place of the image, which becomes the centre of rotation.
+
+        The direction of view stays. Where nothing is seen, a notification says so.
+
+        Args:
+            u, v: place on the image, from (0, 0) at the upper left to (1, 1) at the lower right corner.
+        """
+        pose = self.pose()
+        point = make_click(pose, u, v, self.stream.sample(pose, u, v)).point
+        if point is None:
+            text = "Point at something that is not transparent."
+            self.client.add_notification("There is no surface", text, auto_close_seconds=4)
+            return
+        self.fly_to(focused(pose, point))
+        with self.client.atomic():
+            self.client.camera.look_at = point
 
     def set_up(self, up: np.ndarray) -> None:
         """Makes a world direction [3] the up direction of this page; the camera is turned upright.

@@ -17,6 +17,8 @@ MARKER = 0.005  # radius of the marker, in distances from the camera
 class InspectPanel(Panel):
     """Shows what lies under the cursor; off until its switch is on."""
 
+    kept = ("Inspect",)
+
     def build(self, gui: Any, order: float) -> None:
         """Adds the switch, and the numbers of the last click below it."""
         self._switch = gui.add_checkbox(

@@ -14,6 +14,10 @@ class ShowPanel(Panel):
     """Sets the `DisplaySettings` of a page."""
 
     title = "Show"
+    kept = (
+        *("Output", "Background", "Resolution", "Quality", "Antialiased"),
+        *("Splat size", "Near", "Far"),
+    )
 
     def build(self, gui: Any, order: float) -> None:
         """Adds the controls."""

@@ -22,6 +22,7 @@ class StatisticsPanel(Panel):
     """Shows histograms while its switch is on, and refreshes them when the scene or the camera has changed."""
 
     title = "Statistics"
+    kept = ("Histograms",)
     unfolded = False
 
     @classmethod

@@ -20,7 +20,10 @@ from luxel.viewer.web.transport.wire import STREAM_PATH
 STATIC = Path(__file__).with_name("static")
 PREFIX = "/luxel/"
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
-SCRIPTS = b'<script src="/luxel/hook.js"></script><script type="module" src="/luxel/stream.js"></script>'
+SCRIPTS = (
+    b'<script src="/luxel/hook.js"></script><script src="/luxel/shell-start.js"></script>'
+    b'<script type="module" src="/luxel/stream.js"></script><script type="module" src="/luxel/shell.js"></script>'
+)
 
 
 class WebsocketHandler(Protocol):

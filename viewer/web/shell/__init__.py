@@ -1,0 +1,1 @@
+"""What lies around the image of a page: connection, kept and shared views, keys, help."""

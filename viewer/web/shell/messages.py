@@ -1,0 +1,96 @@
+"""Messages between the scripts around the image and the server, on a websocket of their own.
+
+Page to server, JSON text of at most MAX_MESSAGE characters:
+
+* ``{"type": "set", "name": "Show/Output", "value": "depth"}``: a kept control gets a value, checked as if the page had
+  moved the control;
+* ``{"type": "seek", "time": t}``: the time of a dynamic scene;
+* ``{"type": "act", "name": "reset"}``: one of ACTIONS;
+* ``{"type": "focus", "u": u, "v": v, "double": false}``: flies to the point that is seen at a place of the image, from
+  (0, 0) at the upper left to (1, 1) at the lower right corner; ``double``: by a double click, which a tool may need.
+
+Server to page, JSON text: objects whose ``type`` is ``hello`` (first, see `PageShell.hello`), ``values`` (kept controls
+that have changed, by name) or ``state`` (see `PageShell.state`). Of one type only the newest is sent, so that nothing
+queues on a slow link.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+SHELL_PATH = "/luxel/shell"
+MAX_MESSAGE = 4096  # characters
+MAX_NAME = 200  # characters
+ACTIONS = ("reset", "pause", "play")
+
+
+@dataclass(frozen=True)
+class SetMessage:
+    """A kept control gets a value, which is not checked yet."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class SeekMessage:
+    """The page shows this time of a dynamic scene."""
+
+    time: float
+
+
+@dataclass(frozen=True)
+class ActionMessage:
+    """``reset``: back to the first view; ``pause``: pauses or continues the training; ``play``: the playback."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class FocusMessage:
+    """Flies to what is seen at (u, v) of the image, both in [0, 1]; ``double``: by a double click."""
+
+    u: float
+    v: float
+    double: bool
+
+
+ShellMessage = SetMessage | SeekMessage | ActionMessage | FocusMessage
+
+
+def parse_shell(message: str | bytes) -> ShellMessage:
+    """The message of a page.
+
+    Raises:
+        ValueError: it is not of this protocol, or a number is out of range.
+    """
+    if isinstance(message, bytes) or len(message) > MAX_MESSAGE:
+        raise ValueError(f"a message must be text of at most {MAX_MESSAGE} characters")
+    try:
+        fields = json.loads(message)
+    except RecursionError:
+        raise ValueError("a message must not be nested") from None
+    if not isinstance(fields, dict):
+        raise ValueError("a message must be an object")
+    kind, name = fields.get("type"), fields.get("name")
+    if kind == "set" and isinstance(name, str) and len(name) <= MAX_NAME and "value" in fields:
+        return SetMessage(name, fields["value"])
+    if kind == "seek":
+        return SeekMessage(_number(fields, "time", -1e12, 1e12))
+    if kind == "act" and name in ACTIONS:
+        return ActionMessage(str(name))
+    if kind == "focus":
+        return FocusMessage(
+            _number(fields, "u", 0, 1), _number(fields, "v", 0, 1), bool(fields.get("double"))
+        )
+    raise ValueError("unknown type of message, or a field is missing")
+
+
+def _number(fields: dict[str, Any], key: str, low: float, high: float) -> float:
+    value = fields.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ValueError(f"{key} must be a number from {low:g} to {high:g}")
+    return float(value) if math.isfinite(value) else low

@@ -1,0 +1,161 @@
+"""The server's end of what lies around the image of one page: kept controls, actions, and what the page is sent."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from luxel.viewer.web.access.control_values import Refused, checked_value
+from luxel.viewer.web.navigate import MAX_SIDE
+from luxel.viewer.web.page import Page
+from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.shell.messages import ActionMessage, FocusMessage, SeekMessage, SetMessage, ShellMessage
+from luxel.viewer.web.stream import StreamReport
+
+log = logging.getLogger("luxel.viewer")
+
+Send = Callable[[dict[str, Any]], None]
+"""Sends a message to the page; one that waits is replaced by the next of its type."""
+
+REDUCED = 0.85  # share of the width below which an image is called reduced
+
+
+class PageShell:
+    """Connects one page with the scripts around its image.
+
+    Args:
+        page: the page, its panels built.
+        panels: of the page; the controls that they list in ``kept`` are kept by the browser.
+    """
+
+    def __init__(self, page: Page, panels: Sequence[Panel]) -> None:
+        self._page = page
+        self._controls = kept_controls(page.client.gui, panels)
+        self._send: Send = _discard
+        self._state: dict[str, Any] = {}
+        for handle in self._controls.values():
+            handle.on_update(lambda _: self._send({"type": "values", "values": self.values()}))
+        page.on_report(self.report)
+
+    def connect(self, send: Send) -> None:
+        """Sends through ``send`` from now on, first what the page needs to know."""
+        self._send = send
+        send(self.hello())
+        self._state = {}
+        self.report(self._page.stream.last_report)
+
+    def disconnect(self, send: Send) -> None:
+        """Stops sending through ``send``."""
+        if self._send is send:
+            self._send = _discard
+
+    def values(self) -> dict[str, Any]:
+        """The kept controls by name, their values as JSON has them."""
+        values = ((name, handle.value) for name, handle in self._controls.items())
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+
+    def hello(self) -> dict[str, Any]:
+        """What the scripts need to know of the page: a key of the scene, its size, outputs, times, and kept controls."""
+        page, session = self._page, self._page.session
+        output = self._controls.get("Show/Output")
+        return {
+            "type": "hello",
+            "scene": scene_key(page),
+            "name": session.name,
+            "radius": page.extent.radius,
+            "flat": bool(getattr(session.scene_type, "flat", False)),
+            "trains": session.trains,
+            "times": session.times,
+            "outputs": [] if output is None else list(output.options),
+            "values": self.values(),
+        }
+
+    def state(self, report: StreamReport) -> dict[str, Any]:
+        """What the page shows over the image: error, size while it is reduced, time, and whether it is paused."""
+        page = self._page
+        camera, resolution = page.client.camera, page.stream.settings.resolution
+        side = max(camera.image_width, camera.image_height, 1)
+        scale = min(resolution, MAX_SIDE / side)
+        full = [round(camera.image_width * scale), round(camera.image_height * scale)]
+        reduced = bool(report.fps) and 0 < report.width < REDUCED * full[0]
+        return {
+            "type": "state",
+            "error": report.error,
+            "moving": [report.width, report.height] if reduced else None,
+            "full": full if reduced else None,
+            "time": report.time,
+            "playing": report.playing,
+            "paused": page.session.paused,
+        }
+
+    def report(self, report: StreamReport) -> None:
+        """Sends the state if it has changed."""
+        state = self.state(report)
+        if state != self._state:
+            self._state = state
+            self._send(state)
+
+    def receive(self, message: ShellMessage) -> None:
+        """Does what the page asks for; called in a thread, one message at a time."""
+        if isinstance(message, SetMessage):
+            self._set(message.name, message.value)
+        elif isinstance(message, SeekMessage):
+            self._page.seek(message.time)
+        elif isinstance(message, FocusMessage):
+            if not (message.double and self._page.clickable):
+                self._page.focus(message.u, message.v)
+        elif isinstance(message, ActionMessage):
+            self._act(message.name)
+
+    def _set(self, name: str, value: Any) -> None:
+        handle = self._controls.get(name)
+        if handle is None:
+            return
+        try:
+            checked = checked_value(handle, value)
+        except Refused as refused:
+            log.debug("A kept value of %s was refused: %s.", name, refused)
+            self._send({"type": "values", "values": self.values()})
+            return
+        handle.value = tuple(checked) if isinstance(handle.value, tuple) else checked
+
+    def _act(self, name: str) -> None:
+        page, stream = self._page, self._page.stream
+        if name == "reset":
+            page.reset()
+        elif name == "pause" and page.session.trains:
+            (page.session.resume if page.session.paused else page.session.pause)()
+        elif name == "play" and stream.playback is not None:
+            (stream.pause if stream.playing else stream.play)()
+
+
+def kept_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
+    """The controls that the panels list in ``kept``, by ``Panel title/Label``."""
+    listed = {f"{panel.title}/{label}" for panel in panels for label in panel.kept}
+    folders = gui._container_handle_from_uuid
+    controls: dict[str, Any] = {}
+    for handle in list(gui._gui_input_handle_from_uuid.values()):
+        top, parent = "", folders.get(handle._impl.parent_container_id)
+        while parent is not None and hasattr(parent, "_impl"):
+            top = parent.label or top
+            parent = folders.get(parent._impl.parent_container_id)
+        label = getattr(handle, "label", "")  # a progress bar has none
+        if (name := f"{top}/{label}") in listed:
+            controls[name] = handle
+    return controls
+
+
+def scene_key(page: Page) -> str:
+    """A key under which a browser keeps cameras: the same for the same scene, also after the viewer was started again."""
+    extent = page.extent
+    place = np.round([*extent.centre, extent.radius], 2).tolist()
+    text = f"{page.session.name} {page.session.scene_type.__name__} {place if page.session.views else ''}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _discard(message: dict[str, Any]) -> None:
+    pass

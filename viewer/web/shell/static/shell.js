@@ -1,0 +1,153 @@
+// What lies around the image: connection, kept and shared views, keys, help, buttons. Messages: viewer/web/shell/messages.py
+
+import { Help } from "./help.js";
+import { Keeper } from "./keep.js";
+import { fit, listen } from "./keys.js";
+import { decodeView } from "./link.js";
+import { flatten, foldSheet, followScheme, isNarrow, switchScheme, togglePanel } from "./page.js";
+import { Status, element } from "./status.js";
+
+const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
+
+let socket = null;
+let attempts = 0;
+let hello = null;
+let state = {};
+let values = {};
+let cursor = [0.5, 0.5]; // on the image, in [0, 1]
+let link = null; // view of the address, until it is shown
+
+const style = element("link", "", document.head);
+style.rel = "stylesheet";
+style.href = "/luxel/shell.css";
+const status = new Status();
+const help = new Help();
+const keeper = new Keeper(send);
+followScheme();
+readAddress();
+
+function readAddress() {
+  const fragment = window.luxelShell.fragment;
+  if (!fragment) return;
+  try {
+    link = decodeView(fragment);
+  } catch (error) {
+    status.notify(`The link to a view was ignored: ${error.message}.`, 8);
+  }
+}
+
+function connect(key) {
+  socket?.close();
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const mine = new WebSocket(`${scheme}://${location.host}/luxel/shell?key=${encodeURIComponent(key)}`);
+  socket = mine;
+  mine.onopen = () => (attempts = 0);
+  mine.onmessage = ({ data }) => socket === mine && receive(JSON.parse(data));
+  mine.onclose = ({ code }) => {
+    if (socket !== mine) return;
+    socket = null;
+    keeper.pause();
+    status.connected(false);
+    if (code !== POLICY_VIOLATION && window.luxelShell.key === key)
+      setTimeout(() => window.luxelShell.key === key && socket === null && connect(key), 500 * 2 ** Math.min(attempts++, 4));
+  };
+}
+
+function send(message) {
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+}
+
+function receive(message) {
+  if (message.type === "hello") {
+    hello = message;
+    values = message.values;
+    document.title = `${hello.name} – luxel`;
+    status.connected(true);
+    fit(hello);
+    help.fit(hello);
+    if (hello.flat) flatten();
+    keeper.restore(hello, link);
+    link = null;
+    buttons.hidden = false;
+  } else if (message.type === "values") {
+    values = message.values;
+    keeper.take(values);
+  } else if (message.type === "state") {
+    state = message;
+    status.show(state);
+    keeper.takeTime(state.time);
+  }
+}
+
+async function copyLink() {
+  const address = keeper.link(hello?.times ? state.time : undefined, values["Show/Output"]);
+  if (!address) return;
+  try {
+    await navigator.clipboard.writeText(address);
+    status.notify("The link to this view is copied.");
+  } catch {
+    prompt("Link to this view:", address); // no clipboard outside of https and localhost
+  }
+}
+
+function chooseOutput(index) {
+  const output = hello?.outputs[index];
+  if (output === undefined) return false;
+  send({ type: "set", name: "Show/Output", value: output });
+}
+
+const shortcuts = {
+  "?": () => help.toggle(),
+  escape: () => (help.open ? help.close() : false),
+  r: () => send({ type: "act", name: "reset" }),
+  f: () => (hello?.flat ? false : send({ type: "focus", u: cursor[0], v: cursor[1], double: false })),
+  h: () => togglePanel(),
+  l: () => copyLink(),
+  " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
+};
+for (let i = 0; i < 9; i++) shortcuts[i + 1] = () => chooseOutput(i);
+listen(shortcuts);
+
+function onImage(event) {
+  const canvas = window.__viserMutable?.canvas;
+  if (!canvas?.parentElement?.contains(event.target)) return null;
+  const box = canvas.getBoundingClientRect();
+  const place = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+  return place.every((x) => x >= 0 && x <= 1) ? place : null;
+}
+window.addEventListener("pointermove", (event) => (cursor = onImage(event) ?? cursor), { passive: true });
+window.addEventListener("dblclick", (event) => {
+  const place = onImage(event);
+  if (place && !hello?.flat) send({ type: "focus", u: place[0], v: place[1], double: true });
+});
+
+const ICONS = {
+  reset: "M4 11 12 4l8 7M6 10v9h12v-9",
+  link: "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 6 6l1-1",
+  scheme: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
+  help: "M9 9a3 3 0 1 1 4 3c-1 .5-1 1-1 2M12 18v.1",
+};
+const buttons = element("div", "luxel-buttons", status.root);
+for (const [icon, title, action] of [
+  ["reset", "Reset the view (R)", shortcuts.r],
+  ["link", "Copy a link to this view (L)", copyLink],
+  ["scheme", "Light or dark", switchScheme],
+  ["help", "Mouse, touch and keys (?)", shortcuts["?"]],
+]) {
+  const button = element("button", "", buttons);
+  button.type = "button";
+  button.title = title;
+  button.setAttribute("aria-label", title);
+  button.innerHTML = `<svg viewBox="0 0 24 24"><path d="${ICONS[icon]}"/></svg>`;
+  button.addEventListener("click", () => {
+    button.blur(); // so that the space bar is free again
+    action();
+  });
+}
+buttons.hidden = true;
+
+if (isNarrow()) {
+  const folding = setInterval(() => foldSheet() && clearInterval(folding), 50);
+}
+window.luxelShell.onkey = connect;
+if (window.luxelShell.key !== null) connect(window.luxelShell.key);

@@ -1,0 +1,107 @@
+// What is said over the image: loading, connection lost, errors, reduced resolution, and short notices.
+
+const PATIENCE = 700; // ms without a connection before it is called lost
+const STALLED = 6; // s after which the page that still loads says why that may be
+
+export class Status {
+  #root = element("div", "luxel-shell");
+  #loading = element("div", "luxel-loading", this.#root);
+  #bar = element("div", "luxel-bar", this.#root);
+  #error = element("div", "luxel-bar luxel-error", this.#root);
+  #moving = element("div", "luxel-moving", this.#root);
+  #notice = element("div", "luxel-notice", this.#root);
+  #lostAt = null;
+  #began = performance.now();
+  #cause = null; // answer of the server while it refuses
+  #noticeTimer = 0;
+
+  constructor() {
+    for (const node of [this.#bar, this.#error, this.#notice]) node.setAttribute("role", "status");
+    this.#bar.hidden = this.#error.hidden = this.#moving.hidden = this.#notice.hidden = true;
+    this.#loading.innerHTML = '<div class="luxel-spinner"></div><p>Loading the scene …</p><p></p>';
+    document.body.append(this.#root);
+    setInterval(() => this.#tick(), 200);
+  }
+
+  get root() {
+    return this.#root;
+  }
+
+  // The page has a connection, or has lost it.
+  connected(is) {
+    if (is) this.#lostAt = this.#cause = null;
+    else this.#lostAt ??= performance.now();
+    this.#tick();
+  }
+
+  // Takes a `state` message of the server.
+  show({ error, moving, full }) {
+    this.#error.hidden = !error;
+    this.#error.textContent = error ? `Rendering failed, trying again: ${error}` : "";
+    this.#moving.hidden = !moving;
+    if (moving) this.#moving.textContent = `moving: ${moving.join(" × ")}, ${full.join(" × ")} when still`;
+  }
+
+  // Shows a line for some seconds.
+  notify(text, seconds = 5) {
+    this.#notice.textContent = text;
+    this.#notice.hidden = false;
+    clearTimeout(this.#noticeTimer);
+    this.#noticeTimer = setTimeout(() => (this.#notice.hidden = true), seconds * 1e3);
+  }
+
+  #tick() {
+    const box = (window.__viserMutable?.canvas ?? document.documentElement).getBoundingClientRect();
+    Object.assign(this.#root.style, { left: `${box.left}px`, top: `${box.top}px`, width: `${box.width}px`, height: `${box.height}px` });
+    if (!this.#loading.hidden) this.#load();
+    const lost = this.#lostAt === null ? 0 : performance.now() - this.#lostAt;
+    this.#bar.hidden = lost < PATIENCE || !this.#loading.hidden;
+    this.#root.classList.toggle("luxel-lost", !this.#bar.hidden);
+    if (!this.#bar.hidden) this.#explain(Math.floor(lost / 1e3));
+  }
+
+  #load() {
+    const seconds = (performance.now() - this.#began) / 1e3;
+    const image = document.getElementById("luxel-image");
+    const background = window.__viserMutable?.backgroundMaterial?.uniforms?.enabled?.value;
+    // The canvas of the stream has its first image once it has its size; viser's own messages fill the background.
+    if (background || (image && (image.width !== 300 || image.height !== 150))) {
+      this.#loading.hidden = true;
+      return;
+    }
+    const why =
+      this.#lostAt !== null && window.luxelShell.key
+        ? "The connection was lost, trying again. Has luxel view ended?"
+        : "This takes longer than usual: as many pages as allowed may be open, or the machine is busy.";
+    this.#loading.lastElementChild.textContent = seconds > STALLED ? why : "";
+  }
+
+  #explain(seconds) {
+    const advice = {
+      token: "The viewer was started again and needs its token: open the address that it printed.",
+      up: "The viewer answers; the page connects again.",
+    };
+    const usual = seconds < 5 ? "" : "If luxel view has ended, start it again with the same --port.";
+    const text = `<b>Connection lost, retrying</b><span>${seconds} s</span><small>The last image is shown. ${advice[this.#cause] ?? usual}</small>`;
+    if (this.#bar.innerHTML !== text) this.#bar.innerHTML = text;
+    if (seconds % 3 === 2) this.#ask();
+  }
+
+  // Asks the server why it does not take the page back: 403 means that its cookie is of an earlier start.
+  #ask() {
+    if (this.#asking) return;
+    this.#asking = true;
+    fetch("/luxel/shell.css", { cache: "no-store" })
+      .then((answer) => (this.#cause = answer.status === 403 ? "token" : "up"))
+      .catch(() => (this.#cause = null))
+      .finally(() => setTimeout(() => (this.#asking = false), 1000));
+  }
+  #asking = false;
+}
+
+export function element(tag, className, parent) {
+  const node = document.createElement(tag);
+  node.className = className;
+  parent?.append(node);
+  return node;
+}
