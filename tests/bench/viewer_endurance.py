@@ -25,6 +25,7 @@ import json
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -244,6 +245,7 @@ def endure(args: argparse.Namespace, server: Server, run: RunConnection | None, 
     alone, shared = [], []
     asyncio.run(pages_for(address, min(30.0, 20 * args.minutes), args.clients, poses, args.rate))  # warm-up
     start, began = server.settled(), time.monotonic()
+    print(f"{start:.0f} MiB after the warm-up", flush=True)
     first_sample = len(server.memory)
     window = min(args.window, 60 * args.minutes / 2)
     while (left := began + 60 * args.minutes - time.monotonic()) > 0:
@@ -361,6 +363,7 @@ def main() -> int:
     parser.add_argument("--height", type=int, default=360)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server ends, too
     report = Report()
     with tempfile.TemporaryDirectory() as name, Server(command_of(args, Path(name)), Path(name)) as server:
         run = None

@@ -16,6 +16,7 @@ import viser
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.credentials import reachable
+from luxel.viewer.web.access.free_memory import FreeMemory
 from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
 from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
@@ -140,6 +141,7 @@ class ViewerApp:
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
         self._streams, self._shells = StreamServer(), ShellServer()
+        self._memory = FreeMemory()
         self._done = threading.Event()
 
     def start(self) -> str:
@@ -209,6 +211,7 @@ class ViewerApp:
     def _refresh_shared(self) -> None:
         """Refreshes the shared panels until the viewer stops; one that fails is logged once and tried again."""
         while not self._done.wait(REFRESH):
+            self._memory.trim_when_due()
             for panel in self._shared:
                 try:
                     panel.refresh()
@@ -256,6 +259,7 @@ class ViewerApp:
             opened = self._pages.pop(client.client_id, None)
         if opened is not None:
             self._end(opened)
+            self._memory.page_closed()
 
     def _end(self, opened: OpenPage, wait: float = 0.0) -> None:
         if opened.key is not None:
