@@ -3,7 +3,8 @@
 What it measures
     The median wall time of each operation of `luxel.viewer.edit` on a scene, autosave included where ``--autosave``
     names a folder (it writes in another thread), and of `Document.drawn`, which makes what the page draws. Before any
-    time is taken the untouched primitives are compared bit for bit after delete and undo.
+    time is taken the untouched primitives are compared bit for bit after select, delete, undo, redo and export.
+    The viewer builds the graph of nearest neighbours in another thread after the first selection; its time has a row.
 
 How to run
     python tests/bench/edit_operations.py SCENE [--device cuda] [--threads 2] [--sh-degree 3] [--repeat 5]
@@ -12,6 +13,7 @@ How to run
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,6 +29,7 @@ from luxel.render.primitives.similarity import Similarity
 from luxel.render.rasterize import rasterize
 from luxel.scenes import load_primitives
 from luxel.viewer.edit import Autosave, Document, operations, regions
+from luxel.viewer.edit.neighbourhood import NeighbourGraphs
 from luxel.viewer.web.navigate import find_extent, first_pose
 
 
@@ -50,16 +53,24 @@ def lasso(camera: Camera, corners: int = 100) -> list[tuple[float, float]]:
 
 
 def check(scene: Parameters, half: torch.Tensor) -> None:
-    """Delete and undo leave every bit as it was."""
+    """Select, delete, undo, redo and export leave every other bit as it was."""
     document = Document(scene)
+
+    def assert_equal(actual: Parameters, expected: Parameters, step: str) -> None:
+        for name, tensor in actual.tensors().items():
+            assert torch.equal(tensor, getattr(expected, name)), f"{step}: {name}"
+
     document.select(half)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "selection.ply"
+        document.save(path, selection=True)
+        assert_equal(load_primitives(path).to(scene.device), scene.select(half), "export")
     document.apply(operations.delete(document.state))
-    kept = document.kept().tensors()
-    for name, tensor in scene.tensors().items():
-        assert torch.equal(kept[name], tensor[~half]), name
+    assert_equal(document.kept(), scene.select(~half), "delete")
     document.undo()
-    for name, tensor in document.kept().tensors().items():
-        assert torch.equal(tensor, getattr(scene, name)), name
+    assert_equal(document.kept(), scene, "undo")
+    document.redo()
+    assert_equal(document.kept(), scene.select(~half), "redo")
 
 
 def measure(scene: Parameters, repeat: int, autosave: Path | None) -> dict[str, float]:
@@ -116,8 +127,12 @@ def measure(scene: Parameters, repeat: int, autosave: Path | None) -> dict[str, 
             lambda: document.select(regions.seen_at(document.state.scene, centre)),
         )
         take("select: sphere", lambda: document.select(regions.in_sphere(centres(), centre, radius)))
-        take("grow, first", document.grow)
-        take("grow, again", document.grow)
+        document.graphs = NeighbourGraphs()
+        take("(graph of neighbours)", lambda: document.graphs.of(state.scene, document.shown))
+        take("grow", document.grow)
+        take("shrink", document.shrink)
+        take("invert", document.invert)
+        take("invert, again", document.invert)
         take("draw with highlight", document.drawn)
         rows = int(document.selected.sum())
         for name, edit in (
@@ -136,6 +151,8 @@ def measure(scene: Parameters, repeat: int, autosave: Path | None) -> dict[str, 
             take(f"{name}: undo", document.undo)
             take(f"{name}: redo", document.redo)
             document.undo()
+        with tempfile.TemporaryDirectory() as folder:
+            take("export of the selection", lambda: document.save(Path(folder) / "part.ply", selection=True))
     print(f"{rows:,} of {scene.count:,} selected in edits; history {document.history.nbytes / 2**20:.1f} MiB")
     return {name: median(values) for name, values in times.items()}
 
@@ -149,7 +166,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--sh-degree", type=int, default=None, help="give the scene zero coefficients of this degree"
+        "--sh-degree", type=int, default=None, help="give the scene random coefficients of this degree"
     )
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--autosave", type=Path)
@@ -158,7 +175,7 @@ def main() -> None:
     scene = load_primitives(options.scene).to(options.device)
     if options.sh_degree is not None:
         coefficients = (options.sh_degree + 1) ** 2 - 1
-        scene = replace(scene, sh_rest=torch.zeros(scene.count, coefficients, 3, device=scene.device))  # pyright: ignore
+        scene = replace(scene, sh_rest=0.1 * torch.randn(scene.count, coefficients, 3, device=scene.device))  # pyright: ignore
     check(scene, scene.centres[:, 0] > scene.centres[:, 0].median())
     print(
         f"{scene.count:,} {scene.noun}, SH degree {scene.sh_degree}, {options.device}, {options.threads} threads"

@@ -4,8 +4,9 @@
 """
 
 from luxel.viewer.edit.autosave import Autosave
+from luxel.viewer.edit.changes import Edit
 from luxel.viewer.edit.document import Document
-from luxel.viewer.edit.history import Edit, History
+from luxel.viewer.edit.history import History
 from luxel.viewer.edit.masks import MODES, Mode, combine
 
 __all__ = ["MODES", "Autosave", "Document", "Edit", "History", "Mode", "combine"]

@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import torch
-
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.scenes.files.ply import write_atomically
+from luxel.viewer.edit.changes import Edit
 from luxel.viewer.edit.document import Document
-from luxel.viewer.edit.history import Change, Edit, MaskChange, RowChange, SetChange
-from luxel.viewer.edit.masks import PackedMask
+from luxel.viewer.edit.edit_files import pack_edit, unpack_edit
 
 log = logging.getLogger("luxel.viewer")
 
@@ -103,7 +101,7 @@ class Autosave:
                 dropped = self._entries[position - 1 :]
                 self._number += 1
                 entry = _Entry(f"{self._number:06d}.safetensors", edit.title)
-                _write_edit(self.folder / entry.file, edit)
+                write_atomically(self.folder / entry.file, [pack_edit(edit)])
                 self._entries = [*self._entries[: position - 1], entry]
             self._write_list(position)
             for entry in dropped:
@@ -150,11 +148,16 @@ class Autosave:
         if content is None:
             raise LuxelError(f"{self.folder}: there are no edits of this scene.")
         entries = [_Entry(edit["file"], edit["title"]) for edit in content["edits"]]
-        count, position = document.state.scene.count, int(content["position"])
-        edits = [_read_edit(self.folder / Path(e.file).name, e.title, count, document) for e in entries]
-        for edit in edits:
-            document.history.apply(document.state, edit)
-        for _ in range(len(edits) - position):
+        position = int(content["position"])
+
+        def read(entry: _Entry) -> Edit:
+            return _read_edit(self.folder / Path(entry.file).name, entry.title, document)
+
+        for entry in entries:  # all of them can be read; they may be too many to keep in memory
+            read(entry)
+        for entry in entries:
+            document.history.apply(document.state, read(entry))
+        for _ in range(len(entries) - position):
             document.history.undo(document.state)
         document.version += 1
         self._entries, self._fresh = entries, False
@@ -196,67 +199,15 @@ def fingerprint(scene: Parameters) -> str:
     return digest.hexdigest()
 
 
-def _write_edit(path: Path, edit: Edit) -> None:
-    """Writes an edit as a safetensors file: what each change is in the metadata, its arrays as tensors."""
-    from safetensors.torch import save
-
-    kinds, tensors = [], {}
-    for i, change in enumerate(edit.changes):
-        kind, arrays = _as_tensors(change)
-        kinds.append(kind)
-        tensors |= {f"{i}.{name}": tensor.detach().cpu().contiguous() for name, tensor in arrays.items()}
-    write_atomically(path, [save(tensors, {"changes": json.dumps(kinds)})])
-
-
-def _as_tensors(change: Change) -> tuple[list[str], dict[str, torch.Tensor]]:
-    """What a change is, and its tensors."""
-    if isinstance(change, RowChange):
-        return ["rows"], {"": change.rows, **change.values}
-    assert isinstance(change, MaskChange | SetChange)
-    packed = change.flips if isinstance(change, MaskChange) else change.mask
-    arrays = {} if packed is None else packed.arrays()
-    kind = "mask" if isinstance(change, MaskChange) else "set"
-    return [kind, change.name], {name: torch.from_numpy(array) for name, array in arrays.items()}
-
-
-def _read_edit(path: Path, title: str, count: int, document: Document) -> Edit:
+def _read_edit(path: Path, title: str, document: Document) -> Edit:
     """The edit of a file.
 
     Raises:
         LuxelError: the file is missing or damaged.
     """
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(path, "pt") as file:  # pyright: ignore[reportPrivateImportUsage]
-            kinds = json.loads(file.metadata()["changes"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        parts = [
-            {name.split(".", 1)[1]: t for name, t in tensors.items() if name.startswith(f"{i}.")}
-            for i in range(len(kinds))
-        ]
-        changes = [_as_change(kind, part, count, document) for kind, part in zip(kinds, parts, strict=True)]
-    except (OSError, ValueError, KeyError, TypeError, IndexError, SafetensorError) as error:
+        return unpack_edit(path.read_bytes(), title, document.state)
+    except (OSError, ValueError) as error:
         raise LuxelError(
             f"{path}: this edit cannot be read ({error}).", "Start from the scene as it was saved."
         ) from error
-    return Edit(title, tuple(changes))
-
-
-def _as_change(kind: list[str], tensors: dict[str, torch.Tensor], count: int, document: Document) -> Change:
-    """The reverse of `_as_tensors`, checked against the document."""
-    if kind[0] == "rows":
-        rows, scene = tensors.pop(""), document.state.scene.tensors()
-        if rows.dtype != torch.int64 or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
-            raise ValueError("rows out of range")
-        for name, values in tensors.items():
-            if values.shape != (len(rows), *scene[name].shape[1:]) or values.dtype != scene[name].dtype:
-                raise ValueError(f"{name} does not fit the scene")
-        device = document.state.scene.device
-        return RowChange(rows.to(device), {name: values.to(device) for name, values in tensors.items()})
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-    if kind[0] == "set":
-        return SetChange(kind[1], PackedMask.load(arrays, count) if arrays else None)
-    if kind[0] != "mask" or kind[1] not in document.state.masks:
-        raise ValueError(f"unknown change {kind}")
-    return MaskChange(kind[1], PackedMask.load(arrays, count))

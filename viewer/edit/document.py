@@ -13,8 +13,10 @@ from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
 from luxel.scenes import save_scene
 from luxel.viewer.edit import operations
-from luxel.viewer.edit.history import Edit, History, State
-from luxel.viewer.edit.masks import Mode, Neighbourhood, combine
+from luxel.viewer.edit.changes import Edit, State
+from luxel.viewer.edit.history import History
+from luxel.viewer.edit.masks import Mode, combine
+from luxel.viewer.edit.neighbourhood import NeighbourGraphs, Neighbourhood
 
 HIGHLIGHT = (1.0, 0.72, 0.1)  # colour of the selection in the images
 HIGHLIGHT_WEIGHT = 0.65
@@ -29,24 +31,29 @@ class Document:
     Args:
         scene: the scene as it was opened; its tensors are not written to.
         on_edit: called after each edit, undo and redo with the edit (None: undo, redo) and the document.
+        history: a new one; None: one whose older edits wait in a temporary file of the system's folder.
 
     Attributes:
         state: all rows, masks and named selections.
         history: for undo and redo.
         version: increases with each edit, undo and redo.
+        graphs: nearest neighbours for `grow` and `shrink`; to be asked for in advance, as the first one takes a while.
     """
 
     def __init__(
-        self, scene: Parameters, on_edit: Callable[[Edit | None, Document], None] | None = None
+        self,
+        scene: Parameters,
+        on_edit: Callable[[Edit | None, Document], None] | None = None,
+        history: History | None = None,
     ) -> None:
         none = torch.zeros(scene.count, dtype=torch.bool, device=scene.device)
         masks = {name: none for name in ("selected", "hidden", "deleted")}
         self.state = State(scene.detach(), masks, {})
-        self.history = History()
+        self.history = History() if history is None else history
         self.version = 0
         self.on_edit = on_edit
-        self._neighbourhood: Neighbourhood | None = None
-        self._neighbours_of: tuple[Tensor, ...] = ()
+        self.graphs = NeighbourGraphs()
+        self._grows = False  # whether the selection was grown or shrunk
 
     @property
     def selected(self) -> Tensor:
@@ -111,11 +118,11 @@ class Document:
 
     def grow(self) -> bool:
         """Adds the neighbours of the selection to it."""
-        return self.select(self._neighbours().grow(self.selected), title="Grow")
+        return self.select(self._graph().grow(self.selected, self.shown), title="Grow")
 
     def shrink(self) -> bool:
         """Removes those from the selection that are beside others that are shown."""
-        return self.select(self._neighbours().shrink(self.selected), title="Shrink")
+        return self.select(self._graph().shrink(self.selected, self.shown), title="Shrink")
 
     def select_set(self, name: str, mode: Mode = "replace") -> bool:
         """Selects what was stored under a name.
@@ -127,19 +134,14 @@ class Document:
             raise LuxelError(f"there is no selection named {name!r}.", "Store one first.")
         return self.select(self.state.sets[name].unpack(self.selected.device), mode, f"Select {name}")
 
-    def _neighbours(self) -> Neighbourhood:
-        """The neighbours of what is shown; computed again when that or the places change."""
-        masks = self.state.masks
-        key = (masks["hidden"], masks["deleted"], *self.state.scene.tensors().values())
-        if len(key) != len(self._neighbours_of) or any(
-            a is not b for a, b in zip(key, self._neighbours_of, strict=True)
-        ):
-            self._neighbourhood, self._neighbours_of = (
-                Neighbourhood(self.state.scene.centres, self.shown),
-                key,
-            )
-        assert self._neighbourhood is not None
-        return self._neighbourhood
+    def _graph(self) -> Neighbourhood:
+        self._grows = True
+        return self.graphs.of(self.state.scene, self.shown)
+
+    @property
+    def graph_due(self) -> bool:
+        """Whether `graphs` should be asked for in advance: none was built, or primitives moved and `grow` was used."""
+        return not self.graphs.built_for(self.state.scene) and (self._grows or not self.graphs.built)
 
     def pivot(self) -> tuple[float, float, float]:
         """The median of the selected centres, [3].

@@ -1,214 +1,236 @@
-"""Undo and redo: what an edit changed, as small differences that can be exchanged with the present state."""
+"""Undo and redo without a limit: the edits next to the present in memory, those further away in temporary files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import IO
 
-import torch
-from torch import Tensor
+from luxel.render.errors import LuxelError
+from luxel.viewer.edit.changes import Edit, State
+from luxel.viewer.edit.edit_files import pack_edit, unpack_edit
 
-from luxel.render.primitives import Parameters
-from luxel.viewer.edit.masks import PackedMask
+log = logging.getLogger("luxel.viewer")
 
-CHUNK = 1 << 16  # rows that are changed at a time on a CPU
-
-
-@dataclass
-class State:
-    """What edits change. Tensors are replaced, never written to, so that a scene that is being drawn stays as it is.
-
-    Args:
-        scene: all rows, also deleted ones.
-        masks: "selected", "hidden" and "deleted", bool [N].
-        sets: named selections.
-    """
-
-    scene: Parameters
-    masks: dict[str, Tensor]
-    sets: dict[str, PackedMask]
-
-
-class Change(Protocol):
-    """A difference between two states."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        ...
-
-    def exchange(self, state: State) -> Change:
-        """Applies the difference to the state; returns the change that takes it back, bit for bit."""
-        ...
-
-
-@dataclass(frozen=True)
-class MaskChange:
-    """Rows of a mask that flip; its own reverse.
-
-    Args:
-        name: of the mask.
-        flips: the rows.
-    """
-
-    name: str
-    flips: PackedMask
-
-    @staticmethod
-    def between(name: str, before: Tensor, after: Tensor) -> MaskChange:
-        """The change from one mask to another, bool [N]."""
-        return MaskChange(name, PackedMask(before ^ after))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        return self.flips.nbytes
-
-    def exchange(self, state: State) -> Change:
-        """Flips the rows."""
-        before = state.masks[self.name]
-        state.masks[self.name] = before ^ self.flips.unpack(before.device)
-        return self
-
-
-@dataclass(frozen=True)
-class RowChange:
-    """New values of some rows of parameters.
-
-    Args:
-        rows: positions, int64 [R].
-        values: the parameters that change, by name, [R, ...].
-    """
-
-    rows: Tensor
-    values: dict[str, Tensor]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        return sum(t.numel() * t.element_size() for t in (self.rows, *self.values.values()))
-
-    def exchange(self, state: State) -> Change:
-        """Writes the values into copies of the parameters; the reverse holds the values that were there."""
-        tensors = state.scene.tensors()
-        before = {name: tensors[name].index_select(0, self.rows) for name in self.values}
-        for name, values in self.values.items():
-            tensors[name] = tensors[name].index_copy(0, self.rows, values)
-        state.scene = type(state.scene)(**tensors)
-        return RowChange(self.rows, before)
-
-
-@dataclass(frozen=True)
-class SetChange:
-    """A named selection that is stored, replaced or (None) removed."""
-
-    name: str
-    mask: PackedMask | None
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        return 0 if self.mask is None else self.mask.nbytes
-
-    def exchange(self, state: State) -> Change:
-        """Stores the selection, or removes it."""
-        before = state.sets.get(self.name)
-        state.sets = {name: mask for name, mask in state.sets.items() if name != self.name}
-        if self.mask is not None:
-            state.sets[self.name] = self.mask
-        return SetChange(self.name, before)
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One step of undo and redo.
-
-    Args:
-        title: what it did, in a few words, for buttons and lists.
-        changes: applied in order.
-    """
-
-    title: str
-    changes: tuple[Change, ...]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory."""
-        return sum(change.nbytes for change in self.changes)
-
-    def exchange(self, state: State) -> Edit:
-        """Applies the changes; returns the edit that takes them back."""
-        reverse = [change.exchange(state) for change in self.changes]
-        return Edit(self.title, tuple(reversed(reverse)))
+MOST_BYTES = 512 << 20  # of edits in memory
 
 
 class History:
-    """The edits that were made and taken back, without a limit to their number."""
+    """The edits that were made and taken back, without a limit to their number.
 
-    def __init__(self) -> None:
-        self._done: list[Edit] = []  # their reverses, oldest first
-        self._undone: list[Edit] = []  # the next one to redo last
+    Where they take more memory than allowed, a thread writes those furthest from the present to files without a name,
+    which the system removes when the program ends, however that happens. What cannot be written stays in memory.
+
+    Args:
+        folder: for the files; None: the system's folder for temporary files.
+        most_bytes: of edits in memory; the next one to undo and to redo are kept there in any case.
+    """
+
+    def __init__(self, folder: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._done, self._undone = _Stack(folder), _Stack(folder)  # reverses of the edits; edits to redo
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-undo")
+        self._spilling: Future[None] | None = None
+        self._failed = False
 
     @property
     def undo_titles(self) -> Sequence[str]:
         """Titles of the edits in effect, oldest first."""
-        return [edit.title for edit in self._done]
+        return [entry.title for entry in self._done.entries]
 
     @property
     def redo_titles(self) -> Sequence[str]:
         """Titles of the edits that were taken back, the next one to redo first."""
-        return [edit.title for edit in reversed(self._undone)]
+        return [entry.title for entry in reversed(self._undone.entries)]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of all differences."""
-        return sum(edit.nbytes for edit in (*self._done, *self._undone))
+        """Bytes of the edits in memory."""
+        return self._done.nbytes + self._undone.nbytes
 
     def apply(self, state: State, edit: Edit) -> None:
         """Makes an edit; those that were taken back can no longer be redone."""
-        self._done.append(edit.exchange(state))
-        self._undone.clear()
+        reverse = edit.exchange(state)
+        with self._lock:
+            self._done.push(reverse)
+            self._undone.clear()
+        self._spill()
 
     def undo(self, state: State) -> bool:
-        """Takes the last edit back; false if there is none."""
+        """Takes the last edit back; false if there is none.
+
+        Raises:
+            LuxelError: the edit cannot be read back from its file; nothing changes.
+        """
         return self._move(state, self._done, self._undone)
 
     def redo(self, state: State) -> bool:
-        """Makes the edit again that was taken back last; false if there is none."""
+        """Makes the edit again that was taken back last; false if there is none.
+
+        Raises:
+            LuxelError: the edit cannot be read back from its file; nothing changes.
+        """
         return self._move(state, self._undone, self._done)
 
-    @staticmethod
-    def _move(state: State, source: list[Edit], target: list[Edit]) -> bool:
-        if not source:
-            return False
-        target.append(source[-1].exchange(state))  # first, so that a failure loses nothing
-        source.pop()
+    def _move(self, state: State, source: _Stack, target: _Stack) -> bool:
+        with self._lock:
+            if not source.entries:
+                return False
+            target.push(source.top(state).exchange(state))  # first, so that a failure loses nothing
+            source.pop()
+        self._spill()
+        return True
+
+    def flush(self) -> None:
+        """Returns when no more edits than allowed are in memory, or the others could not be written."""
+        if self._spilling is not None:
+            self._spilling.result()
+
+    def _spill(self) -> None:
+        """Starts the thread if there is something to write."""
+        if (
+            self.nbytes > self._most
+            and not self._failed
+            and (self._spilling is None or self._spilling.done())
+        ):
+            self._spilling = self._pool.submit(self._write)
+
+    def _write(self) -> None:
+        try:
+            while self._write_one():
+                pass
+        except OSError:
+            self._failed = True
+            log.exception("Older edits stay in memory, as they cannot be written to a temporary file.")
+
+    def _write_one(self) -> bool:
+        """Writes the edit furthest from the present; false if that is not needed or there is none."""
+        with self._lock:
+            stack = max(self._done, self._undone, key=lambda stack: stack.nbytes)
+            entry = stack.lowest()
+            if self.nbytes <= self._most or entry is None or entry.edit is None:
+                return False
+            edit, place = entry.edit, stack.end
+        content = pack_edit(edit)
+        stack.write(content, place)
+        with self._lock:
+            stack.written(entry, place, len(content))
         return True
 
 
-def changed_rows(scene: Parameters, change: Callable[[Parameters], Parameters], rows: Tensor) -> RowChange:
-    """What ``change`` makes of some rows; parameters that stay equal are left out.
+@dataclass(eq=False)
+class _Entry:
+    """An edit in memory or (None) its place in the file: offset and length."""
 
-    Works on some rows at a time on a CPU, where new memory costs more than the arithmetic.
+    title: str
+    edit: Edit | None
+    place: tuple[int, int] = (0, 0)
+    dropped: bool = False
 
-    Args:
-        scene: all rows.
-        change: gives as many primitives as it gets.
-        rows: positions, int64 [R].
+
+class _Stack:
+    """Edits of which the lowest are in a file, in the same order; the file ends where the last of them does."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.entries: list[_Entry] = []
+        self.nbytes = 0  # in memory
+        self.end = 0  # of the file
+        self._in_file = 0  # entries
+        self._folder = folder
+        self._file: IO[bytes] | None = None
+
+    def push(self, edit: Edit) -> None:
+        """Puts an edit on top."""
+        self.entries.append(_Entry(edit.title, edit))
+        self.nbytes += edit.nbytes
+
+    def top(self, state: State) -> Edit:
+        """The edit on top.
+
+        Raises:
+            LuxelError: it cannot be read.
+        """
+        entry = self.entries[-1]
+        if entry.edit is not None:
+            return entry.edit
+        assert self._file is not None
+        try:
+            return unpack_edit(_read(self._file.fileno(), *entry.place), entry.title, state)
+        except (OSError, ValueError) as error:
+            raise LuxelError(
+                f"the edit {entry.title!r} cannot be read back: {error}.", "Save the scene."
+            ) from error
+
+    def pop(self) -> None:
+        """Removes the top."""
+        entry = self.entries.pop()
+        entry.dropped = True
+        if entry.edit is not None:
+            self.nbytes -= entry.edit.nbytes
+        else:
+            self._in_file -= 1
+            self._truncate(entry.place[0])
+
+    def clear(self) -> None:
+        """Removes all."""
+        for entry in self.entries:
+            entry.dropped = True
+        self.entries, self.nbytes, self._in_file = [], 0, 0
+        self._truncate(0)
+
+    def lowest(self) -> _Entry | None:
+        """The lowest edit in memory, but for the one on top."""
+        return self.entries[self._in_file] if self._in_file < len(self.entries) - 1 else None
+
+    def write(self, content: bytes, place: int) -> None:
+        """Writes behind the end of the file.
+
+        Raises:
+            OSError: there is no place.
+        """
+        if self._file is None:
+            if self._folder is not None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115
+        left = memoryview(content)
+        while left:
+            written = os.pwrite(self._file.fileno(), left, place)
+            left, place = left[written:], place + written
+
+    def written(self, entry: _Entry, place: int, length: int) -> None:
+        """Notes that an edit is in the file, unless it was removed meanwhile."""
+        if entry.dropped or entry.edit is None:
+            self._truncate(self.end)
+            return
+        self.nbytes -= entry.edit.nbytes
+        entry.edit, entry.place = None, (place, length)
+        self._in_file += 1
+        self.end = place + length
+
+    def _truncate(self, end: int) -> None:
+        self.end = end
+        if self._file is not None:
+            os.ftruncate(self._file.fileno(), end)
+
+
+def _read(file: int, place: int, length: int) -> bytes:
+    """Bytes of a file.
+
+    Raises:
+        ValueError: it is shorter.
     """
-    chunk = CHUNK if rows.device.type == "cpu" else max(1, len(rows))
-    after: dict[str, Tensor] = {}
-    changed: set[str] = set()
-    for start in range(0, len(rows), chunk):
-        part = scene.map(lambda tensor, at=rows[start : start + chunk]: tensor.index_select(0, at))
-        before = part.tensors()
-        for name, values in change(part).tensors().items():
-            if values is before[name]:
-                continue
-            if name not in changed and not torch.equal(values, before[name]):
-                changed.add(name)
-            if name not in after:
-                after[name] = values.new_empty(len(rows), *values.shape[1:])
-            after[name][start : start + chunk] = values
-    return RowChange(rows, {name: values for name, values in after.items() if name in changed})
+    parts = []
+    while length > 0:
+        part = os.pread(file, length, place)
+        if not part:
+            raise ValueError("the file is too short")
+        parts.append(part)
+        place, length = place + len(part), length - len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

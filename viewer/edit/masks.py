@@ -1,4 +1,4 @@
-"""Boolean masks of primitives: how a new selection joins the old one, growth by neighbours, compact storage."""
+"""Boolean masks of primitives: how a new selection joins the old one, compact storage."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.ops.train.neighbours import neighbours
-
 Mode = Literal["replace", "add", "subtract", "intersect"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-
-NEIGHBOURS = 6  # nearest others that count as the surroundings of a primitive
 
 
 def combine(before: Tensor, made: Tensor, mode: Mode) -> Tensor:
@@ -31,29 +27,6 @@ def combine(before: Tensor, made: Tensor, mode: Mode) -> Tensor:
     if mode == "intersect":
         return before & made
     raise ValueError(f"unknown mode {mode!r}, known are {', '.join(MODES)}")
-
-
-class Neighbourhood:
-    """The nearest neighbours of the primitives that can be selected.
-
-    Args:
-        centres: [N, 3], float32.
-        alive: bool [N], primitives that count.
-    """
-
-    def __init__(self, centres: Tensor, alive: Tensor) -> None:
-        self.alive = alive
-        self._nearest = neighbours(centres.float(), NEIGHBOURS, alive)  # own index where there are no more
-
-    def grow(self, mask: Tensor) -> Tensor:
-        """The mask [N], and every primitive that has a neighbour in it or is a neighbour of one in it."""
-        grown = mask | mask[self._nearest.long()].any(1)
-        grown[self._nearest[mask].flatten().long()] = True
-        return grown & self.alive
-
-    def shrink(self, mask: Tensor) -> Tensor:
-        """The mask [N] without what `grow` would add to the others."""
-        return mask & ~self.grow(~mask & self.alive) & self.alive
 
 
 class PackedMask:

@@ -11,7 +11,7 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
-from luxel.viewer.edit.history import Edit, MaskChange, SetChange, State, changed_rows
+from luxel.viewer.edit.changes import Edit, MaskChange, SetChange, State, changed_rows
 from luxel.viewer.edit.masks import PackedMask
 
 MOST_OPAQUE = 1 - 1e-6  # the largest opacity that an edit gives

@@ -11,9 +11,11 @@ import torch
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians, Parameters
+from luxel.render.primitives.similarity import Similarity
 from luxel.render.rasterize import rasterize
-from luxel.viewer.edit import Document, combine, regions
+from luxel.viewer.edit import Document, combine, operations, regions
 from luxel.viewer.edit.masks import PackedMask
+from luxel.viewer.edit.outlines import within_polygon, within_stroke
 
 CAMERA = Camera.look_at((2.5, 2.5, -20), (2.5, 2.5, 0), (0, -1, 0), fov_y=0.4, width=200, height=200)
 
@@ -146,3 +148,59 @@ def test_damaged_masks_are_refused() -> None:
         arrays = PackedMask(mask).arrays()
         with pytest.raises(ValueError, match="no mask"):
             PackedMask.load(arrays, 8 if "bits" in arrays else 0)
+
+
+def test_growth_skips_what_is_not_shown_and_follows_moves(any_scene: Parameters) -> None:
+    document = Document(any_scene)
+    centres = any_scene.centres.round().long()
+    plane = centres[:, 0] == 2
+    document.select(plane)
+    document.apply(operations.hide(document.state))
+    document.select((centres[:, 0] == 1) & (centres[:, 1] == 2) & (centres[:, 2] == 2))
+    whole = document.graphs.of(document.state.scene, document.shown)
+    for _ in range(8):
+        document.grow()
+    assert torch.equal(document.selected, centres[:, 0] < 2), "nothing passes through hidden primitives"
+    assert document.graphs.of(document.state.scene, document.shown) is whole, (
+        "hiding a few builds no other graph"
+    )
+    document.select(centres[:, 0] < 5)
+    document.apply(operations.hide(document.state))
+    document.select((centres[:, 0] == 5) & (centres[:, 1] == 2) & (centres[:, 2] == 2))
+    document.grow()
+    assert int(document.selected.sum()) >= 5, "few that are left are neighbours of each other"
+    document.apply(operations.show_all(document.state))
+    assert document.graphs.of(document.state.scene, document.shown) is whole
+    document.apply(operations.transform(document.state, Similarity(translation=(100, 0, 0))))
+    document.select_none()
+    document.select((centres[:, 0] == 4) & (centres[:, 1] == 2) & (centres[:, 2] == 2))
+    for _ in range(12):
+        document.grow()
+    moved = document.state.scene.centres[:, 0] > 50
+    assert bool(moved.any()) and not bool((document.selected & moved).any()), "what was moved is far now"
+
+
+@pytest.mark.parametrize("corners", [3, 40, 3000])
+def test_tiles_change_no_result_of_lasso_and_brush(corners: int) -> None:
+    generator = torch.Generator().manual_seed(corners)
+    angles = torch.linspace(0, 12.5, corners + 1, dtype=torch.float64)[:-1]  # goes round twice
+    radius = 100 + 60 * (5.3 * angles).sin()
+    outline = torch.stack([200 + radius * angles.cos(), 150 + radius * angles.sin()], -1)
+    x, y = (torch.rand(2, 20_000, generator=generator) * 420 - 10).unbind()
+    starts, ends = outline, outline.roll(-1, 0)
+    crossed = (y[:, None] >= starts[:, 1].minimum(ends[:, 1])) & (
+        y[:, None] < starts[:, 1].maximum(ends[:, 1])
+    )
+    slope = (ends[:, 0] - starts[:, 0]) / (ends[:, 1] - starts[:, 1])
+    odd = (crossed & (x[:, None] < starts[:, 0] + (y[:, None] - starts[:, 1]) * slope)).sum(1) % 2 == 1
+    inside = within_polygon(x, y, outline.tolist())
+    assert int((inside != odd).sum()) <= 2 and 1000 < int(inside.sum()) < 19_000, (
+        "but for rounding on an edge"
+    )
+    edge, from_start = (ends - starts)[:-1], torch.stack([x, y], -1)[:, None].double() - starts[:-1]
+    along = ((from_start * edge).sum(-1) / edge.square().sum(-1)).clamp(0, 1)
+    distance = (from_start - along[..., None] * edge).norm(dim=-1).amin(1)
+    for brush in (2.0, 25.0):
+        near = within_stroke(x, y, outline.tolist(), brush)
+        clear = (distance - brush).abs() > 1e-3
+        assert torch.equal(near[clear], (distance <= brush)[clear])

@@ -192,6 +192,26 @@ def test_gizmo_previews_and_then_moves_the_selection(open_at: Callable[..., Open
     assert "nothing is selected" in panel._message.content
 
 
+def test_handle_scales_the_selection_about_its_middle(open_at: Callable[..., OpenPage]) -> None:
+    opened = open_at()
+    panel = panel_of(opened)
+    panel.run(Document.select_all)
+    tool = choose(panel, "Transform")
+    handle, middle = tool._handle, np.asarray(tool._gizmo.position)
+    handle.position = middle + 2 * (np.asarray(handle.position) - middle)
+    tool._scaled(SimpleNamespace(target=handle, phase="update"))
+    assert panel._undo.label == "Undo: Select all", "a preview is no edit"
+    tool._scaled(SimpleNamespace(target=handle, phase="end"))
+    assert panel._undo.label == "Undo: Scale by 2"
+    kept = panel.editor.run(lambda document: document.kept())
+    middle = torch.from_numpy(middle).float()
+    torch.testing.assert_close(kept.centres, middle + 2 * (ball().means - middle))
+    torch.testing.assert_close(kept.sizes, 2 * ball().sizes)
+    handle.position = middle.numpy() - 10
+    tool._scaled(SimpleNamespace(target=handle, phase="end"))
+    assert panel._undo.label == "Undo: Scale by 0.01", "never to nothing"
+
+
 def test_edits_of_an_earlier_session_are_offered(open_at: Callable[..., OpenPage]) -> None:
     before = panel_of(open_at())
     before.run(Document.select_all)

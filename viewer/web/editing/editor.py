@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, proxy
 from torch import Tensor
 
 from luxel.render.primitives.similarity import Similarity
-from luxel.viewer.edit import Autosave, Document, Edit, Mode, combine
+from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.web.session import StaticSession
 
 log = logging.getLogger("luxel.viewer")
@@ -43,6 +43,8 @@ class SceneEditor:
         self._callbacks: list[Callable[[], None]] = []
         self._callbacks_lock = threading.Lock()  # pages come and go in several threads
         self._preview_lock = threading.Lock()
+        self._graph: Future[object] | None = None
+        self._graph_pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-neighbours")
         self._open()
 
     @staticmethod
@@ -57,7 +59,7 @@ class SceneEditor:
         """Begins a document of the scene that the session shows."""
         with self._session.borrow() as scene:
             self._version = self._session.version
-            self._document = Document(scene, self._note)
+            self._document = Document(scene, self._note, History(self._folder))
         pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
         self._autosave: Future[Autosave] = pool.submit(Autosave.within, self._folder, scene)
         pool.shutdown(wait=False)
@@ -81,6 +83,13 @@ class SceneEditor:
                 if self._document.version != before:
                     self._notify()  # first, as the scene may be in use for a while
                     self._show(None)
+                    self._prepare()
+
+    def _prepare(self) -> None:
+        """Builds the graph for `Document.grow` in a thread, as it takes seconds for a million primitives."""
+        document = self._document
+        if document.graph_due and (self._graph is None or self._graph.done()):
+            self._graph = self._graph_pool.submit(document.graphs.of, document.state.scene, document.shown)
 
     def preview(self, similarity: Similarity, version: int) -> None:
         """Shows the selection transformed, without an edit.

@@ -1,0 +1,107 @@
+"""Undo and redo of more edits than memory may hold: those further away are in a file, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from luxel.render.primitives import Gaussians, Parameters
+from luxel.render.primitives.similarity import Similarity
+from luxel.viewer.edit import Document, History, history, operations
+
+
+def everything(document: Document) -> list[Tensor]:
+    """All that edits change."""
+    return [*document.state.scene.tensors().values(), *document.state.masks.values()]
+
+
+def same(a: list[Tensor], b: list[Tensor]) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def edit_often(document: Document, edits: int) -> list[list[Tensor]]:
+    """Edits of several kinds; the states before and after each."""
+    states = [everything(document)]
+    for i in range(edits):
+        if i % 5 == 0:
+            document.select(document.state.scene.centres[:, i % 3] > 2 + 0.1 * i)
+        elif i % 5 == 4:
+            document.apply(operations.store_set(document.state, f"set{i}"))
+        else:
+            document.apply(operations.transform(document.state, Similarity(translation=(0.1 * i, 0, 1))))
+        states.append(everything(document))
+    return states
+
+
+def file_sizes(undo: History) -> list[int]:
+    return [os.fstat(s._file.fileno()).st_size if s._file else 0 for s in (undo._done, undo._undone)]
+
+
+def test_edits_beyond_the_limit_are_read_back_bit_for_bit(any_scene: Parameters, tmp_path: Path) -> None:
+    undo = History(tmp_path / "cache", most_bytes=2000)
+    document = Document(any_scene, history=undo)
+    states = edit_often(document, 30)
+    undo.flush()
+    assert undo.nbytes < 9000 and file_sizes(undo)[0] > 20_000, "one edit may be larger than the limit"
+    assert len(undo.undo_titles) == len(states) - 1
+    for _ in range(2):
+        for state in reversed(states[:-1]):
+            assert document.undo() and same(everything(document), state)
+        undo.flush()
+        assert not document.undo() and file_sizes(undo)[0] == 0, "what was read back leaves the file"
+        assert not document.state.sets and undo.nbytes < 9000
+        for state in states[1:]:
+            assert document.redo() and same(everything(document), state)
+        undo.flush()
+        assert not document.redo() and file_sizes(undo)[1] == 0
+    for _ in range(10):
+        document.undo()
+    undo.flush()
+    document.select_none()
+    assert not undo.redo_titles and file_sizes(undo)[1] == 0, "a new edit drops what was taken back"
+    assert list((tmp_path / "cache").iterdir()) == [], "the file has no name"
+
+
+def test_undo_while_edits_are_being_written(
+    grid: Callable[..., Gaussians], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undo = History(most_bytes=2000)
+    document = Document(grid(), history=undo)
+    pack = history.pack_edit
+    taken_back: list[bool] = []
+
+    def slow(edit: object) -> bytes:
+        content = pack(edit)  # pyright: ignore[reportArgumentType]
+        while len(undo._done.entries) > 3 and undo._done.entries[-1] is not undo._done.lowest():
+            taken_back.append(undo._move(document.state, undo._done, undo._undone))
+        return content
+
+    states = edit_often(document, 12)
+    undo.flush()
+    monkeypatch.setattr(history, "pack_edit", slow)
+    document.undo()
+    undo.flush()
+    while document.redo():
+        pass
+    assert same(everything(document), states[-1])
+    while document.undo():
+        pass
+    assert same(everything(document), states[0])
+
+
+def test_edits_that_cannot_be_written_stay_in_memory(
+    grid: Callable[..., Gaussians], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").write_text("a file, not a folder")
+    undo = History(tmp_path / "cache", most_bytes=2000)
+    document = Document(grid(), history=undo)
+    states = edit_often(document, 20)
+    undo.flush()
+    assert undo.nbytes > 9000 and "stay in memory" in caplog.text
+    for state in reversed(states[:-1]):
+        assert document.undo() and same(everything(document), state)
