@@ -59,7 +59,7 @@ class PageShell:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
     def hello(self) -> dict[str, Any]:
-        """What the scripts need to know of the page: a key of the scene, its size, outputs, times, and kept controls."""
+        """What the scripts need to know: a key of the scene, its size, outputs and times, and the kept controls."""
         page, session = self._page, self._page.session
         output = self._controls.get("Show/Output")
         return {
@@ -150,7 +150,7 @@ def kept_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
 
 
 def scene_key(page: Page) -> str:
-    """A key under which a browser keeps cameras: the same for the same scene, also after the viewer was started again."""
+    """A key under which a browser keeps views: the same for a scene, also after the viewer was started again."""
     extent = page.extent
     place = np.round([*extent.centre, extent.radius], 2).tolist()
     text = f"{page.session.name} {page.session.scene_type.__name__} {place if page.session.views else ''}"

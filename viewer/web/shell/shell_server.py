@@ -45,7 +45,7 @@ class ShellServer:
         try:
             from viser._messages import RunJavascriptMessage
 
-            source = f'window.luxelShell?.connect("{key}")'
+            source = f'window.luxelShell?.open("{key}")'
             client._websock_connection.queue_message(RunJavascriptMessage(source=source))
         except Exception:  # another version of viser, or no browser
             log.debug("a client has no scripts around its image", exc_info=True)

@@ -61,7 +61,9 @@ function sheetHandle() {
 export function foldSheet() {
   const handle = sheetHandle();
   if (handle === null) return false;
-  handle.closest(".mantine-ScrollArea-root, .mantine-Paper-root")?.classList.add("luxel-sheet");
+  let sheet = handle;
+  while (sheet && getComputedStyle(sheet).position !== "fixed") sheet = sheet.parentElement;
+  sheet?.classList.add("luxel-sheet");
   handle.click();
   return true;
 }

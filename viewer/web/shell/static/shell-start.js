@@ -3,7 +3,7 @@
 (() => {
   const shell = { fragment: location.hash.slice(1), key: null, onkey: null };
   // The server calls this through viser; shell.js, which is loaded later, takes the key.
-  shell.connect = (key) => {
+  shell.open = (key) => {
     shell.key = key;
     shell.onkey?.(key);
   };

@@ -16,6 +16,7 @@ let state = {};
 let values = {};
 let cursor = [0.5, 0.5]; // on the image, in [0, 1]
 let link = null; // view of the address, until it is shown
+let problem = ""; // of the address, until it is reported
 
 const style = element("link", "", document.head);
 style.rel = "stylesheet";
@@ -32,7 +33,7 @@ function readAddress() {
   try {
     link = decodeView(fragment);
   } catch (error) {
-    status.notify(`The link to a view was ignored: ${error.message}.`, 8);
+    problem = `The link to a view was ignored: ${error.message}.`;
   }
 }
 
@@ -67,7 +68,9 @@ function receive(message) {
     help.fit(hello);
     if (hello.flat) flatten();
     keeper.restore(hello, link);
+    if (problem) status.notify(problem, 8);
     link = null;
+    problem = "";
     buttons.hidden = false;
   } else if (message.type === "values") {
     values = message.values;

@@ -12,6 +12,7 @@ export class Status {
   #notice = element("div", "luxel-notice", this.#root);
   #lostAt = null;
   #began = performance.now();
+  #failure = ""; // message of a failed render
   #cause = null; // answer of the server while it refuses
   #noticeTimer = 0;
 
@@ -36,7 +37,8 @@ export class Status {
 
   // Takes a `state` message of the server.
   show({ error, moving, full }) {
-    this.#error.hidden = !error;
+    this.#failure = error;
+    this.#error.hidden = !error || !this.#bar.hidden;
     this.#error.textContent = error ? `Rendering failed, trying again: ${error}` : "";
     this.#moving.hidden = !moving;
     if (moving) this.#moving.textContent = `moving: ${moving.join(" × ")}, ${full.join(" × ")} when still`;
@@ -56,6 +58,7 @@ export class Status {
     if (!this.#loading.hidden) this.#load();
     const lost = this.#lostAt === null ? 0 : performance.now() - this.#lostAt;
     this.#bar.hidden = lost < PATIENCE || !this.#loading.hidden;
+    this.#error.hidden = !this.#failure || !this.#bar.hidden;
     this.#root.classList.toggle("luxel-lost", !this.#bar.hidden);
     if (!this.#bar.hidden) this.#explain(Math.floor(lost / 1e3));
   }
