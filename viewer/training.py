@@ -82,8 +82,15 @@ def fit(
     def session() -> Session:
         from luxel.viewer.web.session import TrainingSession
 
-        views = [*capture.train, *capture.test]
-        return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind, folder=folder)
+        return TrainingSession(
+            trainer,
+            [*capture.train, *capture.test],
+            capture.name,
+            up=capture.up,
+            background=behind,
+            folder=folder,
+            trained_on=len(capture.train),
+        )
 
     return run_watched(
         trainer,

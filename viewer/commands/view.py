@@ -74,6 +74,7 @@ class ViewScene:
             **{**orientation, **self._appearance(capture)},
             antialiased=self._trained_antialiased(),
             folder=self.scene.resolve() if self.scene.is_dir() else None,
+            trained_on=len(capture.train) if capture else None,
         )
         print(f"{self.scene}: {scene.count:,} {scene.noun} on {device}")
         return serve_until_interrupted(start_viewer(session, self.serve, render))

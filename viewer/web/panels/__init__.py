@@ -6,6 +6,7 @@ A new tool is a subclass of `Panel` (one instance a page) or `SharedPanel` (one 
 from luxel.viewer.web.panels.camera import CameraPanel
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.compare import ComparePanel
+from luxel.viewer.web.panels.coverage import CoveragePanel
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
@@ -29,6 +30,7 @@ PANELS: list[AnyPanel] = [
     ShowPanel,
     CameraPanel,
     ComparePanel,
+    CoveragePanel,
     CameraPathPanel,
     StatisticsPanel,
     InspectPanel,
