@@ -11,6 +11,7 @@ from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.notice import NoticePanel
+from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
 from luxel.viewer.web.panels.plots import PlotsPanel
 from luxel.viewer.web.panels.show import ShowPanel
@@ -27,6 +28,7 @@ PANELS: list[AnyPanel] = [
     TrainingPanel,
     SteeringPanel,
     PlotsPanel,
+    PairPanel,
     ShowPanel,
     CameraPanel,
     ComparePanel,
