@@ -35,11 +35,12 @@ class RunServer:
     Args:
         run: a Trainer or FieldTrainer.
         show: starts a web viewer in this process with the given options of `Serve`, unless one is there, and returns
-            its address.
+            its address. With ``beside``, the path of a scene, that one is shown too; ``left``: whether the run is the
+            left one.
         hide: ends the viewer that ``show`` started.
     """
 
-    def __init__(self, run: Any, show: Callable[[dict[str, Any]], str], hide: Callable[[], None]) -> None:
+    def __init__(self, run: Any, show: Callable[..., str], hide: Callable[[], None]) -> None:
         self._run, self._token = run, secrets.token_urlsafe(24)
         self._file = Path(run.folder.path) / FILE
         self._listener: socket.socket | None = None
@@ -52,7 +53,9 @@ class RunServer:
             "stop": lambda _: run.request_stop(),
             "save": lambda _: str(run.between_steps(run.save_checkpoint).result(PATIENCE)),
             "set": self._set,
-            "show": lambda request: show(dict(request.get("serve", {}))),
+            "show": lambda request: show(
+                dict(request.get("serve", {})), **{k: request[k] for k in ("beside", "left") if k in request}
+            ),
             "hide": lambda _: hide(),
         }
 

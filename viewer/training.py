@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from luxel.render.backends import rasterizer
+from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.scenes import Capture, save_scene
 from luxel.viewer.attach import RunServer
@@ -84,8 +85,15 @@ def fit(
     def session() -> Session:
         from luxel.viewer.web.session import TrainingSession
 
-        views = [*capture.train, *capture.test]
-        return TrainingSession(trainer, views, capture.name, up=capture.up, background=behind, folder=folder)
+        return TrainingSession(
+            trainer,
+            [*capture.train, *capture.test],
+            capture.name,
+            up=capture.up,
+            background=behind,
+            folder=folder,
+            trained_on=len(capture.train),
+        )
 
     return run_watched(
         trainer,
@@ -163,6 +171,7 @@ class LiveViewer:
         self._session, self._render = session, render
         self._app: ViewerApp | None = None
         self._stays = False
+        self._beside: tuple[str, bool] | None = None
         self._lock = threading.Lock()
 
     def start(self, serve: Serve) -> ViewerApp:
@@ -171,16 +180,33 @@ class LiveViewer:
             self._stays = True
             return self._open(serve)
 
-    def show(self, options: dict[str, Any]) -> str:
+    def show(self, options: dict[str, Any], beside: str | None = None, left: bool = True) -> str:
         """Starts the viewer with options of `Serve` unless it runs; returns its address.
 
+        Args:
+            options: of `Serve`.
+            beside: path of a scene that is shown too; None: the run alone.
+            left: whether the run is the left one of the two.
+
         Raises:
-            LuxelError: unknown options, or ones that `luxel view` refuses too.
+            LuxelError: unknown options, ones that `luxel view` refuses too, a scene that cannot be read, or another
+                viewer of the run that cannot be replaced.
         """
         from luxel.viewer.commands.options import Serve
 
+        pair = None if beside is None else (beside, left)
+        serve = Serve.of_plain(options)
         with self._lock:
-            return (self._app or self._open(Serve.of_plain(options))).url
+            if self._app is not None and pair != self._beside:
+                if self._stays and pair is not None:
+                    raise LuxelError(
+                        f"the run shows its viewer at {self._app.url} already, without a second scene.",
+                        "Start the training without --view, then luxel view A B shows both.",
+                    )
+                if not self._stays:
+                    app, self._app = self._app, None
+                    app.stop()
+            return (self._app or self._open(serve, pair)).url
 
     def hide(self) -> None:
         """Ends a viewer that `show` started."""
@@ -194,13 +220,28 @@ class LiveViewer:
         if app is not None:
             app.stop()
 
-    def _open(self, serve: Serve) -> ViewerApp:
+    def _open(self, serve: Serve, beside: tuple[str, bool] | None = None) -> ViewerApp:
         from luxel.viewer.web.serving import make_viewer
 
-        app = make_viewer(self._session(), serve, self._render)
+        session = self._session() if beside is None else self._pair(Path(beside[0]), beside[1])
+        app = make_viewer(session, serve, self._render)
         app.start()
-        self._app = app
+        self._app, self._beside = app, beside
         return app
+
+    def _pair(self, path: Path, left: bool) -> Session:
+        """The session of the run and another scene, on the device of the run."""
+        from luxel.viewer.web.opening import open_session
+        from luxel.viewer.web.pair.session import PairSession, Side, distinct_names
+
+        run = self._session()
+        with run.borrow() as scene:
+            device = scene.device
+        other, render = open_session(path, device)
+        names = distinct_names(run.folder or Path(run.name), path)
+        own = Side.of(names[0], run, self._render)
+        second = Side.of(names[1], other, render)
+        return PairSession(own, second) if left else PairSession(second, own, main=1)
 
 
 def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainResult) -> None:

@@ -9,18 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import tyro
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
-from luxel.render.fields.application import Application
-from luxel.render.train.resume import read_config
-from luxel.scenes import Capture
 from luxel.viewer.attach import RunConnection, RunEnded, connect
 from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
-from luxel.viewer.progress import opening
-from luxel.viewer.runs import Origin, has_capture, is_field_run, load_drawable, load_origin
-from luxel.viewer.web.drawable import field_orientation, render_function
+from luxel.viewer.web.opening import open_session
+from luxel.viewer.web.session import Session
 
 CHECK_EVERY = 0.5  # seconds between questions whether an attached run still trains
 
@@ -30,6 +27,7 @@ class ViewScene:
     """Shows a scene in the browser and prints the address.
 
     The folder of a run that is training is shown live, with the controls of its training; Ctrl-C ends the viewer only.
+    With two scenes, both are shown under one camera, left and right of a movable line, or their difference.
 
     SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .splat, .safetensors) with any
     primitive or a neural field. Images are rendered on this machine, for each open page its own. Drag to turn, scroll
@@ -41,10 +39,13 @@ class ViewScene:
         luxel view runs/first
         luxel view scene.ply --port 9000
         luxel view scene.ply --capture photos/
+        luxel view runs/first runs/second
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
     """Folder of a run, or a .ply, .splat or .safetensors file."""
+    second: Annotated[Path | None, tyro.conf.Positional, optional("SECOND")] = None
+    """Another scene, to be compared with the first. If both are being trained, this one is shown as last saved."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Show the cameras of this capture; default: the one that the run was trained on."""
     device: DeviceName = "auto"
@@ -55,33 +56,52 @@ class ViewScene:
 
     def execute(self) -> int:
         """Serves until Ctrl-C; returns the exit status."""
-        if self.scene.is_dir() and (connection := connect(self.scene)) is not None:
-            if not self._show_training(connection):
+        if self.second is not None:
+            self._check_second(self.second)
+        if (attached := self._attach()) is not None:
+            if not self._show_training(*attached):
                 return 0
             print("The training has ended; its scene stays.", flush=True)
         device = pick_device(self.device)
-        scene = load_drawable(self.scene).to(device)
-        render = render_function(scene, self.backend)
-        orientation = field_orientation(scene) if isinstance(scene, Application) else {}
-        capture = self._open_capture()
+        session, render = open_session(self.scene, device, self.backend, self.capture)
+        print(_opened(self.scene, session, device))
         from luxel.viewer.web.serving import serve_until_interrupted, start_viewer
-        from luxel.viewer.web.session import StaticSession
 
-        session = StaticSession(
-            scene,
-            [*capture.train, *capture.test] if capture else [],
-            name=self.scene.resolve().stem if self.scene.is_file() else self.scene.resolve().name,
-            **{**orientation, **self._appearance(capture)},
-            antialiased=self._trained_antialiased(),
-            folder=self.scene.resolve() if self.scene.is_dir() else None,
-        )
-        print(f"{self.scene}: {scene.count:,} {scene.noun} on {device}")
-        return serve_until_interrupted(start_viewer(session, self.serve, render))
+        if self.second is None:
+            return serve_until_interrupted(start_viewer(session, self.serve, render))
+        from luxel.viewer.web.pair.session import PairSession, Side, distinct_names
 
-    def _show_training(self, connection: RunConnection) -> bool:
+        other, other_render = open_session(self.second, device, self.backend, None)
+        print(_opened(self.second, other, device))
+        names = distinct_names(self.scene, self.second)
+        pair = PairSession(Side.of(names[0], session, render), Side.of(names[1], other, other_render))
+        for problem in pair.problems:
+            print(problem, file=sys.stderr)
+        return serve_until_interrupted(start_viewer(pair, self.serve, render))
+
+    def _check_second(self, second: Path) -> None:
+        """Refuses a second scene that does not exist or is the first one, before anything is opened."""
+        for path in (self.scene, second):
+            if not path.exists():
+                raise LuxelError(
+                    f"{path}: there is no such file or folder.", "Give run folders or scene files."
+                )
+        if self.scene.resolve() == second.resolve():
+            raise LuxelError(f"{second}: this is the first scene again.", "Give another run or scene file.")
+
+    def _attach(self) -> tuple[RunConnection, dict[str, Any]] | None:
+        """A connection to a run that is training, and what its viewer is to show beside it; None if none is."""
+        paths = (self.scene, self.second)
+        for path, other in zip(paths, paths[::-1], strict=True):
+            if path is not None and path.is_dir() and (connection := connect(path)) is not None:
+                beside = {"beside": str(other.resolve()), "left": path is self.scene} if other else {}
+                return connection, beside
+        return None
+
+    def _show_training(self, connection: RunConnection, beside: dict[str, Any]) -> bool:
         """Shows a run that trains in another process, until Ctrl-C or its end; whether it has ended."""
         try:
-            print(f"viewer: {connection.request('show', serve=self.serve.plain())}")
+            print(f"viewer: {connection.request('show', serve=self.serve.plain(), **beside)}")
             print(
                 "The run is training: this is its live scene. Ctrl-C ends the viewer, not the training.",
                 flush=True,
@@ -99,33 +119,7 @@ class ViewScene:
         finally:
             connection.close()
 
-    @staticmethod
-    def _appearance(capture: Capture | None) -> dict[str, Any]:
-        """Up direction and background that suit a capture."""
-        if capture is None:
-            return {}
-        return {"up": capture.up, "background": (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)}
 
-    def _trained_antialiased(self) -> bool:
-        """Whether the scene comes from a run that was trained with antialiasing."""
-        if not (self.scene / "config.json").is_file() or is_field_run(self.scene):
-            return False
-        return read_config(self.scene)[0].antialiased
-
-    def _has_no_capture(self) -> bool:
-        """Whether the scene is a field that was trained on something other than a capture."""
-        return is_field_run(self.scene) and not has_capture(self.scene)
-
-    def _open_capture(self) -> Capture | None:
-        """The capture to show; None, with a message, if the run's own cannot be opened."""
-        if self.capture is None and (not self.scene.is_dir() or self._has_no_capture()):
-            return None
-        try:
-            origin = Origin(str(self.capture)) if self.capture else load_origin(self.scene)
-            with opening("opening the capture") as on_progress:
-                return origin.open(on_progress)
-        except LuxelError as error:
-            if self.capture is not None:
-                raise
-            print(f"The scene is shown without the images of its capture: {error.problem}", file=sys.stderr)
-            return None
+def _opened(path: Path, session: Session, device: torch.device) -> str:
+    """A line about an opened scene."""
+    return f"{path}: {session.status()['count']:,} {session.scene_type.noun} on {device}"

@@ -28,6 +28,7 @@ class Session(Protocol):
         name: shown as the title of the page.
         scene_type: class of the scene; stays the same.
         views: posed images, for jumps and frustums; may be empty.
+        training_views: those of them that the scene was trained on.
         times: first and last time of a dynamic scene, in the unit of the views' times; None: a static scene.
         up: world direction that points up, [3], or None to take it from the views.
         front: direction from the scene's centre to where a page without views begins, [3], or None for any side.
@@ -40,6 +41,7 @@ class Session(Protocol):
     name: str
     scene_type: type[Drawable]
     views: Sequence[View]
+    training_views: Sequence[View]
     times: tuple[float, float] | None
     up: np.ndarray | None
     front: np.ndarray | None
@@ -91,6 +93,7 @@ class StaticSession:
     Args:
         scene: primitives or a field, on the device that draws it.
         views: posed images of it, if there are any.
+        trained_on: how many of the views, from the first on, the scene was trained on; None: all.
         name: title of the page.
         times: see Session; by default those of the views where they differ, else of the scene itself.
         up, front, background, antialiased, folder: see Session.
@@ -111,9 +114,11 @@ class StaticSession:
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
         antialiased: bool = False,
         folder: Path | None = None,
+        trained_on: int | None = None,
     ) -> None:
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
+        self.training_views: Sequence[View] = self.views[:trained_on]
         self.antialiased, self.folder = antialiased, folder
         self.share_of_time = 1.0
         self.version = 0
@@ -170,6 +175,7 @@ class TrainingSession:
         trainer: a luxel.render.runs.loop.TrainingLoop: lock, scene, status(), pause(), resume_training(), paused.
             Its lock must be fair (render/runs/fair_lock.py): training would hold an ordinary lock nearly always.
         views: posed images, for jumps and frustums.
+        trained_on: how many of them, from the first on, are trained on; None: all.
         name, up, front, background, folder: see Session; ``antialiased`` comes from the trainer's configuration.
         times: see Session; by default those of the views where they differ, else of the scene as it is now.
     """
@@ -187,10 +193,12 @@ class TrainingSession:
         front: np.ndarray | None = None,
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
         folder: Path | None = None,
+        trained_on: int | None = None,
     ) -> None:
         self.trainer, self.folder = trainer, folder
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
+        self.training_views: Sequence[View] = self.views[:trained_on]
         self.antialiased = bool(getattr(getattr(trainer, "config", None), "antialiased", False))
         self.share_of_time = 0.3
         self.scene_type: type[Drawable] = type(trainer.scene)

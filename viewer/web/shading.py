@@ -16,6 +16,7 @@ from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
 from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
+from luxel.viewer.web.inspection.seen import SeenCounter, count_seen, shade_seen, surface_depth
 from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
 
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
@@ -62,12 +63,14 @@ class Output(NamedTuple):
         shape: (scene, time) -> what is drawn instead of the scene, by luxel's rasterizer; see
             `luxel.viewer.web.inspection.shapes`. None: the scene, by the page's render function.
         about: what the colours mean, a sentence for help texts.
+        measure: (frame, camera, counter of views) -> the frame with what ``shade`` needs besides; None: the frame.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
     options: dict[str, Any]
     shape: Callable[[Any, float], Any] | None = None
     about: str = ""
+    measure: Callable[[Any, Camera, SeenCounter | None], Any] | None = None
 
 
 _FLAT = {"sh_degree": 0, "antialiased": False}
@@ -85,6 +88,13 @@ OUTPUTS = {
     "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),
 }
 
+# Outputs of static scenes with training cameras; `DisplaySettings.seen` counts the views.
+VIEW_OUTPUTS = {
+    "seen by": Output(
+        shade_seen, {"depth": True}, about="training views that see the surface", measure=count_seen
+    ),
+}
+
 
 @dataclass
 class DisplaySettings:
@@ -100,6 +110,7 @@ class DisplaySettings:
         quality: JPEG quality 1..99, or 100 for PNG (lossless).
         time: what is shown of a dynamic scene, in the unit of the capture's times.
         painter: draws the images of a tool instead, see `Painter`; None: the output is drawn.
+        seen: counts the training views that see a surface; None: there are none.
     """
 
     output: str = "colour"
@@ -112,6 +123,7 @@ class DisplaySettings:
     quality: int = 90
     time: float = 0.0
     painter: Painter | None = None
+    seen: SeenCounter | None = None
 
 
 class Painter(Protocol):
@@ -121,6 +133,18 @@ class Painter(Protocol):
         self, render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
     ) -> tuple[Tensor, str] | None:
         """An image and its caption, as `draw` returns them; None: the output of the page is drawn."""
+        ...
+
+    def sample(
+        self,
+        render: Render,
+        scene: Drawable,
+        camera: Camera,
+        settings: DisplaySettings,
+        column: int,
+        row: int,
+    ) -> Sample | None:
+        """One pixel of these images, as `sample` returns it; None: that of the scene."""
         ...
 
 
@@ -136,6 +160,8 @@ class Sample:
         normal: of the surface around the pixel, towards the camera, world coordinates; None without depth.
         count: how many primitives contribute; None where that is not available.
         strongest: those of them with the largest weights.
+        name: of the scene, where a page shows several.
+        others: the same pixel in the other scenes.
     """
 
     rgb: tuple[float, float, float]
@@ -144,16 +170,38 @@ class Sample:
     normal: tuple[float, float, float] | None = None
     count: int | None = None
     strongest: tuple[Contributor, ...] = ()
+    name: str = ""
+    others: tuple[Sample, ...] = ()
 
 
-def outputs_of(scene_type: type[Drawable]) -> tuple[str, ...]:
-    """Those of OUTPUTS that a type of scene supports."""
+def outputs_of(scene_type: type[Drawable], with_views: bool = False) -> tuple[str, ...]:
+    """Those of OUTPUTS that a type of scene supports and, where there are training views, those of VIEW_OUTPUTS."""
     reshaped = reshapes(scene_type)
-    return tuple(
+    own = tuple(
         name
         for name, output in OUTPUTS.items()
         if name in scene_type.outputs or (output.shape is not None and reshaped)
     )
+    countable = not scene_type.moves and {"depth", "alpha"} <= set(own)
+    return own + tuple(VIEW_OUTPUTS) if with_views and countable else own
+
+
+def output_named(name: str) -> Output:
+    """One of OUTPUTS or VIEW_OUTPUTS."""
+    return OUTPUTS[name] if name in OUTPUTS else VIEW_OUTPUTS[name]
+
+
+def require_output(scene: Drawable, settings: DisplaySettings) -> None:
+    """Refuses an output that a scene has not.
+
+    Raises:
+        LuxelError: the scene has no such output.
+    """
+    if settings.output not in (outputs := outputs_of(type(scene), settings.seen is not None)):
+        raise LuxelError(
+            f"this scene of {scene.noun} has no output {settings.output!r}.",
+            f"Choose one of these: {', '.join(outputs)}.",
+        )
 
 
 def drawing_options(scene: Drawable, *, antialiased: bool, time: float) -> dict[str, Any]:
@@ -177,25 +225,31 @@ def draw(render: Render, scene: Drawable, camera: Camera, settings: DisplaySetti
     Raises:
         LuxelError: the scene has no such output.
     """
-    if settings.output not in outputs_of(type(scene)):
-        raise LuxelError(
-            f"this scene of {scene.noun} has no output {settings.output!r}.",
-            f"Choose one of these: {', '.join(outputs_of(type(scene)))}.",
-        )
+    require_output(scene, settings)
     if settings.painter is not None:
         painted = settings.painter.paint(render, scene, camera, settings)
         if painted is not None:
             return painted
-    output = OUTPUTS[settings.output]
     with torch.no_grad():
-        frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
-        rgb, caption = output.shade(frame, background)
+        frame, background = render_output(render, scene, camera, settings)
+        rgb, caption = output_named(settings.output).shade(frame, background)
         image = as_uint8(rgb)
         if not is_empty(frame):
             return image, caption
         notice = why_empty(scene, camera, settings.time)
         written = write_on(image.cpu().numpy(), notice)
         return torch.from_numpy(written).to(image.device), Caption(caption, legend_of(caption), notice)
+
+
+def render_output(
+    render: Render, scene: Drawable, camera: Camera, settings: DisplaySettings
+) -> tuple[Any, Tensor]:
+    """A frame with all that the chosen output's ``shade`` needs, and the background [3]."""
+    output = output_named(settings.output)
+    frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
+    if output.measure is not None:
+        frame = output.measure(frame, camera, settings.seen)
+    return frame, background
 
 
 def as_uint8(rgb: Tensor) -> Tensor:
@@ -212,6 +266,10 @@ def sample(
         render, scene, camera, settings: as for `draw`; the chosen output does not matter.
         column, row: the pixel.
     """
+    if settings.painter is not None:
+        sampled = settings.painter.sample(render, scene, camera, settings, column, row)
+        if sampled is not None:
+            return sampled
     outputs = outputs_of(type(scene))
     options = OUTPUTS["depth"].options if "depth" in outputs else {}
     with torch.no_grad():
@@ -241,9 +299,7 @@ def depth_map(render: Render, scene: Drawable, camera: Camera, settings: Display
         return None
     with torch.no_grad():
         frame, _ = render_frame(render, scene, camera, settings, OUTPUTS["depth"].options)
-        median = getattr(frame, "median_depth", None)
-        depth = frame.depth if median is None else median
-        return depth * (frame.alpha >= 0.5)
+        return surface_depth(frame)
 
 
 def render_frame(

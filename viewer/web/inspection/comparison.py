@@ -17,7 +17,14 @@ from luxel.render.metrics import psnr
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
 from luxel.viewer.web.session import Session
-from luxel.viewer.web.shading import DisplaySettings, Render, as_uint8, render_frame
+from luxel.viewer.web.shading import (
+    DisplaySettings,
+    Painter,
+    Render,
+    Sample,
+    as_uint8,
+    render_frame,
+)
 
 LUMINANCE = (0.2126, 0.7152, 0.0722)  # Rec. 709, of the colours as they are stored
 BORDER = 0.08  # grey level around the image
@@ -87,11 +94,17 @@ class Comparer:
         session: its views, and the version of its scene.
         radius: of the scene, capture units.
         on_change: called when a photograph has been read; the page must draw again.
+
+    Attributes:
+        mode, split, scale: which image of MODES, and what it is given.
+        name: of the view where the camera stands; empty: at none.
+        under: draws where the camera stands at no view; None: the output of the page.
     """
 
     def __init__(self, session: Session, radius: float, on_change: Callable[[], None]) -> None:
         self.mode, self.split, self.scale = next(iter(MODES)), 0.5, 0.2
         self.name = ""
+        self.under: Painter | None = None
         self._session, self._radius, self._on_change = session, radius, on_change
         self._views: Sequence[View] = session.views
         poses = [view.camera.cam_to_world.double().numpy() for view in self._views]
@@ -121,12 +134,24 @@ class Comparer:
         photograph = None if view is None else self._photograph(view)
         self.name = "" if view is None else view.name
         if not isinstance(photograph, View):
-            return None
+            return None if self.under is None else self.under.paint(render, scene, camera, settings)
         compared = self._compare(render, scene, photograph, settings)
         image, legend = MODES[self.mode](compared, self.split, self.scale)
         caption = Caption(f"{compared.name}: PSNR {compared.psnr:.2f} dB", legend)
         divided = self.split if MODES[self.mode] is split_image else None
         return as_uint8(fitted(image, camera.width, camera.height, divided)), caption
+
+    def sample(
+        self,
+        render: Render,
+        scene: Drawable,
+        camera: Camera,
+        settings: DisplaySettings,
+        column: int,
+        row: int,
+    ) -> Sample | None:
+        """The pixel of the page's own image, wherever the camera stands."""
+        return None if self.under is None else self.under.sample(render, scene, camera, settings, column, row)
 
     def problem(self, name: str) -> str:
         """Why the photograph of a view cannot be shown; empty if it can, or is not known yet."""

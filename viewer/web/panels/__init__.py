@@ -6,10 +6,12 @@ A new tool is a subclass of `Panel` (one instance a page) or `SharedPanel` (one 
 from luxel.viewer.web.panels.camera import CameraPanel
 from luxel.viewer.web.panels.camera_path import CameraPathPanel
 from luxel.viewer.web.panels.compare import ComparePanel
+from luxel.viewer.web.panels.coverage import CoveragePanel
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.notice import NoticePanel
+from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
 from luxel.viewer.web.panels.plots import PlotsPanel
 from luxel.viewer.web.panels.show import ShowPanel
@@ -26,9 +28,11 @@ PANELS: list[AnyPanel] = [
     TrainingPanel,
     SteeringPanel,
     PlotsPanel,
+    PairPanel,
     ShowPanel,
     CameraPanel,
     ComparePanel,
+    CoveragePanel,
     CameraPathPanel,
     StatisticsPanel,
     InspectPanel,

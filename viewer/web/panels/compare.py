@@ -60,10 +60,13 @@ class ComparePanel(Panel):
 
     def _refresh(self) -> None:
         if self._on.value:
-            self.page.stream.change(painter=self._comparer)
+            self.page.stream.redraw()
 
     def _switch(self, on: bool) -> None:
-        self.page.stream.change(painter=self._comparer if on else None)
+        stream, comparer = self.page.stream, self._comparer
+        if on and stream.settings.painter is not comparer:
+            comparer.under = stream.settings.painter
+        stream.change(painter=comparer if on else comparer.under)
         self._numbers.visible = on
         if not on:
             self._comparer.release()

@@ -57,13 +57,21 @@ def click_rows(click: Click) -> list[tuple[str, str]]:
     rows = [("Pixel", "{:.0f}, {:.0f}".format(*click.pixel))]
     if click.point is not None:
         rows.append(("Point", ", ".join(f"{value:.4g}" for value in click.point)))
-    rows.append(("Depth", "–" if click.sample.depth is None else f"{click.sample.depth:.4g}"))
-    rows.append(("Colour", "rgb({}, {}, {})".format(*(round(255 * c) for c in click.sample.rgb))))
-    if click.sample.alpha is not None:
-        rows.append(("Alpha", f"{click.sample.alpha:.3f}"))
-    if click.sample.normal is not None:
-        rows.append(("Normal", ", ".join(f"{value:.2f}" for value in click.sample.normal)))
-    return rows + contributor_rows(click.sample)
+    for sample in (click.sample, *click.sample.others):
+        rows += sample_rows(sample)
+    return rows
+
+
+def sample_rows(sample: Sample) -> list[tuple[str, str]]:
+    """Label and text of what is known of one pixel of a scene, headed by its name where there are several."""
+    rows = [("Scene", sample.name)] if sample.name else []
+    rows.append(("Depth", "–" if sample.depth is None else f"{sample.depth:.4g}"))
+    rows.append(("Colour", "rgb({}, {}, {})".format(*(round(255 * c) for c in sample.rgb))))
+    if sample.alpha is not None:
+        rows.append(("Alpha", f"{sample.alpha:.3f}"))
+    if sample.normal is not None:
+        rows.append(("Normal", ", ".join(f"{value:.2f}" for value in sample.normal)))
+    return rows + contributor_rows(sample)
 
 
 def contributor_rows(sample: Sample) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.shading import OUTPUTS, outputs_of
+from luxel.viewer.web.shading import output_named, outputs_of
 from luxel.viewer.web.stream import StreamReport
 
 
@@ -23,8 +23,8 @@ class ShowPanel(Panel):
         """Adds the controls."""
         session, stream = self.page.session, self.page.stream
         scene_type = session.scene_type
-        outputs = outputs_of(scene_type)
-        about = "; ".join(f"{name}: {OUTPUTS[name].about}" for name in outputs)
+        outputs = outputs_of(scene_type, with_views=len(session.training_views) > 0)
+        about = "; ".join(f"{name}: {output_named(name).about}" for name in outputs)
         output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=about)
         self._bar, self._shown = gui.add_html("", visible=False), ""
         background = gui.add_rgb(

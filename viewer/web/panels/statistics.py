@@ -7,9 +7,12 @@ import threading
 import time
 from typing import Any
 
+from luxel.render.camera import Camera
 from luxel.render.primitives import Parameters
 from luxel.viewer.web.inspection.statistics import as_svg, histogram, histograms, tile_lengths
+from luxel.viewer.web.pair.session import sides_of
 from luxel.viewer.web.panels.panel import Panel
+from luxel.viewer.web.panels.text import table
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.stream import StreamReport
 
@@ -72,13 +75,24 @@ class StatisticsPanel(Panel):
             if key == self._key:
                 return
             camera = pose.camera(pose.width, pose.height, settings.near, settings.far)
-            with self.page.session.borrow() as scene:
-                results = histograms(scene)
-                lengths = tile_lengths(scene, camera.to(scene.device), now, settings.antialiased)
-                results.append(histogram(lengths, "Primitives of a tile (16 x 16 pixels of this view)"))
-            self._drawings.content = "".join(as_svg(result) for result in results)
+            drawings = ""
+            for name, session in sides_of(self.page.session):
+                drawings += table([("Scene", name)]) if name else ""
+                drawings += self._drawn(session, camera, now, settings.antialiased)
+            self._drawings.content = drawings
             self._key = key
         except Exception:
             log.exception("The histograms could not be computed.")
         finally:
             self._running.release()
+
+    @staticmethod
+    def _drawn(session: Session, camera: Camera, time: float, antialiased: bool) -> str:
+        """The histograms of one scene as HTML; a sentence where it has none."""
+        if not issubclass(session.scene_type, Parameters):
+            return table([("Histograms", f"{session.scene_type.noun} have none")])
+        with session.borrow() as scene:
+            results = histograms(scene)
+            lengths = tile_lengths(scene, camera.to(scene.device), time, antialiased)
+            results.append(histogram(lengths, "Primitives of a tile (16 x 16 pixels of this view)"))
+        return "".join(as_svg(result) for result in results)
