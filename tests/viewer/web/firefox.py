@@ -32,8 +32,8 @@ PREFERENCES = {
 
 def missing() -> str:
     """What is not installed of what a FirefoxPage needs; empty: nothing."""
-    wanted = {"Firefox": any(map(shutil.which, BINARIES)), "Xvfb": shutil.which("Xvfb")}
-    return ", ".join(name for name, found in wanted.items() if not found)
+    programs = {"Firefox": any(map(shutil.which, BINARIES)), "Xvfb": shutil.which("Xvfb")}
+    return ", ".join(name for name, path in programs.items() if not path)
 
 
 class FirefoxPage:
