@@ -243,7 +243,7 @@ def endure(args: argparse.Namespace, server: Server, run: RunConnection | None, 
     rates: list[list[float]] = [[] for _ in range(args.clients)]
     lost: Counter[str] = Counter()
     alone, shared = [], []
-    asyncio.run(pages_for(address, min(30.0, 20 * args.minutes), args.clients, poses, args.rate))  # warm-up
+    asyncio.run(pages_for(address, min(90.0, 20 * args.minutes), args.clients, poses, args.rate))  # warm-up
     start, began = server.settled(), time.monotonic()
     print(f"{start:.0f} MiB after the warm-up", flush=True)
     first_sample = len(server.memory)

@@ -36,6 +36,7 @@ class Session(Protocol):
         antialiased: whether a page starts with Mip-Splatting's opacity compensation.
         share_of_time: largest fraction of wall time that rendering may take from training, in (0, 1].
         folder: of the run, where tools may save files; None: there is no run folder.
+        seconds_per_pixel: what the last image of any page cost; 0: there was none. A page's first image is sized by it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Session(Protocol):
     antialiased: bool
     share_of_time: float
     folder: Path | None
+    seconds_per_pixel: float
 
     @property
     def trains(self) -> bool:
@@ -101,6 +103,7 @@ class StaticSession:
 
     trains = False
     paused = False
+    seconds_per_pixel = 0.0
 
     def __init__(
         self,
@@ -181,6 +184,7 @@ class TrainingSession:
     """
 
     trains = True
+    seconds_per_pixel = 0.0
 
     def __init__(
         self,

@@ -274,7 +274,12 @@ class ClientStream:
                 sequence = self._sequence
                 moving = self.playing or time.monotonic() - self._moved_at < REST_AFTER
             version = self._session.version
-            width, height, in_full = self._size(pose, settings, moving)
+            if (
+                first := self._drawn_version < 0
+            ):  # an image at once, rather than in full, if those of others were slow
+                self._seconds_per_pixel = self._session.seconds_per_pixel
+            width, height, in_full = self._size(pose, settings, moving or first)
+            moving = moving or not in_full
             camera = pose.camera(width, height, settings.near, settings.far).to(scene.device)
             start = self._began_at = time.monotonic()
             image, caption = draw(self._render, scene, camera, settings)
@@ -285,6 +290,8 @@ class ClientStream:
             seconds = time.monotonic() - start
         rate = seconds / (width * height)
         self._seconds_per_pixel = (self._seconds_per_pixel + rate) / 2 if self._seconds_per_pixel else rate
+        if in_full:
+            self._session.seconds_per_pixel = rate
         if self._stopped:
             return
         still = settings.quality >= 100 and not moving  # a lossless image takes longer than a frame may

@@ -158,3 +158,14 @@ def test_every_output_is_drawn(
             rasterize(gaussians, camera.to(device)).rgb.clamp(0, 1).mul(255).round().byte().cpu().numpy()
         )
         assert np.abs(image.astype(int) - expected).max() <= 1
+
+
+def test_first_image_of_a_page_is_small_where_those_of_others_were_slow(streams: Any) -> None:
+    session = StaticSession(Gaussians.empty(0))
+    session.seconds_per_pixel = 0.5 / (64 * 48)
+    stream, sink, _ = streams(session=session)
+    stream.move(pose())
+    assert sink.until(lambda: len(sink.images) >= 2)
+    assert sink.images[0].shape[0] < 24 and sink.images[1].shape == (48, 64, 3), "then it is drawn in full"
+    assert session.seconds_per_pixel < 0.5 / (64 * 48), "the cost is that of the newest image in full"
+    assert not sink.until(lambda: len(sink.images) > 2, 0.4)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 GAP = 5.0  # seconds, at least, between two trims: each takes milliseconds and holds the heaps
 
@@ -18,10 +19,8 @@ GAP = 5.0  # seconds, at least, between two trims: each takes milliseconds and h
 def trim() -> None:
     """Gives back what the C library has free; nothing happens where there is no malloc_trim."""
     if sys.platform == "linux":
-        try:
+        with suppress(AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
-        except AttributeError:  # another C library
-            pass
 
 
 class FreeMemory:
