@@ -25,6 +25,7 @@ TYPES = {
     **dict.fromkeys(("double", "float64"), "f8"),
 }
 HEADER_LIMIT = 1 << 16
+ROWS = 1 << 14  # that are written at a time
 EXPORT_AGAIN = "Export the file again, as plain (uncompressed) PLY."
 
 
@@ -207,9 +208,15 @@ def write_vertices(path: Path, table: np.ndarray) -> None:
         CaptureError: the file cannot be written.
     """
     names = {"f4": "float", "u1": "uchar"}
-    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}"]
-    lines += [f"property {names[table.dtype[n].str[1:]]} {n}" for n in table.dtype.names or ()]
-    write_atomically(path, [("\n".join([*lines, "end_header"]) + "\n").encode(), table.tobytes()])
+    properties = [(n, names[table.dtype[n].str[1:]]) for n in table.dtype.names or ()]
+    write_atomically(path, [_header(len(table), properties), table.tobytes()])
+
+
+def _header(count: int, properties: Iterable[tuple[str, str]]) -> bytes:
+    """The header of a binary file of ``count`` vertices with these properties: name and type."""
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {count}"]
+    lines += [f"property {kind} {name}" for name, kind in properties]
+    return ("\n".join([*lines, "end_header"]) + "\n").encode()
 
 
 def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray] | None = None) -> None:
@@ -242,11 +249,20 @@ def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
 
     Args:
         path: of the file.
-        columns: arrays [N, D], each by its D property names separated by spaces.
+        columns: arrays of N rows with D numbers each, by the names of these D properties separated by spaces.
 
     Raises:
         CaptureError: the file cannot be written.
     """
-    names = " ".join(columns).split()
-    flat = np.ascontiguousarray(np.concatenate(list(columns.values()), axis=1), "<f4")
-    write_vertices(path, flat.view([(name, "<f4") for name in names])[:, 0])
+    count = len(next(iter(columns.values())))
+
+    def rows() -> Iterable[bytes]:
+        yield _header(count, [(name, "float") for name in " ".join(columns).split()])
+        for start in range(
+            0, count, ROWS
+        ):  # new memory for all rows at once would cost more than writing them
+            parts = [array[start : start + ROWS] for array in columns.values()]
+            flat = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+            yield np.ascontiguousarray(flat, "<f4").tobytes()
+
+    write_atomically(path, rows())

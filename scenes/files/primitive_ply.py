@@ -66,7 +66,7 @@ def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
             array = array.transpose(0, 2, 1)  # channel by channel
         numbers = math.prod(array.shape[1:])
         if names := " ".join(_names(part, numbers // len(part.names))):
-            columns[names] = array.reshape(scene.count, numbers)
+            columns[names] = array
     write_columns(Path(path), columns)
 
 

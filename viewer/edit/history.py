@@ -90,8 +90,10 @@ class History:
 
     def flush(self) -> None:
         """Returns when no more edits than allowed are in memory, or the others could not be written."""
-        if self._spilling is not None:
-            self._spilling.result()
+        for _ in range(2):  # the thread may have been about to end when the last edit was made
+            self._spill()
+            if self._spilling is not None:
+                self._spilling.result()
 
     def _spill(self) -> None:
         """Starts the thread if there is something to write."""

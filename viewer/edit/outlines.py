@@ -112,9 +112,9 @@ def _by_tiles(
     column, row = ((x - left) / side).floor(), ((y - top) / side).floor()
     inside = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
     tile = (row * columns + column).where(inside, row.new_zeros(())).int()
-    found = classes.index_select(0, tile).masked_fill(~inside, OUTSIDE)
-    result = found == INSIDE
-    border = (found == BORDER).nonzero()[:, 0]
+    of_points = classes.index_select(0, tile).masked_fill(~inside, OUTSIDE)
+    result = of_points == INSIDE
+    border = (of_points == BORDER).nonzero()[:, 0]
     border = border[y[border].argsort()]
     result[border] = exact(x[border], y[border])
     return result

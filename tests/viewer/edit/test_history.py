@@ -12,7 +12,7 @@ from torch import Tensor
 
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.similarity import Similarity
-from luxel.viewer.edit import Document, History, history, operations
+from luxel.viewer.edit import Document, Edit, History, history, operations
 
 
 def everything(document: Document) -> list[Tensor]:
@@ -70,28 +70,30 @@ def test_edits_beyond_the_limit_are_read_back_bit_for_bit(any_scene: Parameters,
 def test_undo_while_edits_are_being_written(
     grid: Callable[..., Gaussians], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    undo = History(most_bytes=2000)
+    undo = History(most_bytes=100)
     document = Document(grid(), history=undo)
-    pack = history.pack_edit
-    taken_back: list[bool] = []
+    states = edit_often(document, 11)
+    undo.flush()
+    pack, interrupted = history.pack_edit, []
 
-    def slow(edit: object) -> bytes:
-        content = pack(edit)  # pyright: ignore[reportArgumentType]
-        while len(undo._done.entries) > 3 and undo._done.entries[-1] is not undo._done.lowest():
-            taken_back.append(undo._move(document.state, undo._done, undo._undone))
+    def slow(edit: Edit) -> bytes:
+        content = pack(edit)
+        while not interrupted or interrupted[-1] is not edit:  # until that edit itself has been taken back
+            interrupted.append(undo._done.entries[-1].edit)
+            document.undo()
+        monkeypatch.undo()
         return content
 
-    states = edit_often(document, 12)
-    undo.flush()
     monkeypatch.setattr(history, "pack_edit", slow)
-    document.undo()
+    document.apply(operations.transform(document.state, Similarity(translation=(0, 0, 1))))
     undo.flush()
-    while document.redo():
-        pass
-    assert same(everything(document), states[-1])
+    assert interrupted
+    undo.flush()
     while document.undo():
         pass
     assert same(everything(document), states[0])
+    for state in states[1:]:
+        assert document.redo() and same(everything(document), state)
 
 
 def test_edits_that_cannot_be_written_stay_in_memory(

@@ -102,7 +102,7 @@ class BrushTool(FreehandTool):
         """Adds the radius."""
         self._stroke: _Stroke | None = None
         self._key: str | None = None
-        self._told: float | None = None  # radius that the page has
+        self._page_radius: float | None = None  # as the page has it
         self._radius = gui.add_slider(
             "Brush radius", LEAST_RADIUS, MOST_RADIUS, 1, 30, hint="Pixels; keys [ and ]"
         )
@@ -111,11 +111,11 @@ class BrushTool(FreehandTool):
 
     def options(self) -> dict[str, Any]:
         """The radius."""
-        self._told = float(self._radius.value)
-        return {"radius": self._told, "least": LEAST_RADIUS, "most": MOST_RADIUS}
+        self._page_radius = float(self._radius.value)
+        return {"radius": self._page_radius, "least": LEAST_RADIUS, "most": MOST_RADIUS}
 
     def _resized(self) -> None:
-        if float(self._radius.value) != self._told:
+        if float(self._radius.value) != self._page_radius:
             STROKES.change(self.page.client, self._key, **self.options())
 
     def stop(self) -> None:
@@ -126,7 +126,7 @@ class BrushTool(FreehandTool):
     def receive(self, message: StrokeMessage) -> None:
         """Takes a part of a stroke, its end, or another radius."""
         if isinstance(message, BrushRadius):
-            self._told = float(round(message.pixels))
+            self._page_radius = float(round(message.pixels))
             self._radius.value = round(message.pixels)
         elif isinstance(message, StrokeCancelled):
             if self._stroke is not None and self._stroke.number == message.number:
