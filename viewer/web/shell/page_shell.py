@@ -72,6 +72,7 @@ class PageShell:
             "times": session.times,
             "outputs": [] if output is None else list(output.options),
             "values": self.values(),
+            "commands": commands_of(page.client.gui),
         }
 
     def state(self, report: StreamReport) -> dict[str, Any]:
@@ -147,6 +148,17 @@ def kept_controls(gui: Any, panels: Sequence[Panel]) -> dict[str, Any]:
         if (name := f"{top}/{label}") in listed:
             controls[name] = handle
     return controls
+
+
+def commands_of(gui: Any) -> list[tuple[str, str]]:
+    """Keys and labels of the commands of the panels, for the list of controls."""
+    handles = getattr(gui, "_command_handle_from_uuid", {})
+    listed = []
+    for handle in list(handles.values()):
+        if handle.hotkey is not None:
+            keys = [*(handle.modifier or "").replace("cmd/ctrl", "ctrl").split("+"), handle.hotkey]
+            listed.append((" ".join(key.capitalize() for key in keys if key), handle.label))
+    return listed
 
 
 def scene_key(page: Page) -> str:

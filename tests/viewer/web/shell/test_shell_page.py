@@ -70,6 +70,11 @@ def is_there(app: ViewerApp, pose: Pose) -> bool:
     )
 
 
+def distance_of(client: Any) -> float:
+    """From the camera to the origin, where the ball is."""
+    return float(np.linalg.norm(Pose.of_client(client.camera).position))
+
+
 def turned(app: ViewerApp, page: Any, output: str = "3") -> Pose:
     """Turns the camera, chooses the output depth by its key, and waits until the browser has kept both."""
     client = newest_client(app)
@@ -200,10 +205,10 @@ def test_phone_shows_the_image_and_touch_turns_and_zooms(shown: ViewerApp, visit
     start = Pose.of_client(client.camera).position.copy()
     move((180.0, 10.0))
     until(lambda: not np.allclose(Pose.of_client(client.camera).position, start, atol=0.3), "one finger")
-    distance = float(np.linalg.norm(Pose.of_client(client.camera).position))
+    distance = distance_of(client)
     assert distance == pytest.approx(float(np.linalg.norm(start)), rel=0.01), "one finger only turns"
     move((150.0, -8.0), (250.0, 8.0))
-    until(lambda: np.linalg.norm(Pose.of_client(client.camera).position) < 0.95 * distance, "two fingers")
+    until(lambda: distance_of(client) < 0.95 * distance, "two fingers")
     sheet.click(position={"x": 150, "y": 20})
     until(lambda: 300 < sheet.bounding_box()["height"] <= 430, "the panel does not open to half of the image")
     assert sheet.bounding_box()["width"] == 390
@@ -253,8 +258,8 @@ def test_keys_move_by_the_size_of_the_scene_reset_focus_and_pause(visit: Callabl
         page.keyboard.press("r")
         until(lambda: is_there(app, start), "no reset")
         page.mouse.dblclick(300, 260)
-        half = 0.6 * float(np.linalg.norm(start.position))
-        until(lambda: np.linalg.norm(Pose.of_client(client.camera).position) < half, "no flight to the point")
+        near = 0.85 * float(np.linalg.norm(start.position))
+        until(lambda: distance_of(client) < near, "no flight to the point")
     with FakeTrainerRunning() as trainer, ViewerApp(TrainingSession(trainer, ring()), port=0) as app:
         page = visit(app.url)
         for paused in (True, False):

@@ -115,7 +115,12 @@ def test_kept_controls_get_only_values_that_fit_them(opened: OpenPage) -> None:
 def test_page_learns_what_its_scripts_need(opened: OpenPage) -> None:
     shell = PageShell(opened.page, opened.panels)
     hello = shell.hello()
-    assert json.loads(json.dumps(hello)) == {**hello, "values": json.loads(json.dumps(hello["values"]))}
+    assert json.loads(json.dumps(hello)) == {
+        **hello,
+        "values": json.loads(json.dumps(hello["values"])),
+        "commands": json.loads(json.dumps(hello["commands"])),
+    }
+    assert ("Ctrl Z", "Undo edit") in hello["commands"]
     assert hello["outputs"][:2] == ["colour", "alpha"] and not hello["flat"] and not hello["trains"]
     assert {"Show/Output", "Show/Near", "Camera/Show cameras", "/Inspect"} <= set(hello["values"])
     assert "token" not in json.dumps(hello)

@@ -83,10 +83,12 @@ export class Help {
       ["H", "hide or show the panel"],
       ["?", "this list"],
     ];
+    const parts = { ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts };
+    if (hello.commands?.length) parts.Commands = hello.commands;
     const card = element("div", "luxel-card");
     element("h2", "", card).textContent = "Controls";
     const columns = element("div", "luxel-columns", card);
-    for (const [title, rows] of Object.entries({ ...(hello.flat ? FLAT : SOLID), Shortcuts: shortcuts })) {
+    for (const [title, rows] of Object.entries(parts)) {
       const part = element("section", "", columns);
       element("h3", "", part).textContent = title;
       const list = element("dl", "", part);

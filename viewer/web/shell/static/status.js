@@ -15,6 +15,7 @@ export class Status {
   #failure = ""; // message of a failed render
   #cause = null; // answer of the server while it refuses
   #noticeTimer = 0;
+  #place = ""; // of the canvas in the window
 
   constructor() {
     for (const node of [this.#bar, this.#error, this.#notice]) node.setAttribute("role", "status");
@@ -54,7 +55,11 @@ export class Status {
 
   #tick() {
     const box = (window.__viserMutable?.canvas ?? document.documentElement).getBoundingClientRect();
-    Object.assign(this.#root.style, { left: `${box.left}px`, top: `${box.top}px`, width: `${box.width}px`, height: `${box.height}px` });
+    const place = [box.left, box.top, box.width, box.height].join("px ");
+    if (place !== this.#place) {
+      this.#place = place;
+      ["left", "top", "width", "height"].forEach((name) => (this.#root.style[name] = `${box[name]}px`));
+    }
     if (!this.#loading.hidden) this.#load();
     const lost = this.#lostAt === null ? 0 : performance.now() - this.#lostAt;
     this.#bar.hidden = lost < PATIENCE || !this.#loading.hidden;
