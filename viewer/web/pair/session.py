@@ -76,16 +76,8 @@ class PairSession:
         self.up = other.up if own.up is None else own.up
         self.front = other.front if own.front is None else own.front
         self.background, self.antialiased, self.folder = own.background, own.antialiased, own.folder
+        self.share_of_time = own.share_of_time
         self.problems = find_problems((left.name, left.bounds, left.up), (right.name, right.bounds, right.up))
-
-    @property
-    def share_of_time(self) -> float:
-        """That of the main scene."""
-        return self._own.share_of_time
-
-    @share_of_time.setter
-    def share_of_time(self, share: float) -> None:
-        self._own.share_of_time = share
 
     @property
     def trains(self) -> bool:
@@ -105,6 +97,7 @@ class PairSession:
     @contextmanager
     def borrow(self, page: Hashable = None) -> Iterator[Any]:
         """The main scene; the other one is borrowed after it, never before."""
+        self._own.share_of_time = self.share_of_time
         with self._own.borrow(page) as scene:
             yield scene
 

@@ -229,7 +229,8 @@ def test_a_training_beside_a_finished_scene() -> None:
         session = PairSession(finished, Side.of("run", run, rasterize), main=1)
         assert session.trains and session.trainer is trainer and not session.paused
         session.share_of_time = 0.5
-        assert run.share_of_time == 0.5
+        with session.borrow():
+            assert run.share_of_time == 0.5
         version = session.version
         until(lambda: session.version > version, "the version does not follow the training")
         painter = PairPainter(session)
