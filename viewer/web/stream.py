@@ -30,7 +30,7 @@ MOVING_RENDER = 0.04  # seconds that one image may take to render while the came
 REFRESH = 0.5  # seconds between images of a resting camera while the scene trains
 FRAME_GAP = 1 / 240  # seconds, at least, between the beginnings of two renders
 ERROR_PAUSE = 1.0  # seconds before a failed render is tried again
-MOVING_QUALITY = 70  # JPEG quality while moving, at most
+MOVING_QUALITY = 80  # JPEG quality while moving, at most
 REPORT_GAP = 0.25  # seconds between reports
 PLAYING_REPORT_GAP = (
     0.125  # seconds between reports while the scene plays, for a slider that follows smoothly
@@ -286,7 +286,9 @@ class ClientStream:
             if not self._sink.takes_tensors:
                 image = as_array(image)
             elif image.is_cuda:
-                torch.cuda.synchronize(image.device)  # the scene may change as soon as it is given back
+                torch.cuda.current_stream(
+                    image.device
+                ).synchronize()  # the scene may change as soon as it is given back
             seconds = time.monotonic() - start
         rate = seconds / (width * height)
         self._seconds_per_pixel = (self._seconds_per_pixel + rate) / 2 if self._seconds_per_pixel else rate
@@ -294,8 +296,8 @@ class ClientStream:
             self._session.seconds_per_pixel = rate
         if self._stopped:
             return
-        still = settings.quality >= 100 and not moving  # a lossless image takes longer than a frame may
-        in_full = in_full and (still or settings.quality < 100)
+        # A fine image takes three times as long to encode, send and decode as one of MOVING_QUALITY.
+        in_full = in_full and (not moving or settings.quality <= MOVING_QUALITY)
         quality = settings.quality if in_full else min(settings.quality, MOVING_QUALITY)
         self._sink.send(image, quality, FrameInfo(sequence, seconds * 1e3, in_full))
         self._drawn_version, self._drawn_in_full, self._drawn_at = version, in_full, time.monotonic()

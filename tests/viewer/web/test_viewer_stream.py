@@ -19,7 +19,7 @@ from luxel.render.rasterize import rasterize
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import OUTPUTS
-from luxel.viewer.web.stream import ClientStream, StreamReport
+from luxel.viewer.web.stream import MOVING_QUALITY, ClientStream, StreamReport
 
 
 def test_nothing_is_drawn_before_a_camera_and_once_at_rest(streams: Any) -> None:
@@ -71,7 +71,7 @@ def test_coarse_while_moving_and_in_full_at_rest(streams: Any) -> None:
     assert sizes[0] == (240, 320), "the first image is in full"
     assert max(h for h, _ in sizes[2:-1]) < 160, sizes
     assert all(abs(w / h - 4 / 3) < 0.02 for h, w in sizes), "the window's shape is kept"
-    assert max(sink.qualities[2:-1]) <= 70 and sink.qualities[-1] == 90
+    assert max(sink.qualities[2:-1]) <= MOVING_QUALITY and sink.qualities[-1] == 90
     time.sleep(0.3)
     assert reports[-1].width == 320
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
-from luxel.viewer.web.transport.encoders import as_array, encode_jpeg, encode_png, gpu_jpeg
+from luxel.viewer.web.transport.encoders import as_array, encode_jpeg, encode_png
 from luxel.viewer.web.transport.figures import StreamFigures
 from luxel.viewer.web.transport.wire import DrawnMessage, ImageHeader
 
@@ -77,10 +77,7 @@ class StreamSink:
         self._undrawn: set[int] = set()  # being encoded, or not acknowledged
         self._unsent: set[int] = set()  # not yet taken by the network
 
-    @property
-    def takes_tensors(self) -> bool:
-        """Whether images are encoded on the GPU."""
-        return gpu_jpeg() is not None
+    takes_tensors = True  # the thread that encodes copies them, where it must
 
     @property
     def connected(self) -> bool:
@@ -246,8 +243,8 @@ class PageSink:
 
     @property
     def takes_tensors(self) -> bool:
-        """Whether images are encoded on the GPU."""
-        return self.stream.connected and self.stream.takes_tensors
+        """Whether the stream takes the images."""
+        return self.stream.connected
 
     def wait(self) -> None:
         """Returns when the page is ready for the next image."""

@@ -75,7 +75,7 @@ def test_stream_comes_back_after_its_socket_was_closed(
     client, page = newest_client(shown), _newest_page(shown)
     until(lambda: page.sink.stream.connected, "the page has no stream")
     before = page.sink.stream._post
-    browser_page.evaluate("window.luxel.socket().close()")
+    browser_page.evaluate("window.luxel.drop()")
     until(lambda: page.sink.stream._post not in (before, None), "the page did not connect again")
     drag(browser_page, client, (90, 20))
     browser_page.mouse.move(5, 515)

@@ -31,13 +31,27 @@ export function readCamera(renderer, camera) {
   for (let row = 0; row < 3; row++)
     for (const v of columns) matrix.push(turn[0][row] * v[0] + turn[1][row] * v[1] + turn[2][row] * v[2]);
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
-  const canvas = renderer.domElement;
+  const { width, height } = sizeOf(renderer.domElement);
   return {
     matrix,
     fov: (camera.fov * Math.PI) / 180,
-    width: Math.max(1, Math.round(canvas.clientWidth * ratio)),
-    height: Math.max(1, Math.round(canvas.clientHeight * ratio)),
+    width: Math.max(1, Math.round(width * ratio)),
+    height: Math.max(1, Math.round(height * ratio)),
   };
+}
+
+const sizes = new WeakMap();
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) sizes.set(target, { width: target.clientWidth, height: target.clientHeight });
+});
+
+// The size of a canvas in CSS pixels. Asking the canvas itself in every frame would lay out the page each time.
+function sizeOf(canvas) {
+  if (!sizes.has(canvas)) {
+    sizes.set(canvas, { width: canvas.clientWidth, height: canvas.clientHeight });
+    resized.observe(canvas);
+  }
+  return sizes.get(canvas);
 }
 
 // Whether a scene has nothing that three.js would draw, wherever the camera looks.

@@ -1,0 +1,117 @@
+// The page's end of the image stream: sends cameras, decodes and shows the images that come back. It runs in a worker,
+// so that an image never waits for the page's own work; in the page where the browser cannot draw in workers. The
+// messages are described in viewer/web/transport/wire.py.
+
+import { Screen } from "./canvas.js";
+
+const HEADER = 24; // bytes before an image
+const MOST_WAITING = 2048; // bytes that may wait to be sent before a camera is held back
+const RETRY = 10; // milliseconds after which a held camera is tried again
+const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
+
+export class StreamClient {
+  #screen;
+  #url = null;
+  #socket = null;
+  #attempts = 0;
+  #newest = null; // { camera, at }: the last one, and when its frame began, milliseconds since 1970
+  #sent = null; // the one that the server has
+  #held = false;
+  #sequence = 0;
+  #sentAt = new Map(); // `at` of the cameras that were sent, by sequence
+  #arrived = null; // the newest image message that is not yet decoded
+  #decoding = false;
+
+  constructor(canvas) {
+    this.#screen = new Screen(canvas);
+  }
+
+  // Connects to the server, in place of an earlier connection; again whenever the connection breaks.
+  connect(url) {
+    this.#url = url;
+    this.#socket?.close();
+    const mine = new WebSocket(url);
+    mine.binaryType = "arraybuffer";
+    this.#socket = mine;
+    mine.onopen = () => {
+      this.#attempts = 0;
+      this.#sent = null;
+      this.#sentAt.clear();
+      if (this.#newest !== null) this.#newest.at = now();
+      this.#sendCamera();
+    };
+    mine.onmessage = ({ data }) => {
+      this.#arrived = { from: mine, data };
+      if (!this.#decoding) this.#showArrived();
+    };
+    mine.onclose = ({ code }) => {
+      if (this.#socket !== mine) return;
+      this.#socket = null;
+      if (code !== POLICY_VIOLATION)
+        setTimeout(
+          () => this.#url === url && this.#socket === null && this.connect(url),
+          500 * 2 ** Math.min(this.#attempts++, 4),
+        );
+    };
+  }
+
+  // Takes the camera of a new frame of the page.
+  move(camera, at) {
+    this.#newest = { camera, at };
+    this.#sendCamera();
+  }
+
+  // Breaks the connection, as a bad network would.
+  drop() {
+    this.#socket?.close();
+  }
+
+  // Sends the newest camera; on a slow link it waits.
+  #sendCamera() {
+    if (this.#socket?.readyState !== WebSocket.OPEN || this.#newest === null || this.#newest === this.#sent) return;
+    if (this.#socket.bufferedAmount > MOST_WAITING) {
+      if (!this.#held) setTimeout(() => ((this.#held = false), this.#sendCamera()), RETRY);
+      this.#held = true;
+      return;
+    }
+    this.#sent = this.#newest;
+    this.#sequence += 1;
+    this.#sentAt.set(this.#sequence, this.#newest.at);
+    this.#socket.send(JSON.stringify({ type: "camera", sequence: this.#sequence, ...this.#newest.camera }));
+  }
+
+  // Shows the newest image, and those that arrive meanwhile, one after the other.
+  async #showArrived() {
+    this.#decoding = true;
+    while (this.#arrived !== null) {
+      const { from, data } = this.#arrived;
+      this.#arrived = null;
+      if (from === this.#socket) await this.#show(from, data);
+    }
+    this.#decoding = false;
+  }
+
+  async #show(from, data) {
+    const header = new DataView(data, 0, HEADER);
+    const sequence = header.getUint32(8, true);
+    const image = header.getUint32(12, true);
+    const type = header.getUint8(1) & 2 ? "image/png" : "image/jpeg";
+    const began = performance.now();
+    try {
+      await this.#screen.show(new Uint8Array(data, HEADER), type, () => from === this.#socket);
+    } catch (error) {
+      console.warn("luxel: an image could not be decoded", error);
+    }
+    if (from !== this.#socket) return;
+    const decode = performance.now() - began;
+    const at = this.#sentAt.get(sequence);
+    for (const number of this.#sentAt.keys()) if (number <= sequence) this.#sentAt.delete(number);
+    const latency = at === undefined ? null : Math.max(0, now() - at);
+    if (from.readyState === WebSocket.OPEN) from.send(JSON.stringify({ type: "drawn", image, decode, latency }));
+  }
+}
+
+// Milliseconds since 1970, finer than Date.now(); the same in the page and in its workers.
+export function now() {
+  return performance.timeOrigin + performance.now();
+}

@@ -1,0 +1,10 @@
+// Runs a StreamClient beside the page. The first message brings its canvas, each further one a call.
+
+import { StreamClient } from "./client.js";
+
+let client = null;
+
+onmessage = ({ data }) => {
+  if (data.canvas !== undefined) client = new StreamClient(data.canvas);
+  else client[data.call](...data.given);
+};
