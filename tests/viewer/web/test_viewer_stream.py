@@ -18,7 +18,7 @@ from luxel.render.primitives import Gaussians
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.session import StaticSession
-from luxel.viewer.web.shading import OUTPUTS
+from luxel.viewer.web.shading import CACHED, OUTPUTS, as_uint8
 from luxel.viewer.web.stream import MOVING_QUALITY, ClientStream, StreamReport
 
 
@@ -158,3 +158,9 @@ def test_every_output_is_drawn(
             rasterize(gaussians, camera.to(device)).rgb.clamp(0, 1).mul(255).round().byte().cpu().numpy()
         )
         assert np.abs(image.astype(int) - expected).max() <= 1
+
+
+def test_colours_become_bytes_in_parts_as_they_would_at_once() -> None:
+    wide = torch.randn(400, CACHED // 400 + 9, 3).mul_(0.6)
+    for colours in (wide, wide[:, :50], wide[:1], wide[:0], wide[0, 0].expand(5, 4, 3)):
+        assert torch.equal(as_uint8(colours), colours.mul(255).add(0.5).clamp(0, 255).to(torch.uint8))
