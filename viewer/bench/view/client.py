@@ -80,7 +80,7 @@ async def _client(load: Load, key: str, begin: float) -> dict[str, Any]:
                 async for message in socket:
                     if bucket is not None and (delay := bucket.delay(len(message), _now())) > 0:
                         await asyncio.sleep(delay)
-                    header, file = split_image(bytes(message))
+                    header, file = split_image(message if isinstance(message, bytes) else message.encode())
                     now = _now()
                     at = sent.get(header.sequence)
                     latency = None if at is None else (now - at) * 1e3

@@ -28,8 +28,8 @@ class _Keyed(OfflineClient):
         return self
 
     def queue_message(self, message: Any) -> None:
-        found = re.search(r'connect\("([\w-]+)"\)', message.source)
-        self.key = found[1] if found else ""
+        key = re.search(r'connect\("([\w-]+)"\)', message.source)
+        self.key = key[1] if key else ""
 
 
 def measure_clients(
