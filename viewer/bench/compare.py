@@ -22,7 +22,7 @@ def load_report(path: Path) -> dict[str, Any]:
     """
     try:
         report = json.loads(path.read_text())
-        if report["format"] != FORMAT or report["kind"] not in ("raster", "train", "fields"):
+        if report["format"] != FORMAT or report["kind"] not in ("raster", "train", "fields", "view"):
             raise ValueError(f"kind {report['kind']!r}, format {report['format']!r}")
         if not isinstance(report["machine"]["device"], str) or not isinstance(report["rows"], list):
             raise ValueError("damaged")
@@ -83,6 +83,8 @@ def _figures(report: dict[str, Any]) -> Figures:
     out: Figures = {}
     if report["kind"] == "fields":
         return _field_figures(report)
+    if report["kind"] == "view":
+        return _view_figures(report)
     for row in report["rows"]:
         size = f"{row['width']}x{row['height']}"
         for name, result in row["results"].items():
@@ -116,6 +118,19 @@ def _field_figures(report: dict[str, Any]) -> Figures:
                 "step (ms)": (row.get("steps") or {}).get("median"),
                 "PSNR (dB)": (row["training"].get("scores") or {}).get("psnr"),
             }
+    return out
+
+
+def _view_figures(report: dict[str, Any]) -> Figures:
+    out: Figures = {}
+    link = "" if report.get("megabits") is None else f", {report['megabits']:g} Mbit/s"
+    for row in report["rows"]:
+        place = f"{row.get('clients', 1)} at {report['window']}{link}"
+        out[(report.get("scene", "prepared frames"), row["path"], place)] = {
+            "latency (ms)": row.get("latency_ms"),
+            "p95 (ms)": row.get("latency_p95_ms"),
+            "between images (ms)": 1e3 / row["fps"] if row.get("fps") else None,
+        }
     return out
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import torch
 import tyro
 
 from luxel.render.errors import LuxelError
@@ -14,6 +15,11 @@ from luxel.viewer.bench import report
 from luxel.viewer.bench.raster.scenes import parse_size
 from luxel.viewer.bench.view import measure
 from luxel.viewer.bench.view import report as view_report
+from luxel.viewer.commands.options import DeviceName, pick_device
+from luxel.viewer.runs import load_drawable
+from luxel.viewer.web.drawable import render_function
+
+MOST_CLIENTS = 64  # pages that a viewer takes by default
 
 
 @dataclass
@@ -23,13 +29,32 @@ class View:
     Drives Chromium on this machine, with prepared frames in place of the renderer: luxel's image stream
     and, beside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
 
+    With --client python, clients without a browser take its place: they acknowledge images like a page. They also
+    measure a rendered scene, several clients at a time and a slow link.
+
     Examples:
         luxel bench view
         luxel bench view --seconds 5 --size 1920x1080
+        luxel bench view bonsai.splat --client python
+        luxel bench view --client python --clients 1 4 16 --megabits 8
     """
 
+    scene: tyro.conf.Positional[Path | None] = None
+    """Scene file or run folder to render, with --client python; default: prepared frames."""
+    client: Literal["browser", "python"] = "browser"
+    """What takes the images: headless Chromium, or clients without a browser."""
+    clients: tuple[int, ...] = (1,)
+    """Numbers of clients at a time, 1 to 64, with --client python; a row of the report for each."""
+    rate: float | None = None
+    """Cameras a second of each client, with --client python; default: 240 on a GPU, else 60."""
+    megabits: float | None = None
+    """Speed of each client's link in Mbit/s, with --client python; default: unlimited."""
+    device: DeviceName = "auto"
+    """Device that renders the scene."""
     seconds: float = measure.WINDOW
-    """Duration of each measurement, at most 10 seconds; 3 seconds of warm-up precede it."""
+    """Duration of each measurement, at most 10 seconds."""
+    warmup: float = 3.0
+    """Seconds before each measurement."""
     size: str = "1280x720"
     """Size of the browser's window as WIDTHxHEIGHT."""
     browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = measure.CHROMIUM
@@ -41,19 +66,49 @@ class View:
         """Measures, writes, prints; returns 1 where a measurement failed."""
         if not 1 <= self.seconds <= measure.WINDOW:
             raise LuxelError(f"--seconds must be 1 to {measure.WINDOW:g}.", "Give another number.")
+        if not 0 <= self.warmup <= 60:
+            raise LuxelError("--warmup must be 0 to 60.", "Give another number.")
         width, height = parse_size(self.size)
         report.check_writable(self.out)
 
-        def keep(results: dict[str, Any]) -> None:
-            row = results["rows"][-1]
-            name, median, p95 = (
-                view_report.NAMES[row["path"]],
-                row.get("latency_ms"),
-                row.get("latency_p95_ms"),
+        settings = measure.Settings(
+            warmup=self.warmup, seconds=self.seconds, width=width, height=height, browser=self.browser
+        )
+        if self.client == "python":
+            results = measure.run_without_browser(settings, self._client_settings(), _print_row)
+        elif self.scene is not None or self.megabits is not None or self.clients != (1,):
+            raise LuxelError(
+                "A scene, --clients and --megabits are measured without a browser.", "Add --client python."
             )
-            line = f"{name}: {report.shown(median, '.1f')} ms, p95 {report.shown(p95, '.1f')} ms"
-            print(line, file=sys.stderr, flush=True)
-
-        settings = measure.Settings(seconds=self.seconds, width=width, height=height, browser=self.browser)
-        results = measure.run(settings, keep)
+        else:
+            results = measure.run(settings, _print_row)
         return report.conclude(self.out, "view", results, view_report.TITLE, view_report.sections(results))
+
+    def _client_settings(self) -> measure.ClientSettings:
+        if not self.clients or not all(1 <= count <= MOST_CLIENTS for count in self.clients):
+            raise LuxelError(f"--clients must be 1 to {MOST_CLIENTS}.", "Give other numbers.")
+        if self.megabits is not None and not self.megabits > 0:
+            raise LuxelError("--megabits must be above 0.", "Give another number.")
+        if self.rate is not None and not 1 <= self.rate <= 1000:
+            raise LuxelError("--rate must be 1 to 1000.", "Give another number.")
+        device = pick_device(self.device)
+        given = {} if self.scene is None else self._render(self.scene, device)
+        rate = self.rate or (240.0 if given and device.type == "cuda" else 60.0)
+        return measure.ClientSettings(self.clients, rate, self.megabits, **given)
+
+    @staticmethod
+    def _render(path: Path, device: torch.device) -> dict[str, Any]:
+        scene = load_drawable(path).to(device)
+        return {
+            "scene": scene,
+            "scene_name": path.resolve().stem,
+            "render": render_function(scene, "luxel"),
+        }
+
+
+def _print_row(results: dict[str, Any]) -> None:
+    row = results["rows"][-1]
+    median, p95 = row.get("latency_ms"), row.get("latency_p95_ms")
+    clients = f", {row['clients']} clients" if "clients" in row else ""
+    line = f"{view_report.NAMES[row['path']]}{clients}: {report.shown(median, '.1f')} ms, "
+    print(f"{line}p95 {report.shown(p95, '.1f')} ms", file=sys.stderr, flush=True)

@@ -18,7 +18,9 @@ from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.view.browser import Browser, open_browser
 from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
+from luxel.viewer.bench.view.load import measure_clients
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.transport.figures import WINDOW, percentile
 
@@ -44,6 +46,74 @@ class Settings:
     browser: str = CHROMIUM
 
 
+@dataclass(frozen=True)
+class ClientSettings:
+    """Which clients measure, beside `Settings`.
+
+    Args:
+        clients: numbers of clients at a time, a row for each.
+        rate: cameras a second of each client.
+        megabits: speed of each client's link, Mbit/s; None: unlimited.
+        scene: what is rendered; None: prepared frames.
+        scene_name: for the report.
+        render: as for ViewerApp; not used without a scene.
+    """
+
+    clients: tuple[int, ...] = (1,)
+    rate: float = 60.0
+    megabits: float | None = None
+    scene: Drawable | None = None
+    scene_name: str = "prepared frames"
+    render: Callable[..., Any] | None = None
+
+
+def run_without_browser(
+    settings: Settings, clients: ClientSettings, keep: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Measures the stream with clients that acknowledge images like a page and do not decode them.
+
+    Returns:
+        As `run`, with ``clients``, ``slowest_fps`` (images a second of the slowest client) and ``encoder`` in each row.
+    """
+    scene = _scene() if clients.scene is None else clients.scene
+    results = _results(settings, scene.device) | {
+        "scene": clients.scene_name,
+        "rate": clients.rate,
+        "megabits": clients.megabits,
+    }
+    for count in clients.clients:
+        row: dict[str, Any] = {"path": "python", "clients": count, "failures": {}}
+        try:
+            up = np.array([0.0, 0.0, 1.0]) if clients.scene is None else None
+            prepared = PreparedFrames(settings.width, settings.height)
+            row |= measure_clients(
+                StaticSession(scene, name="bench", up=up),
+                prepared if clients.scene is None else clients.render,
+                clients=count,
+                size=(settings.width, settings.height),
+                rate=clients.rate,
+                warmup=settings.warmup,
+                seconds=settings.seconds,
+                megabits=clients.megabits,
+            )
+        except Exception as error:
+            row["failures"]["clients"] = f"{type(error).__name__}: {error}"
+        results["rows"].append(row)
+        keep(results)
+    return results
+
+
+def _results(settings: Settings, device: torch.device) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "kind": "view",
+        "machine": machine_facts(device),
+        "window": f"{settings.width}x{settings.height}",
+        "seconds": settings.seconds,
+        "rows": [],
+    }
+
+
 def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Measures the stream and, beside it, viser's messages.
 
@@ -58,14 +128,7 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
     Raises:
         LuxelError: there is no such browser, or it does not start.
     """
-    results: dict[str, Any] = {
-        "format": FORMAT,
-        "kind": "view",
-        "machine": machine_facts(torch.device("cpu")),
-        "window": f"{settings.width}x{settings.height}",
-        "seconds": settings.seconds,
-        "rows": [],
-    }
+    results = _results(settings, torch.device("cpu"))
     with open_browser(settings.browser, settings.width, settings.height) as browser:
         results["browser"] = browser.version
         for path in PATHS:

@@ -66,6 +66,7 @@ class PairSession:
         self._own, self._other = self.sides[main].session, self.sides[1 - main].session
         own, other = self._own, self._other
         self.name = f"{left.name} | {right.name}"
+        self.seconds_per_pixel = 0.0
         self.scene_type: type[Drawable] = own.scene_type
         source = own if own.views else other
         self.views: Sequence[View] = source.views

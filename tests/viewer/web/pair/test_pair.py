@@ -267,10 +267,10 @@ def test_the_panels_of_a_page_with_two_scenes() -> None:
         panels[StatisticsPanel].refresh()
         drawings = panels[StatisticsPanel]._drawings.content
         assert drawings.count(">Opacity<") == 2 and drawings.index("first") < drawings.index("second")
-        found: list[Any] = []
-        opened.page.listen(found.append, True)
+        clicks: list[Any] = []
+        opened.page.listen(clicks.append, True)
         opened.page.click(0.25, 0.5)
-        rows = click_rows(found[0])
+        rows = click_rows(clicks[0])
         assert [text for label, text in rows if label == "Scene"] == ["first", "second"]
         assert sum(label == "Contributors" for label, _ in rows) == 2
 

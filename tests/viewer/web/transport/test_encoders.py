@@ -46,3 +46,35 @@ def test_png_is_lossless() -> None:
 def test_view_of_a_larger_image_is_encoded() -> None:
     cut = np.pad(_image(), ((0, 8), (0, 8), (0, 0)))[:48, :70]
     assert encoders.encode_jpeg(cut, 90) == encoders.encode_jpeg(_image(), 90)
+
+
+def test_nvjpeg_that_fails_is_replaced_by_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stream:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def synchronize(self) -> None: ...
+
+    class OnGpu(torch.Tensor):
+        """A tensor that says that it is on a GPU, and can be copied from there."""
+
+        is_cuda = True  # type: ignore[assignment]
+
+    def fails(image: torch.Tensor, quality: int) -> None:
+        raise RuntimeError("no nvJPEG")
+
+    monkeypatch.setattr(encoders, "gpu_jpeg", lambda: fails)
+    monkeypatch.setattr(encoders, "_broken", [])
+    monkeypatch.setattr(encoders, "_side_stream", lambda device: Stream())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    image = torch.from_numpy(_image()).as_subclass(OnGpu)
+    monkeypatch.setattr(encoders, "as_array", lambda image: _image())
+    assert encoders.jpeg_encoder(on_gpu=True) == "nvJPEG (torchvision)"
+    with caplog.at_level("WARNING", "luxel.viewer"):
+        assert _decoded(encoders.encode_jpeg(image, 95))[0] == "JPEG"
+        assert _decoded(encoders.encode_jpeg(image, 95))[0] == "JPEG"
+    assert len(caplog.records) == 1 and "no nvJPEG" in caplog.text
+    assert encoders.jpeg_encoder(on_gpu=True) != "nvJPEG (torchvision)"
