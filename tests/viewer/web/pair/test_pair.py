@@ -114,7 +114,7 @@ def test_every_output_is_drawn_side_by_side_and_as_a_difference(output: str) -> 
     assert image.shape == (80, 120, 3) and image[BODY, :58].std() > 4 and image[BODY, 62:].std() > 4
     painter.difference = True
     _, caption = paint(painter, **settings)
-    assert legend_of(caption) is not None and caption.startswith("second − first")
+    assert legend_of(caption) is not None and caption.startswith("second minus first")
 
 
 def test_false_colours_have_one_scale() -> None:
@@ -140,7 +140,7 @@ def test_the_difference_is_zero_of_equal_scenes_and_has_the_psnr_of_others() -> 
     painter.difference = True
     image, caption = paint(painter)
     frames = [rasterize(scene, CAMERA).rgb.clamp(0, 1) for scene in (ball(), other_ball())]
-    assert caption == f"second − first: PSNR {psnr(frames[0], frames[1]):.2f} dB"
+    assert caption == f"second minus first: PSNR {psnr(frames[0], frames[1]):.2f} dB"
     painter.scale = 1.0
     assert paint(painter)[0][BODY].mean() < image[BODY].mean()
 
@@ -267,10 +267,10 @@ def test_the_panels_of_a_page_with_two_scenes() -> None:
         panels[StatisticsPanel].refresh()
         drawings = panels[StatisticsPanel]._drawings.content
         assert drawings.count(">Opacity<") == 2 and drawings.index("first") < drawings.index("second")
-        found: list[Any] = []
-        opened.page.listen(found.append, True)
+        clicks: list[Any] = []
+        opened.page.listen(clicks.append, True)
         opened.page.click(0.25, 0.5)
-        rows = click_rows(found[0])
+        rows = click_rows(clicks[0])
         assert [text for label, text in rows if label == "Scene"] == ["first", "second"]
         assert sum(label == "Contributors" for label, _ in rows) == 2
 
