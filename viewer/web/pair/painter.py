@@ -187,7 +187,7 @@ class PairPainter:
     def _difference(self, parts: tuple[Part, ...], output: str, column: int) -> tuple[Tensor, str]:
         """Right minus left."""
         left, right = parts
-        names = f"{right.side.name} − {left.side.name}"
+        names = f"{right.side.name} minus {left.side.name}"
         missing = [part for part in parts if part.frame is None]
         if missing:
             raise LuxelError(

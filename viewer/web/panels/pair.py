@@ -114,12 +114,9 @@ class PairPanel(Panel):
 
     def report(self, report: StreamReport) -> None:
         """Shows the figures, and the colour bar of false colours; sends only what changed."""
-        rows = self._rows()
         own = report.caption == self._painter.caption  # else at a photograph, which has a bar of its own
         legend = legend_of(self._painter.caption) if own else None
-        if own and report.caption:
-            rows.append(("Image", report.caption))
-        text = table(rows) + (legend.as_html() if legend else "")
+        text = table(self._rows()) + (legend.as_html() if legend else "")
         if text != self._shown:
             self._shown = self._numbers.content = text
 

@@ -114,7 +114,7 @@ def test_every_output_is_drawn_side_by_side_and_as_a_difference(output: str) -> 
     assert image.shape == (80, 120, 3) and image[BODY, :58].std() > 4 and image[BODY, 62:].std() > 4
     painter.difference = True
     _, caption = paint(painter, **settings)
-    assert legend_of(caption) is not None and caption.startswith("second − first")
+    assert legend_of(caption) is not None and caption.startswith("second minus first")
 
 
 def test_false_colours_have_one_scale() -> None:
@@ -140,7 +140,7 @@ def test_the_difference_is_zero_of_equal_scenes_and_has_the_psnr_of_others() -> 
     painter.difference = True
     image, caption = paint(painter)
     frames = [rasterize(scene, CAMERA).rgb.clamp(0, 1) for scene in (ball(), other_ball())]
-    assert caption == f"second − first: PSNR {psnr(frames[0], frames[1]):.2f} dB"
+    assert caption == f"second minus first: PSNR {psnr(frames[0], frames[1]):.2f} dB"
     painter.scale = 1.0
     assert paint(painter)[0][BODY].mean() < image[BODY].mean()
 
