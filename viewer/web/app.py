@@ -18,6 +18,7 @@ from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.credentials import reachable
 from luxel.viewer.web.access.free_memory import FreeMemory
 from luxel.viewer.web.access.limits import Limits
+from luxel.viewer.web.access.viser_events import make_buffers_safe
 from luxel.viewer.web.guard import Guard, bind, is_loopback
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
@@ -156,6 +157,7 @@ class ViewerApp:
             self.extent = find_extent(session.views, scene, session.up, session.front)
         # A page may be closed between the check that it is open and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
+        make_buffers_safe()
         sock = bind(self._host, self._port)
         port = int(sock.getsockname()[1])
         guard = Guard(
