@@ -117,8 +117,8 @@ class Server:
             for line in self.process.stdout:
                 log.write(line)
                 log.flush()
-                if found := re.match(r"viewer: (\S+)", line):
-                    addresses.put(found[1])
+                if match := re.match(r"viewer: (\S+)", line):
+                    addresses.put(match[1])
 
     def _sample(self) -> None:
         while not self._over.wait(1.0):
@@ -128,8 +128,8 @@ class Server:
     def resident(self) -> float:
         """Resident memory, MiB."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", text)
-        return int(found[1]) / 1024 if found else 0.0
+        match = re.search(r"VmRSS:\s+(\d+)", text)
+        return int(match[1]) / 1024 if match else 0.0
 
     def threads(self) -> int:
         """How many threads the process has."""

@@ -31,7 +31,7 @@ def browser_times(url: str, width: int, height: int, repeat: int) -> list[dict[s
     """Seconds until the first image came, was drawn, and was drawn in full, of pages opened one after another."""
     from playwright.sync_api import sync_playwright
 
-    found: list[dict[str, float]] = []
+    pages: list[dict[str, float]] = []
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
         for _ in range(repeat):
@@ -64,10 +64,10 @@ def browser_times(url: str, width: int, height: int, repeat: int) -> list[dict[s
             deadline = start + 60
             while "drawn_in_full" not in times and time.monotonic() < deadline:
                 page.wait_for_timeout(10)
-            found.append(times)
+            pages.append(times)
             page.close()
         chromium.close()
-    return found
+    return pages
 
 
 def main() -> int:

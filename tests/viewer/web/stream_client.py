@@ -95,8 +95,8 @@ def unpacked(message: bytes) -> bytes:
 async def stream_key(control: Any) -> str:
     """Reads messages of viser until one carries the key of the image stream."""
     while True:
-        if found := _KEY.search(unpacked(await control.recv())):
-            return found[1].decode()
+        if match := _KEY.search(unpacked(await control.recv())):
+            return match[1].decode()
 
 
 async def drain(connection: Any) -> None:
