@@ -18,6 +18,7 @@ from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.credentials import reachable
 from luxel.viewer.web.access.free_memory import FreeMemory
 from luxel.viewer.web.access.limits import Limits
+from luxel.viewer.web.access.viser_events import make_buffers_safe
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
 from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
 from luxel.viewer.web.editing.stroke_server import STROKES
@@ -164,6 +165,7 @@ class ViewerApp:
             self.extent = find_extent(session.views, scene, session.up, session.front)
         # A page may be closed between the check that it is open and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
+        make_buffers_safe()
         sock = bind(self._host, self._port)
         port = int(sock.getsockname()[1])
         guard = Guard(

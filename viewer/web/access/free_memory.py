@@ -31,9 +31,7 @@ class FreeMemory:
         clock: seconds.
     """
 
-    def __init__(
-        self, trim: Callable[[], None] = trim, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, trim: Callable[[], None] = trim, clock: Callable[[], float] = time.monotonic) -> None:
         self._trim, self._clock = trim, clock
         self._closed = threading.Event()
         self._not_before = 0.0

@@ -193,8 +193,16 @@ class _OncePerKind(logging.Filter):
         return True
 
 
+def _is_of_the_server(record: logging.LogRecord) -> bool:
+    return record.getMessage() != "socket.send() raised exception."  # to a client that has gone
+
+
 def quiet_logger() -> logging.Logger:
-    """The log of websockets' server: failures of a kind once, nothing about single connections."""
+    """The log of websockets' server: failures of a kind once, nothing about single connections.
+
+    asyncio's warning about each answer to a client that has gone is dropped, too.
+    """
+    logging.getLogger("asyncio").addFilter(_is_of_the_server)  # the same filter is added only once
     logger = logging.getLogger("luxel.viewer.connections")
     logger.setLevel(logging.WARNING)
     if not any(isinstance(f, _OncePerKind) for f in logger.filters):

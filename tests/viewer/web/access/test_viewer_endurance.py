@@ -22,6 +22,7 @@ from websockets.exceptions import ConnectionClosedError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.web.access.free_memory import GAP, FreeMemory, trim
 from luxel.viewer.web.access.limits import Limits, PacedConnection
+from luxel.viewer.web.access.viser_events import LoopEvent
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.session import StaticSession
 
@@ -169,3 +170,18 @@ def test_memory_is_given_back_after_pages_and_not_too_often() -> None:
         now[0] += GAP / 8
     assert trims == [100.0 + GAP * i for i in range(5)]
     trim()  # of this process: whatever the C library is, it works
+
+
+def test_threads_leave_the_events_of_the_loop_alone() -> None:
+    async def woken() -> bool:
+        loop, event = asyncio.get_running_loop(), LoopEvent(asyncio.get_running_loop())
+        waiter = asyncio.create_task(event.wait())
+        await asyncio.to_thread(event.set)
+        await asyncio.sleep(0)
+        alone = not event.is_set() and not waiter.done()
+        await asyncio.to_thread(loop.call_soon_threadsafe, event.set)
+        return await asyncio.wait_for(waiter, 10) and alone
+
+    assert asyncio.run(woken())
+    with viewer() as app:
+        assert isinstance(app.server._websock_server._broadcast_buffer.message_event, LoopEvent)
