@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-GRID_WORK = 1 << 20  # tiles times edges, about
+GRID_WORK = 1 << 18  # tiles times edges, about
 FINEST = 4.0  # pixels, the smallest side of a tile
 ROUNDING = 0.05  # pixels by which a tile counts as larger
 OUTSIDE, INSIDE, BORDER = 0, 1, 2

@@ -186,7 +186,8 @@ def test_tiles_change_no_result_of_lasso_and_brush(corners: int) -> None:
     angles = torch.linspace(0, 12.5, corners + 1, dtype=torch.float64)[:-1]  # goes round twice
     radius = 100 + 60 * (5.3 * angles).sin()
     outline = torch.stack([200 + radius * angles.cos(), 150 + radius * angles.sin()], -1)
-    x, y = (torch.rand(2, 20_000, generator=generator) * 420 - 10).unbind()
+    count = 20_000 if corners < 100 else 1000
+    x, y = (torch.rand(2, count, generator=generator) * 420 - 10).unbind()
     starts, ends = outline, outline.roll(-1, 0)
     crossed = (y[:, None] >= starts[:, 1].minimum(ends[:, 1])) & (
         y[:, None] < starts[:, 1].maximum(ends[:, 1])
@@ -194,9 +195,8 @@ def test_tiles_change_no_result_of_lasso_and_brush(corners: int) -> None:
     slope = (ends[:, 0] - starts[:, 0]) / (ends[:, 1] - starts[:, 1])
     odd = (crossed & (x[:, None] < starts[:, 0] + (y[:, None] - starts[:, 1]) * slope)).sum(1) % 2 == 1
     inside = within_polygon(x, y, outline.tolist())
-    assert int((inside != odd).sum()) <= 2 and 1000 < int(inside.sum()) < 19_000, (
-        "but for rounding on an edge"
-    )
+    assert int((inside != odd).sum()) <= 2, "but for rounding on an edge"
+    assert 0.05 < float(inside.float().mean()) < 0.95
     edge, from_start = (ends - starts)[:-1], torch.stack([x, y], -1)[:, None].double() - starts[:-1]
     along = ((from_start * edge).sum(-1) / edge.square().sum(-1)).clamp(0, 1)
     distance = (from_start - along[..., None] * edge).norm(dim=-1).amin(1)
