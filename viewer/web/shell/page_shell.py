@@ -76,7 +76,7 @@ class PageShell:
         }
 
     def state(self, report: StreamReport) -> dict[str, Any]:
-        """What the page shows over the image: error, size while it is reduced, time, and whether it is paused."""
+        """Whether there is an image, and what is said over it: error, reduced size, time, and whether it is paused."""
         page = self._page
         camera, resolution = page.client.camera, page.stream.settings.resolution
         side = max(camera.image_width, camera.image_height, 1)
@@ -85,6 +85,7 @@ class PageShell:
         reduced = bool(report.fps) and 0 < report.width < REDUCED * full[0]
         return {
             "type": "state",
+            "shown": report.width > 0,
             "error": report.error,
             "moving": [report.width, report.height] if reduced else None,
             "full": full if reduced else None,

@@ -131,7 +131,7 @@ def test_state_has_the_reduced_size_and_the_error_and_is_sent_when_it_changes(op
     sent: list[dict[str, Any]] = []
     shell.connect(sent.append)
     shell.report(StreamReport(fps=20, width=160, height=120))
-    assert sent[-1]["moving"] == [160, 120] and sent[-1]["full"] == [320, 240]
+    assert sent[-1]["shown"] and sent[-1]["moving"] == [160, 120] and sent[-1]["full"] == [320, 240]
     count = len(sent)
     shell.report(StreamReport(fps=21, width=160, height=120))
     assert len(sent) == count

@@ -37,7 +37,8 @@ export class Status {
   }
 
   // Takes a `state` message of the server.
-  show({ error, moving, full }) {
+  show({ shown, error, moving, full }) {
+    if (shown) this.#loading.hidden = true;
     this.#failure = error;
     this.#error.hidden = !error || !this.#bar.hidden;
     this.#error.textContent = error ? `Rendering failed, trying again: ${error}` : "";
@@ -70,13 +71,6 @@ export class Status {
 
   #load() {
     const seconds = (performance.now() - this.#began) / 1e3;
-    const image = document.getElementById("luxel-image");
-    const background = window.__viserMutable?.backgroundMaterial?.uniforms?.enabled?.value;
-    // The canvas of the stream has its first image once it has its size; viser's own messages fill the background.
-    if (background || (image && (image.width !== 300 || image.height !== 150))) {
-      this.#loading.hidden = true;
-      return;
-    }
     const why =
       this.#lostAt !== null && window.luxelShell.key
         ? "The connection was lost, trying again. Has luxel view ended?"
