@@ -160,7 +160,6 @@ def test_every_output_is_drawn(
         assert np.abs(image.astype(int) - expected).max() <= 1
 
 
-<<<<<<< HEAD
 def test_first_image_of_a_page_is_small_where_those_of_others_were_slow(streams: Any) -> None:
     session = StaticSession(Gaussians.empty(0))
     session.seconds_per_pixel = 0.5 / (64 * 48)
@@ -170,9 +169,9 @@ def test_first_image_of_a_page_is_small_where_those_of_others_were_slow(streams:
     assert sink.images[0].shape[0] < 24 and sink.images[1].shape == (48, 64, 3), "then it is drawn in full"
     assert session.seconds_per_pixel < 0.5 / (64 * 48), "the cost is that of the newest image in full"
     assert not sink.until(lambda: len(sink.images) > 2, 0.4)
-=======
+
+
 def test_colours_become_bytes_in_parts_as_they_would_at_once() -> None:
     wide = torch.randn(400, CACHED // 400 + 9, 3).mul_(0.6)
     for colours in (wide, wide[:, :50], wide[:1], wide[:0], wide[0, 0].expand(5, 4, 3)):
         assert torch.equal(as_uint8(colours), colours.mul(255).add(0.5).clamp(0, 255).to(torch.uint8))
->>>>>>> latency
