@@ -26,7 +26,7 @@ Action = Callable[[Address, random.Random, Pose], Awaitable[None]]
 
 NAN = float("nan")
 NUMBERS = (NAN, float("inf"), -1e300, 1e300, 0, -1, 1e6, "7", None, [], {}, True)
-GRACE = 5.0  # seconds for a refusal to arrive
+GRACE = 5.0  # seconds for a refusal
 
 
 async def _raw(address: Address, data: bytes, wait: float = 0.0, abort: bool = True) -> bytes:
@@ -390,8 +390,13 @@ async def run_chaos(
             try:
                 await action(address, rng, rng.choice(poses))
                 outcome = "done"
-            # AttributeError: asyncio's, for a transport that is closed and then aborted
-            except (WebSocketException, OSError, EOFError, TimeoutError, AttributeError) as error:
+            except (
+                WebSocketException,
+                OSError,
+                EOFError,
+                TimeoutError,
+                AttributeError,
+            ) as error:  # asyncio's
                 outcome = type(error).__name__
             outcomes[f"{action.__name__}: {outcome}"] += 1
 
