@@ -68,11 +68,6 @@ async def dropped_handshake(address: Address, rng: random.Random, pose: Pose) ->
     await _raw(address, _request(address, extra=_upgrade(address)), wait=rng.choice([0, 0.001, 0.05]))
 
 
-async def page_asked_for(address: Address, rng: random.Random, pose: Pose) -> None:
-    """Asks for the page and leaves before it has come."""
-    await _raw(address, _request(address, extra="Accept-Encoding: gzip\r\n"), wait=rng.choice([0, 0.01]))
-
-
 async def slow_request(address: Address, rng: random.Random, pose: Pose) -> None:
     """Sends a request byte by byte (slow loris)."""
     _, writer = await asyncio.open_connection(address.host, address.port)
@@ -342,7 +337,6 @@ async def pings(address: Address, rng: random.Random, pose: Pose) -> None:
 ACTIONS: tuple[Action, ...] = (
     half_a_handshake,
     dropped_handshake,
-    page_asked_for,
     slow_request,
     malformed_request,
     foreign_origin,
