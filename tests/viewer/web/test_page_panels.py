@@ -40,6 +40,7 @@ from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.session import StaticSession, TrainingSession
 
 
+@pytest.mark.slow
 def test_click_on_the_image_is_inspected(shown: ViewerApp, open_page: Callable[..., Any]) -> None:
     page = open_page(shown)
     client = newest_client(shown)
