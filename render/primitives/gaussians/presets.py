@@ -22,7 +22,7 @@ PRESETS = {
         },
     ),
     "best": Preset(
-        "twice the Gaussians and half again as many steps",
+        "up to twice the Gaussians and half again as many steps, for sharp photographs of large places",
         {"steps": 45_000, "strategy": {"kind": "split", "pixels_each": 16}, **LONG},
     ),
 }

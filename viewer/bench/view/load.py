@@ -28,8 +28,8 @@ class _Keyed(OfflineClient):
         return self
 
     def queue_message(self, message: Any) -> None:
-        key = re.search(r'connect\("([\w-]+)"\)', message.source)
-        self.key = key[1] if key else ""
+        if key := re.search(r'luxel\?\.connect\("([\w-]+)"\)', message.source):
+            self.key = key[1]
 
 
 def measure_clients(
