@@ -291,3 +291,18 @@ def test_scheme_follows_the_browser_and_leftovers_of_viser_are_gone(
     client = newest_client(shown)
     at_rest(shown, client)
     until(lambda: likeness(page, client) > 30, "the page does not show what its camera sees")
+
+
+@pytest.mark.slow
+def test_a_browser_without_webgl_is_told_what_is_missing(shown: ViewerApp, browser: Any) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.add_init_script(
+        "const get = HTMLCanvasElement.prototype.getContext;"
+        "HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {"
+        "  return kind.startsWith('webgl') ? null : get.call(this, kind, ...rest); };"
+    )
+    page.goto(shown.url)
+    page.locator(".luxel-loading", has_text="no WebGL 2").wait_for(timeout=20_000)
+    assert not page.locator(".luxel-spinner").count()
+    context.close()

@@ -2,6 +2,8 @@
 
 const PATIENCE = 700; // ms without a connection before it is called lost
 const STALLED = 6; // s after which the page that still loads says why that may be
+const NO_WEBGL =
+  "This browser gives the page no WebGL 2, which it needs to draw. Turn on hardware acceleration in its settings, or open the page in another browser.";
 
 export class Status {
   #root = element("div", "luxel-shell");
@@ -13,6 +15,7 @@ export class Status {
   #lostAt = null;
   #began = performance.now();
   #failure = ""; // message of a failed render
+  #draws = document.createElement("canvas").getContext("webgl2") !== null;
   #cause = null; // answer of the server while it refuses
   #noticeTimer = 0;
   #place = ""; // of the canvas in the window
@@ -20,7 +23,9 @@ export class Status {
   constructor() {
     for (const node of [this.#bar, this.#error, this.#notice]) node.setAttribute("role", "status");
     this.#bar.hidden = this.#error.hidden = this.#moving.hidden = this.#notice.hidden = true;
-    this.#loading.innerHTML = '<div class="luxel-spinner"></div><p>Loading the scene …</p><p></p>';
+    this.#loading.innerHTML = this.#draws
+      ? '<div class="luxel-spinner"></div><p>Loading the scene …</p><p></p>'
+      : "<p>The scene cannot be drawn</p><p></p>";
     document.body.append(this.#root);
     setInterval(() => this.#tick(), 200);
   }
@@ -75,7 +80,7 @@ export class Status {
       this.#lostAt !== null && window.luxelShell.key
         ? "The connection was lost, trying again. Has luxel view ended?"
         : "This takes longer than usual: as many pages as allowed may be open, or the machine is busy.";
-    this.#loading.lastElementChild.textContent = seconds > STALLED ? why : "";
+    this.#loading.lastElementChild.textContent = this.#draws ? (seconds > STALLED ? why : "") : NO_WEBGL;
   }
 
   #explain(seconds) {
