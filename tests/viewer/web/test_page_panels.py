@@ -129,12 +129,12 @@ def test_error_in_a_render_is_shown_and_the_loop_goes_on(open_page: Callable[...
         client = newest_client(app)
         until(lambda: app._pages[client.client_id].page.stream._drawn_version > 0, "no image")
         broken.set()
-        page.get_by_text("kernel <b>tripped</b> over x_1*y_2").wait_for(timeout=8000)
+        page.get_by_text("kernel <b>tripped</b> over x_1*y_2").first.wait_for(timeout=8000)
         step = trainer.step
         time.sleep(0.3)
         assert trainer.step > step, "training went on"
         broken.clear()
-        page.get_by_text("kernel").wait_for(state="hidden", timeout=8000)
+        page.get_by_text("kernel").first.wait_for(state="hidden", timeout=8000)
         drawn = app._pages[client.client_id].page.stream._drawn_version
         until(
             lambda: app._pages[client.client_id].page.stream._drawn_version > drawn,
