@@ -36,8 +36,8 @@ FLAGS = [
 WINDOW = {"width": 900, "height": 520}
 
 CANVAS = (
-    320,
-    230,
+    312,
+    200,
     560,
     510,
 )  # left, top, right, bottom: image only, free of the panel and of viser's notices
