@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
+import cv2
 import numpy as np
 import torch
 from torch import Tensor
@@ -257,14 +258,15 @@ def as_uint8(rgb: Tensor) -> Tensor:
     """Colours in [0, 1] as uint8 [H, W, 3]; what lies outside is clamped."""
     if rgb.is_cuda or not rgb.numel():
         return rgb.mul(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
-    # A few rows at a time, which stay in the cache; new memory for the whole image would cost more than the arithmetic.
-    result = torch.empty(rgb.shape, dtype=torch.uint8)
-    rows = max(1, CACHED // rgb[0].numel())
-    scratch = torch.empty_like(rgb[:rows], memory_format=torch.contiguous_format)
-    for first in range(0, len(rgb), rows):
-        part = rgb[first : first + rows]
-        result[first : first + rows] = torch.mul(part, 255, out=scratch[: len(part)]).add_(0.5).clamp_(0, 255)
-    return result
+    # OpenCV takes a sixth of PyTorch's time, whose threads would also keep cores from the encoder and the browser. A few
+    # rows at a time stay in the cache.
+    pixels = rgb.numpy()
+    result = np.empty(pixels.shape, np.uint8)
+    rows = max(1, CACHED // pixels[0].size)
+    for first in range(0, len(pixels), rows):
+        part = slice(first, first + rows)
+        cv2.addWeighted(pixels[part], 255, pixels[part], 0, 0, result[part], cv2.CV_8U)  # NaN becomes 0
+    return torch.from_numpy(result)
 
 
 def sample(

@@ -174,4 +174,4 @@ def test_first_image_of_a_page_is_small_where_those_of_others_were_slow(streams:
 def test_colours_become_bytes_in_parts_as_they_would_at_once() -> None:
     wide = torch.randn(400, CACHED // 400 + 9, 3).mul_(0.6)
     for colours in (wide, wide[:, :50], wide[:1], wide[:0], wide[0, 0].expand(5, 4, 3)):
-        assert torch.equal(as_uint8(colours), colours.mul(255).add(0.5).clamp(0, 255).to(torch.uint8))
+        assert torch.equal(as_uint8(colours), colours.mul(255).round().clamp(0, 255).to(torch.uint8))
