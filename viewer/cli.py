@@ -56,7 +56,7 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
     from luxel.render.errors import LuxelError
 
     try:
-        return _run(name, arguments)
+        return parse(name, arguments).execute()
     except LuxelError as error:
         return _complain(error.problem, error.remedy)
     except KeyboardInterrupt:
@@ -93,11 +93,20 @@ _OS_REMEDY = {
 }
 
 
-def _run(name: str, arguments: Sequence[str]) -> int:
+def parse(name: str, arguments: Sequence[str]) -> Any:
+    """The command with its options, which are within their bounds.
+
+    Raises:
+        LuxelError: an option is empty or out of bounds; the message names it.
+        SystemExit: help was asked for, or there is no such option.
+    """
     import tyro
 
+    from luxel.render.bounds import check_all, unchecked
+    from luxel.viewer.commands.options import option_name, refuse_empty
     from luxel.viewer.help_texts import description, join_option_lines
 
+    refuse_empty(arguments)
     command: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
     if hasattr(command, "variant"):  # a command whose options depend on what it is used for
         command = command.variant(arguments)
@@ -110,7 +119,10 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         join_option_lines(command)
     if hasattr(command, "defaults"):  # for example the options of a run that is resumed
         options["default"] = command.defaults(options["args"])
-    return tyro.cli(command, **options).execute()
+    with unchecked():
+        made = tyro.cli(command, **options)
+    check_all(made, naming=option_name)
+    return made
 
 
 def _complain(problem: str, remedy: str) -> int:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from luxel.render.bounds import Options, Positive
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import machine
 from luxel.viewer.bench.record import document, store
@@ -21,7 +22,7 @@ README = "README.md"
 
 
 @dataclass
-class Record:
+class Record(Options):
     """Runs the whole benchmark protocol on one commit and writes its results into the documents.
 
     The protocol consists of parts (--list). OUT is written after each part, so that an interrupt loses only the part
@@ -48,7 +49,7 @@ class Record:
     """JSON file of the results; parts that it already holds are not run again."""
     readme: Annotated[Path | None, optional("FILE")] = None
     """README whose table is replaced; default: README.md beside the folder docs if OUT is in it, else none."""
-    budget: Annotated[float | None, optional("SECONDS")] = None
+    budget: Annotated[Positive | None, optional("SECONDS")] = None
     """Time for the whole call: a part that is expected to take longer than what is left is skipped; default: no
     limit."""
     commit: Annotated[str | None, optional("COMMIT")] = None

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import tyro
 
+from luxel.render.bounds import Bounds, Options
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
@@ -21,7 +22,7 @@ from luxel.viewer.web.serving import check_serving
 
 
 @dataclass
-class Demo:
+class Demo(Options):
     """Trains the capture that comes with luxel, a Tudor tankard, and shows it in the browser.
 
     Trains for one minute, on the GPU or on the CPU, and needs no download. The address of the viewer is printed at
@@ -36,7 +37,7 @@ class Demo:
 
     run: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/demo")
     """Folder of the run; an earlier demo in it is replaced."""
-    minutes: float = 1.0
+    minutes: Annotated[float, Bounds(0, 10**6, above=True, stated=False)] = 1.0
     """Minutes of training."""
     device: DeviceName = "auto"
     """Device that trains; auto: the GPU if luxel can use it, else the CPU."""

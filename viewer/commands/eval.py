@@ -11,6 +11,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
+from luxel.render.bounds import Every, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
@@ -25,7 +26,7 @@ from luxel.viewer.scoring import background_of, score
 
 
 @dataclass
-class Eval:
+class Eval(Options):
     """Evaluates a scene on the views that were held out of its training.
 
     Prints PSNR, SSIM and LPIPS of each view and their means, and writes OUT/report.json and OUT/index.html, a page
@@ -50,9 +51,9 @@ class Eval:
     """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene and behind cut-out images; auto: the one that the run was trained with."""
-    holdout_every: Annotated[int | None, optional("N")] = None
+    holdout_every: Annotated[Every | None, optional("N")] = None
     """Hold out every Nth view; default: as in the run."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Downscale images to at most this many pixels along the longer side; default: as in the run."""
     antialiased: Annotated[bool | None, optional("{True,False}")] = None
     """Render with the opacity compensation of Mip-Splatting; default: as the run was trained."""

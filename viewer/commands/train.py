@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import rasterizer
+from luxel.render.bounds import Every, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
@@ -27,7 +28,7 @@ class TrainOptions(TrainConfig):
 
 
 @dataclass
-class Train:
+class Train(Options):
     """Trains a scene from a capture and measures its quality.
 
     CAPTURE is a folder of images (whose poses are computed by structure from motion and kept), a COLMAP model with
@@ -65,9 +66,9 @@ class Train:
     """Serve the scene in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
-    holdout_every: int = 8
+    holdout_every: Every = 8
     """Hold out every Nth view by name, beginning with the first, if the data set names no test views; 0: none."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
     masks: MaskUse = "auto"
     """Use of masks and alpha. cutout: train the object only; ignore: masked pixels do not count; none: masks are not

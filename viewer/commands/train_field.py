@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import require_field_backend
+from luxel.render.bounds import Every, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, defaults, option_owners
@@ -37,7 +38,7 @@ if typing.TYPE_CHECKING:
 
 
 @dataclass
-class TrainField:
+class TrainField(Options):
     """Trains a neural field and prints its scores.
 
     DATA depends on --field. image: an image file, or `landscape`, a synthetic one. sdf: a triangle mesh (.ply, .obj,
@@ -68,10 +69,10 @@ class TrainField:
     """Show the field in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Fields of images and captures: shrink images to at most this many pixels on their longer side; default: full
     size."""
-    holdout_every: int = 8
+    holdout_every: Every = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"
     """Fields of captures: use of masks and alpha, as for `luxel train` without --field."""

@@ -13,6 +13,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend
+from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
 from luxel.viewer.attach import RunConnection, RunEnded, connect
 from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
@@ -23,7 +24,7 @@ CHECK_EVERY = 0.5  # seconds between questions whether an attached run still tra
 
 
 @dataclass
-class ViewScene:
+class ViewScene(Options):
     """Shows a scene in the browser and prints the address.
 
     The folder of a run that is training is shown live, with the controls of its training; Ctrl-C ends the viewer only.
