@@ -7,6 +7,7 @@ import contextvars
 import dataclasses
 import functools
 import numbers
+import sys
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -82,6 +83,11 @@ class OutOfBounds(LuxelError):
         return OutOfBounds(prefix + self.name, self.value, self.bounds, self.whole)
 
 
+FINITE = Bounds(
+    -sys.float_info.max, sys.float_info.max, stated=False
+)  # of numbers that have no bounds of their own
+
+
 class Options:
     """Base of the dataclasses of options: their numbers and texts are checked when one is made."""
 
@@ -136,7 +142,10 @@ def check_own(options: Any, prefix: str = "", naming: Naming = plain_name) -> No
     hints = option_types(type(options))
     for field in dataclasses.fields(options):
         hint = hints[field.name]
-        name, bounds = naming(hint, field.name, prefix), bounds_of(hint)
+        name, bounds = (
+            naming(hint, field.name, prefix),
+            bounds_of(hint) or (FINITE if takes(hint, float) else None),
+        )
         for value in _single_values(getattr(options, field.name)):
             if bounds is not None and not (value is None and takes(hint, type(None))):
                 bounds.require(name, value, whole=takes(hint, int) and not takes(hint, float))
@@ -186,7 +195,7 @@ def _single_values(value: Any) -> Iterator[Any]:
 
 def _as_text(number: float) -> str:
     """A bound as help texts show it: 0.5, 1,000,000, 2^24, 2^63 - 1."""
-    if number == int(number):
+    if number == int(number) and abs(number) < 10**20:
         whole = int(number)
         if whole >= 2**20 and whole & (whole - 1) == 0:
             return f"2^{whole.bit_length() - 1}"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import Checkpoint, load_newest
+from luxel.render.runs.plain import errors_naming
 from luxel.render.runs.resume import with_overrides
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
@@ -44,7 +45,8 @@ def read_config(folder: Path) -> tuple[TrainConfig, dict[str, Any]]:
             f"{folder}: this is a run of a neural field.",
             "Neural fields can be trained further, viewed, evaluated and rendered.",
         )
-    return TrainConfig.from_run(body["config"], float(body.get("extent", 1.0))), body
+    with errors_naming(Path(folder) / "config.json"):
+        return TrainConfig.from_run(body["config"], float(body.get("extent", 1.0))), body
 
 
 def require_resumable(folder: Path, body: dict[str, Any]) -> None:
