@@ -11,6 +11,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.runs.checkpoint import Checkpoint, write_tensors
+from luxel.render.runs.plain import errors_naming
 
 FIELD_FILE = "field.safetensors"  # of a run
 _KEY = "luxel_field"  # in the header
@@ -47,7 +48,8 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
             f"{path}: this is not a neural field of luxel.", "Give the field.safetensors of a run."
         )
     try:
-        application = make_application(FieldConfig.from_dict(json.loads(header[_KEY])))
+        with errors_naming(path):
+            application = make_application(FieldConfig.from_dict(json.loads(header[_KEY])))
         application.load_state_dict(load_file(path))
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         if isinstance(error, LuxelError):

@@ -21,6 +21,7 @@ from luxel.render.native import keep_freed_memory
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.controls import RunControls
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
+from luxel.render.runs.plain import errors_naming
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.readback import PULSE, ReadbackQueue
 from luxel.render.runs.resume import with_overrides
@@ -134,8 +135,9 @@ class FieldTrainer(RunControls[int, FieldResult]):
                 another backend.
         """
         body = RunFolder.read_body(Path(folder))
+        with errors_naming(Path(folder) / "config.json"):
+            before = FieldConfig.from_dict(body["config"]).backend
         config = FieldConfig.from_dict(with_overrides(body["config"], overrides or {}))
-        before = FieldConfig.from_dict(body["config"]).backend
         if config.backend != before:
             raise LuxelError(
                 f"{folder}: the run was trained with {before}, whose grid differs from that of {config.backend}.",

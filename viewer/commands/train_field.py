@@ -17,6 +17,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, defaults, option_owners
 from luxel.render.native import best_device
+from luxel.render.runs.plain import errors_naming
 from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 from luxel.viewer.field_data import (
@@ -96,7 +97,7 @@ class TrainField(Options):
         """
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
-            command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
+            command.config = _config_of(run_folder(Path(folder)))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
@@ -175,9 +176,19 @@ class TrainField(Options):
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
-        before = FieldConfig.from_dict(RunFolder.read_body(folder)["config"]).to_dict()
+        before = _config_of(folder).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
+
+
+def _config_of(folder: Path) -> FieldConfig:
+    """The configuration of a run.
+
+    Raises:
+        LuxelError: there is no run, or its config.json cannot be read.
+    """
+    with errors_naming(folder / "config.json"):
+        return FieldConfig.from_dict(RunFolder.read_body(folder)["config"])
 
 
 def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> None:

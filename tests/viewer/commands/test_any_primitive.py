@@ -172,8 +172,8 @@ def test_static_scenes_get_no_time(knot: Path, hard: Path, drawn: Drawn, tmp_pat
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        (["--times", "0", "nan"], "finite"),
-        (["--freeze", "inf"], "finite"),
+        (["--times", "0", "nan"], "out of bounds"),
+        (["--freeze", "inf"], "out of bounds"),
         (["--times", "0", "1", "--freeze", "0.5"], "Give one of them"),
     ],
 )
@@ -352,8 +352,8 @@ def test_export_replaces_only_when_forced(knot: Path, tmp_path: Path, refused: C
         ("moving", ["--out", "a", "--frames", "0"], "--frames 0: this is out of bounds"),
         ("moving", ["--out", "a", "--frames", "3", "--time", "0"], "--frames and --time exclude each other"),
         ("moving", ["--out", "a.ply", "--times", "0", "1"], "--times needs --frames"),
-        ("moving", ["--out", "a", "--frames", "2", "--times", "0", "inf"], "finite"),
-        ("moving", ["--out", "a.ply", "--time", "nan"], "finite"),
+        ("moving", ["--out", "a", "--frames", "2", "--times", "0", "inf"], "out of bounds"),
+        ("moving", ["--out", "a.ply", "--time", "nan"], "out of bounds"),
         ("hard", ["--out", "a.ply", "--mesh", "--time", "0"], "--mesh cannot be combined"),
         ("moving", ["--out", "moving.ply", "--time", "3"], "--force"),
     ],
