@@ -25,6 +25,7 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
+from luxel.render.train.divergence import check_loss, check_parameters
 from luxel.render.train.held_out import measure
 from luxel.render.train.image_content import image_content
 from luxel.render.train.loss_monitor import LossMonitor
@@ -228,6 +229,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
         """Evaluates the held-out views now, outside of the training time; see `held_out.measure`."""
         self.synchronize()
+        check_parameters(self)
         held_out = measure(
             self.scene,
             self.test_views,
@@ -254,8 +256,13 @@ class Trainer(RunControls[StepReport, TrainResult]):
                 self.evaluate()
 
     def checkpoint(self) -> Checkpoint:
-        """The complete state."""
+        """The complete state.
+
+        Raises:
+            LuxelError: the parameters are not finite.
+        """
         self.synchronize()
+        check_parameters(self)
         return state_of(self)
 
     def finish_reason(self) -> str:
@@ -350,9 +357,11 @@ class Trainer(RunControls[StepReport, TrainResult]):
         if (stalled or due or self.monitor.non_finite) and self.synchronize():
             return StepReport(self.steps_done, self.optimizer.count)
         chosen = self.steps_done, self.timeline, self.memory.cap
+        if due:
+            check_parameters(self)
         refinement = self.densifier.after_step(*chosen) if due else None
         if self.monitor.non_finite:
-            self._remove_non_finite()
+            check_loss(self)
         return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
 
     def _adapt_to_resolution(self) -> bool:
@@ -373,14 +382,6 @@ class Trainer(RunControls[StepReport, TrainResult]):
         psnr, now = self.monitor.take(loss, squared_error), self.timeline.at(step)
         values = {"loss": loss, "psnr": psnr, "memory": used_memory(self.device)}
         self._log(step, values | {"sh_degree": now.sh_degree, "halvings": now.halvings})
-
-    def _remove_non_finite(self) -> None:
-        resume = f"luxel train --resume {self.folder.path}"
-        self.monitor.recover(
-            self.steps_done, f"Lower the learning rates, or resume an earlier checkpoint: {resume}"
-        )
-        self.say(f"The loss is {self.monitor.loss} at step {self.steps_done}: non-finite rows are removed.")
-        self.densifier.remove_non_finite()
 
     def _reduce_memory(self) -> None:
         # The failed step may have been counted.
