@@ -65,7 +65,7 @@ class FieldConfig(Options):
     """Stop after this many seconds of training steps, if that is before the last step; None: no time limit."""
     batch: Annotated[int, Bounds(1, 2**24)] = 1 << 18
     """Samples per step, 1 to 2^24; the command line defaults to fewer on a CPU."""
-    rate: Annotated[float, Bounds(0, 1, above=True, below=True)] = 1e-2
+    rate: PositiveShare = 1e-2
     """Learning rate of Adam."""
     beta1: ShareBelow1 = 0.9
     """Decay of Adam's first moment."""

@@ -61,6 +61,8 @@ class Eval(Options):
     """Compute LPIPS (slower)."""
     json: bool = False
     """Print JSON instead of a table."""
+    keep_non_finite: bool = False
+    """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
     """Device to render and compare on; auto: the GPU if luxel can use it, else the CPU."""
     backend: Annotated[Backend | None, optional("{luxel,gsplat}")] = None
@@ -71,7 +73,7 @@ class Eval(Options):
         device = pick_device(self.device)
         if is_field_run(self.scene):
             return self._evaluate_field(device)
-        scene = load_any_scene(self.scene).to(device)
+        scene = load_any_scene(self.scene, keep_non_finite=self.keep_non_finite).to(device)
         config = read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
         render = rasterizer(self.backend or config.backend, device)
         require_drawable(self.backend or config.backend, scene)

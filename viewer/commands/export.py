@@ -58,6 +58,8 @@ class Export(Options):
     """With --mesh of a neural field: cells along the longest side of its box, 8 to 1024; default: 256."""
     level: Annotated[Positive | None, optional("DENSITY")] = None
     """With --mesh of a field with density: density at the surface, per side of its box; default: 50, of volumes 10."""
+    keep_non_finite: bool = False
+    """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
     """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
     min_opacity: Annotated[ShareBelow1 | None, optional("OPACITY")] = None
@@ -74,7 +76,7 @@ class Export(Options):
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
         self._check_options()
-        scene = load_drawable(self.scene)
+        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite)
         if isinstance(scene, Application):
             return self._write_field(scene)
         if self.resolution is not None or self.level is not None:

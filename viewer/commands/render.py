@@ -80,6 +80,8 @@ class Render(Options):
     """Colour behind the scene; auto: the one that the run was trained with, else black."""
     transparent: bool = False
     """Write PNG files with alpha instead of a background."""
+    keep_non_finite: bool = False
+    """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
     """Device that renders; auto: the GPU if luxel can use it, else the CPU."""
     backend: Backend = "luxel"
@@ -89,7 +91,7 @@ class Render(Options):
         """Renders and writes; returns the exit status."""
         self._check()
         device = pick_device(self.device)
-        scene = load_drawable(self.scene).to(device)
+        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite).to(device)
         render = render_function(scene, self.backend)
         if isinstance(scene, Application) and (size := scene.image_size()) is not None:
             return self._write_image(scene, *size)

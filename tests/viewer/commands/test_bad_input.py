@@ -189,7 +189,7 @@ def test_the_demo_replaces_nothing_but_a_demo(run: Path, refused: Refused) -> No
 
 
 def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(*_: object) -> None:
+    def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
     monkeypatch.setattr("luxel.viewer.commands.render.load_drawable", exhausted)

@@ -20,6 +20,8 @@ from luxel.render.fields.config import FieldConfig, defaults
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.presets import preset
+from luxel.scenes import save_scene
+from luxel.scenes.synthetic.toy import torus_knot
 from luxel.viewer.cli import COMMANDS, main, parse
 from luxel.viewer.commands.bench import SUBCOMMANDS
 from luxel.viewer.commands.options import option_name
@@ -272,3 +274,25 @@ def test_a_config_of_another_file_is_named(tmp_path: Path, capsys: pytest.Captur
     assert "config.json" in said and "rates.means inf" in said
     with pytest.raises(LuxelError):
         parse("train", ["--resume", str(tmp_path)])
+
+
+def test_scenes_that_are_not_finite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = torus_knot(50)
+    scene.means[:5] = math.nan
+    scene.quats[4:6, 0] = math.inf
+    save_scene(tmp_path / "scene.ply", scene)
+    words = ["export", str(tmp_path / "scene.ply"), "--out"]
+    assert main([*words, str(tmp_path / "a.ply")]) == 0
+    out, said = capsys.readouterr().out, caplog.text
+    assert "6 of 50 Gaussians have parameters that are not finite (means 5, quats 2)" in said
+    assert out.startswith("44 Gaussians") and "--keep-non-finite keeps them" in said
+    caplog.clear()
+    assert main([*words, str(tmp_path / "b.ply"), "--keep-non-finite"]) == 0
+    out, said = capsys.readouterr().out, caplog.text
+    assert out.startswith("50 Gaussians") and "they are kept" in said
+    caplog.clear()
+    options = ["--frames", "1", "--width", "16", "--height", "16", "--device", "cpu"]
+    assert main(["render", str(tmp_path / "scene.ply"), *options, "--out", str(tmp_path / "frames")]) == 0
+    assert "they are left out" in caplog.text
