@@ -79,10 +79,7 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         ):
             raise
         where = "The GPU" if type(error).__name__ == "OutOfMemoryError" else "This machine"
-        return _complain(
-            f"{where} ran out of memory.",
-            "Use smaller images (--max-size 1200) or fewer Gaussians (--max-gaussians 500000).",
-        )
+        return _complain(f"{where} ran out of memory.", _memory_remedy(name, arguments))
 
 
 _OS_REMEDY = {
@@ -91,6 +88,25 @@ _OS_REMEDY = {
     IsADirectoryError: "Give a file, not a folder.",
     NotADirectoryError: "Give a folder, not a file.",
 }
+
+
+_MEMORY_REMEDY = {
+    "train": "Use smaller images (--max-size 1200), fewer Gaussians (--max-gaussians 500000) or fewer views per step "
+    "(--batch 1).",
+    "eval": "Use smaller images (--max-size 1200), or a device with more memory (--device cpu).",
+    "render": "Use smaller images (--width 1280), or a device with more memory (--device cpu).",
+    "export": "End other programs; with --mesh, use fewer cells (--resolution 128).",
+    "bench": "Measure smaller images or scenes; `luxel bench --help` and the help of its subcommands list the options.",
+}
+
+
+def _memory_remedy(name: str, arguments: Sequence[str]) -> str:
+    """What helps against a lack of memory, in the options of a command."""
+    from luxel.viewer.commands.train_field import TrainField
+
+    if name == "train" and TrainField.is_meant(arguments):
+        return "Use fewer samples per step (--batch 65536) or smaller tables (--log2-entries 17)."
+    return _MEMORY_REMEDY.get(name, "End other programs, or use a device with more memory (--device cpu).")
 
 
 def parse(name: str, arguments: Sequence[str]) -> Any:

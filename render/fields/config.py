@@ -50,7 +50,7 @@ class FieldConfig(Options):
     together. None: blocks, but spatial with --backend tiny-cuda-nn."""
     finest: Annotated[int, Bounds(16, 2**22)] | None = None
     """Points along an axis of the finest level of a hash encoding, 16 to 2^22; None: chosen by application and data."""
-    width: Annotated[int, Bounds(16, 128)] = 64
+    width: Annotated[int, Bounds(16, 128, stated=False)] = 64
     """Width of hidden layers: 16, 32, 64 or 128."""
     hidden: Annotated[int, Bounds(0, 8)] = 2
     """Number of hidden layers, 0 to 8."""

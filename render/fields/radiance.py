@@ -57,7 +57,7 @@ class RadianceConfig(FieldConfig):
     """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
     0: a step takes all samples."""
     least_alpha: ShareBelow1 = 0.0
-    """With `marched`: leave out samples whose alpha is below this, 0 to 1."""
+    """With `marched`: leave out samples whose alpha is below this."""
     huber: Positive = 0.1
     """Error of a colour, in [0, 1], above which the loss grows linearly."""
 

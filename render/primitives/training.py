@@ -70,7 +70,7 @@ class Init(Options):
     sh_degree: Annotated[int, Bounds(0, 3)] = 3
     """Highest degree of the spherical harmonics, 0 to 3."""
     opacity: OpenShare | None = None
-    """Opacity at the start, between 0 and 1; None: the strategy's own (mcmc 0.5, others 0.1)."""
+    """Opacity at the start; None: the strategy's own (mcmc 0.5, others 0.1)."""
     scale_factor: Positive = 1.0
     """Factor on the starting size, the root mean square distance to the three nearest points."""
     max_points: Count | None = None

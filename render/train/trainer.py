@@ -214,7 +214,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             self._reduce_memory()  # after the handler, which keeps the frames of the failed step alive
         raise LuxelError(
             f"Memory of {self.device} ran out at step {self.steps_done} even after its use was reduced.",
-            "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians).",
+            "Train on smaller images (--max-size), with fewer Gaussians (--max-gaussians) or views a step (--batch).",
         )
 
     def synchronize(self) -> bool:

@@ -53,7 +53,7 @@ class View(Options):
     device: DeviceName = "auto"
     """Device that renders the scene."""
     seconds: Annotated[float, Bounds(1, measure.WINDOW)] = measure.WINDOW
-    """Duration of each measurement, at most 10 seconds."""
+    """Duration of each measurement, seconds."""
     warmup: Annotated[float, Bounds(0, 60)] = 3.0
     """Seconds before each measurement."""
     size: str = "1280x720"

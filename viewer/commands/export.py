@@ -63,7 +63,7 @@ class Export(Options):
     device: DeviceName = "auto"
     """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
     min_opacity: Annotated[ShareBelow1 | None, optional("OPACITY")] = None
-    """With --mesh of convexes: leave out those of lower opacity, in [0, 1); default: 0.1."""
+    """With --mesh of convexes: leave out those of lower opacity; default: 0.1."""
     frames: Annotated[Annotated[int, Bounds(1, 99999)] | None, optional("N")] = None
     """Dynamic scenes: write N times as frame-00000.ply, ... into the folder --out."""
     times: Annotated[tuple[Time, Time] | None, optional("START END")] = None

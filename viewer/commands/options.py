@@ -42,7 +42,7 @@ class Serve(Options):
     max_pages: Annotated[int, Bounds(1, 10000)] = 64
     """Pages that may be open at a time."""
     share_of_time: PositiveShare = 0.3
-    """Largest fraction of time, in (0, 1], that rendering for viewers may take from training."""
+    """Largest fraction of time that rendering for viewers may take from training."""
 
     def plain(self) -> dict[str, Any]:
         """The options for another process of this machine: plain values, paths absolute, the token itself.

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import json
 import math
+import re
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +185,43 @@ def test_the_message_names_option_value_and_bounds(
     assert main(["view", str(tmp_path), "--port", "70000"]) == 2
     said = capsys.readouterr().err
     assert "--port 70000" in said and "from 0 to 65535" in said and "in use" not in said
+
+
+def test_help_states_the_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "their losses are averaged. Range: 1 to 1024." in said
+    assert "spherical harmonics, 0 to 3. (default: 3)" in said, "the docstring states them itself"
+    assert "2^63" not in said, "bounds that no one reaches are left out"
+
+
+def test_a_lack_of_memory_names_options_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def exhausted(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("luxel.viewer.cli.parse", exhausted)
+    for words in (
+        ["train", "x"],
+        ["train", "x", "--field", "image"],
+        ["eval"],
+        ["render"],
+        ["export"],
+        ["view"],
+    ):
+        assert main(words) == 2
+        remedy = capsys.readouterr().err.split("\n", 1)[1]
+        monkeypatch.undo()
+        for option in re.findall(r"--[a-z0-9-]+", remedy):
+            with pytest.raises(SystemExit):
+                main_help(words)
+            assert option in capsys.readouterr().out, (words, option)
+        monkeypatch.setattr("luxel.viewer.cli.parse", exhausted)
+
+
+def main_help(words: list[str]) -> None:
+    parse(words[0], [*words[1:], "--help"])
 
 
 @pytest.mark.parametrize("primitive", sorted(PRIMITIVES))
