@@ -11,14 +11,15 @@ import sys
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePath
-from typing import Annotated, Any
+from pathlib import Path, PurePath
+from typing import Annotated, Any, TypeVar
 
 from luxel.render.errors import LuxelError
 
 LONGEST_NAME, LONGEST_TEXT = 255, 4096  # bytes of a file name, and of a path or another text
 
 
+T = TypeVar("T")
 Naming = Callable[[Any, str, str], str]
 
 
@@ -60,6 +61,22 @@ class Bounds:
             return f"{low} to {high}"
         least, most = ("above" if self.above else "at least"), ("below" if self.below else "at most")
         return f"{least} {low} and {most} {high}"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Metadata of a path that names a folder, existing or to be made: ``Annotated[Path, Folder()]``."""
+
+    def require(self, name: str, path: Path) -> None:
+        """Raises LuxelError where a file is in the place of the folder ``path`` of the option ``name``."""
+        for place in (path, *path.parents):
+            with contextlib.suppress(
+                OSError
+            ):  # such as a loop of links, which the reader of the folder reports
+                if place.exists():
+                    if not place.is_dir():
+                        raise LuxelError(f"{name} {path}: {place} is a file.", "Give the name of a folder.")
+                    return
 
 
 class OutOfBounds(LuxelError):
@@ -151,6 +168,8 @@ def check_own(options: Any, prefix: str = "", naming: Naming = plain_name) -> No
                 bounds.require(name, value, whole=takes(hint, int) and not takes(hint, float))
             elif isinstance(value, str | PurePath):
                 check_text(name, str(value))
+                if isinstance(value, Path) and (folder := _metadata(hint, Folder)) is not None:
+                    folder.require(name, value)
 
 
 def check_text(name: str, text: str) -> None:
@@ -175,8 +194,13 @@ def option_types(kind: type) -> dict[str, Any]:
 
 def bounds_of(hint: Any) -> Bounds | None:
     """The bounds that stand in the type of an option, at any depth; None: there are none."""
-    own = (entry for entry in getattr(hint, "__metadata__", ()) if isinstance(entry, Bounds))
-    inner = (found for part in typing.get_args(hint) if (found := bounds_of(part)) is not None)
+    return _metadata(hint, Bounds)
+
+
+def _metadata(hint: Any, kind: type[T]) -> T | None:
+    """The first entry of a type among the metadata of the type of an option, at any depth."""
+    own = (entry for entry in getattr(hint, "__metadata__", ()) if isinstance(entry, kind))
+    inner = (found for part in typing.get_args(hint) if (found := _metadata(part, kind)) is not None)
     return next(own, None) or next(inner, None)
 
 

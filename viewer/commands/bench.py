@@ -12,7 +12,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
-from luxel.render.bounds import Bounds, Every, Options, Pixels, Repeats, Steps
+from luxel.render.bounds import Bounds, Every, Folder, Options, Pixels, Repeats, Steps
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
 from luxel.render.train.config import TrainConfig
@@ -58,7 +58,7 @@ class Raster(Options):
 
     scene: Annotated[tuple[Path, ...], optional("PATH...")] = ()
     """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each; default: none."""
-    data: Annotated[Path | None, optional("DIR")] = None
+    data: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals;
     default: none."""
     primitive: PrimitiveName = "gaussians"
@@ -82,7 +82,7 @@ class Raster(Options):
     """Few repetitions and tiles: for a first impression."""
     iterations: Annotated[Repeats | None, optional("INT")] = None
     """Timed calls of each pass; default: 100, or 10 without a GPU."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
     """Device to draw on; auto: the GPU if luxel can use it, else the CPU."""
@@ -192,7 +192,7 @@ class TrainBench(Options):
     """Masks and alpha, as in `luxel train`."""
     lpips: bool = True
     """Measure LPIPS too, at the end."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""

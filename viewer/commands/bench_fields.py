@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from luxel.render.bounds import Bounds, Options, Positive, Repeats
+from luxel.render.bounds import Bounds, Folder, Options, Positive, Repeats
 from luxel.render.fields.applications import FieldName, application_type
 from luxel.render.fields.config import EncodingName
 from luxel.viewer.bench import report
@@ -58,7 +58,7 @@ class Fields(Options):
     """Samples of a training step, and positions of a call in comparisons; default: 262,144, or 4,096 without a GPU."""
     log2_entries: Annotated[Annotated[int, Bounds(3, 28)] | None, optional("INT")] = None
     """Logarithm to base 2 of the largest number of entries of a level; default: 19, or 15 without a GPU."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
     """Device to train and draw on; auto: the GPU if luxel can use it, else the CPU."""

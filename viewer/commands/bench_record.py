@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from luxel.render.bounds import Options, Positive
+from luxel.render.bounds import Folder, Options, Positive
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import machine
 from luxel.viewer.bench.record import document, store
@@ -39,10 +39,10 @@ class Record(Options):
 
     parts: Annotated[tuple[str, ...], optional("PART...")] = ()
     """Parts to run, by name or by the beginning of their names, for example raster or train-chair; default: all."""
-    data: Annotated[Path | None, optional("DIR")] = None
+    data: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat; parts
     whose data are missing are skipped. Default: none."""
-    cache: Annotated[Path | None, optional("DIR")] = None
+    cache: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder in which camera poses from structure from motion and rendered captures are kept for later calls; default:
     nothing is kept."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/results.json")

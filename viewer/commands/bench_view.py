@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 import tyro
 
-from luxel.render.bounds import Bounds, Options, Positive
+from luxel.render.bounds import Bounds, Folder, Options, Positive
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import report
 from luxel.viewer.bench.raster.scenes import parse_size
@@ -60,7 +60,7 @@ class View(Options):
     """Size of the browser's window as WIDTHxHEIGHT."""
     browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = measure.CHROMIUM
     """Chromium to run."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
 
     def execute(self) -> int:

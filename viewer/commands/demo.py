@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from luxel.render.bounds import Bounds, Options
+from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
@@ -35,7 +35,7 @@ class Demo(Options):
         LUXEL_DEMO_EXIT=1 luxel demo --run /tmp/tankard
     """
 
-    run: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/demo")
+    run: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("runs/demo")
     """Folder of the run; an earlier demo in it is replaced."""
     minutes: Annotated[float, Bounds(0, 10**6, above=True, stated=False)] = 1.0
     """Minutes of training."""

@@ -11,7 +11,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
-from luxel.render.bounds import Every, Options, Pixels
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
@@ -47,7 +47,7 @@ class Eval(Options):
     """Evaluate on this capture; default: the one that the run was trained on."""
     split: Literal["test", "train"] = "test"
     """Views to evaluate on: those held out, or those trained on."""
-    out: Annotated[Path | None, optional("DIR")] = None
+    out: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene and behind cut-out images; auto: the one that the run was trained with."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import rasterizer
-from luxel.render.bounds import Every, Options, Pixels
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
@@ -58,7 +58,7 @@ class Train(Options):
 
     capture: Annotated[Path | None, tyro.conf.Positional, optional("CAPTURE")] = None
     """Folder or file of the capture; with --resume only needed if it has moved."""
-    run: Annotated[Path | None, optional("DIR")] = None
+    run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the capture, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import require_field_backend
-from luxel.render.bounds import Every, Options, Pixels
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, defaults, option_owners
@@ -62,7 +62,7 @@ class TrainField(Options):
 
     data: Annotated[str | None, tyro.conf.Positional, optional("DATA")] = None
     """Data to train on; with --resume only needed if they have moved."""
-    run: Annotated[Path | None, optional("DIR")] = None
+    run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the data, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""

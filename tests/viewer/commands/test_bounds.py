@@ -302,6 +302,24 @@ def test_texts_that_name_nothing(words: list[str], names: str, capsys: pytest.Ca
     assert names in capsys.readouterr().err
 
 
+def test_a_file_where_a_folder_is_wanted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept")
+    for words in (
+        ["train", "x", "--run"],
+        ["train", "x", "--field", "image", "--run"],
+        ["demo", "--run"],
+        ["eval", "x", "--out"],
+        ["bench", "raster", "--data"],
+        ["bench", "record", "--cache"],
+    ):
+        for path in (file, file / "inside"):
+            assert main([*words, str(path)]) == 2
+            assert f"{words[-1]} {path}: {file} is a file." in capsys.readouterr().err
+    assert file.read_text() == "kept"
+    parse("train", ["x", "--run", str(tmp_path / "new" / "run")])
+
+
 def test_a_config_of_another_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checkpoints").mkdir()
     values = preset().to_dict()
