@@ -200,7 +200,7 @@ def bounds_of(hint: Any) -> Bounds | None:
 def _metadata(hint: Any, kind: type[T]) -> T | None:
     """The first entry of a type among the metadata of the type of an option, at any depth."""
     own = (entry for entry in getattr(hint, "__metadata__", ()) if isinstance(entry, kind))
-    inner = (found for part in typing.get_args(hint) if (found := _metadata(part, kind)) is not None)
+    inner = (entry for part in typing.get_args(hint) if (entry := _metadata(part, kind)) is not None)
     return next(own, None) or next(inner, None)
 
 

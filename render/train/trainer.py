@@ -112,7 +112,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.folder = RunFolder(Path(run_dir), self.say)
         if start is None:
             self.folder.require_new()
-            self.start_from(first_primitives(points, self.config, self.train_views, self.device))
+            self.start_from(
+                first_primitives(points, self.config, self.train_views, self.device, say=self.say)
+            )
         else:
             restore(self, start)
             self.loop.resume_at(start.step, self.train_seconds)
@@ -256,11 +258,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
                 self.evaluate()
 
     def checkpoint(self) -> Checkpoint:
-        """The complete state.
-
-        Raises:
-            LuxelError: the parameters are not finite.
-        """
+        """The complete state; LuxelError where many parameters are not finite."""
         self.synchronize()
         check_parameters(self)
         return state_of(self)

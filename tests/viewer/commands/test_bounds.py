@@ -42,9 +42,9 @@ class Leaf(NamedTuple):
 
     @property
     def bounds(self) -> Bounds:
-        found = bounds_of(self.hint)
-        assert found is not None, f"{' '.join(self.words)} {self.option}: a number without bounds"
-        return found
+        bounds = bounds_of(self.hint)
+        assert bounds is not None, f"{' '.join(self.words)} {self.option}: a number without bounds"
+        return bounds
 
     @property
     def whole(self) -> bool:
