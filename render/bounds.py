@@ -46,8 +46,9 @@ class Bounds:
         """Whether a number is within the bounds; NaN never is."""
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False
-        low = self.low < value if self.above else self.low <= value
-        high = value < self.high if self.below else value <= self.high
+        number: Any = value  # an integer of any size stays one
+        low = self.low < number if self.above else self.low <= number
+        high = number < self.high if self.below else number <= self.high
         return bool(low and high)
 
     def require(self, name: str, value: Any, whole: bool = False) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.primitives.non_finite import LIMITS, non_finite
 from luxel.scenes import CaptureError, load_primitives, save_scene
 from luxel.scenes.files.scene_files import finite_primitives
@@ -21,7 +21,8 @@ COUNT = 40
 
 def made(primitive: str) -> Parameters:
     torch.manual_seed(3)
-    return PRIMITIVES[primitive].parameters.empty(sh_degree=1).map(lambda t: torch.randn(COUNT, *t.shape[1:]))
+    parameters: Any = PRIMITIVES[primitive].parameters
+    return parameters.empty(sh_degree=1).map(lambda t: torch.randn(COUNT, *t.shape[1:]))
 
 
 def spoilt(scene: Parameters, name: str, row: int, value: float) -> Parameters:
@@ -70,7 +71,7 @@ def test_none_left_is_an_error() -> None:
     with pytest.raises(CaptureError, match=r"s.ply: 40 of 40 Gaussians .* \(means 40\), which leaves none"):
         finite_primitives("s.ply", scene)
     assert finite_primitives("s.ply", scene, keep=True).count == COUNT
-    empty = PRIMITIVES["gaussians"].parameters.empty(sh_degree=0)
+    empty = Gaussians.empty(sh_degree=0)
     assert finite_primitives("s.ply", empty).count == 0
 
 
