@@ -35,7 +35,7 @@ class ShapingStrategy(Strategy):
     the run.
     """
 
-    grow_sigma: Positive = 2.5e-5
+    grow_sigma: Annotated[float, Bounds(-(10**6), 10**6, stated=False)] = 2.5e-5
     """Mean gradient of the loss by sigma at which a convex is split."""
     far_factor: Positive = 1.0
     """Factor on `grow_sigma` where the scene's extent is above 300 capture units."""
