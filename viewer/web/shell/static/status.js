@@ -1,5 +1,7 @@
 // What is said over the image: loading, connection lost, errors, reduced resolution, and short notices.
 
+import { FirstImage } from "./first.js";
+
 const PATIENCE = 700; // ms without a connection before it is called lost
 const STALLED = 6; // s after which the page that still loads says why that may be
 const NO_WEBGL =
@@ -19,6 +21,7 @@ export class Status {
   #cause = null; // answer of the server while it refuses
   #noticeTimer = 0;
   #place = ""; // of the canvas in the window
+  #first; // FirstImage
 
   constructor() {
     for (const node of [this.#bar, this.#error, this.#notice]) node.setAttribute("role", "status");
@@ -27,6 +30,8 @@ export class Status {
       ? '<div class="luxel-spinner"></div><p>Loading the scene …</p><p></p>'
       : "<p>The scene cannot be drawn</p><p></p>";
     document.body.append(this.#root);
+    this.#first = new FirstImage(this.#loading);
+    this.#tick();
     setInterval(() => this.#tick(), 200);
   }
 
@@ -43,7 +48,10 @@ export class Status {
 
   // Takes a `state` message of the server.
   show({ shown, error, moving, full }) {
-    if (shown) this.#loading.hidden = true;
+    if (shown) {
+      this.#loading.hidden = true;
+      this.#first.remove();
+    }
     this.#failure = error;
     this.#error.hidden = !error || !this.#bar.hidden;
     this.#error.textContent = error ? `Rendering failed, trying again: ${error}` : "";
