@@ -22,6 +22,7 @@ PREFIX = "/luxel/"
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 SCRIPTS = (
     b'<script src="/luxel/hook.js"></script><script src="/luxel/shell-start.js"></script>'
+    b'<script src="/luxel/first.js"></script>'
     b'<script type="module" src="/luxel/stream.js"></script><script type="module" src="/luxel/shell.js"></script>'
 )
 

@@ -194,14 +194,14 @@ def test_first_view_is_shown_while_the_page_still_loads(browser: Any, tmp_path: 
         context = browser.new_context(viewport=WINDOW)
         page = context.new_page()
         page.goto(app.url)
-        page.locator(".luxel-first").wait_for()
+        page.locator("#luxel-first").wait_for()
         client = newest_client(app)
         until(lambda: likeness(page, client) > 25, "the first image is not the view of the page")
         page.screenshot(path=tmp_path / "loading.png")
         assert newest_page(app).stream.last_report.width == 0, "the page has its own image already"
         gate["slow"] = False
         shown_by(page)
-        assert page.locator(".luxel-first").count() == 0
+        assert page.locator("#luxel-first").count() == 0
         until(lambda: likeness(page, client) > 30, "the page does not show what its camera sees")
         context.close()
 

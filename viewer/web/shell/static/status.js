@@ -1,7 +1,5 @@
 // What is said over the image: loading, connection lost, errors, reduced resolution, and short notices.
 
-import { FirstImage } from "./first.js";
-
 const PATIENCE = 700; // ms without a connection before it is called lost
 const STALLED = 6; // s after which the page that still loads says why that may be
 const NO_WEBGL =
@@ -21,7 +19,6 @@ export class Status {
   #cause = null; // answer of the server while it refuses
   #noticeTimer = 0;
   #place = ""; // of the canvas in the window
-  #first; // FirstImage
 
   constructor() {
     for (const node of [this.#bar, this.#error, this.#notice]) node.setAttribute("role", "status");
@@ -30,8 +27,6 @@ export class Status {
       ? '<div class="luxel-spinner"></div><p>Loading the scene …</p><p></p>'
       : "<p>The scene cannot be drawn</p><p></p>";
     document.body.append(this.#root);
-    this.#first = new FirstImage(this.#loading);
-    this.#tick();
     setInterval(() => this.#tick(), 200);
   }
 
@@ -50,7 +45,7 @@ export class Status {
   show({ shown, error, moving, full }) {
     if (shown) {
       this.#loading.hidden = true;
-      this.#first.remove();
+      window.luxelShell.removeFirst();
     }
     this.#failure = error;
     this.#error.hidden = !error || !this.#bar.hidden;
