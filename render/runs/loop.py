@@ -217,6 +217,7 @@ class TrainingLoop:
         """Writes a checkpoint; a failure is reported and returns None, and older checkpoints stay."""
         with self.lock:
             state = run.checkpoint()
+            state.run = run.folder.body
             self._saved_when = time.monotonic()
             try:
                 path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)

@@ -18,6 +18,7 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
+from luxel.render.runs.identity import views_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.memory import is_out_of_memory, used_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
@@ -288,7 +289,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         path = self.loop.final_checkpoint(self)
         export, scene, evaluation = self._export, None, None
         if export is not None:
-            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path))
+            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path), self.steps_done)
         if reason == "interrupted":
             self.loop.say_how_to_resume(self, path)
         else:
@@ -314,7 +315,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _write_config(self) -> None:
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
         own = {"seed": self.config.seed, "device": str(self.device), "extent": self.extent, "views": names}
-        self.folder.write_config(self.config, {**own, "background": self.background, **self._about})
+        about = {**own, "background": self.background, **self._about}
+        self.folder.write_config(self.config, about, views_digest(self.train_views))
 
     def take(self, optimizer: Optimizer) -> None:
         """Continues with other primitives and their moments."""

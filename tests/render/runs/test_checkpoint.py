@@ -73,7 +73,7 @@ def test_damage_is_found_and_the_previous_one_used(tmp_path: Path, damage: str) 
         checkpoints.load(body)
     said: list[str] = []
     assert checkpoints.load_newest(tmp_path, said.append).step == 1
-    assert len(said) == 1 and "step 2" in said[0] and "step 1" in said[0]
+    assert len(said) == 1 and "step-00000002.json" in said[0] and "step 1 " in said[0]
 
 
 def test_nothing_whole_is_an_error(tmp_path: Path) -> None:
