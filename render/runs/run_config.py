@@ -27,6 +27,8 @@ def read_config_file(folder: Path, say: Callable[[str], None] | None = None) -> 
     try:
         body = read_object(file)
         if identity_in(body) is None:
+            if _copy(folder) is not None:
+                raise JsonError("it has no checksum, though its checkpoints have them")
             say(
                 f"{folder}: an earlier version of luxel wrote this run, without checksums of its JSON files; these "
                 "cannot be checked."

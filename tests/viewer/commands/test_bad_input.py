@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from bad_input import Refused, edit
 
+from luxel.render.runs.strict_json import sealed
 from luxel.viewer.cli import main
 
 # -- run folders ------------------------------------------------------------------------------------------------
@@ -47,6 +49,8 @@ def test_a_folder_that_is_no_run(sound: Path, refused: Refused) -> None:
 )
 def test_a_damaged_configuration(run: Path, refused: Refused, text: str) -> None:
     (run / "config.json").write_text(text)
+    for copy in [run / "scene.json", *(run / "checkpoints").glob("*.json")]:
+        copy.unlink()
     refused("train", "--resume", run, names="config.json")
     refused("eval", run, names="config.json")
 
@@ -68,7 +72,8 @@ def test_no_whole_checkpoint(run: Path, refused: Refused) -> None:
 
 def test_the_capture_of_a_run_has_gone(run: Path, sound: Path, refused: Refused, tmp_path: Path) -> None:
     path = run / "config.json"
-    path.write_text(path.read_text().replace(str(sound), str(sound.with_name("gone"))))
+    body = json.loads(path.read_text().replace(str(sound), str(sound.with_name("gone"))))
+    path.write_text(json.dumps(sealed(body)))
     refused("train", "--resume", run, names="gone")
     refused("eval", run, names="gone")
 
