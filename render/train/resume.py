@@ -106,6 +106,10 @@ def read_run(
     config, body = read_config(folder, say)
     require_resumable(folder, body)
     changed = TrainConfig.from_dict(with_overrides(config.to_dict(), overrides))
+    try:
+        changed.check()
+    except LuxelError as error:
+        raise LuxelError(f"{folder}: {error.problem}", error.remedy) from error
     names = [view.name for view in train_views]
 
     def usable(checkpoint: Checkpoint) -> None:

@@ -153,7 +153,7 @@ def test_a_result_and_its_record_of_another_run_are_noticed(check: Any, runs: Ru
     assert check(both) == (("same", "fallback") if "30" in pair else ("same", "same"))
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", JSON)
 @pytest.mark.parametrize("reseal", [False, True], ids=["checksum wrong", "checksum right"])
 def test_mutated_json(check: Any, name: str, reseal: bool, count: int) -> None:
