@@ -19,6 +19,7 @@ from luxel.render.runs.notices import print_once
 from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
 from luxel.scenes.files.formats import readable_suffixes
@@ -78,13 +79,11 @@ def load_origin(folder: Path) -> Origin:
     Raises:
         LuxelError: config.json is absent, damaged, or does not name the capture.
     """
-    body = RunFolder.read_body(folder)
     try:
-        record: dict[str, Any] = body["capture"]
-        return Origin(str(record["path"]), int(record["holdout_every"]), record["max_size"], record["masks"])
-    except (ValueError, KeyError, TypeError) as error:
+        return validated(RunFolder.read_body(folder).get("capture"), Origin)
+    except JsonError as error:
         raise RunError(
-            f"{folder / 'config.json'}: does not say which capture the run was trained on.",
+            f"{folder / 'config.json'}: does not say which capture the run was trained on ({error}).",
             "Give the capture with --capture.",
         ) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,29 +26,39 @@ def read_config_file(folder: Path, say: Callable[[str], None] | None = None) -> 
     say, file = say_or_print(say), folder / FILE
     try:
         body = read_object(file)
-        if identity_in(body) is None:
-            if _copy(folder) is not None:
-                raise JsonError("it has no checksum, though its checkpoints have them")
-            say(
-                f"{folder}: an earlier version of luxel wrote this run, without checksums of its JSON files; these "
-                "cannot be checked."
-            )
-        return body
+        identity, copy = identity_in(body), _copy(folder)
+        if identity is None and copy is not None:
+            raise JsonError("it has no checksum, though its checkpoints have them")
     except (OSError, JsonError) as error:
         copy = _copy(folder)
-        if copy is not None:
-            reason = _reason(error)
-            say(f"{file}: {reason}. Using the copy of the configuration in {copy[0].name}.")
-            return copy[1]
-        if isinstance(error, FileNotFoundError):
-            raise LuxelError(
-                f"{file}: not found.",
-                "Point --resume at the folder that `luxel train` printed when it started.",
-            ) from error
+        if copy is None:
+            raise _refusal(file, error) from error
+        say(f"{file}: {_reason(error)}. Using the copy of the configuration in {copy[0].name}.")
+        return copy[1]
+    if identity is None:
+        say(
+            f"{folder}: an earlier version of luxel wrote this run, without checksums of its JSON files; these cannot "
+            "be checked."
+        )
+    elif copy is not None and all(_id(run) != identity.id for _, run in _copies(folder)):
         raise LuxelError(
-            f"{file}: cannot be read as the configuration of a run ({_reason(error)}).",
-            "Restore that file from a copy, or start a new run.",
-        ) from error
+            f"{file} and the checkpoints beside it are of different runs.",
+            "Restore those that do not belong there from a copy. If it is config.json, it can be deleted: the copy "
+            "of it in the newest checkpoint is then used.",
+        )
+    return body
+
+
+def _refusal(file: Path, error: Exception) -> LuxelError:
+    if isinstance(error, FileNotFoundError):
+        return LuxelError(
+            f"{file}: not found.",
+            "Point --resume at the folder that `luxel train` printed when it started.",
+        )
+    return LuxelError(
+        f"{file}: cannot be read as the configuration of a run ({_reason(error)}).",
+        "Restore that file from a copy, or start a new run.",
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -57,14 +67,23 @@ def _reason(error: Exception) -> str:
     return f"it cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
+def _id(run: dict[str, Any]) -> str:
+    """The identifier of the run of a copy; empty: of a version without any."""
+    identity = identity_in(run)
+    return identity.id if identity is not None else ""
+
+
 def _copy(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     """The newest whole file that holds a copy of config.json, and the copy; None: there is none."""
-    sources = [path for _, path in available(folder / "checkpoints")]
-    for path in [*sources, *(folder / name for name in RECORDS)]:
+    return next(_copies(folder), None)
+
+
+def _copies(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Whole files that hold a copy of config.json, with the copy; checkpoints first, the newest first."""
+    for path in [*(path for _, path in available(folder / "checkpoints")), *(folder / r for r in RECORDS)]:
         try:
             run = load_record(path).run if path.name in RECORDS else load_run(path)
         except (LuxelError, JsonError, OSError):
             continue
         if run is not None:
-            return path, run
-    return None
+            yield path, run
