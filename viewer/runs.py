@@ -16,6 +16,7 @@ from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field,
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, available, load_newest
 from luxel.render.runs.notices import print_once
+from luxel.render.runs.owner import OWNER
 from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
@@ -144,31 +145,55 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
         RunError: the chosen folder already holds a run or cannot be made.
     """
     if chosen is None:
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run"
-        folder = unused_path(Path("runs"), stem)
-    else:
-        folder = chosen
-        # A folder with only a config.json is that of a run that could not start.
-        if available(folder / "checkpoints") or any((folder / f).exists() for f in ("scene.ply", FIELD_FILE)):
-            raise RunError(
-                f"{folder}: there is already a run.",
-                f"Continue it with --resume {folder}, or give another --run.",
-            )
+        return _numbered_folder(re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run")
+    folder = chosen
+    if available(folder / "checkpoints"):
+        raise RunError(
+            f"{folder}: there is already a run.",
+            f"Continue it with --resume {folder}, or give another --run.",
+        )
+    # A folder with only a config.json is that of a run that could not start.
+    if results := [name for name in ("scene.ply", FIELD_FILE) if (folder / name).exists()]:
+        raise RunError(
+            f"{folder}: there is the result of a run already ({results[0]}), without checkpoints to continue from.",
+            f"Give another --run, or move {folder / results[0]} elsewhere to train here.",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".luxel-probe"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise RunError(
-            f"{folder}: the run folder cannot be written ({error.strerror or error}).",
-            "Give a place that you may write to with --run.",
-        ) from error
+        raise _not_writable(folder, error.strerror or str(error)) from error
     return folder
 
 
+def _numbered_folder(stem: str) -> Path:
+    """Makes runs/STEM or, where that exists, runs/STEM-2, runs/STEM-3, ...; processes that do so at once get two."""
+    while True:
+        folder = unused_path(Path("runs"), stem)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            if not folder.exists():
+                raise _not_writable(folder, "there is a file in its place") from None
+        except OSError as error:
+            raise _not_writable(folder, error.strerror or str(error)) from error
+
+
+def _not_writable(folder: Path, reason: str) -> RunError:
+    return RunError(
+        f"{folder}: the run folder cannot be written ({reason}).",
+        "Give a place that you may write to with --run.",
+    )
+
+
 def discard_unstarted(folder: Path) -> None:
-    """Removes the folder of a run that could not start, unless it holds a file."""
+    """Removes the folder of a run that could not start, unless it holds a file; this process is its owner."""
+    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {OWNER, "checkpoints"}:
+        (folder / OWNER).unlink(missing_ok=True)
     for empty in (folder / "checkpoints", folder):
         if empty.is_dir() and not any(empty.iterdir()):
             empty.rmdir()

@@ -101,8 +101,6 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for leftover in folder.glob(".step-*.part"):  # of a process that was killed while writing
-            _remove(leftover)
         # When replacing a checkpoint of the same step: an old JSON beside new tensors would make both unreadable.
         part = folder / f".{name}.safetensors.part"
         written.append(part)
@@ -225,8 +223,20 @@ def load_newest(
     what = "all checkpoints are damaged or of another run:" if candidates else "there is no checkpoint."
     raise CheckpointError(
         " ".join([f"{folder}: {what}", *problems]),
-        "Restore these files from a copy, or start a new run." if candidates else "Give the folder of a run.",
+        "Restore these files from a copy, or start a new run."
+        if candidates
+        else _without_checkpoints(folder),
     )
+
+
+def _without_checkpoints(folder: Path) -> str:
+    """What to do with a run that has no checkpoint."""
+    if any((folder.parent / name).exists() for name in ("scene.ply", "field.safetensors")):
+        return (
+            "The result of the run can be viewed, evaluated and exported, but not trained further: start a new run in "
+            "another folder (--run)."
+        )
+    return "Give the folder of a run, or start a new one."
 
 
 def _listed(folder: Path) -> list[tuple[int, Path]]:

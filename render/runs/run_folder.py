@@ -6,6 +6,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,9 +19,11 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import available, flush
 from luxel.render.runs.identity import FORMAT, KEY, Identity, identity_in
+from luxel.render.runs.leftovers import sweep
 from luxel.render.runs.metrics_log import trim
+from luxel.render.runs.owner import is_gone, own
 from luxel.render.runs.results import write_record
-from luxel.render.runs.run_config import read_config_file
+from luxel.render.runs.run_config import has_config, read_config_file
 from luxel.render.runs.strict_json import DIGEST, finite, sealed
 
 RESERVED = ("format", KEY, DIGEST)  # entries of config.json that `RunFolder.write_config` makes
@@ -35,7 +38,9 @@ class Config(Protocol):
 
 
 class RunFolder:
-    """The folder of one run.
+    """The folder of one run. No other process may write into it while this object exists (`luxel.render.runs.owner`).
+
+    What an earlier process left half written is removed (`luxel.render.runs.leftovers`).
 
     Args:
         path: created if absent.
@@ -43,9 +48,10 @@ class RunFolder:
 
     Attributes:
         body: content of config.json as `write_config` wrote it; None before.
+        lost: what was lost as the folder was deleted during the run; empty: nothing.
 
     Raises:
-        LuxelError: it cannot be created or written to.
+        LuxelError: it cannot be created or written to, or another process is training there.
     """
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
@@ -53,16 +59,52 @@ class RunFolder:
         self.say, self._reported = say, False
         self.body: dict[str, Any] | None = None
         self._identity: Identity | None = None
+        self.lost = ""
+        self._own()
+        sweep(self.path, owned=True)
+
+    def _own(self) -> None:
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
-            probe = self.path / ".writable"
-            probe.write_bytes(b"luxel")
-            probe.unlink()
         except OSError as error:
             raise LuxelError(
                 f"{self.path}: the run folder cannot be written ({error.strerror or error}).",
-                "Choose another folder (--output), or change its permissions.",
+                "Choose another folder (--run), or change its permissions.",
             ) from error
+        self._release = weakref.finalize(self, own(self.path).release)
+
+    def renew(self) -> None:
+        """Makes the folder again if it was deleted or moved since the run began; called before something is saved.
+
+        Raises:
+            LuxelError: another process has made a run of its own there, or the folder cannot be made.
+        """
+        if not is_gone(self.path):
+            return
+        there = self.path.exists()
+        if there:
+            self._require_same_run()
+        self._own()
+        if there:
+            return
+        self.lost = (
+            f"{self.path}: this folder was deleted or moved while the run trained. What is saved from now on is in a "
+            "new folder; earlier checkpoints, images and the log are not in it."
+        )
+        self.say(self.lost)
+        if self.body is not None:
+            self._write_body(self.body)
+
+    def _require_same_run(self) -> None:
+        """Raises LuxelError if another run has taken the place of this one; the folder is then not touched."""
+        if self.body is None or not has_config(self.path):
+            return
+        other = identity_in(self.read_body(self.path, lambda message: None))
+        if other is None or self._identity is None or other.id != self._identity.id:
+            raise LuxelError(
+                f"{self.path}: this folder holds another run now.",
+                "Move it away before this run ends, so that it can be saved.",
+            )
 
     def require_new(self) -> None:
         """Raises LuxelError if the folder holds checkpoints of a run; else removes a metrics.jsonl left in it."""
@@ -92,6 +134,10 @@ class RunFolder:
         body = sealed(
             {"format": FORMAT, KEY: msgspec.to_builtins(self._identity), "versions": versions, **plain}
         )
+        self._write_body(body)
+        self.body = body
+
+    def _write_body(self, body: dict[str, Any]) -> None:
         part = self.path / ".config.json.part"
         try:
             with open(part, "wb") as file:
@@ -103,7 +149,6 @@ class RunFolder:
                 f"{self.path / 'config.json'}: cannot be written ({error.strerror or error}).",
                 "Free some disk space or choose another folder.",
             ) from error
-        self.body = body
 
     def _identity_of_resumed(self, config: dict[str, Any], capture: str) -> Identity:
         """The identity in the folder, or a new one, also for a run of a version that wrote none."""
@@ -169,6 +214,7 @@ class RunFolder:
         path = self.path / name
         part = path.with_name(f".{path.stem}.part{path.suffix}")
         try:
+            self.renew()
             write(part)
             write_record(part, path, step, self.body)
         except (OSError, LuxelError) as error:

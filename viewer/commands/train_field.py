@@ -16,6 +16,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, defaults, option_owners
 from luxel.render.native import best_device
+from luxel.render.runs.owner import own
 from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 from luxel.viewer.field_data import (
@@ -117,31 +118,32 @@ class TrainField:
         device = pick_device(self.device)
         require_field_backend(self.config.backend, device)  # refused before the data are opened
         folder, origin = self._folder_and_origin()
-        try:
-            with opening("opening the data") as on_progress:
-                data = origin.open(on_progress)
-            if self.resume is None:
-                trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
-            else:
-                overrides = self._overrides(folder)
-                trainer = FieldTrainer.resume(
-                    folder, data.data, device, overrides=overrides, about=data.about
-                )
-        except BaseException as error:
-            discard_unstarted(folder)
-            if isinstance(error, LuxelError) and not any(
-                p in error.problem for p in (origin.path, str(folder))
-            ):
-                raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
-            raise
-        print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
-        return run_watched(
-            trainer,
-            lambda: _session(trainer, data),
-            self.serve if self.view else None,
-            render_field,
-            lambda result: _conclude(trainer, result),
-        )
+        with own(folder):
+            try:
+                with opening("opening the data") as on_progress:
+                    data = origin.open(on_progress)
+                if self.resume is None:
+                    trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
+                else:
+                    overrides = self._overrides(folder)
+                    trainer = FieldTrainer.resume(
+                        folder, data.data, device, overrides=overrides, about=data.about
+                    )
+            except BaseException as error:
+                discard_unstarted(folder)
+                if isinstance(error, LuxelError) and not any(
+                    p in error.problem for p in (origin.path, str(folder))
+                ):
+                    raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
+                raise
+            print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
+            return run_watched(
+                trainer,
+                lambda: _session(trainer, data),
+                self.serve if self.view else None,
+                render_field,
+                lambda result: _conclude(trainer, result),
+            )
 
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
