@@ -15,7 +15,7 @@ from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.applications import application_type
-from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.config import FieldConfig, config_of_run
 from luxel.render.fields.files import FIELD_FILE, save_field
 from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.native import keep_freed_memory
@@ -137,8 +137,8 @@ class FieldTrainer(RunControls[int, FieldResult]):
         """
         say = say or ProgressDisplay().say
         body = RunFolder.read_body(Path(folder), say)
+        before = config_of_run(Path(folder), body).backend
         config = FieldConfig.from_dict(with_overrides(body["config"], overrides or {}))
-        before = FieldConfig.from_dict(body["config"]).backend
         if config.backend != before:
             raise LuxelError(
                 f"{folder}: the run was trained with {before}, whose grid differs from that of {config.backend}.",

@@ -275,3 +275,38 @@ def test_a_damaged_field_gives_way_to_the_checkpoint(
         FieldTrainer.resume(folder, image)
     with pytest.raises(LuxelError, match=r"field\.safetensors: damaged .*step-00000020\.json"):
         load_run_field(folder)
+
+
+def test_names_that_are_no_utf8_are_kept(tmp_path: Path) -> None:
+    """Linux has such file names; JSON holds them as lone surrogates."""
+    body = sealed(
+        {"format": 2, "config": {}, "views": {"train": ["a\udcff.png"]}, "identity": new_identity()}
+    )
+    (tmp_path / "config.json").write_text(json.dumps(body))
+    assert RunFolder.read_body(tmp_path)["views"] == {"train": ["a\udcff.png"]}
+    (tmp_path / "config.json").write_text(json.dumps(sealed({**body, "\udcff": 1})))
+    with pytest.raises(LuxelError, match=r"config\.json: cannot be read"):
+        RunFolder.read_body(tmp_path)
+
+
+def new_identity() -> dict[str, Any]:
+    return {"id": "0" * 32, "config": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    "config", [{"field": True}, {"field": []}, {"batch": "x"}, {"beta1": 7.0}, {"seconds": -1.0}, {"gone": 1}]
+)
+def test_configurations_of_fields_name_their_folder(
+    field_run: tuple[Path, torch.Tensor], config: dict[str, Any]
+) -> None:
+    folder, image = field_run
+    edit_sealed(folder / "config.json", lambda body: body["config"].update(config))
+    with pytest.raises(LuxelError) as caught:
+        FieldTrainer.resume(folder, image)
+    assert str(folder) in caught.value.problem and caught.value.remedy
+
+
+def edit_sealed(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    body = json.loads(path.read_text())
+    change(body)
+    path.write_text(json.dumps(sealed(body)))
