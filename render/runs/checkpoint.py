@@ -209,7 +209,8 @@ def load_newest(
                     _require_run(path, checkpoint, identity)
                 check(checkpoint)
             except LuxelError as error:
-                problems.append(error.problem)
+                named = str(path) in error.problem
+                problems.append(error.problem if named else f"{path}: {error.problem}")
                 continue
             if problems and attempt + 1 < _ATTEMPTS and _listed(folder) != candidates:
                 break  # a training has replaced what was listed

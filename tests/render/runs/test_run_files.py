@@ -123,7 +123,7 @@ def test_earlier_versions_contradictions_are_refused(toy: Any, tmp_path: Path, c
     edit(tmp_path / "run" / "checkpoints" / "step-00000030.json", change)
     assert toy.resume(tmp_path / "run").steps_done == 20
     assert (
-        len([line for line in toy.said if "tep" in line and "30" in line and "steps lost: 10" in line]) == 1
+        len([line for line in toy.said if "step-00000030.json: " in line and "steps lost: 10" in line]) == 1
     )
 
 
@@ -153,7 +153,7 @@ def test_other_views_of_the_same_names_are_refused(toy: Any, tmp_path: Path) -> 
     trained(toy, tmp_path / "run")
     camera = toy.train[0].camera
     camera.__dict__["width"] = camera.width + 1
-    with pytest.raises(LuxelError, match="data differ from those that this run was started with"):
+    with pytest.raises(LuxelError, match="sizes of the training images differ"):
         toy.resume(tmp_path / "run")
 
 
@@ -267,8 +267,10 @@ def test_a_damaged_field_gives_way_to_the_checkpoint(
     said: list[str] = []
     assert FieldTrainer.resume(folder, image, say=said.append).steps_done == 10
     assert len(said) == 1 and "step-00000020.json" in said[0] and "steps lost: 10" in said[0]
-    with pytest.raises(LuxelError, match="data differ"):
-        FieldTrainer.resume(folder, image + 0.1)
+    FieldTrainer.resume(folder, image * 0.5, say=said.append)
+    assert any(str(folder) in line and "data are not those" in line for line in said)
+    said.clear()
+    (folder / "checkpoints" / "step-00000020.json").unlink()
     for path in (folder / "checkpoints").glob("*.json"):
         path.write_text("[]")
     with pytest.raises(CheckpointError, match=r"step-00000020\.json.*no JSON object"):
