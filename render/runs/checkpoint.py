@@ -84,7 +84,10 @@ class _Body(msgspec.Struct):
 
 
 def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Writes a checkpoint and removes all but the newest ``keep``.
+    """Writes a checkpoint and removes all but the newest ``keep`` up to its step.
+
+    Those of later steps, which a resumed run has passed over because they are damaged, are left until it writes them
+    again, and take the place of no other.
 
     Args:
         folder: created if absent.
@@ -134,10 +137,11 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
             f"({error.strerror or error}).",
             f"{kept}Free some disk space or choose another run folder.",
         ) from error
-    for step, old in available(folder)[max(keep, 1) :]:
-        if step != checkpoint.step:
-            _remove(old)
-            _remove(old.with_suffix(".safetensors"))
+    for _, old in [(step, path) for step, path in available(folder) if step <= checkpoint.step][
+        max(keep, 1) :
+    ]:
+        _remove(old)
+        _remove(old.with_suffix(".safetensors"))
     return json_path
 
 

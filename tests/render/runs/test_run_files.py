@@ -139,6 +139,16 @@ def test_a_file_without_checksums_in_a_run_that_has_them_is_refused(toy: Any, tm
     assert any("config.json" in line and "no checksum" in line for line in toy.said)
 
 
+def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(toy: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "checkpoints"
+    trained(toy, tmp_path / "run")
+    (folder / "step-00000030.json").write_text("{}")
+    again = toy.resume(tmp_path / "run", overrides={"checkpoints.keep": 2, "steps": 25})
+    again.run(progress=False)
+    for step in (25, 20):
+        assert checkpoints.load(folder / f"step-{step:08d}.json").step == step
+
+
 def test_the_newest_json_is_missing(toy: Any, tmp_path: Path) -> None:
     trained(toy, tmp_path / "run")
     (tmp_path / "run" / "checkpoints" / "step-00000030.json").unlink()
