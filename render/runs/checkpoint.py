@@ -137,9 +137,8 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
             f"({error.strerror or error}).",
             f"{kept}Free some disk space or choose another run folder.",
         ) from error
-    for _, old in [(step, path) for step, path in available(folder) if step <= checkpoint.step][
-        max(keep, 1) :
-    ]:
+    past = [path for step, path in available(folder) if step <= checkpoint.step]
+    for old in past[max(keep, 1) :]:
         _remove(old)
         _remove(old.with_suffix(".safetensors"))
     return json_path
