@@ -247,7 +247,12 @@ def load_run_field(folder: Path) -> Application:
         LuxelError: it has neither.
     """
     checkpoint = newer_checkpoint(folder, FIELD_FILE)
-    return load_field(folder / FIELD_FILE) if checkpoint is None else field_of_checkpoint(checkpoint)
+    if checkpoint is None:
+        return load_field(folder / FIELD_FILE)
+    try:
+        return field_of_checkpoint(checkpoint)
+    except LuxelError as error:
+        raise RunError(f"{folder / 'checkpoints'}: {error.problem}", error.remedy) from error
 
 
 def newer_checkpoint(folder: Path, name: str) -> Checkpoint | None:

@@ -15,7 +15,7 @@ from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.applications import application_type
-from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.config import FieldConfig, config_of_run
 from luxel.render.fields.files import FIELD_FILE, save_field
 from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.native import keep_freed_memory
@@ -25,7 +25,7 @@ from luxel.render.runs.identity import data_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.readback import PULSE, ReadbackQueue
-from luxel.render.runs.resume import require_data, require_state, with_overrides
+from luxel.render.runs.resume import has_other_data, require_state, with_overrides
 from luxel.render.runs.run_folder import RunFolder
 
 
@@ -132,19 +132,22 @@ class FieldTrainer(RunControls[int, FieldResult]):
             overrides: changed configuration by name, for example {"steps": 60_000}.
 
         Raises:
-            LuxelError: no run of a field, no intact checkpoint, other data than before, or an override that does not
-                fit the tables, such as another backend.
+            LuxelError: no run of a field, no intact checkpoint, or an override that does not fit the tables, such as
+                another backend.
         """
         say = say or ProgressDisplay().say
         body = RunFolder.read_body(Path(folder), say)
+        before = config_of_run(Path(folder), body).backend
         config = FieldConfig.from_dict(with_overrides(body["config"], overrides or {}))
-        before = FieldConfig.from_dict(body["config"]).backend
         if config.backend != before:
             raise LuxelError(
                 f"{folder}: the run was trained with {before}, whose grid differs from that of {config.backend}.",
                 "Omit --backend, or start a new run.",
             )
-        require_data(Path(folder), body, data_digest(data))
+        if has_other_data(body, data_digest(data)):
+            say(
+                f"{folder}: the data are not those that this run was started with. Training continues on them."
+            )
         start = load_newest(Path(folder) / "checkpoints", say, body, _require_state)
         return cls(make_application(config), data, folder, device, say, about=about, start=start)
 

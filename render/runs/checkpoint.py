@@ -84,7 +84,10 @@ class _Body(msgspec.Struct):
 
 
 def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Writes a checkpoint and removes all but the newest ``keep``.
+    """Writes a checkpoint and removes all but the newest ``keep`` up to its step.
+
+    Those of later steps, which a resumed run has passed over because they are damaged, are left until it writes them
+    again, and take the place of no other.
 
     Args:
         folder: created if absent.
@@ -132,10 +135,10 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
             f"({error.strerror or error}).",
             f"{kept}Free some disk space or choose another run folder.",
         ) from error
-    for step, old in available(folder)[max(keep, 1) :]:
-        if step != checkpoint.step:
-            _remove(old)
-            _remove(old.with_suffix(".safetensors"))
+    past = [path for step, path in available(folder) if step <= checkpoint.step]
+    for old in past[max(keep, 1) :]:
+        _remove(old)
+        _remove(old.with_suffix(".safetensors"))
     return json_path
 
 
@@ -207,7 +210,8 @@ def load_newest(
                     _require_run(path, checkpoint, identity)
                 check(checkpoint)
             except LuxelError as error:
-                problems.append(error.problem)
+                named = str(path) in error.problem
+                problems.append(error.problem if named else f"{path}: {error.problem}")
                 continue
             if problems and attempt + 1 < _ATTEMPTS and _listed(folder) != candidates:
                 break  # a training has replaced what was listed

@@ -96,5 +96,5 @@ def data_digest(data: Any) -> str:
             array.detach().cpu().numpy() if isinstance(array, torch.Tensor) else array
         )
         digest.update(f"{plain.dtype.str} {plain.shape};".encode())
-        digest.update(plain.tobytes())
+        digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
-from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError
 from luxel.render.runs.identity import identity_in
 from luxel.render.runs.strict_json import JsonError, validated
@@ -35,22 +33,16 @@ def require_state(checkpoint: Checkpoint, schema: type) -> None:
         validated(checkpoint.state, schema)
     except JsonError as error:
         raise CheckpointError(
-            f"The checkpoint of step {checkpoint.step} lacks what a resumed run needs ({error}).",
-            "Resume from another, or start a new run.",
+            f"it lacks what a resumed run needs ({error}).", "Resume from another, or start a new run."
         ) from error
 
 
-def require_data(folder: Path, body: dict[str, Any], digest: str) -> None:
-    """Raises LuxelError if a run is resumed on other data than it was started with.
+def has_other_data(body: dict[str, Any], digest: str) -> bool:
+    """Whether a run is resumed on other data than it was started with.
 
     Args:
-        folder: of the run.
         body: content of its config.json.
         digest: of the data, see `luxel.render.runs.identity`; empty: not known.
     """
     identity = identity_in(body)
-    if identity is not None and identity.capture and digest and identity.capture != digest:
-        raise LuxelError(
-            f"{folder}: the data differ from those that this run was started with.",
-            "Restore them and the options that they were opened with, or start a new run.",
-        )
+    return identity is not None and bool(identity.capture and digest) and identity.capture != digest

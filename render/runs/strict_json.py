@@ -70,7 +70,7 @@ def validated(value: Any, schema: type[_T]) -> _T:
     """
     try:
         return msgspec.convert(value, schema)
-    except (msgspec.ValidationError, RecursionError, OverflowError) as error:
+    except (msgspec.ValidationError, UnicodeError, RecursionError, OverflowError) as error:
         raise JsonError(str(error)) from None
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.render.runs.checkpoint import Checkpoint, load_newest
+from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.identity import views_digest
-from luxel.render.runs.resume import require_data, require_state, with_overrides
+from luxel.render.runs.resume import has_other_data, require_state, with_overrides
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.state import State
@@ -115,13 +115,17 @@ def read_run(
     def usable(checkpoint: Checkpoint) -> None:
         require_state(checkpoint, State)
         if not checkpoint.checked and checkpoint.state["train_views"] != names:
-            raise _other_views(folder, len(names), len(checkpoint.state["train_views"]))
+            raise CheckpointError(f"its training views are not the {len(names)} of the capture.")
 
     start = load_newest(folder / "checkpoints", say, body, usable)
     before = start.state["train_views"]
     if before != names:
         raise _other_views(folder, len(names), len(before))
-    require_data(folder, body, views_digest(train_views))
+    if has_other_data(body, views_digest(train_views)):
+        raise LuxelError(
+            f"{folder}: the sizes of the training images differ from those that this run was started with.",
+            "Restore the images, or start a new run.",
+        )
     return Past(changed, start, {name: value for name, value in body.items() if name not in OWN})
 
 

@@ -14,7 +14,7 @@ import tyro
 from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
-from luxel.render.fields.config import FieldConfig, defaults, option_owners
+from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
 from luxel.render.native import best_device
 from luxel.render.runs.owner import own
 from luxel.render.runs.run_folder import RunFolder
@@ -96,7 +96,7 @@ class TrainField:
         """
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
-            command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
+            command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
@@ -176,7 +176,7 @@ class TrainField:
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
-        before = FieldConfig.from_dict(RunFolder.read_body(folder)["config"]).to_dict()
+        before = config_of_run(folder, RunFolder.read_body(folder)).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
 

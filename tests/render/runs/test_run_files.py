@@ -123,7 +123,7 @@ def test_earlier_versions_contradictions_are_refused(toy: Any, tmp_path: Path, c
     edit(tmp_path / "run" / "checkpoints" / "step-00000030.json", change)
     assert toy.resume(tmp_path / "run").steps_done == 20
     assert (
-        len([line for line in toy.said if "tep" in line and "30" in line and "steps lost: 10" in line]) == 1
+        len([line for line in toy.said if "step-00000030.json: " in line and "steps lost: 10" in line]) == 1
     )
 
 
@@ -137,6 +137,16 @@ def test_a_file_without_checksums_in_a_run_that_has_them_is_refused(toy: Any, tm
     edit(tmp_path / "run" / "config.json", lambda body: [body.pop(name, None) for name in CHECKSUMS])
     assert toy.resume(tmp_path / "run").steps_done == 20
     assert any("config.json" in line and "no checksum" in line for line in toy.said)
+
+
+def test_a_damaged_checkpoint_takes_the_place_of_no_whole_one(toy: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "checkpoints"
+    trained(toy, tmp_path / "run")
+    (folder / "step-00000030.json").write_text("{}")
+    again = toy.resume(tmp_path / "run", overrides={"checkpoints.keep": 2, "steps": 25})
+    again.run(progress=False)
+    for step in (25, 20):
+        assert checkpoints.load(folder / f"step-{step:08d}.json").step == step
 
 
 def test_the_newest_json_is_missing(toy: Any, tmp_path: Path) -> None:
@@ -153,7 +163,7 @@ def test_other_views_of_the_same_names_are_refused(toy: Any, tmp_path: Path) -> 
     trained(toy, tmp_path / "run")
     camera = toy.train[0].camera
     camera.__dict__["width"] = camera.width + 1
-    with pytest.raises(LuxelError, match="data differ from those that this run was started with"):
+    with pytest.raises(LuxelError, match="sizes of the training images differ"):
         toy.resume(tmp_path / "run")
 
 
@@ -267,11 +277,48 @@ def test_a_damaged_field_gives_way_to_the_checkpoint(
     said: list[str] = []
     assert FieldTrainer.resume(folder, image, say=said.append).steps_done == 10
     assert len(said) == 1 and "step-00000020.json" in said[0] and "steps lost: 10" in said[0]
-    with pytest.raises(LuxelError, match="data differ"):
-        FieldTrainer.resume(folder, image + 0.1)
+    FieldTrainer.resume(folder, image * 0.5, say=said.append)
+    assert any(str(folder) in line and "data are not those" in line for line in said)
+    said.clear()
+    (folder / "checkpoints" / "step-00000020.json").unlink()
     for path in (folder / "checkpoints").glob("*.json"):
         path.write_text("[]")
     with pytest.raises(CheckpointError, match=r"step-00000020\.json.*no JSON object"):
         FieldTrainer.resume(folder, image)
     with pytest.raises(LuxelError, match=r"field\.safetensors: damaged .*step-00000020\.json"):
         load_run_field(folder)
+
+
+def test_names_that_are_no_utf8_are_kept(tmp_path: Path) -> None:
+    """Linux has such file names; JSON holds them as lone surrogates."""
+    body = sealed(
+        {"format": 2, "config": {}, "views": {"train": ["a\udcff.png"]}, "identity": new_identity()}
+    )
+    (tmp_path / "config.json").write_text(json.dumps(body))
+    assert RunFolder.read_body(tmp_path)["views"] == {"train": ["a\udcff.png"]}
+    (tmp_path / "config.json").write_text(json.dumps(sealed({**body, "\udcff": 1})))
+    with pytest.raises(LuxelError, match=r"config\.json: cannot be read"):
+        RunFolder.read_body(tmp_path)
+
+
+def new_identity() -> dict[str, Any]:
+    return {"id": "0" * 32, "config": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    "config", [{"field": True}, {"field": []}, {"batch": "x"}, {"beta1": 7.0}, {"seconds": -1.0}, {"gone": 1}]
+)
+def test_configurations_of_fields_name_their_folder(
+    field_run: tuple[Path, torch.Tensor], config: dict[str, Any]
+) -> None:
+    folder, image = field_run
+    edit_sealed(folder / "config.json", lambda body: body["config"].update(config))
+    with pytest.raises(LuxelError) as caught:
+        FieldTrainer.resume(folder, image)
+    assert str(folder) in caught.value.problem and caught.value.remedy
+
+
+def edit_sealed(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    body = json.loads(path.read_text())
+    change(body)
+    path.write_text(json.dumps(sealed(body)))

@@ -210,7 +210,8 @@ def add_removed_options(file: Path, **strategy: float) -> None:
 
 def test_runs_that_used_a_removed_option_say_which(toy: Any, tmp_path: Path) -> None:
     toy.trainer(tmp_path / "run", toy.config(steps=5, strategy=McmcStrategy())).run(progress=False)
-    add_removed_options(tmp_path / "run" / "config.json", error_share=0.5)
+    for file in (tmp_path / "run" / "config.json", *(tmp_path / "run" / "checkpoints").glob("*.json")):
+        add_removed_options(file, error_share=0.5)
     with pytest.raises(
         LuxelError, match=r"run: this run uses strategy\.error_share, which luxel no longer has"
     ):

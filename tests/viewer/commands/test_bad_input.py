@@ -64,6 +64,35 @@ def test_a_torn_checkpoint_is_passed_over_for_the_one_before(
     assert newest.name in "".join(capsys.readouterr().out.split())
 
 
+def test_an_older_checkpoint_is_announced_each_time_it_stands_for_the_scene(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (run / "scene.ply").unlink()
+    newest = run / "checkpoints" / "step-00000006.json"
+    newest.write_text(newest.read_text().replace('"step": 6', '"step": 999'))
+    export = ["export", str(run), "--out", str(tmp_path / "out.ply"), "--force"]
+    for command in (export, ["eval", str(run), "--no-lpips", "--device", "cpu"], export):
+        capfd.readouterr()
+        assert main(command) == 0
+        said = [line for line in capfd.readouterr().err.splitlines() if "steps lost: 3" in line]
+        assert len(said) == 1 and "step-00000006.json" in said[0] and "step-00000003.json" in said[0]
+
+
+def test_a_scene_that_is_not_the_runs_is_still_opened_by_its_own_name(
+    run: Path, refused: Refused, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    raw = bytearray((run / "scene.ply").read_bytes())
+    raw[-7] ^= 8
+    (run / "scene.ply").write_bytes(raw)
+    for path in (run / "checkpoints").glob("*.json"):
+        path.write_text("{}")
+    for command in (["view"], ["export", "--out", tmp_path / "out.ply"]):
+        complaint = refused(command[0], run, *command[1:], names="scene.ply")
+        assert f"luxel view {run / 'scene.ply'}" in complaint
+    assert main(["export", str(run / "scene.ply"), "--out", str(tmp_path / "out.ply")]) == 0
+    assert "scene.ply: damaged or replaced" in capfd.readouterr().err
+
+
 def test_no_whole_checkpoint(run: Path, refused: Refused) -> None:
     for path in (run / "checkpoints").glob("*.safetensors"):
         path.write_bytes(b"torn")
