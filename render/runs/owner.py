@@ -160,10 +160,10 @@ def _take(folder: Path, path: Path) -> _Held:
 
 
 def _refusal(folder: Path, other: Owner | None) -> OwnedError:
-    who = str(other) if other is not None else "another process"
+    writer = str(other) if other is not None else "another process"
     stop = f"stop it (kill {other.pid}), " if other is not None and other.host == socket.gethostname() else ""
     return OwnedError(
-        f"{folder}: {who} writes into this run folder.",
+        f"{folder}: {writer} writes into this run folder.",
         f"Wait until it has ended, {stop}or train into another folder (--run). `luxel view {folder}` shows the run.",
     )
 
