@@ -11,6 +11,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.runs.checkpoint import Checkpoint, write_tensors
+from luxel.render.runs.strict_json import parse_object
 
 FIELD_FILE = "field.safetensors"  # of a run
 _KEY = "luxel_field"  # in the header
@@ -47,9 +48,9 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
             f"{path}: this is not a neural field of luxel.", "Give the field.safetensors of a run."
         )
     try:
-        application = make_application(FieldConfig.from_dict(json.loads(header[_KEY])))
+        application = make_application(FieldConfig.from_dict(parse_object(header[_KEY].encode())))
         application.load_state_dict(load_file(path))
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, LuxelError):
             raise
         raise LuxelError(f"{path}: the field is damaged ({error}).", "Train it again.") from error
@@ -67,7 +68,7 @@ def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
         prefix = "field."
         state = {name[len(prefix) :]: t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}
         application.load_state_dict(state)
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise LuxelError(
             f"The checkpoint of step {checkpoint.step} is not of such a field ({error}).", "Train it again."
         ) from error

@@ -11,6 +11,7 @@ from typing import Annotated
 import tyro
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
@@ -57,8 +58,9 @@ class Demo:
         print(CREDIT)
         if is_run(self.run):
             self._must_be_a_demo(origin)
-            for name in ("checkpoints", "eval", "renders"):
-                shutil.rmtree(self.run / name, ignore_errors=True)
+            with own(self.run):
+                for name in ("checkpoints", "eval", "renders"):
+                    shutil.rmtree(self.run / name, ignore_errors=True)
         return fit(config, capture, origin, self.run, device, serve=None if leave else self.serve)
 
     def _must_be_a_demo(self, origin: Origin) -> None:

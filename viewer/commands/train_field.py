@@ -14,8 +14,9 @@ import tyro
 from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
-from luxel.render.fields.config import FieldConfig, defaults, option_owners
+from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
 from luxel.render.native import best_device
+from luxel.render.runs.owner import own
 from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 from luxel.viewer.field_data import (
@@ -95,7 +96,7 @@ class TrainField:
         """
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
-            command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
+            command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
@@ -117,31 +118,32 @@ class TrainField:
         device = pick_device(self.device)
         require_field_backend(self.config.backend, device)  # refused before the data are opened
         folder, origin = self._folder_and_origin()
-        try:
-            with opening("opening the data") as on_progress:
-                data = origin.open(on_progress)
-            if self.resume is None:
-                trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
-            else:
-                overrides = self._overrides(folder)
-                trainer = FieldTrainer.resume(
-                    folder, data.data, device, overrides=overrides, about=data.about
-                )
-        except BaseException as error:
-            discard_unstarted(folder)
-            if isinstance(error, LuxelError) and not any(
-                p in error.problem for p in (origin.path, str(folder))
-            ):
-                raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
-            raise
-        print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
-        return run_watched(
-            trainer,
-            lambda: _session(trainer, data),
-            self.serve if self.view else None,
-            render_field,
-            lambda result: _conclude(trainer, result),
-        )
+        with own(folder):
+            try:
+                with opening("opening the data") as on_progress:
+                    data = origin.open(on_progress)
+                if self.resume is None:
+                    trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
+                else:
+                    overrides = self._overrides(folder)
+                    trainer = FieldTrainer.resume(
+                        folder, data.data, device, overrides=overrides, about=data.about
+                    )
+            except BaseException as error:
+                discard_unstarted(folder)
+                if isinstance(error, LuxelError) and not any(
+                    p in error.problem for p in (origin.path, str(folder))
+                ):
+                    raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
+                raise
+            print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
+            return run_watched(
+                trainer,
+                lambda: _session(trainer, data),
+                self.serve if self.view else None,
+                render_field,
+                lambda result: _conclude(trainer, result),
+            )
 
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
@@ -174,7 +176,7 @@ class TrainField:
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
-        before = FieldConfig.from_dict(RunFolder.read_body(folder)["config"]).to_dict()
+        before = config_of_run(folder, RunFolder.read_body(folder)).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
 

@@ -169,6 +169,8 @@ def test_wrong_resumes_have_clear_errors(toy: Any, tmp_path: Path) -> None:
         toy.resume(tmp_path / "run")
     toy.train.append(removed)
     (tmp_path / "run" / "config.json").write_text("{ torn")
+    for copy in (tmp_path / "run" / "checkpoints").glob("*.json"):
+        copy.unlink()
     with pytest.raises(LuxelError, match=r"config\.json: cannot be read"):
         toy.resume(tmp_path / "run")
 
@@ -201,12 +203,15 @@ def add_removed_options(file: Path, **strategy: float) -> None:
         "adaptive": {"hold_back": 0.0, "error_views": 8},
     }
     config["strategy"] |= removed[config["strategy"]["kind"]] | strategy
+    for name in ("format", "identity", "file", "run", "sha256"):  # those versions wrote no checksums
+        body.pop(name, None)
     file.write_text(json.dumps(body))
 
 
 def test_runs_that_used_a_removed_option_say_which(toy: Any, tmp_path: Path) -> None:
     toy.trainer(tmp_path / "run", toy.config(steps=5, strategy=McmcStrategy())).run(progress=False)
-    add_removed_options(tmp_path / "run" / "config.json", error_share=0.5)
+    for file in (tmp_path / "run" / "config.json", *(tmp_path / "run" / "checkpoints").glob("*.json")):
+        add_removed_options(file, error_share=0.5)
     with pytest.raises(
         LuxelError, match=r"run: this run uses strategy\.error_share, which luxel no longer has"
     ):
