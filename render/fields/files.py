@@ -11,6 +11,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.runs.checkpoint import Checkpoint, write_tensors
+from luxel.render.runs.plain import errors_naming
 from luxel.render.runs.strict_json import parse_object
 
 FIELD_FILE = "field.safetensors"  # of a run
@@ -48,13 +49,23 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
             f"{path}: this is not a neural field of luxel.", "Give the field.safetensors of a run."
         )
     try:
-        application = make_application(FieldConfig.from_dict(parse_object(header[_KEY].encode())))
+        with errors_naming(path):
+            application = make_application(FieldConfig.from_dict(parse_object(header[_KEY].encode())))
         application.load_state_dict(load_file(path))
+        _require_finite(str(path), application)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, LuxelError):
             raise
         raise LuxelError(f"{path}: the field is damaged ({error}).", "Train it again.") from error
     return application.to(device)
+
+
+def _require_finite(place: str, application: Application) -> None:
+    """Raises LuxelError for parameters that are NaN or infinite: no part of a network can be left out."""
+    broken = {name: int((~p.isfinite()).sum()) for name, p in application.named_parameters()}
+    if any(broken.values()):
+        counts = ", ".join(f"{name} {count:,}" for name, count in broken.items() if count)
+        raise LuxelError(f"{place}: parameters of the field are not finite ({counts}).", "Train it again.")
 
 
 def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
@@ -68,6 +79,7 @@ def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
         prefix = "field."
         state = {name[len(prefix) :]: t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}
         application.load_state_dict(state)
+        _require_finite(f"The checkpoint of step {checkpoint.step}", application)
     except (KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise LuxelError(
             f"The checkpoint of step {checkpoint.step} is not of such a field ({error}).", "Train it again."

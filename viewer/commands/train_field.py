@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import require_field_backend
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
@@ -38,7 +39,7 @@ if typing.TYPE_CHECKING:
 
 
 @dataclass
-class TrainField:
+class TrainField(Options):
     """Trains a neural field and prints its scores.
 
     DATA depends on --field. image: an image file, or `landscape`, a synthetic one. sdf: a triangle mesh (.ply, .obj,
@@ -61,7 +62,7 @@ class TrainField:
 
     data: Annotated[str | None, tyro.conf.Positional, optional("DATA")] = None
     """Data to train on; with --resume only needed if they have moved."""
-    run: Annotated[Path | None, optional("DIR")] = None
+    run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the data, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
@@ -69,10 +70,10 @@ class TrainField:
     """Show the field in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Fields of images and captures: shrink images to at most this many pixels on their longer side; default: full
     size."""
-    holdout_every: int = 8
+    holdout_every: Every = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"
     """Fields of captures: use of masks and alpha, as for `luxel train` without --field."""
