@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,6 +53,11 @@ class Site:
         """What identifies the place while lines move."""
         again = f" ({self.repeat + 1})" if self.repeat else ""
         return f"{self.path}::{self.function}::{self.problem}{again}"
+
+    def made(self, problem: str) -> bool:
+        """Whether a text may be that of this place."""
+        parts = (".*" if value else re.escape(text) for text, value in pieces(self.problem))
+        return re.fullmatch("".join(parts), " ".join(problem.split())) is not None
 
     @property
     def forwards(self) -> bool:
@@ -113,7 +119,8 @@ def _sites_of(path: str) -> list[Site]:
             inner = functions if isinstance(node, ast.ClassDef) else (node, *functions)
             scope, functions = (*scope, node.name), inner
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in error_classes():
-            result.append(_site(path, ".".join(scope), functions, node, result))
+            for clause in clauses(node, path, functions) or [None]:
+                result.append(_site(path, ".".join(scope), functions, node, result, clause))
         for child in ast.iter_child_nodes(node):
             visit(child, scope, functions)
 
@@ -122,7 +129,12 @@ def _sites_of(path: str) -> list[Site]:
 
 
 def _site(
-    path: str, function: str, functions: tuple[ast.AST, ...], call: ast.Call, earlier: list[Site]
+    path: str,
+    function: str,
+    functions: tuple[ast.AST, ...],
+    call: ast.Call,
+    earlier: list[Site],
+    clause: tuple[str, str] | None,
 ) -> Site:
     named = {word.arg: word.value for word in call.keywords}
     given = dict(zip(("problem", "remedy"), call.args, strict=False)) | named
@@ -130,8 +142,38 @@ def _site(
         " ".join(template(given[name], path, functions).split()) if name in given else ""
         for name in ("problem", "remedy")
     )
+    if clause:
+        problem = " ".join(problem.replace(f"{{{clause[0]}}}", clause[1]).split())
     repeat = sum(site.function == function and site.problem == problem for site in earlier)
     return Site(path, function, call.lineno, call.end_lineno or call.lineno, problem, remedy, repeat)
+
+
+def clauses(call: ast.Call, path: str, functions: tuple[ast.AST, ...]) -> list[tuple[str, str]]:
+    """Where a call stands in ``for wrong, message in table``, the name of the message and each one of the table.
+
+    The table is a list of pairs that the function itself or a method of the same file makes.
+    """
+    for loop in ast.walk(functions[0]) if functions else ():
+        if not isinstance(loop, ast.For) or not any(node is call for node in ast.walk(loop)):
+            continue
+        if not (isinstance(loop.target, ast.Tuple) and isinstance(loop.target.elts[-1], ast.Name)):
+            continue
+        makers, name = functions[:1], loop.target.elts[-1].id
+        if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Attribute):
+            method = loop.iter.func.attr
+            makers = tuple(
+                n for n in ast.walk(tree_of(path)) if isinstance(n, ast.FunctionDef) and n.name == method
+            )
+        pairs = (
+            entry
+            for maker in makers
+            for table in ast.walk(maker)
+            if isinstance(table, ast.List)
+            for entry in table.elts
+            if isinstance(entry, ast.Tuple) and len(entry.elts) == len(loop.target.elts)
+        )
+        return [(name, template(pair.elts[-1], path, functions)) for pair in pairs if _is_text(pair.elts[-1])]
+    return []
 
 
 def template(node: ast.AST, path: str, functions: tuple[ast.AST, ...] = ()) -> str:

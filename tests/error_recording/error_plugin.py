@@ -78,8 +78,9 @@ def tests_by_site(folder: Path) -> dict[Site, set[str]]:
                 note = json.loads(line)
             except ValueError:  # the process was killed while it wrote
                 continue
-            for site in by_file.get(note["file"], []):
-                if site.line <= note["line"] <= site.last:
+            here = [site for site in by_file.get(note["file"], []) if site.line <= note["line"] <= site.last]
+            for site in here:
+                if len(here) == 1 or site.made(note["problem"]):  # a table of messages has one call
                     result.setdefault(site, set()).add(note["test"])
     return result
 

@@ -30,21 +30,22 @@ def install(errors: ModuleType) -> None:
         frame = sys._getframe(1)
         while frame.f_back and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is self:
             frame = frame.f_back  # of a derived class
-        note(frame.f_code.co_filename, frame.f_lineno)
+        note(frame.f_code.co_filename, frame.f_lineno, self.problem)
 
     noting.noted = True  # type: ignore[attr-defined]
     errors.LuxelError.__init__ = noting
 
 
-_written: set[tuple[str, int, str]] = set()
+_written: set[tuple[str, int, str, str]] = set()
 
 
-def note(file: str, line: int) -> None:
-    """Writes a place and the present test, once a process; at once, as the process may be killed."""
+def note(file: str, line: int, problem: str) -> None:
+    """Writes a place, its message and the present test, once a process; at once, as the process may be killed."""
     folder = os.environ.get(FOLDER)
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
-    if not folder or not test or (file, line, test) in _written:
+    if not folder or not test or (file, line, problem, test) in _written:
         return
-    _written.add((file, line, test))
+    _written.add((file, line, problem, test))
     with Path(folder, f"{os.getpid()}.jsonl").open("a") as notes:
-        notes.write(json.dumps({"file": os.path.realpath(file), "line": line, "test": test}) + "\n")
+        place = {"file": os.path.realpath(file), "line": line, "problem": problem, "test": test}
+        notes.write(json.dumps(place) + "\n")

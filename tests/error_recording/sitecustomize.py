@@ -1,4 +1,4 @@
-"""Python imports this at the start of a child process of a test: `recorder.install` when luxel's errors are imported."""
+"""Python imports this at the start of a child process of a test: it lets the recorder change luxel's errors."""
 
 from __future__ import annotations
 
