@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import error_sites
 import pytest
@@ -47,15 +48,18 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
         return
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     skipped = {report.nodeid: _reason(report) for report in reporter.stats.get("skipped", [])}
-    tests = tests_by_site(Path(os.environ[recorder.FOLDER]))
+    notes = notes_in(Path(os.environ[recorder.FOLDER]))
+    tests = tests_by_site(notes)
     if task == "write":
-        added = merge(tests, skipped)
+        added = merge(tests)
         lines = [f"error messages: {added} tests noted, {len(error_sites.not_reached())} reached by none"]
     elif config.option.keyword or config.option.markexpr or not session.testscollected:
         lines = ["error messages: not checked, as tests were deselected"]
     else:
         lines, missing = summary(tests, skipped)
-        if missing and session.exitstatus == 0:
+        wrong = wrong_remedies(notes)
+        lines += [f"error message with a wrong remedy: {line}" for line in wrong]
+        if (missing or wrong) and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
     for line in lines:
         reporter.write_line(line)
@@ -66,26 +70,39 @@ def _reason(report: pytest.TestReport) -> str:
     return where[2].removeprefix("Skipped: ") if isinstance(where, tuple) else str(where)
 
 
-def tests_by_site(folder: Path) -> dict[Site, set[str]]:
-    """The tests that reached each place, from the notes in a folder."""
+def notes_in(folder: Path) -> list[dict[str, Any]]:
+    """What the processes of a run wrote (recorder.py)."""
+    lines = [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    return [json.loads(line) for line in lines if line.endswith("}")]  # others: killed while they wrote
+
+
+def tests_by_site(notes: list[dict[str, Any]]) -> dict[Site, set[str]]:
+    """The tests that reached each place."""
     by_file: dict[str, list[Site]] = {}
     for site in error_sites.sites():
         by_file.setdefault(str(error_sites.ROOT / site.path), []).append(site)
     result: dict[Site, set[str]] = {}
-    for notes in sorted(folder.glob("*.jsonl")):
-        for line in notes.read_text().splitlines():
-            try:
-                note = json.loads(line)
-            except ValueError:  # the process was killed while it wrote
-                continue
-            here = [site for site in by_file.get(note["file"], []) if site.line <= note["line"] <= site.last]
-            for site in here:
-                if len(here) == 1 or site.made(note["problem"]):  # a table of messages has one call
-                    result.setdefault(site, set()).add(note["test"])
+    for note in notes:
+        here = [site for site in by_file.get(note["file"], []) if site.line <= note["line"] <= site.last]
+        for site in here:
+            if len(here) == 1 or site.made(note["problem"]):  # a table of messages has one call
+                result.setdefault(site, set()).add(note["test"])
     return result
 
 
-def merge(tests: dict[Site, set[str]], skipped: dict[str, str]) -> int:
+def wrong_remedies(notes: list[dict[str, Any]]) -> list[str]:
+    """Remedies that name what the command that printed them does not have."""
+    import error_advice
+
+    said = {(note["command"], note["remedy"], plain(note["test"])) for note in notes if note["command"]}
+    return sorted(
+        f"luxel {command}: {remedy} ({', '.join(wrong)}; {test})"
+        for command, remedy, test in said
+        if (wrong := error_advice.wrong_advice(remedy, {command}))
+    )
+
+
+def merge(tests: dict[Site, set[str]]) -> int:
     """Writes new tests into error_sites.json and takes out places that are no more; returns how many are new.
 
     A test that is there stays. Of several new ones that one is taken that reaches the fewest places.
