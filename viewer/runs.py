@@ -82,7 +82,7 @@ def load_origin(folder: Path) -> Origin:
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{folder / 'config.json'}: does not say which capture the run was trained on.",
-            "Give the capture with --capture.",
+            "Give it: `luxel train CAPTURE --resume RUN`, or `luxel eval RUN --capture CAPTURE`.",
         ) from error
 
 

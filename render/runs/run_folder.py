@@ -48,7 +48,7 @@ class RunFolder:
         except OSError as error:
             raise LuxelError(
                 f"{self.path}: the run folder cannot be written ({error.strerror or error}).",
-                "Choose another folder (--output), or change its permissions.",
+                "Choose another folder (--run), or change its permissions.",
             ) from error
 
     def require_new(self) -> None:

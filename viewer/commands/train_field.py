@@ -95,6 +95,7 @@ class TrainField:
         """
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
+            _require_run_of(run_folder(Path(folder)), given(arguments, "--field"))
             command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
@@ -162,12 +163,7 @@ class TrainField:
         if self.run is not None:
             raise LuxelError("--run and --resume name two folders.", "Give one of them.")
         folder = run_folder(self.resume)
-        kind = RunFolder.read_body(folder)["config"].get("field")
-        if kind != self.config.field:
-            raise LuxelError(
-                f"{folder}: this is a run of a field of {kind!r}, not of {self.config.field!r}.",
-                "Leave --field out, or start a new run.",
-            )
+        _require_run_of(folder, self.config.field)
         if self.data is not None:
             return folder, FieldOrigin.of(self.config.field, self.data, capture)
         return folder, FieldOrigin.of_run(folder)
@@ -177,6 +173,17 @@ class TrainField:
         before = FieldConfig.from_dict(RunFolder.read_body(folder)["config"]).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
+
+
+def _require_run_of(folder: Path, expected: str | None) -> None:
+    """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
+    kind = RunFolder.read_body(folder)["config"].get("field")
+    if kind is None or expected not in (None, kind):
+        actual = "primitives" if kind is None else f"a field of {kind!r}"
+        raise LuxelError(
+            f"{folder}: this is a run of {actual}, not of a field of {expected!r}.",
+            "Leave --field out, or start a new run.",
+        )
 
 
 def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> None:
