@@ -48,7 +48,7 @@ def write_video(
     except OSError as error:
         raise LuxelError(
             f"{path}: cannot be written ({error.strerror or str(error).splitlines()[0]}).",
-            "Free some space, or give another --out.",
+            "Free some space, or write elsewhere: `luxel render SCENE --out PATH`.",
         ) from error
 
 
@@ -76,7 +76,8 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
         process = writer.gi_frame.f_locals["p"]
     except RuntimeError as error:
         raise LuxelError(
-            "ffmpeg, which encodes videos, is not installed.", "pip install imageio-ffmpeg"
+            "ffmpeg, which encodes videos, is not installed.",
+            "Install it (pip install imageio-ffmpeg), or write PNG files into a folder.",
         ) from error
     count = 0
     try:

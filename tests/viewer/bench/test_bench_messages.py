@@ -57,7 +57,7 @@ def test_a_gpu_that_a_part_broke(monkeypatch: pytest.MonkeyPatch) -> None:
     part: Any = SimpleNamespace(name="raster")
     run.require_working(torch.device("cpu"), part)
     with pytest.raises(
-        LuxelError, match=r"after raster: CUDA error: an illegal memory access was encou\w+ What"
+        LuxelError, match=r"after raster: CUDA error: an illegal memory access was encountered\. What"
     ):
         run.require_working(torch.device("cuda"), part)
 

@@ -129,6 +129,15 @@ def test_remedies_of_render(run: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["00000.png", "00001.png"]
 
 
+def test_a_scene_without_alpha(
+    scene: Path, tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Gaussians, "outputs", ("colour",))
+    words = ["render", scene, "--out", tmp_path / "frames", *SMALL]
+    refused(*words, "--transparent", names="--transparent: this scene of Gaussians has no alpha")
+    assert main([str(word) for word in words]) == 0
+
+
 # -- train and eval ---------------------------------------------------------------------------------------------
 
 
@@ -148,6 +157,10 @@ def test_a_run_of_something_else(run: Path, image_run: Path, refused: Refused) -
     refused("train", "--field", "sdf", "--resume", image_run, names=f"{image_run}: this is a run of a field")
     for folder in (run, image_run):
         assert main(["train", "--resume", str(folder), "--steps", "7", "--device", "cpu"]) == 0
+    bench = ["--out", run / "bench", "--device", "cpu"]
+    refused(
+        "bench", "raster", "--scene", image_run, *bench, names=f"{image_run}: this is a run of a neural field"
+    )
     refused("eval", image_run, "--backend", "gsplat", "--device", "cpu", names="--backend gsplat")
     assert main(["eval", str(image_run), "--device", "cpu"]) == 0
 
