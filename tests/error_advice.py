@@ -21,6 +21,11 @@ from luxel.viewer.commands.bench import SUBCOMMANDS
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w.-]*[\w]")
 COMMAND = re.compile(r"\bluxel ([a-z]+)\b")
+# A command with what follows it: options, VALUES, {names}.
+CALL = re.compile(
+    rf"\bluxel (?:{'|'.join(COMMANDS)})(?: (?:{'|'.join(SUBCOMMANDS)})\b)?"
+    r"(?: (?:--[a-z][\w-]*|[A-Z]+\b|{[^}]*}))+"
+)
 PACKAGE = re.compile(r"pip install ((?:--[\w-]+ )*)'?([^\s'`]+)")
 VARIABLE = re.compile(r"\bLUXEL_[A-Z_]+\b")
 
@@ -136,3 +141,22 @@ def wrong_at(site: Site) -> list[str]:
     """What the message of a place names that does not exist in any command that can raise it."""
     commands = commands_that_import().get(site.path) or frozenset(COMMANDS)
     return wrong_advice(f"{site.problem} {site.remedy}", commands)
+
+
+def calls_advised() -> set[str]:
+    """The commands with arguments that remedies name, such as "luxel train --resume RUN"; values of the code: RUN."""
+    return {
+        re.sub(r"{[^}]*}", "RUN", match[0])
+        for site in error_sites.sites()
+        for match in CALL.finditer(site.remedy)
+    }
+
+
+def options_advised() -> set[str]:
+    """The options that remedies name outside of whole commands, but for those to be left out."""
+    advised = set()
+    for site in error_sites.sites():
+        text = re.sub(r"pip install[^`;]*", "", CALL.sub("", site.remedy))
+        text = re.sub(r"(?:[Ll]eave|Omit|without) --[\w-]+(?: out)?", "", text)
+        advised |= set(OPTION.findall(text))
+    return advised

@@ -89,7 +89,9 @@ class Raster:
         if any(count < 100 for count in self.counts) or (self.iterations is not None and self.iterations < 1):
             raise LuxelError("--counts start at 100 and --iterations at 1.", "Give a larger number.")
         if self.primitive != "gaussians" and (self.data is not None or self.against is not None):
-            raise LuxelError("--data and --against are for Gaussians.", "Leave them out, or --primitive.")
+            raise LuxelError(
+                "--data and --against are for Gaussians.", "Leave them out, or leave --primitive out."
+            )
         sizes = [scenes.parse_size(text) for text in self.sizes]
         device = pick_device(self.device)
         backends = _backends(self.backend, self.against, device)

@@ -104,5 +104,5 @@ def test_masks_that_leave_nothing() -> None:
 def test_a_distance_has_no_density() -> None:
     field = make_application(small("sdf"))
     assert isinstance(field, SdfField)
-    with pytest.raises(LuxelError, match=r"'sdf' has no density\. Leave the level out"):
+    with pytest.raises(LuxelError, match=r"'sdf' has no density\. Leave --level out"):
         field.surface(4, level=50.0)
