@@ -26,19 +26,17 @@ CALL = re.compile(
     rf"\bluxel (?:{'|'.join(COMMANDS)})(?: (?:{'|'.join(SUBCOMMANDS)})\b)?"
     r"(?: (?:--[a-z][\w-]*|[A-Z]+\b|{[^}]*}))+"
 )
-PACKAGE = re.compile(r"pip install ((?:--[\w-]+ )*)'?([^\s'`]+)")
+PACKAGE = re.compile(r"pip install ((?:--[\w-]+ )*)'?([^\s'`)]+)")
 VARIABLE = re.compile(r"\bLUXEL_[A-Z_]+\b")
 
 
 def options_of(command: str) -> frozenset[str]:
     """The options in the help text of a command, whatever it is used for."""
+    owners = {strategy: spec.name for spec in PRIMITIVES.values() for strategy in spec.strategies}
     uses = {
         "train": [
-            *(
-                ["--primitive", spec.name, "--strategy", strategy]
-                for spec in PRIMITIVES.values()
-                for strategy in spec.strategies
-            ),
+            *(["--primitive", spec.name] for spec in PRIMITIVES.values()),
+            *(["--primitive", owner, "--strategy", strategy] for strategy, owner in owners.items()),
             *(["--field", field] for field in FieldName.__args__),
         ],
         "bench": [[name] for name in SUBCOMMANDS],

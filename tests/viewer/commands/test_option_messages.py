@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import error_advice
 import pytest
 import torch
 from bad_input import Refused
@@ -17,7 +16,7 @@ from luxel.render.primitives import Gaussians, Gaussians4d
 from luxel.scenes import save_primitive_ply
 from luxel.scenes.files.scene_files import save_scene
 from luxel.viewer import cli
-from luxel.viewer.cli import COMMANDS, MEMORY_REMEDY, main
+from luxel.viewer.cli import COMMANDS, main
 from luxel.viewer.commands.options import Serve
 
 SMALL = ["--frames", "2", "--width", "32", "--height", "24", "--device", "cpu"]
@@ -255,13 +254,6 @@ def test_options_of_another_version(scene: Path) -> None:
 
 
 # -- what the command line says itself --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("use", MEMORY_REMEDY)
-def test_memory_remedies_name_options_of_their_command(use: str) -> None:
-    command = use.split()[0]
-    assert command in COMMANDS
-    assert error_advice.wrong_advice(MEMORY_REMEDY[use], {command}) == []
 
 
 def test_memory_that_runs_out_names_the_command(
