@@ -20,6 +20,7 @@ FRAMES = ["--frames", "2", "--width", "32", "--height", "24"]
 # In capitals what `places` holds.
 CALLS: dict[str, list[str]] = {
     "luxel train CAPTURE": ["train", "CAPTURE", *NEW],
+    "luxel train CAPTURE --holdout-every N": ["train", "CAPTURE", "--holdout-every", "16", *NEW],
     "luxel train CAPTURE --resume RUN": ["train", "CAPTURE", "--resume", "RUN", *SHORT],
     "luxel train --resume RUN": ["train", "--resume", "RUN", *SHORT],
     "luxel train DATA --field KIND": ["train", "DATA", "--field", "image", "--run", "NEW", *SHORT, *TABLE],
