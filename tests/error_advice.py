@@ -67,8 +67,8 @@ def known_packages() -> frozenset[str]:
     """What may be installed by name: luxel with its extras, and what it depends on."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(name for names in extras.values() for name in names)]
-    names = {re.split(r"[<>=\[]", name)[0] for name in wanted}
+    required = [*project["dependencies"], *(name for names in extras.values() for name in names)]
+    names = {re.split(r"[<>=\[]", name)[0] for name in required}
     return frozenset({"luxel", *names, *(f"luxel[{extra}]" for extra in extras)})
 
 

@@ -89,10 +89,10 @@ def tree_of(path: str) -> ast.Module:
 
 @cache
 def source_files() -> tuple[str, ...]:
-    found = [
+    paths = [
         p for folder in PRODUCTION for p in (ROOT / folder).rglob("*.py") if "__pycache__" not in p.parts
     ]
-    return tuple(sorted(str(p.relative_to(ROOT)) for p in found))
+    return tuple(sorted(str(p.relative_to(ROOT)) for p in paths))
 
 
 @cache

@@ -115,7 +115,7 @@ def test_messages_are_read_from_the_code(odd_tree: Path) -> None:
 
 
 def test_notes_become_a_table_of_tests(odd_tree: Path) -> None:
-    """Of two tests the one that reaches less is named; a table of messages is told apart by its texts."""
+    """Of two tests the one that reaches less is named; a table of messages is distinguished by its texts."""
     lines = {site.problem: site.line for site in error_sites.sites()}
 
     def note(template: str, problem: str, test: str) -> dict[str, object]:

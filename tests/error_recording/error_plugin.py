@@ -50,17 +50,18 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     skipped = {report.nodeid: _reason(report) for report in reporter.stats.get("skipped", [])}
     notes = notes_in(Path(os.environ[recorder.FOLDER]))
     tests = tests_by_site(notes)
+    missing: list[str] = []
     if task == "write":
         added = merge(tests)
         lines = [f"error messages: {added} tests noted, {len(error_sites.not_reached())} reached by none"]
     elif config.option.keyword or config.option.markexpr or not session.testscollected:
-        lines = ["error messages: not checked, as tests were deselected"]
+        lines = ["error messages: not all checked, as tests were deselected"]
     else:
         lines, missing = summary(tests, skipped)
-        wrong = wrong_remedies(notes)
-        lines += [f"error message with a wrong remedy: {line}" for line in wrong]
-        if (missing or wrong) and session.exitstatus == 0:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    wrong = wrong_remedies(notes)
+    lines += [f"error message with a wrong remedy: {line}" for line in wrong]
+    if (missing or wrong) and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     for line in lines:
         reporter.write_line(line)
 

@@ -67,12 +67,12 @@ OPTIONS: dict[str, list[str] | str] = {
 @pytest.fixture
 def places(sound: Path, run: Path, tmp_path: Path) -> dict[str, str]:
     """What the words in capitals stand for."""
-    photo, field = tmp_path / "photo.png", tmp_path / "field"
-    Image.new("RGB", (24, 16), "red").save(photo)
-    words = ["train", str(photo), "--field", "image", "--run", str(field), "--steps", "2"]
+    image, field = tmp_path / "image.png", tmp_path / "field"
+    Image.new("RGB", (24, 16), "red").save(image)
+    words = ["train", str(image), "--field", "image", "--run", str(field), "--steps", "2"]
     assert main([*words, *TABLE, *CPU]) == 0
     new = str(tmp_path / "new")
-    named = {"CAPTURE": sound, "RUN": run, "SCENE": run / "scene.ply", "DATA": photo, "FIELD": field}
+    named = {"CAPTURE": sound, "RUN": run, "SCENE": run / "scene.ply", "DATA": image, "FIELD": field}
     return {**{name: str(path) for name, path in named.items()}, "NEW": new, "NEW.ply": f"{new}.ply"}
 
 
