@@ -13,8 +13,6 @@ import error_sites
 import pytest
 import recorder
 
-from luxel.viewer.cli import COMMANDS, MEMORY_REMEDY
-
 HOW = "run `python -m pytest FILE --error-sites write` with the file of the test that reaches it"
 
 
@@ -39,11 +37,6 @@ def test_every_message_has_a_remedy() -> None:
 def test_messages_advise_what_exists() -> None:
     wrong = {site.key: names for site in error_sites.sites() if (names := error_advice.wrong_at(site))}
     assert not wrong
-
-
-def test_memory_remedies_name_options_of_their_command() -> None:
-    wrong = [error_advice.wrong_advice(text, {use.split()[0]}) for use, text in MEMORY_REMEDY.items()]
-    assert not any(wrong) and {use.split()[0] for use in MEMORY_REMEDY} == set(COMMANDS)
 
 
 @pytest.mark.parametrize(

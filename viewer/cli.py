@@ -79,21 +79,10 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         ):
             raise
         where = "The GPU" if type(error).__name__ == "OutOfMemoryError" else "This machine"
-        use = "train --field" if name == "train" and "--field" in arguments else name
-        return _complain(f"{where} ran out of memory in `luxel {name}`.", MEMORY_REMEDY[use])
-
-
-MEMORY_REMEDY = {
-    "train": "Use smaller images (--max-size 1200), fewer primitives (--max-gaussians 500000) or a smaller --batch.",
-    "train --field": "Use a smaller --batch, or a smaller table (--log2-entries 17).",
-    "view": "Show a scene of fewer primitives, or close other programs.",
-    "eval": "Use smaller images (--max-size 1200).",
-    "render": "Give a smaller --width and --height.",
-    "export": "Give a lower --resolution, or export a scene of fewer primitives.",
-    "bench": "Measure less at a time: smaller --sizes, or a smaller --batch.",
-    "demo": "Close other programs.",
-    "doctor": "Close other programs.",
-}
+        return _complain(
+            f"{where} ran out of memory.",
+            "Use smaller images (--max-size 1200) or fewer Gaussians (--max-gaussians 500000).",
+        )
 
 
 _OS_REMEDY = {

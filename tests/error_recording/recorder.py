@@ -39,7 +39,7 @@ def install(errors: ModuleType) -> None:
 def command_of(frame: FrameType | None) -> str:
     """The command of `luxel` that runs; empty in other programs and in threads."""
     while frame:
-        if frame.f_code.co_name == "_run" and frame.f_code.co_filename.endswith("viewer/cli.py"):
+        if frame.f_code.co_name == "run_guarded" and frame.f_code.co_filename.endswith("viewer/cli.py"):
             return frame.f_locals["name"]
         frame = frame.f_back
     return ""

@@ -68,7 +68,7 @@ class View:
             raise LuxelError(f"--seconds must be 1 to {measure.WINDOW:g}.", "Give another number.")
         if not 0 <= self.warmup <= 60:
             raise LuxelError("--warmup must be 0 to 60.", "Give another number.")
-        width, height = parse_size(self.size, "--size")
+        width, height = parse_size(self.size)
         report.check_writable(self.out)
 
         settings = measure.Settings(

@@ -93,9 +93,10 @@ class TrainField:
         Raises:
             LuxelError: an argument is an option of another application.
         """
+        if (resumed := given(arguments, "--resume")) is not None:
+            _require_run_of(run_folder(Path(resumed)), given(arguments, "--field"))
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
-            _require_run_of(run_folder(Path(folder)), given(arguments, "--field"))
             command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
@@ -175,17 +176,6 @@ class TrainField:
         return {name: after[name] for name in after if after[name] != before[name]}
 
 
-def _require_run_of(folder: Path, expected: str | None) -> None:
-    """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
-    kind = RunFolder.read_body(folder)["config"].get("field")
-    if kind is None or expected not in (None, kind):
-        actual = "primitives" if kind is None else f"a field of {kind!r}"
-        raise LuxelError(
-            f"{folder}: this is a run of {actual}, not of a field of {expected!r}.",
-            "Leave --field out, or start a new run.",
-        )
-
-
 def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> None:
     """Refuses options that only other applications have.
 
@@ -207,6 +197,17 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
         f"{' or '.join(owners)}.",
         "Leave it out.",
     )
+
+
+def _require_run_of(folder: Path, expected: str | None) -> None:
+    """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
+    kind = RunFolder.read_body(folder)["config"].get("field")
+    if kind is None or expected not in (None, kind):
+        actual = "primitives" if kind is None else f"a field of {kind!r}"
+        raise LuxelError(
+            f"{folder}: this is a run of {actual}, not of a field of {expected!r}.",
+            "Leave --field out, or start a new run.",
+        )
 
 
 def _session(trainer: Any, data: FieldData) -> Session:

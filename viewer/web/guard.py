@@ -232,12 +232,8 @@ def bind(host: str, port: int, attempts: int = 50) -> socket.socket:
         attempts: number of ports to try before taking any free one.
 
     Raises:
-        LuxelError: the address is not one of this machine, or the port needs privileges or is none.
+        LuxelError: the address is not one of this machine, or the port needs privileges.
     """
-    if not 0 <= port <= 65535:
-        raise LuxelError(
-            f"--port {port}: there is no such port.", "Give one from 1024 to 65535, or 0 for any."
-        )
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, OverflowError, UnicodeError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from luxel.render.primitives.gaussians import Gaussians, quat_to_matrix
 from luxel.render.rasterize import DensifyStatistics
 from luxel.render.reference.train.relocate import shared_appearance
 from luxel.render.train.config import TrainConfig
-from luxel.render.train.densifier import Densifier
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.fixed import FixedCount
 from luxel.render.train.densify.mcmc import McmcStrategy
@@ -237,14 +235,3 @@ def test_mcmc_cap_follows_the_photographs() -> None:
 def test_options_without_sense_are_refused(broken: Any) -> None:
     with pytest.raises(LuxelError, match="Strategy options"):
         broken.check()
-
-
-def test_a_scene_without_primitives_ends_training() -> None:
-    densifier: Any = SimpleNamespace(
-        config=SimpleNamespace(steps=9, seed=0, strategy=SimpleNamespace(after_step=lambda *_: object())),
-        optimizer=SimpleNamespace(count=0, scene=Gaussians.empty()),
-        reset=lambda: None,
-        **dict.fromkeys(("generator", "_pixels", "_detail", "statistics", "_duration")),
-    )
-    with pytest.raises(LuxelError, match=r"No Gaussians are left at step 5\. Check poses.*`luxel view`"):
-        Densifier._refine(densifier, 5, 0.5, 1.0, None)

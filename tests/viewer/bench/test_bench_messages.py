@@ -37,13 +37,6 @@ def test_a_scene_file_without_primitives(tmp_path: Path, capsys: pytest.CaptureF
     assert f"{tmp_path / 'none.ply'}: the scene holds no Gaussians" in capsys.readouterr().err
 
 
-def test_sizes_are_named_by_their_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command, option in (("raster", "--sizes"), ("view", "--size")):
-        words = ["bench", command, option, "0x20", "--out", str(tmp_path / "out")]
-        assert main(words) == 2
-        assert f"{option} 0x20: invalid image size" in capsys.readouterr().err
-
-
 def test_a_peer_of_other_primitives() -> None:
     with pytest.raises(LuxelError, match=r"gsplat draws no convexes.*Leave --against out"):
         variants.draw_with("gsplat", Convexes.empty(), SimpleNamespace(camera=None), 0.99)  # type: ignore[arg-type]

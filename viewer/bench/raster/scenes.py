@@ -58,8 +58,8 @@ class Scene:
     file: Path | None = None
 
 
-def parse_size(text: str, option: str = "--sizes") -> Size:
-    """Parses an image size, WIDTHxHEIGHT, that an option gives.
+def parse_size(text: str) -> Size:
+    """Parses an image size, WIDTHxHEIGHT.
 
     Raises:
         LuxelError: invalid image size.
@@ -67,10 +67,7 @@ def parse_size(text: str, option: str = "--sizes") -> Size:
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     size = (int(match[1]), int(match[2])) if match else (0, 0)
     if not all(1 <= side <= 16384 for side in size):
-        raise LuxelError(
-            f"{option} {text}: invalid image size.",
-            "Give WIDTHxHEIGHT, such as 1920x1080, with sides of 1 to 16384.",
-        )
+        raise LuxelError(f"--sizes {text}: invalid image size.", "Give WIDTHxHEIGHT, such as 1920x1080.")
     return size
 
 

@@ -202,12 +202,6 @@ def test_no_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     bind("127.0.0.1", 0).close()
 
 
-@pytest.mark.parametrize("port", [-1, 65536, 70000])
-def test_ports_that_there_are_not(port: int) -> None:
-    with pytest.raises(LuxelError, match=rf"--port {port}: there is no such port.*1024 to 65535"):
-        bind("127.0.0.1", port)
-
-
 def test_message_buffers_of_another_viser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viser_events.inspect, "getsource", lambda function: "self.message_event.set()")
     with pytest.raises(LuxelError, match=r"message buffers of this version.*pip install 'viser==") as refused:
