@@ -36,7 +36,7 @@ def small(kind: str, **changes: Any) -> FieldConfig:
         ("steps", 0),
         ("seconds", -1.0),
         ("batch", 0),
-        ("rate", 1.0),
+        ("rate", -1.0),
         ("beta1", 1.0),
         ("eps", 0.0),
         ("weight_decay", -1.0),
