@@ -86,7 +86,7 @@ def load_origin(folder: Path) -> Origin:
     except JsonError as error:
         raise RunError(
             f"{folder / 'config.json'}: does not say which capture the run was trained on ({error}).",
-            "Give the capture with --capture.",
+            "Give it: `luxel train CAPTURE --resume RUN`, or `luxel eval RUN --capture CAPTURE`.",
         ) from error
 
 

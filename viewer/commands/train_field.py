@@ -95,6 +95,8 @@ class TrainField(Options):
         Raises:
             LuxelError: an argument is an option of another application.
         """
+        if (resumed := given(arguments, "--resume")) is not None:
+            _require_run_of(run_folder(Path(resumed)), given(arguments, "--field"))
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
             command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
@@ -165,12 +167,7 @@ class TrainField(Options):
         if self.run is not None:
             raise LuxelError("--run and --resume name two folders.", "Give one of them.")
         folder = run_folder(self.resume)
-        kind = RunFolder.read_body(folder)["config"].get("field")
-        if kind != self.config.field:
-            raise LuxelError(
-                f"{folder}: this is a run of a field of {kind!r}, not of {self.config.field!r}.",
-                "Leave --field out, or start a new run.",
-            )
+        _require_run_of(folder, self.config.field)
         if self.data is not None:
             return folder, FieldOrigin.of(self.config.field, self.data, capture)
         return folder, FieldOrigin.of_run(folder)
@@ -203,6 +200,17 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
         f"{' or '.join(owners)}.",
         "Leave it out.",
     )
+
+
+def _require_run_of(folder: Path, expected: str | None) -> None:
+    """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
+    kind = RunFolder.read_body(folder)["config"].get("field")
+    if kind is None or expected not in (None, kind):
+        actual = "primitives" if kind is None else f"a field of {kind!r}"
+        raise LuxelError(
+            f"{folder}: this is a run of {actual}, not of a field of {expected!r}.",
+            "Leave --field out, or start a new run.",
+        )
 
 
 def _session(trainer: Any, data: FieldData) -> Session:
