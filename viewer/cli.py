@@ -54,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run_guarded(name: str, arguments: Sequence[str]) -> int:
     """Runs a command by name; a LuxelError becomes one message on stderr."""
     from luxel.render.errors import LuxelError
+    from luxel.render.runs.notices import forget_printed
 
+    forget_printed()
     try:
         return parse(name, arguments).execute()
     except LuxelError as error:

@@ -13,6 +13,7 @@ from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import application_type, application_types
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.viewer.runs import Origin, RunError, load_origin
 
 
@@ -66,13 +67,13 @@ class FieldOrigin:
         """
         body = RunFolder.read_body(folder)
         try:
-            kind = str(body["config"]["field"])
+            kind = validated(body["config"].get("field"), str)
             if "capture" in body:
                 origin = load_origin(folder)
                 return FieldOrigin(kind, origin.path, origin)
-            given = body["data"]
-            return FieldOrigin(kind, str(given["path"]), Origin("", max_size=given["max_size"]))
-        except (KeyError, TypeError) as error:
+            given = validated(body.get("data"), Origin)
+            return FieldOrigin(kind, given.path, Origin("", max_size=given.max_size))
+        except JsonError as error:
             raise RunError(
                 f"{folder / 'config.json'}: does not say what the field was trained on.",
                 "Give it again: luxel train DATA --resume RUN.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from luxel.render.backends import FieldBackend
@@ -177,6 +178,29 @@ class FieldConfig(Options):
         kept = {"hashing": "spatial", **kept}
         known = from_plain(config_type, kept, "")
         return dataclasses.replace(defaults(application), **{name: getattr(known, name) for name in kept})
+
+
+def config_of_run(folder: Path, body: dict[str, Any]) -> FieldConfig:
+    """The configuration in the config.json of a run of a field, checked.
+
+    Args:
+        folder: of the run, for messages.
+        body: content of config.json.
+
+    Raises:
+        LuxelError: it is no configuration of a field, or has invalid values.
+    """
+    try:
+        config = FieldConfig.from_dict(body["config"])
+        config.check()
+        return config
+    except LuxelError as error:
+        raise LuxelError(f"{folder / 'config.json'}: {error.problem}", error.remedy) from error
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise LuxelError(
+            f"{folder / 'config.json'}: no configuration of a field ({type(error).__name__}: {error}).",
+            "Restore that file from a copy, or start a new run.",
+        ) from error
 
 
 def defaults(field: str) -> FieldConfig:

@@ -12,6 +12,7 @@ from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.runs.checkpoint import Checkpoint, write_tensors
 from luxel.render.runs.plain import errors_naming
+from luxel.render.runs.strict_json import parse_object
 
 FIELD_FILE = "field.safetensors"  # of a run
 _KEY = "luxel_field"  # in the header
@@ -49,10 +50,10 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
         )
     try:
         with errors_naming(path):
-            application = make_application(FieldConfig.from_dict(json.loads(header[_KEY])))
+            application = make_application(FieldConfig.from_dict(parse_object(header[_KEY].encode())))
         application.load_state_dict(load_file(path))
         _require_finite(str(path), application)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, LuxelError):
             raise
         raise LuxelError(f"{path}: the field is damaged ({error}).", "Train it again.") from error
@@ -79,7 +80,7 @@ def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
         state = {name[len(prefix) :]: t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}
         application.load_state_dict(state)
         _require_finite(f"The checkpoint of step {checkpoint.step}", application)
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise LuxelError(
             f"The checkpoint of step {checkpoint.step} is not of such a field ({error}).", "Train it again."
         ) from error

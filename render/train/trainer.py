@@ -18,6 +18,7 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
+from luxel.render.runs.identity import views_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.memory import is_out_of_memory, used_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
@@ -293,7 +294,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         path = self.loop.final_checkpoint(self)
         export, scene, evaluation = self._export, None, None
         if export is not None:
-            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path))
+            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path), self.steps_done)
         if reason == "interrupted":
             self.loop.say_how_to_resume(self, path)
         else:
@@ -301,10 +302,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop.done = reason != "interrupted"
         self.dataset.close()
         if evaluation is not None:
-            self.say(
-                f"{self.steps_done} steps in {duration(self.train_seconds)}, "
-                f"{self.optimizer.count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB."
-            )
+            counted = f"{self.optimizer.count:,} {self.scene.noun}"
+            took = f"{self.steps_done} steps in {duration(self.train_seconds)}"
+            self.say(f"{took}, {counted}, held-out PSNR {self.test_psnr:.2f} dB.")
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
         return TrainResult(
             reason, self.steps_done, self.train_seconds, self.optimizer.count, psnr, evaluation, path, scene
@@ -319,7 +319,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _write_config(self) -> None:
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
         own = {"seed": self.config.seed, "device": str(self.device), "extent": self.extent, "views": names}
-        self.folder.write_config(self.config, {**own, "background": self.background, **self._about})
+        about, views = {"background": self.background, **self._about}, self.train_views
+        self.folder.write_config(self.config, {**own, **about}, views_digest(views))
 
     def take(self, optimizer: Optimizer) -> None:
         """Continues with other primitives and their moments."""
@@ -394,5 +395,5 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """Appends a line to metrics.jsonl."""
-        entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimizer.count}
-        self.folder.log(entry | values)
+        count, seconds = self.optimizer.count, round(self.train_seconds, 3)
+        self.folder.log({"step": step, "seconds": seconds, "count": count, **values})

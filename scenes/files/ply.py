@@ -25,7 +25,6 @@ TYPES = {
     **dict.fromkeys(("double", "float64"), "f8"),
 }
 HEADER_LIMIT = 1 << 16
-ROWS = 1 << 14  # that are written at a time
 EXPORT_AGAIN = "Export the file again, as plain (uncompressed) PLY."
 
 
@@ -176,7 +175,7 @@ def load_points(path: str | Path) -> Points:
     return Points(np.ascontiguousarray(xyz[finite]), np.ascontiguousarray(rgb[finite]))
 
 
-def write_atomically(path: Path, chunks: Iterable[bytes]) -> None:
+def write_atomically(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Writes a temporary file beside ``path`` and renames it: an interrupted write leaves the old file unchanged.
 
     Raises:
@@ -244,25 +243,23 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
     write_vertices(Path(path), table)
 
 
-def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
+def write_rows(path: Path, names: Iterable[str], count: int, rows: Iterable[np.ndarray]) -> None:
     """Writes float properties, binary, through a temporary file.
 
     Args:
         path: of the file.
-        columns: arrays of N rows with D numbers each, by the names of these D properties separated by spaces.
+        names: of the D properties.
+        count: N, the number of rows in all.
+        rows: the rows in parts, [R, D] each.
 
     Raises:
         CaptureError: the file cannot be written.
     """
-    count = len(next(iter(columns.values())))
 
-    def rows() -> Iterable[bytes]:
-        yield _header(count, [(name, "float") for name in " ".join(columns).split()])
-        for start in range(
-            0, count, ROWS
-        ):  # new memory for all rows at once would cost more than writing them
-            parts = [array[start : start + ROWS] for array in columns.values()]
-            flat = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
-            yield np.ascontiguousarray(flat, "<f4").tobytes()
+    def chunks() -> Iterable[bytes | memoryview]:
+        yield _header(count, [(name, "float") for name in names])
+        for part in rows:
+            if part.size:  # memoryview casts no others
+                yield np.ascontiguousarray(part, "<f4").data.cast("B")
 
-    write_atomically(path, rows())
+    write_atomically(path, chunks())

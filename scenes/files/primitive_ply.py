@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters, PrimitiveSpec
 from luxel.render.primitives.spec import Columns
@@ -17,10 +19,11 @@ from luxel.scenes.files.ply import (
     need_columns,
     read_header,
     read_vertices,
-    write_columns,
+    write_rows,
 )
 from luxel.scenes.files.scene_format import SceneFormat
 
+CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 20  # that are written at a time
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
 
 
@@ -56,18 +59,29 @@ def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
     Raises:
         CaptureError: the file cannot be written.
     """
-    arrays, columns = as_arrays(scene), {}
+    names: list[str] = []
+    columns: list[Tensor] = []
     for part in PRIMITIVES[scene.primitive].columns:
         if not part.parameter:
-            columns[" ".join(part.names)] = np.zeros((scene.count, len(part.names)), np.float32)
+            names += part.names
+            columns.append(torch.zeros(1, len(part.names), device=scene.device).expand(scene.count, -1))
             continue
-        array = arrays[part.parameter]
+        tensor = scene.tensors()[part.parameter].detach()
         if part.parameter == "sh_rest":
-            array = array.transpose(0, 2, 1)  # channel by channel
-        numbers = math.prod(array.shape[1:])
-        if names := " ".join(_names(part, numbers // len(part.names))):
-            columns[names] = array
-    write_columns(Path(path), columns)
+            tensor = tensor.transpose(1, 2)  # channel by channel
+        numbers = math.prod(tensor.shape[1:])
+        if own := _names(part, numbers // len(part.names)):
+            names += own
+            columns.append(tensor)
+    write_rows(Path(path), names, scene.count, _rows(columns, scene.count))
+
+
+def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:
+    """The rows of tensors side by side, float32, some at a time: memory for all would cost more than writing them."""
+    most = GPU_ROWS if columns[0].is_cuda else CPU_ROWS
+    for start in range(0, count, most):
+        parts = [tensor[start : start + most].float() for tensor in columns]
+        yield torch.cat([part.reshape(len(part), -1) for part in parts], dim=1).cpu().numpy()
 
 
 def recognise(path: Path) -> PrimitiveSpec:

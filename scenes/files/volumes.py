@@ -42,7 +42,7 @@ def read_volume(path: str | Path) -> np.ndarray:
                 if len(names) != 1 and "density" not in names:
                     raise CaptureError(
                         f"{path}: holds {len(names)} arrays ({', '.join(names[:8])}).",
-                        "Keep one, or name the volume density.",
+                        "Keep one array, or give the one with the volume the name `density`.",
                     )
                 array = array["density" if "density" in names else names[0]]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:

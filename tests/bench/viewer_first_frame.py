@@ -2,8 +2,9 @@
 
 What it measures
     A scene in `luxel view`, in a process of its own. ``client``: a Python client, from connecting to its first image.
-    ``browser``: headless Chromium (SwiftShader), from the navigation to the acknowledgement that the first image was
-    drawn, and to that of the first image in full resolution. Each several times; the first is listed by itself, as
+    ``browser``: headless Chromium (SwiftShader), from the navigation to the first view that is shown while the page
+    loads, to the acknowledgement that the first image of the stream was drawn, and to that of the first in full
+    resolution. Each several times; the first is listed by itself, as
     the server's caches are cold then.
 
 How to run
@@ -64,6 +65,8 @@ def browser_times(url: str, width: int, height: int, repeat: int) -> list[dict[s
             deadline = start + 60
             while "drawn_in_full" not in times and time.monotonic() < deadline:
                 page.wait_for_timeout(10)
+            mark = page.evaluate("performance.getEntriesByName('luxel-first-image')[0]?.startTime ?? null")
+            times["first_view"] = float("nan") if mark is None else mark / 1e3
             pages.append(times)
             page.close()
         chromium.close()

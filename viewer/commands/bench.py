@@ -90,7 +90,9 @@ class Raster(Options):
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
         if self.primitive != "gaussians" and (self.data is not None or self.against is not None):
-            raise LuxelError("--data and --against are for Gaussians.", "Leave them out, or --primitive.")
+            raise LuxelError(
+                "--data and --against are for Gaussians.", "Leave them out, or leave --primitive out."
+            )
         sizes = [scenes.parse_size(text) for text in self.sizes]
         device = pick_device(self.device)
         backends = _backends(self.backend, self.against, device)

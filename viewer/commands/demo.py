@@ -12,6 +12,7 @@ import tyro
 
 from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
+from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
@@ -58,8 +59,9 @@ class Demo(Options):
         print(CREDIT)
         if is_run(self.run):
             self._must_be_a_demo(origin)
-            for name in ("checkpoints", "eval", "renders"):
-                shutil.rmtree(self.run / name, ignore_errors=True)
+            with own(self.run):
+                for name in ("checkpoints", "eval", "renders"):
+                    shutil.rmtree(self.run / name, ignore_errors=True)
         return fit(config, capture, origin, self.run, device, serve=None if leave else self.serve)
 
     def _must_be_a_demo(self, origin: Origin) -> None:

@@ -15,6 +15,7 @@ from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
+from luxel.render.runs.run_config import has_config
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.resume import read_config
 from luxel.viewer.commands.options import DeviceName, optional, pick_device, require_drawable
@@ -74,7 +75,7 @@ class Eval(Options):
         if is_field_run(self.scene):
             return self._evaluate_field(device)
         scene = load_any_scene(self.scene, keep_non_finite=self.keep_non_finite).to(device)
-        config = read_config(self.scene)[0] if (self.scene / "config.json").exists() else TrainConfig()
+        config = read_config(self.scene)[0] if has_config(self.scene) else TrainConfig()
         render = rasterizer(self.backend or config.backend, device)
         require_drawable(self.backend or config.backend, scene)
         origin = self._origin()

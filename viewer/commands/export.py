@@ -14,6 +14,7 @@ from luxel.render.bounds import Bounds, Options, Positive, ShareBelow1, Time
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import PRIMITIVES, Parameters
+from luxel.render.runs.run_config import has_config
 from luxel.scenes import Capture, save_mesh, save_scene, save_time_slices
 from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
@@ -132,7 +133,7 @@ class Export(Options):
 
     def _range(self, scene: Parameters) -> tuple[float, float]:
         """First and last time of the run's capture, or of the scene itself."""
-        times = times_of(scene, self._capture if (self.scene / "config.json").is_file() else None)
+        times = times_of(scene, self._capture if has_config(self.scene) else None)
         assert times is not None
         return times
 

@@ -68,7 +68,10 @@ class Serve(Options):
         try:
             return cls(**{**values, **paths})
         except TypeError as error:
-            raise LuxelError(f"the viewer has no such option: {error}.") from error
+            raise LuxelError(
+                f"the viewer has no such option: {error}.",
+                "Show the run with the version of luxel that trains it.",
+            ) from error
 
 
 def optional(metavar: str) -> Any:

@@ -19,6 +19,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import Parameters
+from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
@@ -256,4 +257,4 @@ class Render(Options):
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 
     def _is_run(self) -> bool:
-        return (self.scene / "config.json").is_file()
+        return has_config(self.scene)

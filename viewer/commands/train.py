@@ -12,6 +12,7 @@ import tyro
 from luxel.render.backends import rasterizer
 from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
+from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, optional, pick_device
@@ -114,22 +115,23 @@ class Train(Options):
         else:
             origin = Origin(str(self.capture.resolve()), self.holdout_every, self.max_size, self.masks)
             folder = new_run_folder(self.capture.resolve().name, self.run)
-        try:
-            with opening("opening the capture") as on_progress:
-                capture = origin.open(on_progress)
-            describe(capture)
-            return fit(
-                config,
-                capture,
-                origin,
-                folder,
-                device,
-                serve=self.serve if self.view else None,
-                overrides=self._overrides(folder, config) if self.resume else None,
-            )
-        except BaseException:
-            discard_unstarted(folder)
-            raise
+        with own(folder):
+            try:
+                with opening("opening the capture") as on_progress:
+                    capture = origin.open(on_progress)
+                describe(capture)
+                return fit(
+                    config,
+                    capture,
+                    origin,
+                    folder,
+                    device,
+                    serve=self.serve if self.view else None,
+                    overrides=self._overrides(folder, config) if self.resume else None,
+                )
+            except BaseException:
+                discard_unstarted(folder)
+                raise
 
     def _origin_of_resumed(self) -> Origin:
         assert self.resume is not None

@@ -15,9 +15,9 @@ from luxel.render.backends import require_field_backend
 from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
-from luxel.render.fields.config import FieldConfig, defaults, option_owners
+from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
 from luxel.render.native import best_device
-from luxel.render.runs.plain import errors_naming
+from luxel.render.runs.owner import own
 from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 from luxel.viewer.field_data import (
@@ -95,9 +95,11 @@ class TrainField(Options):
         Raises:
             LuxelError: an argument is an option of another application.
         """
+        if (resumed := given(arguments, "--resume")) is not None:
+            _require_run_of(run_folder(Path(resumed)), given(arguments, "--field"))
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
-            command.config = _config_of(run_folder(Path(folder)))
+            command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
@@ -119,31 +121,32 @@ class TrainField(Options):
         device = pick_device(self.device)
         require_field_backend(self.config.backend, device)  # refused before the data are opened
         folder, origin = self._folder_and_origin()
-        try:
-            with opening("opening the data") as on_progress:
-                data = origin.open(on_progress)
-            if self.resume is None:
-                trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
-            else:
-                overrides = self._overrides(folder)
-                trainer = FieldTrainer.resume(
-                    folder, data.data, device, overrides=overrides, about=data.about
-                )
-        except BaseException as error:
-            discard_unstarted(folder)
-            if isinstance(error, LuxelError) and not any(
-                p in error.problem for p in (origin.path, str(folder))
-            ):
-                raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
-            raise
-        print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
-        return run_watched(
-            trainer,
-            lambda: _session(trainer, data),
-            self.serve if self.view else None,
-            render_field,
-            lambda result: _conclude(trainer, result),
-        )
+        with own(folder):
+            try:
+                with opening("opening the data") as on_progress:
+                    data = origin.open(on_progress)
+                if self.resume is None:
+                    trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
+                else:
+                    overrides = self._overrides(folder)
+                    trainer = FieldTrainer.resume(
+                        folder, data.data, device, overrides=overrides, about=data.about
+                    )
+            except BaseException as error:
+                discard_unstarted(folder)
+                if isinstance(error, LuxelError) and not any(
+                    p in error.problem for p in (origin.path, str(folder))
+                ):
+                    raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
+                raise
+            print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
+            return run_watched(
+                trainer,
+                lambda: _session(trainer, data),
+                self.serve if self.view else None,
+                render_field,
+                lambda result: _conclude(trainer, result),
+            )
 
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
@@ -164,31 +167,16 @@ class TrainField(Options):
         if self.run is not None:
             raise LuxelError("--run and --resume name two folders.", "Give one of them.")
         folder = run_folder(self.resume)
-        kind = RunFolder.read_body(folder)["config"].get("field")
-        if kind != self.config.field:
-            raise LuxelError(
-                f"{folder}: this is a run of a field of {kind!r}, not of {self.config.field!r}.",
-                "Leave --field out, or start a new run.",
-            )
+        _require_run_of(folder, self.config.field)
         if self.data is not None:
             return folder, FieldOrigin.of(self.config.field, self.data, capture)
         return folder, FieldOrigin.of_run(folder)
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
-        before = _config_of(folder).to_dict()
+        before = config_of_run(folder, RunFolder.read_body(folder)).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
-
-
-def _config_of(folder: Path) -> FieldConfig:
-    """The configuration of a run.
-
-    Raises:
-        LuxelError: there is no run, or its config.json cannot be read.
-    """
-    with errors_naming(folder / "config.json"):
-        return FieldConfig.from_dict(RunFolder.read_body(folder)["config"])
 
 
 def _refuse_foreign_options(config: FieldConfig, arguments: Sequence[str]) -> None:
@@ -212,6 +200,17 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
         f"{' or '.join(owners)}.",
         "Leave it out.",
     )
+
+
+def _require_run_of(folder: Path, expected: str | None) -> None:
+    """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
+    kind = RunFolder.read_body(folder)["config"].get("field")
+    if kind is None or expected not in (None, kind):
+        actual = "primitives" if kind is None else f"a field of {kind!r}"
+        raise LuxelError(
+            f"{folder}: this is a run of {actual}, not of a field of {expected!r}.",
+            "Leave --field out, or start a new run.",
+        )
 
 
 def _session(trainer: Any, data: FieldData) -> Session:

@@ -22,9 +22,11 @@ from luxel.viewer.web.access.viser_events import make_buffers_safe
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
 from luxel.viewer.web.editing.stroke_server import SCRIPTS_FOLDER as STROKE_SCRIPTS
 from luxel.viewer.web.editing.stroke_server import STROKES
+from luxel.viewer.web.first_image import FIRST_IMAGE_PATH, FirstImage
 from luxel.viewer.web.guard import Guard, bind, is_loopback
 from luxel.viewer.web.navigate import Pose, find_extent, first_pose, orbit_point
 from luxel.viewer.web.page import Page
+from luxel.viewer.web.pair.session import PairSession
 from luxel.viewer.web.panels import PANELS
 from luxel.viewer.web.panels.panel import (
     AnyPanel,
@@ -114,7 +116,9 @@ class ViewerApp:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         if not 0 < share_of_time <= 1:
-            raise LuxelError(f"share_of_time must be above 0 and at most 1, got {share_of_time}.")
+            raise LuxelError(
+                f"--share-of-time {share_of_time}: it must be above 0 and at most 1.", "Leave it out: 0.3."
+            )
         if token is None and not is_loopback(host):
             raise LuxelError(
                 f"--host {host}: other machines can reach this address, and anyone who reaches the viewer can use it.",
@@ -142,6 +146,7 @@ class ViewerApp:
         self._logged: set[str] = set()
         self._thumbnails = Thumbnails()
         self._streams, self._shells = StreamServer(), ShellServer()
+        self._first_image: FirstImage | None = None
         self._memory = FreeMemory()
         self._done = threading.Event()
 
@@ -163,6 +168,8 @@ class ViewerApp:
         with self.session.borrow() as scene:
             session = self.session
             self.extent = find_extent(session.views, scene, session.up, session.front)
+        if not isinstance(session, PairSession):  # whose pages begin with a tool that draws both
+            self._first_image = FirstImage(session, self._render, self.extent)
         # A page may be closed between the check that it is open and the message to it.
         warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
         make_buffers_safe()
@@ -191,7 +198,8 @@ class ViewerApp:
     def _routes(self) -> Routes:
         """What this server serves beside viser."""
         servers = {STROKE_PATH: STROKES, SHELL_PATH: self._shells}
-        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS))
+        images = {} if self._first_image is None else {FIRST_IMAGE_PATH: self._first_image.answer}
+        return Routes(self._streams, servers, (STROKE_SCRIPTS, SHELL_SCRIPTS), images)
 
     def _set_up(self, server: _Server) -> None:
         server.gui.configure_theme(
@@ -207,6 +215,8 @@ class ViewerApp:
         server.initial_camera.far = 1e3 * self.extent.radius
         self._shared = open_shared_panels(self._panels, self.session, server.gui)
         threading.Thread(target=self._refresh_shared, daemon=True).start()
+        if self._first_image is not None:
+            self._first_image.prepare()
         server.on_client_connect(self._open)
         server.on_client_disconnect(self._close)
 
@@ -303,6 +313,8 @@ class ViewerApp:
             panel.detach()
         self._shared = []
         self._shells.close()
+        if self._first_image is not None:
+            self._first_image.close()
         if self.guard is not None:
             self.guard.messages.stopping = True
         if self._server is not None:

@@ -12,6 +12,7 @@ import torch
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
+from luxel.render.runs.run_config import has_config
 from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
 from luxel.viewer.progress import opening
@@ -65,7 +66,7 @@ def _appearance(capture: Capture | None) -> dict[str, Any]:
 
 def _trained_antialiased(path: Path) -> bool:
     """Whether a scene comes from a run that was trained with antialiasing."""
-    if not (path / "config.json").is_file() or is_field_run(path):
+    if not has_config(path) or is_field_run(path):
         return False
     return read_config(path)[0].antialiased
 

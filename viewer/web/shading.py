@@ -258,7 +258,7 @@ def as_uint8(rgb: Tensor) -> Tensor:
     """Colours in [0, 1] as uint8 [H, W, 3]; what lies outside is clamped."""
     if rgb.is_cuda or not rgb.numel():
         return rgb.mul(255).add_(0.5).clamp_(0, 255).to(torch.uint8)
-    # OpenCV takes a sixth of PyTorch's time, whose threads would also keep cores from the encoder and the browser. A few
+    # OpenCV takes a sixth of the time of PyTorch, whose threads would keep cores from encoder and browser. A few
     # rows at a time stay in the cache.
     pixels = rgb.numpy()
     result = np.empty(pixels.shape, np.uint8)

@@ -70,6 +70,8 @@ def test_a_refused_change_changes_nothing(toy: Any, tmp_path: Path) -> None:
     for overrides in refused:
         with pytest.raises(LuxelError):
             trainer.reconfigure(overrides)
+    with pytest.raises(LuxelError, match=r"backend: a run cannot change it\. Start a new run"):
+        trainer.reconfigure({"backend": "gsplat"})
     assert trainer.config == before and (tmp_path / "run" / "config.json").read_text() == kept
     assert trainer.run(progress=False).step == 5
 

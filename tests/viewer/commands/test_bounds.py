@@ -323,11 +323,11 @@ def test_a_file_where_a_folder_is_wanted(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_config_of_another_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "checkpoints").mkdir()
     values = preset().to_dict()
-    values["rates"]["means"] = math.inf
+    values["rates"]["means"] = 1e300
     (tmp_path / "config.json").write_text(json.dumps({"versions": {}, "config": values}))
     assert main(["train", "--resume", str(tmp_path)]) == 2
     said = capsys.readouterr().err
-    assert "config.json" in said and "rates.means inf" in said
+    assert "config.json" in said and "means 1e+300" in said
     with pytest.raises(LuxelError):
         parse("train", ["--resume", str(tmp_path)])
 

@@ -15,9 +15,10 @@ points drawn meanwhile: nothing queues on a slow link or a slow machine.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from luxel.viewer.web.transport.json_fields import count, number, read_object
 
 STROKE_PATH = "/luxel/strokes"
 MAX_MESSAGE = 32768  # bytes
@@ -71,20 +72,13 @@ def parse_stroke(message: str | bytes) -> StrokeMessage:
     Raises:
         ValueError: it is not of this protocol, or a number is out of range.
     """
-    if isinstance(message, bytes) or len(message) > MAX_MESSAGE:
-        raise ValueError(f"a message must be text of at most {MAX_MESSAGE} characters")
-    try:
-        fields = json.loads(message)
-    except RecursionError:
-        raise ValueError("a message must not be nested") from None
-    if not isinstance(fields, dict):
-        raise ValueError("a message must be an object")
+    fields = read_object(message, MAX_MESSAGE)
     if fields.get("type") == "stroke":
         return _part(fields)
     if fields.get("type") == "cancel":
-        return StrokeCancelled(_count(fields.get("number")))
+        return StrokeCancelled(count(fields.get("number"), "number", MOST_STROKES))
     if fields.get("type") == "radius":
-        return BrushRadius(_number(fields.get("pixels"), "pixels", LEAST_RADIUS, MOST_RADIUS))
+        return BrushRadius(number(fields.get("pixels"), "pixels", LEAST_RADIUS, MOST_RADIUS))
     raise ValueError("unknown type of message")
 
 
@@ -94,19 +88,7 @@ def _part(fields: dict[str, Any]) -> StrokePart:
         raise ValueError(f"points must be u and v of 1 to {MOST_POINTS} points")
     if mode not in (None, "add", "subtract") or not isinstance(last, bool):
         raise ValueError("mode must be add, subtract or null, and last true or false")
-    values = [_number(value, "points", -MARGIN, 1 + MARGIN) for value in given]
-    radius = _number(fields.get("radius"), "radius", 0, 1 + MARGIN)
+    values = [number(value, "points", -MARGIN, 1 + MARGIN) for value in given]
+    radius = number(fields.get("radius"), "radius", 0, 1 + MARGIN)
     points = tuple(zip(values[::2], values[1::2], strict=True))
-    return StrokePart(_count(fields.get("number")), points, radius, mode, last)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_STROKES:
-        raise ValueError("number must be an integer from 1 on")
-    return value
-
-
-def _number(value: Any, name: str, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise ValueError(f"{name} must be numbers from {low:g} to {high:g}")
-    return float(value)
+    return StrokePart(count(fields.get("number"), "number", MOST_STROKES), points, radius, mode, last)

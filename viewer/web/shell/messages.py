@@ -16,10 +16,10 @@ queues on a slow link.
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
 from typing import Any
+
+from luxel.viewer.web.transport.json_fields import number, read_object
 
 SHELL_PATH = "/luxel/shell"
 MAX_MESSAGE = 4096  # characters
@@ -67,30 +67,18 @@ def parse_shell(message: str | bytes) -> ShellMessage:
     Raises:
         ValueError: it is not of this protocol, or a number is out of range.
     """
-    if isinstance(message, bytes) or len(message) > MAX_MESSAGE:
-        raise ValueError(f"a message must be text of at most {MAX_MESSAGE} characters")
-    try:
-        fields = json.loads(message)
-    except RecursionError:
-        raise ValueError("a message must not be nested") from None
-    if not isinstance(fields, dict):
-        raise ValueError("a message must be an object")
+    fields = read_object(message, MAX_MESSAGE)
     kind, name = fields.get("type"), fields.get("name")
     if kind == "set" and isinstance(name, str) and len(name) <= MAX_NAME and "value" in fields:
         return SetMessage(name, fields["value"])
     if kind == "seek":
-        return SeekMessage(_number(fields, "time", -1e12, 1e12))
+        return SeekMessage(number(fields.get("time"), "time", -1e12, 1e12))
     if kind == "act" and name in ACTIONS:
         return ActionMessage(str(name))
     if kind == "focus":
         return FocusMessage(
-            _number(fields, "u", 0, 1), _number(fields, "v", 0, 1), bool(fields.get("double"))
+            number(fields.get("u"), "u", 0, 1),
+            number(fields.get("v"), "v", 0, 1),
+            bool(fields.get("double")),
         )
     raise ValueError("unknown type of message, or a field is missing")
-
-
-def _number(fields: dict[str, Any], key: str, low: float, high: float) -> float:
-    value = fields.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ValueError(f"{key} must be a number from {low:g} to {high:g}")
-    return float(value) if math.isfinite(value) else low

@@ -1,4 +1,4 @@
-"""What the viewer serves beside viser on viser's port: scripts, and the websockets of the image streams.
+"""What the viewer serves beside viser on viser's port: scripts, images, and the websockets of the image streams.
 
 viser's page is a single file. One script of ours is put in front of its own; it runs before them.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import http
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ PREFIX = "/luxel/"
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 SCRIPTS = (
     b'<script src="/luxel/hook.js"></script><script src="/luxel/shell-start.js"></script>'
+    b'<script src="/luxel/first.js"></script>'
     b'<script type="module" src="/luxel/stream.js"></script><script type="module" src="/luxel/shell.js"></script>'
 )
 
@@ -41,6 +42,8 @@ class Routes:
         streams: serves the websockets at STREAM_PATH.
         handlers: of further websockets, by path; each begins with PREFIX.
         folders: with further scripts.
+        images: functions that make JPEG files, by path; each takes the query of the request and returns None while
+            there is no image yet, raises ValueError for another query and LookupError if there will be none.
     """
 
     def __init__(
@@ -48,7 +51,9 @@ class Routes:
         streams: WebsocketHandler,
         handlers: Mapping[str, WebsocketHandler] | None = None,
         folders: Sequence[Path] = (),
+        images: Mapping[str, Callable[[str], bytes | None]] | None = None,
     ) -> None:
+        self._images = dict(images or {})
         self._handlers = {STREAM_PATH: streams, **(handlers or {})}
         # A fixed list: a request never becomes the name of a file.
         self._files = {
@@ -63,11 +68,11 @@ class Routes:
         """A ``process_request`` for websockets' server that answers our paths and passes on all others."""
 
         def process_request(connection: Any, request: Any) -> Any:
-            path = urlsplit(request.path).path
+            path, query = urlsplit(request.path)[2:4]
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return None if path in self._handlers else inner(connection, request)
             if path.startswith(PREFIX):
-                return self._file(path)
+                return self._image(path, query) if path in self._images else self._file(path)
             response = inner(connection, request)
             if path in ("/", "/index.html") and response is not None and response.status_code == 200:
                 self._add_scripts(response)
@@ -89,12 +94,20 @@ class Routes:
 
     def _file(self, path: str) -> Response:
         if path not in self._files:
-            return Response(http.HTTPStatus.NOT_FOUND, "Not Found", Headers(), b"")
+            return _response(http.HTTPStatus.NOT_FOUND)
         kind, content = self._files[path]
-        headers = Headers(
-            {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": "no-cache"}
-        )
-        return Response(http.HTTPStatus.OK, "OK", headers, content)
+        return _response(http.HTTPStatus.OK, content, kind)
+
+    def _image(self, path: str, query: str) -> Response:
+        try:
+            image = self._images[path](query)
+        except ValueError:
+            return _response(http.HTTPStatus.BAD_REQUEST)
+        except LookupError:
+            return _response(http.HTTPStatus.NOT_FOUND)
+        if image is None:
+            return _response(http.HTTPStatus.ACCEPTED)
+        return _response(http.HTTPStatus.OK, image, "image/jpeg")
 
     def _add_scripts(self, response: Response) -> None:
         """Puts our scripts into viser's page; one without a head stays as it is."""
@@ -110,3 +123,8 @@ class Routes:
         del response.headers["Content-Length"]
         response.headers["Content-Length"] = str(len(ours))
         response.headers["Cache-Control"] = "no-cache"
+
+
+def _response(status: http.HTTPStatus, content: bytes = b"", kind: str = "text/plain") -> Response:
+    headers = {"Content-Type": kind, "Content-Length": str(len(content)), "Cache-Control": "no-cache"}
+    return Response(status, status.phrase, Headers(headers), content)

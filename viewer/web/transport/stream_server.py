@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import secrets
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import websockets.exceptions
 
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.transport.keyed_server import KeyedServer, run_script
 from luxel.viewer.web.transport.sinks import PageSink
 from luxel.viewer.web.transport.wire import MAX_MESSAGE, CameraMessage, parse
-
-log = logging.getLogger("luxel.viewer")
-
-POLICY_VIOLATION = 1008  # close code; the script of a page does not connect again after it
 
 
 @dataclass(frozen=True)
@@ -37,89 +30,46 @@ class StreamEnd:
     changed: Callable[[], None]
 
 
-class StreamServer:
-    """Ties websockets to the pages that viser knows.
+class StreamServer(KeyedServer[StreamEnd]):
+    """The image streams of pages. A page gets its key as JavaScript that calls our script, if the page has that."""
 
-    Each viser client gets a random key in a message of its own (JavaScript that calls our script, if the page has it).
-    The page's websocket names the key. A key is valid while its viser client is connected; where a second websocket
-    names it, the first is closed.
-    """
-
-    def __init__(self) -> None:
-        self._ends: dict[str, StreamEnd] = {}
-        self._open: dict[str, Any] = {}
-        self._lock = threading.Lock()
+    largest = MAX_MESSAGE
 
     def offer(self, client: Any, end: StreamEnd) -> str | None:
         """Sends a key to a viser client.
 
         Returns:
-            The key for `withdraw`; None if the client cannot be sent one.
+            The key for `withdraw`; None if the client cannot be sent one: viser's messages carry its images.
         """
-        key = secrets.token_urlsafe(24)
-        with self._lock:
-            self._ends[key] = end
-        try:
-            from viser._messages import RunJavascriptMessage
+        key = self.register(end)
+        if run_script(client, f'window.luxel?.connect("{key}")'):
+            return key
+        self.withdraw(key)
+        return None
 
-            client._websock_connection.queue_message(
-                RunJavascriptMessage(source=f'window.luxel?.connect("{key}")')
-            )
-        except Exception:  # another version of viser, or no browser: its own messages carry the images
-            log.debug("a client has no stream of its own", exc_info=True)
-            self.withdraw(key)
-            return None
-        return key
-
-    def withdraw(self, key: str) -> None:
-        """Makes a key invalid: its page is closed."""
-        with self._lock:
-            self._ends.pop(key, None)
-
-    async def handle(self, connection: Any) -> None:
-        """Serves one websocket until it closes."""
-        key = parse_qs(urlsplit(connection.request.path).query).get("key", [""])[0]
-        with self._lock:
-            end = self._ends.get(key)
-            before = self._open.get(key)
-            if end is not None:
-                self._open[key] = connection
-        if end is None:
-            await connection.close(POLICY_VIOLATION, "unknown page")
-            return
-        if before is not None:
-            await before.close(POLICY_VIOLATION, "replaced")
-        if hasattr(connection.protocol, "max_message_size"):  # viser allows 50 MB
-            connection.protocol.max_message_size = MAX_MESSAGE
+    async def serve(self, connection: Any, key: str, end: StreamEnd) -> None:
+        """Takes cameras and acknowledgements; images are sent by the sink."""
         post = _poster(connection, asyncio.get_running_loop())
         end.sink.stream.connect(post)
         try:
             await self._receive(connection, key, end)
         finally:
-            with self._lock:
-                if self._open.get(key) is connection:
-                    del self._open[key]
             if end.sink.stream.disconnect(post):
                 end.changed()
 
     async def _receive(self, connection: Any, key: str, end: StreamEnd) -> None:
         moved = False
-        try:
-            async for text in connection:
-                message = parse(text)
-                if key not in self._ends:
-                    return
-                if isinstance(message, CameraMessage):
-                    end.move(message.pose, message.sequence)
-                    if not moved:
-                        moved = True
-                        end.changed()
-                else:
-                    end.sink.drawn(message)
-        except ValueError as error:
-            await connection.close(POLICY_VIOLATION, str(error)[:100])
-        except websockets.exceptions.ConnectionClosed:
-            pass
+        async for text in connection:
+            message = parse(text)
+            if not self.is_valid(key):
+                return
+            if isinstance(message, CameraMessage):
+                end.move(message.pose, message.sequence)
+                if not moved:
+                    moved = True
+                    end.changed()
+            else:
+                end.sink.drawn(message)
 
 
 def _poster(connection: Any, loop: asyncio.AbstractEventLoop) -> Callable[[bytes, Callable[[], None]], None]:

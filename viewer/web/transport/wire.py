@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from luxel.viewer.web.navigate import Pose
+from luxel.viewer.web.transport.json_fields import count, number, read_object
 from luxel.viewer.web.transport.quaternion import quaternion
 
 STREAM_PATH = "/luxel/stream"
@@ -124,19 +125,16 @@ def parse(message: str | bytes) -> CameraMessage | DrawnMessage:
     Raises:
         ValueError: it is not of this protocol, or a number is out of range.
     """
-    if isinstance(message, bytes) or len(message) > MAX_MESSAGE:
-        raise ValueError(f"a message must be text of at most {MAX_MESSAGE} characters")
-    try:
-        fields = json.loads(message)
-    except RecursionError:
-        raise ValueError("a message must not be nested") from None
-    if not isinstance(fields, dict):
-        raise ValueError("a message must be an object")
+    fields = read_object(message, MAX_MESSAGE)
     if fields.get("type") == "camera":
-        return CameraMessage(_count(fields, "sequence"), _pose(fields))
+        return CameraMessage(count(fields.get("sequence"), "sequence", MAX_COUNT), _pose(fields))
     if fields.get("type") == "drawn":
-        latency = None if fields.get("latency") is None else _number(fields, "latency", 0, 1e7)
-        return DrawnMessage(_count(fields, "image"), _number(fields, "decode", 0, 1e7), latency)
+        latency = None if fields.get("latency") is None else number(fields.get("latency"), "latency", 0, 1e7)
+        return DrawnMessage(
+            count(fields.get("image"), "image", MAX_COUNT),
+            number(fields.get("decode"), "decode", 0, 1e7),
+            latency,
+        )
     raise ValueError("unknown type of message")
 
 
@@ -144,25 +142,10 @@ def _pose(fields: dict[str, Any]) -> Pose:
     given = fields.get("matrix")
     if not isinstance(given, list) or len(given) != 12:
         raise ValueError("matrix must have 12 numbers")
-    matrix = [_finite(x, "matrix", -1e9, 1e9) for x in given]
+    matrix = [number(x, "matrix", -1e9, 1e9) for x in given]
     wxyz = quaternion([*matrix[0:3], *matrix[4:7], *matrix[8:11]])
-    fov = _number(fields, "fov", 1e-3, math.pi - 1e-3)
-    width, height = (min(max(int(_number(fields, key, 0, 1e9)), 1), MAX_SIDE) for key in ("width", "height"))
+    fov = number(fields.get("fov"), "fov", 1e-3, math.pi - 1e-3)
+    width, height = (
+        min(max(int(number(fields.get(key), key, 0, 1e9)), 1), MAX_SIDE) for key in ("width", "height")
+    )
     return Pose(np.array(wxyz), np.array(matrix[3::4]), fov, width, height)
-
-
-def _count(fields: dict[str, Any], key: str) -> int:
-    value = fields.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_COUNT:
-        raise ValueError(f"{key} must be an integer from 1 on")
-    return value
-
-
-def _number(fields: dict[str, Any], key: str, low: float, high: float) -> float:
-    return _finite(fields.get(key), key, low, high)
-
-
-def _finite(value: Any, key: str, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise ValueError(f"{key} must be a number from {low:g} to {high:g}")
-    return float(value)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from page_driver import (
+    WINDOW,
     FakeTrainerRunning,
     at_rest,
     ball,
@@ -27,6 +29,7 @@ from luxel.render.fields.image import ImageField
 from luxel.render.rasterize import rasterize
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.drawable import render_field
+from luxel.viewer.web.first_image import PREPARED
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.page import Page
 from luxel.viewer.web.session import StaticSession, TrainingSession
@@ -180,6 +183,30 @@ def test_loading_and_a_failing_render_are_said_over_the_image(
 
 
 @pytest.mark.slow
+def test_first_view_is_shown_while_the_page_still_loads(browser: Any, tmp_path: Path) -> None:
+    gate = {"slow": True}
+
+    def render(scene: Any, camera: Any, **options: Any) -> Any:
+        until(lambda: not gate["slow"] or (camera.width, camera.height) == PREPARED, "no test goes on", 60)
+        return rasterize(scene, camera, **options)
+
+    with ViewerApp(StaticSession(ball(), ring(), "ball"), port=0, render=render) as app:
+        context = browser.new_context(viewport=WINDOW)
+        page = context.new_page()
+        page.goto(app.url)
+        page.locator("#luxel-first").wait_for()
+        client = newest_client(app)
+        until(lambda: likeness(page, client) > 25, "the first image is not the view of the page")
+        page.screenshot(path=tmp_path / "loading.png")
+        assert newest_page(app).stream.last_report.width == 0, "the page has its own image already"
+        gate["slow"] = False
+        shown_by(page)
+        assert page.locator("#luxel-first").count() == 0
+        until(lambda: likeness(page, client) > 30, "the page does not show what its camera sees")
+        context.close()
+
+
+@pytest.mark.slow
 def test_phone_shows_the_image_and_touch_turns_and_zooms(shown: ViewerApp, visit: Callable[..., Any]) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 3, "has_touch": True}
     page = visit(shown.url, is_mobile=True, **phone)
@@ -283,6 +310,7 @@ def test_scheme_follows_the_browser_and_leftovers_of_viser_are_gone(
     assert (
         page.get_by_text("Scene tree").count() == 0 or not page.get_by_text("Scene tree").first.is_visible()
     )
+    assert not page.get_by_text("Software WebGL").is_visible(), "it is luxel that draws the image"
     page.keyboard.press("h")
     wide = "document.querySelector('#luxel-image').getBoundingClientRect().width > 800"
     until(lambda: page.evaluate(wide), "the panel was not hidden")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
+from page_driver import until
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
@@ -29,6 +30,15 @@ def _get(address: str, path: str, **headers: str) -> tuple[http.client.HTTPRespo
     connection.request("GET", path, headers=headers)
     response = connection.getresponse()
     return response, response.read()
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("width=64&height=48", 200), ("width=1", 400), ("width=0x9&height=3", 400)]
+)
+def test_first_image_is_served_and_malformed_sizes_are_refused(address: str, query: str, status: int) -> None:
+    until(lambda: _get(address, f"/luxel/first.jpg?{query}")[0].status == status, "another status")
+    response, body = _get(address, f"/luxel/first.jpg?{query}")
+    assert (response.getheader("Content-Type") == "image/jpeg" and body[:2] == b"\xff\xd8") == (status == 200)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])

@@ -43,7 +43,10 @@ export class Status {
 
   // Takes a `state` message of the server.
   show({ shown, error, moving, full }) {
-    if (shown) this.#loading.hidden = true;
+    if (shown) {
+      this.#loading.hidden = true;
+      window.luxelShell.removeFirst();
+    }
     this.#failure = error;
     this.#error.hidden = !error || !this.#bar.hidden;
     this.#error.textContent = error ? `Rendering failed, trying again: ${error}` : "";
