@@ -91,7 +91,7 @@ class FieldConfig(Options):
     """Step of the first decay of the learning rate."""
     decay_every: StepsOrNever = 10_000
     """Steps between decays of the learning rate; 0: a single decay."""
-    loss_scale: Annotated[float, Bounds(0, 2**24, above=True)] = 1024.0
+    loss_scale: Annotated[float, Bounds(0, 2**64, above=True)] = 1024.0
     """Factor of the loss in the backward pass, which keeps gradients in the range of half precision."""
     seed: Seed = 0
     """Random seed of the first parameters and of the samples."""

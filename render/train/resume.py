@@ -115,7 +115,10 @@ def read_run(
     def usable(checkpoint: Checkpoint) -> None:
         require_state(checkpoint, State)
         if not checkpoint.checked and checkpoint.state["train_views"] != names:
-            raise CheckpointError(f"its training views are not the {len(names)} of the capture.")
+            raise CheckpointError(
+                f"its training views are not the {len(names)} of the capture.",
+                "Delete it, or give the capture that the run was started with.",
+            )
 
     start = load_newest(folder / "checkpoints", say, body, usable)
     before = start.state["train_views"]

@@ -163,18 +163,26 @@ def test_a_run_of_something_else(run: Path, image_run: Path, refused: Refused) -
     assert main(["eval", str(image_run), "--device", "cpu"]) == 0
 
 
+def _without(entry: str, run: Path) -> None:
+    """Turns a run into one of an early version, without checksums, whose config.json lacks an entry."""
+    for path in (run / "config.json", *(run / "checkpoints").glob("*.json")):
+        body = json.loads(path.read_text())
+        for name in ("format", "identity", "file", "run", "sha256", *([entry] if path.parent == run else [])):
+            body.pop(name, None)
+        path.write_text(json.dumps(body))
+    for name in ("scene.json", "field.json"):
+        (run / name).unlink(missing_ok=True)
+
+
 def test_a_field_run_that_does_not_name_its_data(image_run: Path, refused: Refused) -> None:
-    body = json.loads((image_run / "config.json").read_text())
-    data = body.pop("data")["path"]
-    (image_run / "config.json").write_text(json.dumps(body))
+    data = json.loads((image_run / "config.json").read_text())["data"]["path"]
+    _without("data", image_run)
     assert "luxel train DATA --resume RUN" in refused("train", "--resume", image_run, names="config.json")
     assert main(["train", data, "--resume", str(image_run), "--steps", "3", "--device", "cpu"]) == 0
 
 
 def test_a_run_that_does_not_name_its_capture(run: Path, sound: Path, refused: Refused) -> None:
-    body = json.loads((run / "config.json").read_text())
-    del body["capture"]
-    (run / "config.json").write_text(json.dumps(body))
+    _without("capture", run)
     assert "luxel eval RUN --capture" in refused("eval", run, "--device", "cpu", names="config.json")
     refused("train", "--resume", run, names="config.json")
     cpu = ["--device", "cpu"]

@@ -45,6 +45,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--device": ["render", "SCENE", "--out", "NEW", *FRAMES, "--device", "auto"],
     "--field": ["train", "DATA", "--field", "image", "--run", "NEW", *SHORT, *TABLE],
     "--force": "tests/viewer/bench/test_bench_report.py::test_comparing_reports",
+    "--keep-non-finite": ["view", "SCENE", "--keep-non-finite", "--port", "0", *CPU],
     "--holdout-every": ["eval", "RUN", "--holdout-every", "4", "--no-lpips", *CPU],
     "--masks": ["train", "CAPTURE", "--masks", "none", *NEW],
     "--max-gaussians": ["train", "CAPTURE", "--max-gaussians", "50", *NEW],
