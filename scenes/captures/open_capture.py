@@ -23,6 +23,7 @@ from luxel.scenes.captures.images import (
 )
 from luxel.scenes.captures.masks import are_cutouts, find_masks, have_transparency, mask_of
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.reading import reading
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
 MIN_VIEWS = 3
@@ -152,12 +153,9 @@ def read_contents(path: Path, options: ReadOptions) -> CaptureContents:
     Raises:
         CaptureError: the path does not exist, is of no known format, or a file is missing or invalid.
     """
-    if not path.exists():
-        raise CaptureError(f"{path}: there is no such file or folder.", "Check the path.")
-    try:
+    with reading(path, "a capture", "Copy or export the capture again."):
+        path.stat()
         return detect_format(path).read(path, options)
-    except PermissionError as error:
-        raise CaptureError(f"{error.filename}: no permission to read.", "Change the permissions.") from None
 
 
 def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:

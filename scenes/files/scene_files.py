@@ -7,6 +7,8 @@ from pathlib import Path
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.formats import find_format, readable_suffixes, writable_format, writable_suffixes
+from luxel.scenes.files.ply import EXPORT_AGAIN
+from luxel.scenes.files.reading import reading
 
 
 def load_primitives(path: str | Path) -> Parameters:
@@ -25,7 +27,8 @@ def load_primitives(path: str | Path) -> Parameters:
             f"({', '.join(readable_suffixes())}).",
             "Convert the scene to .ply.",
         )
-    return known.load(path)
+    with reading(path, f"a {known.suffix} scene", EXPORT_AGAIN):
+        return known.load(path)
 
 
 def load_scene(path: str | Path) -> Gaussians:

@@ -168,11 +168,8 @@ def _images() -> list[Sample]:
         (".tif", "LZW", rgb, "TIFF", {"compression": "tiff_lzw"}),
         (".tif", "float", Image.fromarray(ramp[..., 0].astype(np.float32)), "TIFF", {}),
         (".webp", "lossless alpha", rgba, "WEBP", {"lossless": True}),
-        (".png", "DDS inside", rgba, "DDS", {}),
         (".png", "GIF inside", rgb.convert("P"), "GIF", {}),
         (".png", "JPEG 2000 inside", rgb, "JPEG2000", {}),
-        (".bmp", "TGA inside", rgb, "TGA", {}),
-        (".png", "ICO inside", rgba, "ICO", {}),
         (".png", "PPM inside", rgb, "PPM", {}),
     ]
     out = []
