@@ -33,13 +33,14 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks: as in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels: as in luxel.scenes.open.
     """
 
     path: str
     holdout_every: int = 8
     max_size: int | None = None
     masks: str = "auto"
+    max_megapixels: float | None = None
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
         """The capture.
@@ -52,6 +53,7 @@ class Origin:
             holdout_every=self.holdout_every,
             max_size=self.max_size,
             masks=self.masks,
+            max_megapixels=self.max_megapixels,
             on_progress=on_progress,
         )
 
@@ -78,7 +80,8 @@ def load_origin(folder: Path) -> Origin:
     body = RunFolder.read_body(folder)
     try:
         record: dict[str, Any] = body["capture"]
-        return Origin(str(record["path"]), int(record["holdout_every"]), record["max_size"], record["masks"])
+        options = record["max_size"], record["masks"], record.get("max_megapixels")
+        return Origin(str(record["path"]), int(record["holdout_every"]), *options)
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{folder / 'config.json'}: does not say which capture the run was trained on.",

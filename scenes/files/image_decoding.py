@@ -7,6 +7,7 @@ its strips, all by the number of pixels that a file of its size can hold.
 from __future__ import annotations
 
 import io
+import logging
 import math
 import warnings
 import zlib
@@ -40,6 +41,7 @@ SLACK = 1 << 12  # bytes that any file may stand for
 STRIPS = ((273, 279), (324, 325))  # TIFF: tags of positions and lengths of strips, and of tiles
 
 _limit = [MAX_MEGAPIXELS]
+logging.getLogger("PIL").addHandler(logging.NullHandler())
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")  # what matters becomes an error
 Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit, which would warn at 89 and refuse at 179 megapixels
 

@@ -18,8 +18,8 @@ def load_primitives(path: str | Path) -> Parameters:
         CaptureError: the format is unknown, or the file cannot be read.
     """
     path = Path(path)
-    if path.is_dir():
-        path = path / "scene.ply"
+    with reading(path, "a scene", EXPORT_AGAIN):
+        path = path / "scene.ply" if path.is_dir() else path
     known = find_format(path)
     if known is None or known.load is None:
         raise CaptureError(
