@@ -196,9 +196,9 @@ def _decoded(image: Image.Image, data: bytes, factor: int) -> Image.Image:
     """The image with its pixels; JPEG files by libjpeg-turbo, whose warnings are errors."""
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         colours = "RGB" if image.mode == "RGB" else "GRAY"
-        least = {"min_height": -(-image.height // factor), "min_width": -(-image.width // factor)}
+        height, width = (-(-side // factor) if factor > 1 else 0 for side in (image.height, image.width))
         try:
-            pixels = simplejpeg.decode_jpeg(data, colours, **(least if factor > 1 else {}))
+            pixels = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width)
         except ValueError as error:
             if "extraneous" not in str(error):  # of several cameras, harmless
                 raise
