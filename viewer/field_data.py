@@ -13,6 +13,7 @@ from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import application_type, application_types
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.viewer.runs import Origin, RunError, load_origin
 
 
@@ -66,14 +67,15 @@ class FieldOrigin:
         """
         body = RunFolder.read_body(folder)
         try:
-            kind = str(body["config"]["field"])
+            kind = validated(body["config"].get("field"), str)
             if "capture" in body:
                 origin = load_origin(folder)
                 return FieldOrigin(kind, origin.path, origin)
-            given = body["data"]
-            limits = {"max_size": given["max_size"], "max_megapixels": given.get("max_megapixels")}
-            return FieldOrigin(kind, str(given["path"]), Origin("", **limits))
-        except (KeyError, TypeError) as error:
+            given = validated(body.get("data"), Origin)
+            return FieldOrigin(
+                kind, given.path, Origin("", max_size=given.max_size, max_megapixels=given.max_megapixels)
+            )
+        except JsonError as error:
             raise RunError(
                 f"{folder / 'config.json'}: does not say what the field was trained on.",
                 "Give it again: luxel train DATA --resume RUN.",

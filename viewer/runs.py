@@ -14,11 +14,17 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field, load_field
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
-from luxel.render.runs.checkpoint import available, load_newest
+from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, available, load_newest
+from luxel.render.runs.notices import print_once
+from luxel.render.runs.owner import OWNER
+from luxel.render.runs.results import Result, examine
+from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
+from luxel.render.runs.strict_json import JsonError, validated
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
 from luxel.scenes.files.formats import readable_suffixes
+from luxel.scenes.files.scene_files import finite_primitives
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.playback import time_range
 
@@ -77,15 +83,12 @@ def load_origin(folder: Path) -> Origin:
     Raises:
         LuxelError: config.json is absent, damaged, or does not name the capture.
     """
-    body = RunFolder.read_body(folder)
     try:
-        record: dict[str, Any] = body["capture"]
-        options = record["max_size"], record["masks"], record.get("max_megapixels")
-        return Origin(str(record["path"]), int(record["holdout_every"]), *options)
-    except (ValueError, KeyError, TypeError) as error:
+        return validated(RunFolder.read_body(folder).get("capture"), Origin)
+    except JsonError as error:
         raise RunError(
-            f"{folder / 'config.json'}: does not say which capture the run was trained on.",
-            "Give the capture with --capture.",
+            f"{folder / 'config.json'}: does not say which capture the run was trained on ({error}).",
+            "Give it: `luxel train CAPTURE --resume RUN`, or `luxel eval RUN --capture CAPTURE`.",
         ) from error
 
 
@@ -145,53 +148,77 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
         RunError: the chosen folder already holds a run or cannot be made.
     """
     if chosen is None:
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run"
-        folder = unused_path(Path("runs"), stem)
-    else:
-        folder = chosen
-        # A folder with only a config.json is that of a run that could not start.
-        if available(folder / "checkpoints") or any((folder / f).exists() for f in ("scene.ply", FIELD_FILE)):
-            raise RunError(
-                f"{folder}: there is already a run.",
-                f"Continue it with --resume {folder}, or give another --run.",
-            )
+        return _numbered_folder(re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run")
+    folder = chosen
+    if available(folder / "checkpoints"):
+        raise RunError(
+            f"{folder}: there is already a run.",
+            f"Continue it with --resume {folder}, or give another --run.",
+        )
+    # A folder with only a config.json is that of a run that could not start.
+    if results := [name for name in ("scene.ply", FIELD_FILE) if (folder / name).exists()]:
+        raise RunError(
+            f"{folder}: there is the result of a run already ({results[0]}), without checkpoints to continue from.",
+            f"Give another --run, or move {folder / results[0]} elsewhere to train here.",
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".luxel-probe"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise RunError(
-            f"{folder}: the run folder cannot be written ({error.strerror or error}).",
-            "Give a place that you may write to with --run.",
-        ) from error
+        raise _not_writable(folder, error.strerror or str(error)) from error
     return folder
 
 
+def _numbered_folder(stem: str) -> Path:
+    """Makes runs/STEM or, where that exists, runs/STEM-2, runs/STEM-3, ...; processes that do so at once get two."""
+    while True:
+        folder = unused_path(Path("runs"), stem)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            if not folder.exists():
+                raise _not_writable(folder, "there is a file in its place") from None
+        except OSError as error:
+            raise _not_writable(folder, error.strerror or str(error)) from error
+
+
+def _not_writable(folder: Path, reason: str) -> RunError:
+    return RunError(
+        f"{folder}: the run folder cannot be written ({reason}).",
+        "Give a place that you may write to with --run.",
+    )
+
+
 def discard_unstarted(folder: Path) -> None:
-    """Removes the folder of a run that could not start, unless it holds a file."""
+    """Removes the folder of a run that could not start, unless it holds a file; this process is its owner."""
+    if folder.is_dir() and {path.name for path in folder.iterdir()} <= {OWNER, "checkpoints"}:
+        (folder / OWNER).unlink(missing_ok=True)
     for empty in (folder / "checkpoints", folder):
         if empty.is_dir() and not any(empty.iterdir()):
             empty.rmdir()
 
 
-def load_run_scene(folder: Path) -> Parameters:
-    """The scene of a run, of whatever primitive: its scene.ply, or its newest whole checkpoint where it has not ended.
+def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters:
+    """The scene of a run, of whatever primitive: its scene.ply, or its newest whole checkpoint where it has not ended
+    or its scene.ply is damaged or older.
+
+    Args:
+        keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
-        RunError: it has neither, or the checkpoint is of something else.
+        LuxelError: it has neither, or the checkpoint is of something else.
     """
-    if (folder / "scene.ply").is_file():
-        return load_primitives(folder / "scene.ply")
+    checkpoint = newer_checkpoint(folder, "scene.ply")
+    if checkpoint is None:
+        return load_primitives(folder / "scene.ply", keep_non_finite=keep_non_finite)
     checkpoints = folder / "checkpoints"
-    if not available(checkpoints):
-        raise RunError(
-            f"{folder}: this run has neither a scene.ply nor a checkpoint yet.",
-            f"Let it train: luxel train --resume {folder}",
-        )
-    checkpoint = load_newest(checkpoints, lambda message: None)
-    name = checkpoint.state.get("config", {}).get("primitive", Gaussians.primitive)
-    if name not in PRIMITIVES:
+    config = checkpoint.state.get("config", {})
+    name = config.get("primitive", Gaussians.primitive) if isinstance(config, dict) else config
+    if not isinstance(name, str) or name not in PRIMITIVES:
         raise RunError(
             f"{checkpoints}: the newest checkpoint is of {name!r}, which is no primitive that luxel knows "
             f"({', '.join(PRIMITIVES)}).",
@@ -199,43 +226,101 @@ def load_run_scene(folder: Path) -> Parameters:
         )
     parameters = PRIMITIVES[name].parameters
     try:  # whatever the primitive, the tensors have this prefix
-        return parameters(**{field: checkpoint.tensors[f"gaussians.{field}"] for field in parameters.names})
+        scene = parameters(**{field: checkpoint.tensors[f"gaussians.{field}"] for field in parameters.names})
     except KeyError as error:
         raise RunError(
             f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."
         ) from error
     except (ValueError, IndexError) as error:
         raise RunError(f"{checkpoints}: the newest checkpoint: {error}.", "Train the run again.") from error
+    return finite_primitives(checkpoints, scene, keep=keep_non_finite)
 
 
 def is_field_run(path: Path) -> bool:
     """Whether a folder is that of a run of a neural field."""
-    return (path / "config.json").is_file() and "field" in RunFolder.read_body(path)["config"]
+    return path.is_dir() and has_config(path) and "field" in RunFolder.read_body(path)["config"]
 
 
 def has_capture(path: Path) -> bool:
     """Whether a folder is that of a run that was trained on a capture."""
-    return (path / "config.json").is_file() and "capture" in RunFolder.read_body(path)
+    return path.is_dir() and has_config(path) and "capture" in RunFolder.read_body(path)
 
 
 def load_run_field(folder: Path) -> Application:
-    """The field of a run: its field.safetensors, or its newest whole checkpoint where it has not ended.
+    """The field of a run: its field.safetensors, or its newest whole checkpoint where it has not ended or its
+    field.safetensors is damaged or older.
 
     Raises:
         LuxelError: it has neither.
     """
-    if (folder / FIELD_FILE).is_file():
+    checkpoint = newer_checkpoint(folder, FIELD_FILE)
+    if checkpoint is None:
         return load_field(folder / FIELD_FILE)
-    if not available(folder / "checkpoints"):
+    try:
+        return field_of_checkpoint(checkpoint)
+    except LuxelError as error:
+        raise RunError(f"{folder / 'checkpoints'}: {error.problem}", error.remedy) from error
+
+
+def newer_checkpoint(folder: Path, name: str) -> Checkpoint | None:
+    """The newest whole checkpoint of a run where it has to stand for the run's result; None: the result is used.
+
+    It has to where there is no result, where the result is damaged, replaced, of another run or cannot be checked, and
+    where the checkpoint is of a later step. What is wrong, and what is used instead, is printed.
+
+    Args:
+        folder: of the run.
+        name: of the result: scene.ply or field.safetensors.
+
+    Raises:
+        LuxelError: neither can be used.
+    """
+    path, checkpoints = folder / name, folder / "checkpoints"
+    run = RunFolder.read_body(folder) if has_config(folder) else None
+    result, saved = examine(path, run), available(checkpoints)
+    reason = result.problem or result.note
+    whole = path.is_file() and not reason  # as far as this can be known
+    if whole and (result.step is None or not saved or saved[0][0] <= result.step):
+        return None
+    said: list[str] = []
+    try:
+        checkpoint = load_newest(checkpoints, said.append, run)
+    except CheckpointError as error:
+        return None if whole else _without_checkpoint(path, result, error if saved else None)
+    if whole and result.step is not None and checkpoint.step <= result.step:
+        return None
+    if whole:
+        reason = f"{path}: is of step {result.step}, and training has gone on."
+    for message in said:
+        print_once(message)
+    if reason:
+        print_once(f"{reason} Using the checkpoint of step {checkpoint.step} instead.")
+    return checkpoint
+
+
+def _without_checkpoint(path: Path, result: Result, error: CheckpointError | None) -> None:
+    """Prints that a result is used unchecked; raises LuxelError if it cannot be used."""
+    if path.is_file() and not result.problem:
+        print_once(f"{result.note} It is used as it is.")
+        return
+    if result.problem:
         raise RunError(
-            f"{folder}: this run has neither a {FIELD_FILE} nor a checkpoint yet.",
-            f"Let it train: luxel train --resume {folder}",
+            f"{result.problem} {error.problem if error else 'There is no checkpoint to use instead.'}",
+            f"Restore it from a copy; `luxel view {path}` shows the file as it is.",
         )
-    return field_of_checkpoint(load_newest(folder / "checkpoints", lambda message: None))
+    if error is not None:
+        raise error
+    raise RunError(
+        f"{path.parent}: this run has neither a {path.name} nor a checkpoint yet.",
+        f"Let it train: luxel train --resume {path.parent}",
+    )
 
 
-def load_drawable(path: Path) -> Drawable:
+def load_drawable(path: Path, *, keep_non_finite: bool = False) -> Drawable:
     """What a run folder or a scene file holds, primitives or a neural field.
+
+    Args:
+        keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
@@ -243,12 +328,17 @@ def load_drawable(path: Path) -> Drawable:
     if path.is_dir() and is_field_run(path):
         return load_run_field(path)
     if path.is_file() and path.suffix.lower() == ".safetensors" and is_field(path):
+        if path.name == FIELD_FILE and (problem := examine(path, None).problem):
+            print_once(f"{problem} It is used as it is.")
         return load_field(path)
-    return load_any_scene(path)
+    return load_any_scene(path, keep_non_finite=keep_non_finite)
 
 
-def load_any_scene(path: Path) -> Parameters:
+def load_any_scene(path: Path, *, keep_non_finite: bool = False) -> Parameters:
     """The scene of a run folder or of a scene file, of whatever primitive.
+
+    Args:
+        keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
@@ -256,12 +346,14 @@ def load_any_scene(path: Path) -> Parameters:
     if is_field_run(path):
         raise RunError(f"{path}: this is a run of a neural field.", "Give a run of primitives.")
     if path.is_dir():
-        return load_run_scene(run_folder(path))
+        return load_run_scene(run_folder(path), keep_non_finite=keep_non_finite)
     if not path.exists():
         raise RunError(f"{path}: there is no such file or folder.", "Give a run folder or a scene file.")
+    if path.name == "scene.ply" and (problem := examine(path, None).problem):
+        print_once(f"{problem} It is used as it is.")
     if path.suffix.lower() not in readable_suffixes():
         raise RunError(
             f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
             f"Give a run folder or a file of one of these kinds: {', '.join(readable_suffixes())}.",
         )
-    return load_primitives(path)
+    return load_primitives(path, keep_non_finite=keep_non_finite)

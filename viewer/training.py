@@ -63,7 +63,7 @@ def fit(
         overrides: resume the run in ``folder`` with these changes (may be empty); None: start a new run.
 
     Returns:
-        The exit status: 0; 1 where the run could not be saved completely; 130 after Ctrl-C.
+        The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 130 after Ctrl-C.
     """
     about = origin.about(capture)
     if overrides is None:
@@ -121,7 +121,7 @@ def run_watched(
         conclude: called with the result of a run that was not interrupted.
 
     Returns:
-        The exit status: 0; 1 where the run could not be saved completely; 130 after Ctrl-C.
+        The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 130 after Ctrl-C.
     """
     folder = trainer.folder.path
     live = LiveViewer(session, render)
@@ -146,6 +146,8 @@ def run_watched(
                 f"luxel: {folder}: the run could not be saved completely; free some disk space.",
                 file=sys.stderr,
             )
+        if lost := trainer.folder.lost:
+            print(f"luxel: {lost}", file=sys.stderr)
         if result.reason == "interrupted":
             return INTERRUPTED
         if app is not None:
@@ -153,7 +155,7 @@ def run_watched(
 
             print(f"viewer: {app.url}", flush=True)
             serve_until_interrupted(app)
-        return BAD_END if unsaved else 0
+        return BAD_END if unsaved or lost else 0
     finally:
         server.close()
         live.stop()

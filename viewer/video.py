@@ -47,8 +47,8 @@ def write_video(
         return count
     except OSError as error:
         raise LuxelError(
-            f"{path}: cannot be written ({error.strerror or error}).",
-            "Free some space, or give another --out.",
+            f"{path}: cannot be written ({error.strerror or str(error).splitlines()[0]}).",
+            "Free some space, or write elsewhere: `luxel render SCENE --out PATH`.",
         ) from error
 
 
@@ -62,7 +62,6 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
     even = (height + height % 2, width + width % 2)  # H.264 with 4:2:0 chroma has no odd sizes
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".part-{path.name}")
-    part.touch()  # a folder that cannot be written is reported here, not by ffmpeg
     try:
         writer = imageio_ffmpeg.write_frames(
             str(part),
@@ -70,13 +69,15 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
             fps=fps,  # pyright: ignore[reportArgumentType] - takes fractions too
             quality=8,
             macro_block_size=1,
-            ffmpeg_log_level="quiet",  # what goes wrong is said below
+            ffmpeg_log_level="quiet",  # its lines would stand between ours
             ffmpeg_timeout=0,
         )
         writer.send(None)
+        process = writer.gi_frame.f_locals["p"]
     except RuntimeError as error:
         raise LuxelError(
-            "ffmpeg, which encodes videos, is not installed.", "pip install imageio-ffmpeg"
+            "ffmpeg, which encodes videos, is not installed.",
+            "Install it (pip install imageio-ffmpeg), or write PNG files into a folder.",
         ) from error
     count = 0
     try:
@@ -87,32 +88,13 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
             on_frame()
             frame = next(source, None)
         writer.close()
-        _check_complete(part)
+        if process.returncode:  # when ffmpeg writes what it has buffered, for example on a full disk
+            raise OSError(f"ffmpeg ended with status {process.returncode}")
         os.replace(part, path)
-    except OSError as error:
-        if error.errno is not None and not isinstance(error, BrokenPipeError):
-            raise
-        raise OSError("the encoder ffmpeg stopped, mostly for lack of space") from error  # not its many lines
     finally:
         writer.close()
         part.unlink(missing_ok=True)
     return count
-
-
-def _check_complete(part: Path) -> None:
-    """Raises OSError for a video without index, which ffmpeg writes last: the encoder does not report a full disk."""
-    with part.open("rb") as file:
-        end, at = file.seek(0, os.SEEK_END), 0
-        if end and part.suffix.lower() not in (".mp4", ".mov"):
-            return
-        while at + 8 <= end:
-            file.seek(at)
-            head = file.read(16)
-            if head[4:8] == b"moov":
-                return
-            size = int.from_bytes(head[:4], "big")
-            at += int.from_bytes(head[8:16], "big") if size == 1 else max(size, 8)
-    raise OSError("the encoder ffmpeg stopped, mostly for lack of space")
 
 
 def _padded(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:

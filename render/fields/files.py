@@ -15,6 +15,7 @@ from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.reading import check_file, read_bytes, reading
 from luxel.render.runs.checkpoint import Checkpoint, write_tensors
+from luxel.render.runs.strict_json import parse_object
 
 FIELD_FILE = "field.safetensors"  # of a run
 SLACK = 1 << 20  # numbers of tensors that are not in the file
@@ -52,10 +53,11 @@ def load_field(path: Path, device: torch.device | str = "cpu") -> Application:
             f"{path}: this is not a neural field of luxel.", "Give the field.safetensors of a run."
         )
     with reading(path, "a neural field", "Copy the file again, or train the field again."):
-        config, tensors = FieldConfig.from_dict(json.loads(header[_KEY])), load(read_bytes(path))
+        config, tensors = FieldConfig.from_dict(parse_object(header[_KEY].encode())), load(read_bytes(path))
         with _BoundedAllocations(SLACK + 2 * sum(tensor.numel() for tensor in tensors.values())):
             application = make_application(config)
         application.load_state_dict(tensors)
+        _require_finite(str(path), application)
     return application.to(device)
 
 
@@ -76,6 +78,14 @@ class _BoundedAllocations(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _require_finite(place: str, application: Application) -> None:
+    """Raises LuxelError for parameters that are NaN or infinite: no part of a network can be left out."""
+    broken = {name: int((~p.isfinite()).sum()) for name, p in application.named_parameters()}
+    if any(broken.values()):
+        counts = ", ".join(f"{name} {count:,}" for name, count in broken.items() if count)
+        raise LuxelError(f"{place}: parameters of the field are not finite ({counts}).", "Train it again.")
+
+
 def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
     """The field of a checkpoint that `luxel.render.fields.training.FieldTrainer` wrote, on the CPU.
 
@@ -87,7 +97,8 @@ def field_of_checkpoint(checkpoint: Checkpoint) -> Application:
         prefix = "field."
         state = {name[len(prefix) :]: t for name, t in checkpoint.tensors.items() if name.startswith(prefix)}
         application.load_state_dict(state)
-    except (KeyError, RuntimeError) as error:
+        _require_finite(f"The checkpoint of step {checkpoint.step}", application)
+    except (KeyError, RuntimeError, TypeError, AttributeError) as error:
         raise LuxelError(
             f"The checkpoint of step {checkpoint.step} is not of such a field ({error}).", "Train it again."
         ) from error

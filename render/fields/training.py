@@ -6,24 +6,26 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import torch
 
 from luxel.render.backends import require_field_backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application, make_application
 from luxel.render.fields.applications import application_type
-from luxel.render.fields.config import FieldConfig
+from luxel.render.fields.config import FieldConfig, config_of_run
 from luxel.render.fields.files import FIELD_FILE, save_field
 from luxel.render.fields.optimizer import FieldOptimizer
 from luxel.render.native import keep_freed_memory
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
 from luxel.render.runs.controls import RunControls
+from luxel.render.runs.identity import data_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.readback import PULSE, ReadbackQueue
-from luxel.render.runs.resume import with_overrides
+from luxel.render.runs.resume import has_other_data, require_state, with_overrides
 from luxel.render.runs.run_folder import RunFolder
 
 
@@ -95,7 +97,7 @@ class FieldTrainer(RunControls[int, FieldResult]):
         if start is not None:
             self._restore(start)
         details = {"seed": self.config.seed, "device": str(self.device)}
-        self.folder.write_config(self.config, {**details, **(about or {})})
+        self.folder.write_config(self.config, {**details, **(about or {})}, data_digest(data))
 
     @classmethod
     def new(
@@ -133,15 +135,20 @@ class FieldTrainer(RunControls[int, FieldResult]):
             LuxelError: no run of a field, no intact checkpoint, or an override that does not fit the tables, such as
                 another backend.
         """
-        body = RunFolder.read_body(Path(folder))
+        say = say or ProgressDisplay().say
+        body = RunFolder.read_body(Path(folder), say)
+        before = config_of_run(Path(folder), body).backend
         config = FieldConfig.from_dict(with_overrides(body["config"], overrides or {}))
-        before = FieldConfig.from_dict(body["config"]).backend
         if config.backend != before:
             raise LuxelError(
                 f"{folder}: the run was trained with {before}, whose grid differs from that of {config.backend}.",
                 "Omit --backend, or start a new run.",
             )
-        start = load_newest(Path(folder) / "checkpoints", say or ProgressDisplay().say)
+        if has_other_data(body, data_digest(data)):
+            say(
+                f"{folder}: the data are not those that this run was started with. Training continues on them."
+            )
+        start = load_newest(Path(folder) / "checkpoints", say, body, _require_state)
         return cls(make_application(config), data, folder, device, say, about=about, start=start)
 
     @property
@@ -211,9 +218,25 @@ class FieldTrainer(RunControls[int, FieldResult]):
             self.evaluate()
 
     def checkpoint(self) -> Checkpoint:
-        """The complete state."""
+        """The complete state.
+
+        Raises:
+            LuxelError: the parameters are not finite.
+        """
+        self._check_parameters()
         state = {"config": self.config.to_dict(), "train_seconds": self.train_seconds, "loss": self.loss}
         return Checkpoint(self.steps_done, self.optimizer.tensors(), state)
+
+    def _check_parameters(self) -> None:
+        """Ends a run whose parameters are not finite, before a checkpoint of them; waits for the device."""
+        parameters = dict(self.application.named_parameters())
+        finite = torch.stack([p.detach().isfinite().all() for p in parameters.values()]).tolist()
+        if not all(finite):
+            broken = ", ".join(name for name, whole in zip(parameters, finite, strict=True) if not whole)
+            raise LuxelError(
+                f"Training diverged by step {self.steps_done}: parameters of the field are not finite ({broken}).",
+                f"Lower --rate, or resume an earlier checkpoint: luxel train --resume {self.folder.path}",
+            )
 
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""
@@ -227,7 +250,9 @@ class FieldTrainer(RunControls[int, FieldResult]):
         self.synchronize()
         path = self.loop.final_checkpoint(self)
         with self.lock:
-            field = self.folder.save_file(FIELD_FILE, lambda place: save_field(place, self.application))
+            field = self.folder.save_file(
+                FIELD_FILE, lambda place: save_field(place, self.application), self.steps_done
+            )
         scores: dict[str, float] = {}
         if reason == "interrupted":
             self.loop.say_how_to_resume(self, path)
@@ -265,6 +290,19 @@ class FieldTrainer(RunControls[int, FieldResult]):
         self.loop.resume_at(start.step, float(start.state["train_seconds"]))
         self.loss = start.state["loss"]
         self.folder.trim_log(start.step)
+
+
+class _State(msgspec.Struct):
+    """The state in a checkpoint of a field."""
+
+    config: dict[str, Any]
+    train_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    loss: float | None
+
+
+def _require_state(checkpoint: Checkpoint) -> None:
+    """Raises LuxelError for a checkpoint whose state lacks what `FieldTrainer` needs."""
+    require_state(checkpoint, _State)
 
 
 def in_words(scores: dict[str, float]) -> str:

@@ -1,8 +1,9 @@
 """Checkpoints: tensors as safetensors, the rest as JSON, written atomically.
 
 ``step-00007000.safetensors`` is written first, ``step-00007000.json`` last; both under a temporary name,
-flushed to the disk and renamed. The JSON holds size and SHA-256 of the tensors, so that a truncated or damaged
-file is detected on reading.
+flushed to the disk and renamed. The JSON holds size and SHA-256 of the tensors, the names of both files, the run that
+they belong to (its config.json), and a digest of all this, so that a truncated, damaged, renamed or foreign file is
+detected on reading.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
+import msgspec
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
+from luxel.render.runs.identity import FORMAT, Identity, identity_in
+from luxel.render.runs.strict_json import JsonError, finite, read_object, require_seal, sealed, validated
 
-_NAME = re.compile(r"step-(\d{8,})\.json")
+_NAME = re.compile(r"step-([0-9]{8,18})\.(json|safetensors)")
 _DTYPES = {
     torch.float32: "F32",
     torch.float64: "F64",
@@ -33,6 +37,7 @@ _DTYPES = {
     torch.bool: "BOOL",
 }
 _CHUNK = 1 << 24
+_ATTEMPTS = 3  # at reading the newest checkpoint while a training writes others
 
 
 class CheckpointError(LuxelError):
@@ -46,16 +51,43 @@ class Checkpoint:
     Args:
         step: completed steps.
         tensors: by name; on the CPU after loading.
-        state: everything else, as values that JSON can hold.
+        state: everything else, as values that JSON can hold; numbers that are not finite are written as null.
+        run: the content of the config.json of its run; None: not known.
+        checked: whether it was read and its JSON matched a checksum; earlier versions wrote none.
     """
 
     step: int
     tensors: dict[str, Tensor]
     state: dict[str, Any]
+    run: dict[str, Any] | None = None
+    checked: bool = False
+
+
+class _Tensors(msgspec.Struct):
+    """The entry of a checkpoint's JSON about its tensors."""
+
+    file: str
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
+    sha256: str
+
+
+class _Body(msgspec.Struct):
+    """The JSON of a checkpoint; of format 1 without the last four."""
+
+    step: Annotated[int, msgspec.Meta(ge=0)]
+    tensors: _Tensors
+    state: dict[str, Any]
+    format: Annotated[int, msgspec.Meta(ge=1)] = 1
+    file: str | None = None
+    run: dict[str, Any] | None = None
+    sha256: str | None = None
 
 
 def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Writes a checkpoint and removes all but the newest ``keep``.
+    """Writes a checkpoint and removes all but the newest ``keep`` up to its step.
+
+    Those of later steps, which a resumed run has passed over because they are damaged, are left until it writes them
+    again, and take the place of no other.
 
     Args:
         folder: created if absent.
@@ -72,20 +104,22 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for leftover in folder.glob(".step-*.part"):  # of a process that was killed while writing
-            _remove(leftover)
         # When replacing a checkpoint of the same step: an old JSON beside new tensors would make both unreadable.
         part = folder / f".{name}.safetensors.part"
         written.append(part)
         size, sha256 = write_tensors(part, checkpoint.tensors)
         body = {
+            "format": FORMAT,
+            "file": json_path.name,
             "step": checkpoint.step,
             "tensors": {"file": tensor_path.name, "bytes": size, "sha256": sha256},
+            "state": checkpoint.state,
+            "run": checkpoint.run,
         }
         json_part = folder / f".{name}.json.part"
         written.append(json_part)
         with open(json_part, "wb") as file:
-            file.write(json.dumps(body | {"state": checkpoint.state}, indent=1).encode())
+            file.write(json.dumps(sealed(finite(body)), indent=1).encode())
             flush(file)
         json_path.unlink(missing_ok=True)
         os.replace(part, tensor_path)
@@ -101,71 +135,167 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
             f"({error.strerror or error}).",
             f"{kept}Free some disk space or choose another run folder.",
         ) from error
-    for step, old in available(folder)[max(keep, 1) :]:
-        if step != checkpoint.step:
-            _remove(old)
-            _remove(old.with_suffix(".safetensors"))
+    past = [path for step, path in available(folder) if step <= checkpoint.step]
+    for old in past[max(keep, 1) :]:
+        _remove(old)
+        _remove(old.with_suffix(".safetensors"))
     return json_path
 
 
 def available(folder: Path) -> list[tuple[int, Path]]:
     """Steps and JSON files of the checkpoints in a folder, newest first, without reading them."""
-    if not folder.is_dir():
-        return []
-    matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
-    return sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
+    return [(step, path) for step, path in _listed(folder) if path.exists()]
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads one checkpoint by its JSON file and verifies size and checksum.
+    """Reads one checkpoint by its JSON file and verifies names, sizes and checksums.
 
     Raises:
         CheckpointError: it is damaged.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import load as parse
 
     try:
-        body = json.loads(path.read_bytes())
-        entry = body["tensors"]
-        raw = (path.parent / entry["file"]).read_bytes()
-        problem = ""
-        if len(raw) != entry["bytes"]:
-            problem = f"{entry['file']} has {len(raw)} of {entry['bytes']} bytes"
-        elif hashlib.sha256(raw).hexdigest() != entry["sha256"]:
-            problem = f"{entry['file']} does not match its checksum"
-        if not problem:
-            return Checkpoint(int(body["step"]), parse(raw), body["state"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"{type(error).__name__}: {error}"
-    raise CheckpointError(
-        f"{path}: this checkpoint is damaged ({problem}).", "Delete it, or resume from another."
-    )
+        body = _read_body(path)
+        entry = body.tensors
+        raw = (path.parent / entry.file).read_bytes()
+        if len(raw) != entry.bytes:
+            raise JsonError(f"{entry.file} has {len(raw)} of {entry.bytes} bytes")
+        if hashlib.sha256(raw).hexdigest() != entry.sha256:
+            raise JsonError(f"{entry.file} does not match its checksum")
+        return Checkpoint(body.step, parse(raw), body.state, body.run, body.sha256 is not None)
+    except (OSError, JsonError, SafetensorError) as error:
+        raise _damaged(path, error) from error
 
 
-def load_newest(folder: Path, say: Callable[[str], None]) -> Checkpoint:
+def load_run(path: Path) -> dict[str, Any] | None:
+    """The content of the config.json of its run that a checkpoint holds, without reading tensors; None: it has none.
+
+    Raises:
+        CheckpointError: its JSON is damaged.
+    """
+    try:
+        return _read_body(path).run
+    except (OSError, JsonError) as error:
+        raise _damaged(path, error) from error
+
+
+def load_newest(
+    folder: Path,
+    say: Callable[[str], None],
+    run: dict[str, Any] | None = None,
+    check: Callable[[Checkpoint], None] = lambda checkpoint: None,
+) -> Checkpoint:
     """Reads the newest intact checkpoint.
 
     Args:
         folder: the checkpoints of a run.
-        say: receives a message for each damaged checkpoint that was skipped.
+        say: receives a message if newer ones are damaged: which, what is wrong, which one is used and how many steps
+            are lost.
+        run: content of the run's config.json, whose identity checkpoints must have; None: not known.
+        check: raises LuxelError for a checkpoint that cannot be used.
 
     Raises:
         CheckpointError: there is no intact checkpoint.
     """
-    candidates = available(folder)
-    for place, (step, path) in enumerate(candidates):
-        try:
-            return load(path)
-        except CheckpointError as error:
-            following = candidates[place + 1 : place + 2]
-            then = (
-                f"Using the previous one, of step {following[0][0]}."
-                if following
-                else "There is no earlier one."
-            )
-            say(f"Checkpoint of step {step}: {error.problem} {then}")
-    what = "all checkpoints are damaged" if candidates else "there is no checkpoint"
-    raise CheckpointError(f"{folder}: {what}.", "Start a new run, or point --resume at the folder of a run.")
+    identity = None if run is None else identity_in(run)
+    candidates, problems = _listed(folder), []
+    for attempt in range(_ATTEMPTS):
+        problems = []
+        for step, path in candidates:
+            try:
+                checkpoint = load(path)
+                if run is not None:
+                    _require_run(path, checkpoint, identity)
+                check(checkpoint)
+            except LuxelError as error:
+                named = str(path) in error.problem
+                problems.append(error.problem if named else f"{path}: {error.problem}")
+                continue
+            if problems and attempt + 1 < _ATTEMPTS and _listed(folder) != candidates:
+                break  # a training has replaced what was listed
+            if problems:
+                lost = candidates[0][0] - step
+                say(
+                    f"{' '.join(problems)} Using the checkpoint of step {step} ({path.name}); steps lost: {lost}."
+                )
+            return checkpoint
+        before, candidates = candidates, _listed(folder)
+        if candidates == before:
+            break
+    what = "all checkpoints are damaged or of another run:" if candidates else "there is no checkpoint."
+    raise CheckpointError(
+        " ".join([f"{folder}: {what}", *problems]),
+        "Restore these files from a copy, or start a new run."
+        if candidates
+        else _without_checkpoints(folder),
+    )
+
+
+def _without_checkpoints(folder: Path) -> str:
+    """What to do with a run that has no checkpoint."""
+    if any((folder.parent / name).exists() for name in ("scene.ply", "field.safetensors")):
+        return (
+            "The result of the run can be viewed, evaluated and exported, but not trained further: start a new run in "
+            "another folder (--run)."
+        )
+    return "Give the folder of a run, or start a new one."
+
+
+def _listed(folder: Path) -> list[tuple[int, Path]]:
+    """Steps and JSON files of the checkpoints of which at least one file is there, newest first."""
+    if not folder.is_dir():
+        return []
+    matches = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted({(int(m[1]), path.with_suffix(".json")) for m, path in matches if m}, reverse=True)
+
+
+def _read_body(path: Path) -> _Body:
+    """The JSON of a checkpoint, checked; its tensors are not read.
+
+    Raises:
+        JsonError: it is damaged, or that of another file.
+        OSError: it cannot be read.
+    """
+    raw = read_object(path)
+    body = validated(raw, _Body)
+    if body.format > FORMAT:
+        raise JsonError(f"format {body.format} is of a newer version of luxel")
+    if body.format > 1 or body.sha256 is not None:
+        require_seal(raw)
+        if body.file != path.name:
+            raise JsonError(f"it was written as {body.file}")
+    own = int(path.stem.removeprefix("step-")) if _NAME.fullmatch(path.name) else body.step
+    if body.step != own:
+        raise JsonError(f"it is of step {body.step}")
+    if body.tensors.file != f"{path.stem}.safetensors":
+        raise JsonError(f"its tensors are in {body.tensors.file}, not beside it")
+    if body.run is not None:
+        identity_in(body.run)
+    return body
+
+
+def _require_run(path: Path, checkpoint: Checkpoint, identity: Identity | None) -> None:
+    """Raises CheckpointError unless a checkpoint is of the run with an identity; None: of a version without any."""
+    own = None if checkpoint.run is None else identity_in(checkpoint.run)
+    if identity is not None and own is None and checkpoint.step <= identity.unchecked_until:
+        return
+    if (own and own.id) != (identity and identity.id):
+        whose = "another run" if identity is not None else "a newer run"
+        raise CheckpointError(f"{path}: this checkpoint is of {whose} than config.json.")
+
+
+def _damaged(path: Path, error: Exception) -> CheckpointError:
+    if isinstance(error, FileNotFoundError):
+        reason = f"{Path(error.filename or path).name} is missing"
+    elif isinstance(error, OSError):
+        reason = f"it cannot be read: {error.strerror or error}"
+    else:
+        reason = str(error)
+    return CheckpointError(
+        f"{path}: this checkpoint is damaged ({reason}).", "Delete it, or resume from another."
+    )
 
 
 def write_tensors(

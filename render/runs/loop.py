@@ -217,10 +217,12 @@ class TrainingLoop:
         """Writes a checkpoint; a failure is reported and returns None, and older checkpoints stay."""
         with self.lock:
             state = run.checkpoint()
+            state.run = run.folder.body
             self._saved_when = time.monotonic()
             try:
+                run.folder.renew()
                 path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)
-            except checkpoints.CheckpointError as error:
+            except LuxelError as error:
                 self.say(f"{error} Training continues.")
                 return None
             self._saved_step = self.steps_done
@@ -228,8 +230,9 @@ class TrainingLoop:
 
     def final_checkpoint(self, run: Run[Any, Any]) -> Path | None:
         """The checkpoint of the last step, written unless it exists."""
-        if self._saved_step == self.steps_done:
-            return run.folder.checkpoints / f"step-{self.steps_done:08d}.json"
+        path = run.folder.checkpoints / f"step-{self.steps_done:08d}.json"
+        if self._saved_step == self.steps_done and path.exists():
+            return path
         return self.save_checkpoint(run)
 
     def say_how_to_resume(self, run: Run[Any, Any], saved: Path | None) -> None:
@@ -301,7 +304,7 @@ class TrainingLoop:
                 _, future = self._requests.get_nowait()
             except Empty:
                 return
-            future.set_exception(LuxelError("The run has ended."))
+            future.set_exception(LuxelError("The run has ended.", "Go on with it: luxel train --resume RUN."))
 
     def _finish_reason(self, run: Run[Any, Any], interrupt: Interrupt) -> str:
         if interrupt.requested:

@@ -6,16 +6,27 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import available, flush
+from luxel.render.runs.identity import FORMAT, KEY, Identity, identity_in
+from luxel.render.runs.leftovers import sweep
+from luxel.render.runs.metrics_log import trim
+from luxel.render.runs.owner import is_gone, own
+from luxel.render.runs.results import write_record
+from luxel.render.runs.run_config import has_config, read_config_file
+from luxel.render.runs.strict_json import DIGEST, finite, sealed
+
+RESERVED = ("format", KEY, DIGEST)  # entries of config.json that `RunFolder.write_config` makes
 
 
 class Config(Protocol):
@@ -27,29 +38,73 @@ class Config(Protocol):
 
 
 class RunFolder:
-    """The folder of one run.
+    """The folder of one run. No other process may write into it while this object exists (`luxel.render.runs.owner`).
+
+    What an earlier process left half written is removed (`luxel.render.runs.leftovers`).
 
     Args:
         path: created if absent.
         say: receives messages about files that could not be written.
 
+    Attributes:
+        body: content of config.json as `write_config` wrote it; None before.
+        lost: what was lost as the folder was deleted during the run; empty: nothing.
+
     Raises:
-        LuxelError: it cannot be created or written to.
+        LuxelError: it cannot be created or written to, or another process is training there.
     """
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
         self.path, self.checkpoints = Path(path), Path(path) / "checkpoints"
         self.say, self._reported = say, False
+        self.body: dict[str, Any] | None = None
+        self._identity: Identity | None = None
+        self.lost = ""
+        self._own()
+        sweep(self.path, owned=True)
+
+    def _own(self) -> None:
         try:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
-            probe = self.path / ".writable"
-            probe.write_bytes(b"luxel")
-            probe.unlink()
         except OSError as error:
             raise LuxelError(
                 f"{self.path}: the run folder cannot be written ({error.strerror or error}).",
-                "Choose another folder (--output), or change its permissions.",
+                "Choose another folder (--run), or change its permissions.",
             ) from error
+        self._release = weakref.finalize(self, own(self.path).release)
+
+    def renew(self) -> None:
+        """Makes the folder again if it was deleted or moved since the run began; called before something is saved.
+
+        Raises:
+            LuxelError: another process has made a run of its own there, or the folder cannot be made.
+        """
+        if not is_gone(self.path):
+            return
+        there = self.path.exists()
+        if there:
+            self._require_same_run()
+        self._own()
+        if there:
+            return
+        self.lost = (
+            f"{self.path}: this folder was deleted or moved while the run trained. What is saved from now on is in a "
+            "new folder; earlier checkpoints, images and the log are not in it."
+        )
+        self.say(self.lost)
+        if self.body is not None:
+            self._write_body(self.body)
+
+    def _require_same_run(self) -> None:
+        """Raises LuxelError if another run has taken the place of this one; the folder is then not touched."""
+        if self.body is None or not has_config(self.path):
+            return
+        other = identity_in(self.read_body(self.path, lambda message: None))
+        if other is None or self._identity is None or other.id != self._identity.id:
+            raise LuxelError(
+                f"{self.path}: this folder holds another run now.",
+                "Move it away before this run ends, so that it can be saved.",
+            )
 
     def require_new(self) -> None:
         """Raises LuxelError if the folder holds checkpoints of a run; else removes a metrics.jsonl left in it."""
@@ -60,18 +115,33 @@ class RunFolder:
             )
         (self.path / "metrics.jsonl").unlink(missing_ok=True)
 
-    def write_config(self, config: Config, about: dict[str, Any]) -> None:
-        """Writes config.json: versions, the resolved configuration with its seed, and the entries of ``about``."""
+    def write_config(self, config: Config, about: dict[str, Any], capture: str = "") -> None:
+        """Writes config.json: versions, the resolved configuration with its seed, and the entries of ``about``.
+
+        A new run gets an `Identity`; a run that is resumed keeps its own.
+
+        Args:
+            capture: digest of what the run is trained on, for its identity.
+        """
         try:
             version = importlib.metadata.version("luxel")
         except importlib.metadata.PackageNotFoundError:
             version = "unknown"
         versions = {"luxel": version, "torch": torch.__version__, "numpy": np.__version__}
-        body = {"versions": versions, "config": config.to_dict(), **about}
+        about = {name: value for name, value in about.items() if name not in RESERVED}
+        plain = finite(json.loads(json.dumps({"config": config.to_dict(), **about}, default=str)))
+        self._identity = self._identity or self._identity_of_resumed(plain["config"], capture)
+        body = sealed(
+            {"format": FORMAT, KEY: msgspec.to_builtins(self._identity), "versions": versions, **plain}
+        )
+        self._write_body(body)
+        self.body = body
+
+    def _write_body(self, body: dict[str, Any]) -> None:
         part = self.path / ".config.json.part"
         try:
             with open(part, "wb") as file:
-                file.write(json.dumps(body, indent=2, default=str).encode())
+                file.write(json.dumps(body, indent=2).encode())
                 flush(file)
             os.replace(part, self.path / "config.json")
         except OSError as error:
@@ -80,57 +150,45 @@ class RunFolder:
                 "Free some disk space or choose another folder.",
             ) from error
 
+    def _identity_of_resumed(self, config: dict[str, Any], capture: str) -> Identity:
+        """The identity in the folder, or a new one, also for a run of a version that wrote none."""
+        checkpoints = available(self.checkpoints)
+        if checkpoints:
+            with contextlib.suppress(LuxelError):  # checkpoints alone, without a config.json
+                known = identity_in(self.read_body(self.path, lambda message: None))
+                if known is not None:
+                    return known
+        return Identity.new(config, capture, checkpoints[0][0] if checkpoints else -1)
+
     @staticmethod
-    def read_body(path: Path) -> dict[str, Any]:
+    def read_body(path: Path, say: Callable[[str], None] | None = None) -> dict[str, Any]:
         """The contents of config.json of a run; its configuration is the dictionary at "config".
+
+        A config.json that is missing or damaged is replaced by the copy in the newest whole checkpoint.
+
+        Args:
+            say: receives a message where a copy is used, or where the run is of a version without checksums; None: it
+                is printed to stderr, once in a process.
 
         Raises:
             LuxelError: there is no run, or its config.json cannot be read.
         """
-        file = Path(path) / "config.json"
-        try:
-            body = json.loads(file.read_bytes())
-            dict(body["config"])
-        except FileNotFoundError as error:
-            raise LuxelError(
-                f"{file}: not found.",
-                "Point --resume at the folder that `luxel train` printed when it started.",
-            ) from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise LuxelError(
-                f"{file}: cannot be read as the configuration of a run ({type(error).__name__}: {error}).",
-                "Restore that file, or start a new run.",
-            ) from error
-        return body
+        return read_config_file(Path(path), say)
 
     def log(self, entry: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl; a failure is reported once, and training continues."""
         try:
             with open(self.path / "metrics.jsonl", "a") as file:
-                file.write(json.dumps(entry) + "\n")
+                file.write(json.dumps(finite(entry)) + "\n")
         except OSError as error:
             self._report_once(
                 f"metrics.jsonl cannot be written ({error.strerror or error}); training continues without it."
             )
 
     def trim_log(self, step: int) -> None:
-        """Drops the lines after ``step``, which a resumed run writes again, and an incomplete line."""
-        file = self.path / "metrics.jsonl"
-        if not file.is_file():
-            return
-        lines = []
-        for line in file.read_text(errors="replace").splitlines():
-            try:
-                if int(json.loads(line)["step"]) <= step:
-                    lines.append(line + "\n")
-            except (ValueError, KeyError, TypeError):
-                continue
-        part = self.path / ".metrics.jsonl.part"
-        try:
-            part.write_text("".join(lines))
-            os.replace(part, file)
-        except OSError as error:
-            self.say(f"metrics.jsonl cannot be written ({error.strerror or error}).")
+        """Drops the lines after ``step``, which a resumed run writes again; damaged ones are moved to a file of their
+        own."""
+        trim(self.path / "metrics.jsonl", step, self.say)
 
     def save_render(self, name: str, image: Tensor, render: Tensor) -> None:
         """Writes renders/NAME.png: the ground truth on the left, the render on the right; [H, W, 3] in [0, 1]
@@ -146,13 +204,19 @@ class RunFolder:
         except OSError as error:
             self._report_once(f"{path} could not be written ({error.strerror or error}).")
 
-    def save_file(self, name: str, write: Callable[[Path], object]) -> Path | None:
-        """Writes a file with ``write``, under a temporary name first; a failure is reported and returns None."""
+    def save_file(self, name: str, write: Callable[[Path], object], step: int) -> Path | None:
+        """Writes a result of the run with ``write``, under a temporary name first, and a record with its checksum
+        beside it (`luxel.render.runs.results`); a failure is reported and returns None.
+
+        Args:
+            step: completed steps that it is the result of.
+        """
         path = self.path / name
         part = path.with_name(f".{path.stem}.part{path.suffix}")
         try:
+            self.renew()
             write(part)
-            os.replace(part, path)
+            write_record(part, path, step, self.body)
         except (OSError, LuxelError) as error:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
-from luxel.render.runs.checkpoint import Checkpoint, load_newest
-from luxel.render.runs.resume import with_overrides
+from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, load_newest
+from luxel.render.runs.identity import views_digest
+from luxel.render.runs.resume import has_other_data, require_state, with_overrides
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
+from luxel.render.train.state import State
 
 OWN = (
     "versions",
@@ -32,19 +34,30 @@ class Past(NamedTuple):
     about: dict[str, Any]
 
 
-def read_config(folder: Path) -> tuple[TrainConfig, dict[str, Any]]:
+def read_config(folder: Path, say: Callable[[str], None] | None = None) -> tuple[TrainConfig, dict[str, Any]]:
     """The configuration of a run of primitives, and all of its config.json.
+
+    Args:
+        say: see `RunFolder.read_body`.
 
     Raises:
         LuxelError: there is no run, its config.json cannot be read, or it is the run of a neural field.
     """
-    body = RunFolder.read_body(folder)
+    body = RunFolder.read_body(folder, say)
     if "field" in body["config"]:
         raise LuxelError(
             f"{folder}: this is a run of a neural field.",
             "Neural fields can be trained further, viewed, evaluated and rendered.",
         )
-    return TrainConfig.from_run(body["config"], float(body.get("extent", 1.0))), body
+    try:
+        return TrainConfig.from_run(body["config"], float(body.get("extent") or 1.0)), body
+    except LuxelError as error:
+        raise LuxelError(f"{folder / 'config.json'}: {error.problem}", error.remedy) from error
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise LuxelError(
+            f"{folder / 'config.json'}: no configuration of a run ({type(error).__name__}: {error}).",
+            "Restore that file from a copy, or start a new run.",
+        ) from error
 
 
 def require_resumable(folder: Path, body: dict[str, Any]) -> None:
@@ -90,15 +103,35 @@ def read_run(
         LuxelError: no run, no intact checkpoint, an unknown name, an option that no longer exists, or different
             training views.
     """
-    config, body = read_config(folder)
+    config, body = read_config(folder, say)
     require_resumable(folder, body)
     changed = TrainConfig.from_dict(with_overrides(config.to_dict(), overrides))
-    start = load_newest(folder / "checkpoints", say)
+    try:
+        changed.check()
+    except LuxelError as error:
+        raise LuxelError(f"{folder / 'config.json'}: {error.problem}", error.remedy) from error
+    names = [view.name for view in train_views]
+
+    def usable(checkpoint: Checkpoint) -> None:
+        require_state(checkpoint, State)
+        if not checkpoint.checked and checkpoint.state["train_views"] != names:
+            raise CheckpointError(f"its training views are not the {len(names)} of the capture.")
+
+    start = load_newest(folder / "checkpoints", say, body, usable)
     before = start.state["train_views"]
-    if before != [view.name for view in train_views]:
+    if before != names:
+        raise _other_views(folder, len(names), len(before))
+    if has_other_data(body, views_digest(train_views)):
         raise LuxelError(
-            f"{folder}: the training views of the capture differ from those that this run was started with "
-            f"({len(train_views)} now, {len(before)} then).",
-            "Restore its images and hold-out rule, or start a new run.",
+            f"{folder}: the sizes of the training images differ from those that this run was started with.",
+            "Restore the images, or start a new run.",
         )
     return Past(changed, start, {name: value for name, value in body.items() if name not in OWN})
+
+
+def _other_views(folder: Path, now: int, before: int) -> LuxelError:
+    return LuxelError(
+        f"{folder}: the training views of the capture differ from those that this run was started with "
+        f"({now} now, {before} then).",
+        "Restore its images and hold-out rule, or start a new run.",
+    )

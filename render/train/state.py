@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.train.optimizer import Optimizer
+
+
+class State(msgspec.Struct):
+    """The entries of a checkpoint's state, beside its tensors."""
+
+    config: dict[str, Any]
+    adam_steps: Annotated[int, msgspec.Meta(ge=0)]
+    train_seconds: Annotated[float, msgspec.Meta(ge=0)]
+    psnr: float | None
+    train_views: list[str]
+    test_psnr: float | None = None
+    halvings: int | None = None
 
 
 def state_of(run: Any) -> Checkpoint:

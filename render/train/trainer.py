@@ -18,6 +18,7 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
+from luxel.render.runs.identity import views_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
 from luxel.render.runs.memory import is_out_of_memory, used_memory
 from luxel.render.runs.progress import ProgressDisplay, duration
@@ -25,6 +26,7 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
+from luxel.render.train.divergence import check_loss, check_parameters
 from luxel.render.train.held_out import measure
 from luxel.render.train.image_content import image_content
 from luxel.render.train.loss_monitor import LossMonitor
@@ -111,7 +113,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.folder = RunFolder(Path(run_dir), self.say)
         if start is None:
             self.folder.require_new()
-            self.start_from(first_primitives(points, self.config, self.train_views, self.device))
+            self.start_from(
+                first_primitives(points, self.config, self.train_views, self.device, say=self.say)
+            )
         else:
             restore(self, start)
             self.loop.resume_at(start.step, self.train_seconds)
@@ -213,7 +217,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             self._reduce_memory()  # after the handler, which keeps the frames of the failed step alive
         raise LuxelError(
             f"Memory of {self.device} ran out at step {self.steps_done} even after its use was reduced.",
-            "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians).",
+            "Train on smaller images (--max-size), with fewer Gaussians (--max-gaussians) or views a step (--batch).",
         )
 
     def synchronize(self) -> bool:
@@ -228,6 +232,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
         """Evaluates the held-out views now, outside of the training time; see `held_out.measure`."""
         self.synchronize()
+        check_parameters(self)
         held_out = measure(
             self.scene,
             self.test_views,
@@ -254,8 +259,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
                 self.evaluate()
 
     def checkpoint(self) -> Checkpoint:
-        """The complete state."""
+        """The complete state; LuxelError where many parameters are not finite."""
         self.synchronize()
+        check_parameters(self)
         return state_of(self)
 
     def finish_reason(self) -> str:
@@ -288,7 +294,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         path = self.loop.final_checkpoint(self)
         export, scene, evaluation = self._export, None, None
         if export is not None:
-            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path))
+            scene = self.folder.save_file("scene.ply", lambda path: export(self.scene, path), self.steps_done)
         if reason == "interrupted":
             self.loop.say_how_to_resume(self, path)
         else:
@@ -296,10 +302,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.loop.done = reason != "interrupted"
         self.dataset.close()
         if evaluation is not None:
-            self.say(
-                f"{self.steps_done} steps in {duration(self.train_seconds)}, "
-                f"{self.optimizer.count:,} {self.scene.noun}, held-out PSNR {self.test_psnr:.2f} dB."
-            )
+            counted = f"{self.optimizer.count:,} {self.scene.noun}"
+            took = f"{self.steps_done} steps in {duration(self.train_seconds)}"
+            self.say(f"{took}, {counted}, held-out PSNR {self.test_psnr:.2f} dB.")
         psnr = self.test_psnr if self._tested_at == self.steps_done else None
         return TrainResult(
             reason, self.steps_done, self.train_seconds, self.optimizer.count, psnr, evaluation, path, scene
@@ -314,7 +319,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def _write_config(self) -> None:
         names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
         own = {"seed": self.config.seed, "device": str(self.device), "extent": self.extent, "views": names}
-        self.folder.write_config(self.config, {**own, "background": self.background, **self._about})
+        about, views = {"background": self.background, **self._about}, self.train_views
+        self.folder.write_config(self.config, {**own, **about}, views_digest(views))
 
     def take(self, optimizer: Optimizer) -> None:
         """Continues with other primitives and their moments."""
@@ -350,9 +356,11 @@ class Trainer(RunControls[StepReport, TrainResult]):
         if (stalled or due or self.monitor.non_finite) and self.synchronize():
             return StepReport(self.steps_done, self.optimizer.count)
         chosen = self.steps_done, self.timeline, self.memory.cap
+        if due:
+            check_parameters(self)
         refinement = self.densifier.after_step(*chosen) if due else None
         if self.monitor.non_finite:
-            self._remove_non_finite()
+            check_loss(self)
         return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
 
     def _adapt_to_resolution(self) -> bool:
@@ -374,14 +382,6 @@ class Trainer(RunControls[StepReport, TrainResult]):
         values = {"loss": loss, "psnr": psnr, "memory": used_memory(self.device)}
         self._log(step, values | {"sh_degree": now.sh_degree, "halvings": now.halvings})
 
-    def _remove_non_finite(self) -> None:
-        resume = f"luxel train --resume {self.folder.path}"
-        self.monitor.recover(
-            self.steps_done, f"Lower the learning rates, or resume an earlier checkpoint: {resume}"
-        )
-        self.say(f"The loss is {self.monitor.loss} at step {self.steps_done}: non-finite rows are removed.")
-        self.densifier.remove_non_finite()
-
     def _reduce_memory(self) -> None:
         # The failed step may have been counted.
         self.steps_done = min(self.steps_done, self.queue.synchronize())
@@ -395,5 +395,5 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """Appends a line to metrics.jsonl."""
-        entry = {"step": step, "seconds": round(self.train_seconds, 3), "count": self.optimizer.count}
-        self.folder.log(entry | values)
+        count, seconds = self.optimizer.count, round(self.train_seconds, 3)
+        self.folder.log({"step": step, "seconds": seconds, "count": count, **values})

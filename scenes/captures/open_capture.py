@@ -263,6 +263,6 @@ def _split(
     if len(train) < MIN_VIEWS - 1:
         raise CaptureError(
             f"Only {len(train)} views are left to train on, {len(test)} are held out.",
-            "Increase holdout_every, or correct the data set's split.",
+            "Hold out fewer (luxel train CAPTURE --holdout-every N), or correct the split of the data set.",
         )
     return train, test, rule

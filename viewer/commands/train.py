@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import rasterizer
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
+from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, optional, pick_device
@@ -27,7 +29,7 @@ class TrainOptions(TrainConfig):
 
 
 @dataclass
-class Train:
+class Train(Options):
     """Trains a scene from a capture and measures its quality.
 
     CAPTURE is a folder of images (whose poses are computed by structure from motion and kept), a COLMAP model with
@@ -57,7 +59,7 @@ class Train:
 
     capture: Annotated[Path | None, tyro.conf.Positional, optional("CAPTURE")] = None
     """Folder or file of the capture; with --resume only needed if it has moved."""
-    run: Annotated[Path | None, optional("DIR")] = None
+    run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the capture, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
@@ -65,9 +67,9 @@ class Train:
     """Serve the scene in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
-    holdout_every: int = 8
+    holdout_every: Every = 8
     """Hold out every Nth view by name, beginning with the first, if the data set names no test views; 0: none."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
     max_megapixels: Annotated[float | None, optional("N")] = None
     """Refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
@@ -115,22 +117,23 @@ class Train:
         else:
             origin = self._origin(str(self.capture.resolve()))
             folder = new_run_folder(self.capture.resolve().name, self.run)
-        try:
-            with opening("opening the capture") as on_progress:
-                capture = origin.open(on_progress)
-            describe(capture)
-            return fit(
-                config,
-                capture,
-                origin,
-                folder,
-                device,
-                serve=self.serve if self.view else None,
-                overrides=self._overrides(folder, config) if self.resume else None,
-            )
-        except BaseException:
-            discard_unstarted(folder)
-            raise
+        with own(folder):
+            try:
+                with opening("opening the capture") as on_progress:
+                    capture = origin.open(on_progress)
+                describe(capture)
+                return fit(
+                    config,
+                    capture,
+                    origin,
+                    folder,
+                    device,
+                    serve=self.serve if self.view else None,
+                    overrides=self._overrides(folder, config) if self.resume else None,
+                )
+            except BaseException:
+                discard_unstarted(folder)
+                raise
 
     def _origin(self, path: str) -> Origin:
         return Origin(path, self.holdout_every, self.max_size, self.masks, self.max_megapixels)

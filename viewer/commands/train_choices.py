@@ -86,6 +86,10 @@ def starting_config(arguments: Sequence[str]) -> TrainConfig:
     else:
         config, body = read_config(run_folder(Path(folder)))
         require_resumable(run_folder(Path(folder)), body)
+        try:
+            config.check()
+        except LuxelError as error:
+            raise LuxelError(f"{folder}: {error.problem}", error.remedy) from error
         if primitive not in (None, config.primitive):
             noun = PRIMITIVES[config.primitive].noun
             raise LuxelError(

@@ -12,10 +12,12 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import require_field_backend
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
-from luxel.render.fields.config import FieldConfig, defaults, option_owners
+from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
 from luxel.render.native import best_device
+from luxel.render.runs.owner import own
 from luxel.render.runs.run_folder import RunFolder
 from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, given, optional, pick_device
 from luxel.viewer.field_data import (
@@ -37,7 +39,7 @@ if typing.TYPE_CHECKING:
 
 
 @dataclass
-class TrainField:
+class TrainField(Options):
     """Trains a neural field and prints its scores.
 
     DATA depends on --field. image: an image file, or `landscape`, a synthetic one. sdf: a triangle mesh (.ply, .obj,
@@ -60,7 +62,7 @@ class TrainField:
 
     data: Annotated[str | None, tyro.conf.Positional, optional("DATA")] = None
     """Data to train on; with --resume only needed if they have moved."""
-    run: Annotated[Path | None, optional("DIR")] = None
+    run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the data, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
@@ -68,12 +70,12 @@ class TrainField:
     """Show the field in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Fields of images and captures: shrink images to at most this many pixels on their longer side; default: full
     size."""
     max_megapixels: Annotated[float | None, optional("N")] = None
     """Fields of images and captures: refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
-    holdout_every: int = 8
+    holdout_every: Every = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"
     """Fields of captures: use of masks and alpha, as for `luxel train` without --field."""
@@ -95,9 +97,11 @@ class TrainField:
         Raises:
             LuxelError: an argument is an option of another application.
         """
+        if (resumed := given(arguments, "--resume")) is not None:
+            _require_run_of(run_folder(Path(resumed)), given(arguments, "--field"))
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
-            command.config = FieldConfig.from_dict(RunFolder.read_body(run_folder(Path(folder)))["config"])
+            command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
         elif (name := given(arguments, "--field")) in APPLICATIONS:
             command.config = defaults(str(name))
             device = given(arguments, "--device") or "auto"
@@ -119,31 +123,32 @@ class TrainField:
         device = pick_device(self.device)
         require_field_backend(self.config.backend, device)  # refused before the data are opened
         folder, origin = self._folder_and_origin()
-        try:
-            with opening("opening the data") as on_progress:
-                data = origin.open(on_progress)
-            if self.resume is None:
-                trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
-            else:
-                overrides = self._overrides(folder)
-                trainer = FieldTrainer.resume(
-                    folder, data.data, device, overrides=overrides, about=data.about
-                )
-        except BaseException as error:
-            discard_unstarted(folder)
-            if isinstance(error, LuxelError) and not any(
-                p in error.problem for p in (origin.path, str(folder))
-            ):
-                raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
-            raise
-        print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
-        return run_watched(
-            trainer,
-            lambda: _session(trainer, data),
-            self.serve if self.view else None,
-            render_field,
-            lambda result: _conclude(trainer, result),
-        )
+        with own(folder):
+            try:
+                with opening("opening the data") as on_progress:
+                    data = origin.open(on_progress)
+                if self.resume is None:
+                    trainer = FieldTrainer.new(self.config, data.data, folder, device, about=data.about)
+                else:
+                    overrides = self._overrides(folder)
+                    trainer = FieldTrainer.resume(
+                        folder, data.data, device, overrides=overrides, about=data.about
+                    )
+            except BaseException as error:
+                discard_unstarted(folder)
+                if isinstance(error, LuxelError) and not any(
+                    p in error.problem for p in (origin.path, str(folder))
+                ):
+                    raise LuxelError(f"{origin.path}: {error.problem}", error.remedy) from error
+                raise
+            print(f"{data.name}: {trainer.application.count:,} parameters of a field of {origin.kind}")
+            return run_watched(
+                trainer,
+                lambda: _session(trainer, data),
+                self.serve if self.view else None,
+                render_field,
+                lambda result: _conclude(trainer, result),
+            )
 
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
@@ -164,12 +169,7 @@ class TrainField:
         if self.run is not None:
             raise LuxelError("--run and --resume name two folders.", "Give one of them.")
         folder = run_folder(self.resume)
-        kind = RunFolder.read_body(folder)["config"].get("field")
-        if kind != self.config.field:
-            raise LuxelError(
-                f"{folder}: this is a run of a field of {kind!r}, not of {self.config.field!r}.",
-                "Leave --field out, or start a new run.",
-            )
+        _require_run_of(folder, self.config.field)
         if self.data is not None:
             return folder, FieldOrigin.of(self.config.field, self.data, capture)
         origin = FieldOrigin.of_run(folder)
@@ -179,7 +179,7 @@ class TrainField:
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
-        before = FieldConfig.from_dict(RunFolder.read_body(folder)["config"]).to_dict()
+        before = config_of_run(folder, RunFolder.read_body(folder)).to_dict()
         after = self.config.to_dict()
         return {name: after[name] for name in after if after[name] != before[name]}
 
@@ -205,6 +205,17 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
         f"{' or '.join(owners)}.",
         "Leave it out.",
     )
+
+
+def _require_run_of(folder: Path, expected: str | None) -> None:
+    """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
+    kind = RunFolder.read_body(folder)["config"].get("field")
+    if kind is None or expected not in (None, kind):
+        actual = "primitives" if kind is None else f"a field of {kind!r}"
+        raise LuxelError(
+            f"{folder}: this is a run of {actual}, not of a field of {expected!r}.",
+            "Leave --field out, or start a new run.",
+        )
 
 
 def _session(trainer: Any, data: FieldData) -> Session:

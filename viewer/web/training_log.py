@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ class Series:
 
     def add(self, step: float, value: Any) -> None:
         """Appends a value unless it is no finite number, or one of those that are left out."""
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not _is_number(value):
             return
         self._skipped += 1
         if self._skipped < self._every:
@@ -88,11 +87,13 @@ class TrainingLog:
         try:
             entry = json.loads(line)
             step = int(entry["step"])
+            if abs(step) >= 2**63:
+                return
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return  # a damaged line is left out
         for name, factor in RECORDED.items():
             value = entry.get(name)
-            self.series[name].add(step, value * factor if type(value) in (int, float) else None)
+            self.series[name].add(step, value * factor if _is_number(value) else None)
         self._take_speed(step, entry.get("seconds"))
         test = entry.get("test")
         if isinstance(test, dict):
@@ -102,7 +103,7 @@ class TrainingLog:
 
     def _take_speed(self, step: int, seconds: Any) -> None:
         """Adds the mean speed since the last value, if that is long enough ago."""
-        if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        if not _is_number(seconds):
             return
         if self._from is None or step < self._from[0] or seconds < self._from[1]:
             self._from = step, seconds
@@ -111,13 +112,18 @@ class TrainingLog:
             self._from = step, seconds
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number, of a size that floats have."""
+    return type(value) in (int, float) and abs(value) < 1e300
+
+
 def describe(entry: dict[str, Any]) -> str:
     """What a line of metrics.jsonl reports beside numbers, or an empty string."""
     if isinstance(changed := entry.get("changed"), dict):
         return "changed " + ", ".join(f"{name} = {value}" for name, value in changed.items())
     if isinstance(test := entry.get("test"), dict):
         psnr = test.get("psnr")
-        return f"held-out PSNR {psnr:.2f} dB" if isinstance(psnr, int | float) else ""
+        return f"held-out PSNR {psnr:.2f} dB" if _is_number(psnr) else ""
     names = ("cloned", "split", "relocated", "added", "pruned")
     parts = [f"{entry[name]:,} {name}" for name in names if isinstance(entry.get(name), int) and entry[name]]
     if entry.get("reset"):

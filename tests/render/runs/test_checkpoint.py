@@ -46,7 +46,9 @@ def test_keeps_the_newest(tmp_path: Path) -> None:
     for step in (1, 2, 30, 4):
         checkpoints.save(tmp_path, example(step), keep=2)
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [f"step-{s:08d}.{kind}" for s in (4, 30) for kind in ("json", "safetensors")]
+    assert names == [f"step-{s:08d}.{kind}" for s in (2, 4, 30) for kind in ("json", "safetensors")]
+    checkpoints.save(tmp_path, example(31), keep=2)
+    assert [step for step, _ in checkpoints.available(tmp_path)] == [31, 30]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "zero", "gone", "json", "half json", "header"])
@@ -73,7 +75,7 @@ def test_damage_is_found_and_the_previous_one_used(tmp_path: Path, damage: str) 
         checkpoints.load(body)
     said: list[str] = []
     assert checkpoints.load_newest(tmp_path, said.append).step == 1
-    assert len(said) == 1 and "step 2" in said[0] and "step 1" in said[0]
+    assert len(said) == 1 and "step-00000002.json" in said[0] and "step 1 " in said[0]
 
 
 def test_nothing_whole_is_an_error(tmp_path: Path) -> None:

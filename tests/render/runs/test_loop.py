@@ -116,10 +116,18 @@ def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_was_resumed_is_not_written_again(tmp_path: Path) -> None:
+    Counting(tmp_path, 4).run(progress=False)
+    ((_, saved),) = available(tmp_path / "checkpoints")
+    before = saved.stat().st_ino
     run = Counting(tmp_path, 4)
     run.loop.resume_at(4, 2.5)
     assert run.run(progress=False) == "steps" and run.train_seconds == 2.5
-    assert run.advanced == [] and not available(tmp_path / "checkpoints")
+    assert run.advanced == [] and saved.stat().st_ino == before
+    saved.unlink()
+    run = Counting(tmp_path, 4)
+    run.loop.resume_at(4, 2.5)
+    run.run(progress=False)
+    assert saved.exists(), "one that is gone is written again"
 
 
 def test_steps_without_effect_are_repeated(tmp_path: Path) -> None:

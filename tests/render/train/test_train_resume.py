@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -169,6 +170,8 @@ def test_wrong_resumes_have_clear_errors(toy: Any, tmp_path: Path) -> None:
         toy.resume(tmp_path / "run")
     toy.train.append(removed)
     (tmp_path / "run" / "config.json").write_text("{ torn")
+    for copy in (tmp_path / "run" / "checkpoints").glob("*.json"):
+        copy.unlink()
     with pytest.raises(LuxelError, match=r"config\.json: cannot be read"):
         toy.resume(tmp_path / "run")
 
@@ -201,12 +204,15 @@ def add_removed_options(file: Path, **strategy: float) -> None:
         "adaptive": {"hold_back": 0.0, "error_views": 8},
     }
     config["strategy"] |= removed[config["strategy"]["kind"]] | strategy
+    for name in ("format", "identity", "file", "run", "sha256"):  # those versions wrote no checksums
+        body.pop(name, None)
     file.write_text(json.dumps(body))
 
 
 def test_runs_that_used_a_removed_option_say_which(toy: Any, tmp_path: Path) -> None:
     toy.trainer(tmp_path / "run", toy.config(steps=5, strategy=McmcStrategy())).run(progress=False)
-    add_removed_options(tmp_path / "run" / "config.json", error_share=0.5)
+    for file in (tmp_path / "run" / "config.json", *(tmp_path / "run" / "checkpoints").glob("*.json")):
+        add_removed_options(file, error_share=0.5)
     with pytest.raises(
         LuxelError, match=r"run: this run uses strategy\.error_share, which luxel no longer has"
     ):
@@ -228,3 +234,9 @@ def test_checkpoints_come_by_time_too(toy: Any, tmp_path: Path) -> None:
     steps = sorted(int(path.stem[5:]) for path in folder.glob("*.json"))
     assert len(steps) in (2, 3) and steps[-1] == result.step, "two by time, and that of the last step"
     assert steps[0] > 3 and steps[1] - steps[0] > 3, "half a second is many steps"
+
+
+def test_the_run_of_a_field_is_none_of_primitives(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"config": {"field": "image"}}))
+    with pytest.raises(LuxelError, match=rf"{re.escape(str(tmp_path))}: this is a run of a neural field"):
+        read_config(tmp_path)

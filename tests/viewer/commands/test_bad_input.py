@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from bad_input import Refused, edit
 
+from luxel.render.runs.strict_json import sealed
 from luxel.viewer.cli import main
 
 # -- run folders ------------------------------------------------------------------------------------------------
@@ -47,6 +49,8 @@ def test_a_folder_that_is_no_run(sound: Path, refused: Refused) -> None:
 )
 def test_a_damaged_configuration(run: Path, refused: Refused, text: str) -> None:
     (run / "config.json").write_text(text)
+    for copy in [run / "scene.json", *(run / "checkpoints").glob("*.json")]:
+        copy.unlink()
     refused("train", "--resume", run, names="config.json")
     refused("eval", run, names="config.json")
 
@@ -60,6 +64,35 @@ def test_a_torn_checkpoint_is_passed_over_for_the_one_before(
     assert newest.name in "".join(capsys.readouterr().out.split())
 
 
+def test_an_older_checkpoint_is_announced_each_time_it_stands_for_the_scene(
+    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (run / "scene.ply").unlink()
+    newest = run / "checkpoints" / "step-00000006.json"
+    newest.write_text(newest.read_text().replace('"step": 6', '"step": 999'))
+    export = ["export", str(run), "--out", str(tmp_path / "out.ply"), "--force"]
+    for command in (export, ["eval", str(run), "--no-lpips", "--device", "cpu"], export):
+        capfd.readouterr()
+        assert main(command) == 0
+        said = [line for line in capfd.readouterr().err.splitlines() if "steps lost: 3" in line]
+        assert len(said) == 1 and "step-00000006.json" in said[0] and "step-00000003.json" in said[0]
+
+
+def test_a_scene_that_is_not_the_runs_is_still_opened_by_its_own_name(
+    run: Path, refused: Refused, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    raw = bytearray((run / "scene.ply").read_bytes())
+    raw[-7] ^= 8
+    (run / "scene.ply").write_bytes(raw)
+    for path in (run / "checkpoints").glob("*.json"):
+        path.write_text("{}")
+    for command in (["view"], ["export", "--out", tmp_path / "out.ply"]):
+        complaint = refused(command[0], run, *command[1:], names="scene.ply")
+        assert f"luxel view {run / 'scene.ply'}" in complaint
+    assert main(["export", str(run / "scene.ply"), "--out", str(tmp_path / "out.ply")]) == 0
+    assert "scene.ply: damaged or replaced" in capfd.readouterr().err
+
+
 def test_no_whole_checkpoint(run: Path, refused: Refused) -> None:
     for path in (run / "checkpoints").glob("*.safetensors"):
         path.write_bytes(b"torn")
@@ -68,7 +101,8 @@ def test_no_whole_checkpoint(run: Path, refused: Refused) -> None:
 
 def test_the_capture_of_a_run_has_gone(run: Path, sound: Path, refused: Refused, tmp_path: Path) -> None:
     path = run / "config.json"
-    path.write_text(path.read_text().replace(str(sound), str(sound.with_name("gone"))))
+    body = json.loads(path.read_text().replace(str(sound), str(sound.with_name("gone"))))
+    path.write_text(json.dumps(sealed(body)))
     refused("train", "--resume", run, names="gone")
     refused("eval", run, names="gone")
 
@@ -148,9 +182,13 @@ def test_a_damaged_camera_path(run: Path, tmp_path: Path, refused: Refused) -> N
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        (["--steps", "0"], "steps"),
-        (["--init.sh-degree", "7"], "sh_degree"),
-        (["--max-size", "0"], "max_size"),
+        (["--steps", "0"], "--steps 0"),
+        (["--rates.means", "nan"], "--rates.means nan"),
+        (["--seed", str(2**64)], "--seed 18446744073709551616"),
+        (["--holdout-every", "-1"], "--holdout-every -1"),
+        (["--batch", "1000000000"], "whole number from 1 to 1024"),
+        (["--init.sh-degree", "7"], "--init.sh-degree 7"),
+        (["--max-size", "0"], "--max-size 0"),
         (["--target-psnr", "30", "--holdout-every", "0"], "target_psnr"),
     ],
 )
@@ -185,7 +223,7 @@ def test_the_demo_replaces_nothing_but_a_demo(run: Path, refused: Refused) -> No
 
 
 def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(*_: object) -> None:
+    def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
     monkeypatch.setattr("luxel.viewer.commands.render.load_drawable", exhausted)

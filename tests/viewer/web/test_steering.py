@@ -66,6 +66,16 @@ def test_the_log_of_a_run_is_followed(tmp_path: Path) -> None:
     assert log.poll() and log.series["loss"].values == [0.5] and not log.events
 
 
+def test_numbers_beyond_floats_are_left_out(tmp_path: Path) -> None:
+    huge = "9" * 400
+    lines = [f'{{"step": 10, "seconds": {huge}, "count": {huge}, "loss": 1e999, "test": {{"psnr": {huge}}}}}']
+    lines += ['{"step": 20, "seconds": 1, "count": 5}', "[" * 50_000, f'{{"step": {huge}, "loss": 1}}']
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    log = TrainingLog(tmp_path)
+    assert log.poll() and log.series["count"].values == [5]
+    assert not log.series["test_psnr"].values and list(log.events) == []
+
+
 def test_speed_and_memory_come_from_the_log(tmp_path: Path) -> None:
     log, file = TrainingLog(tmp_path), tmp_path / "metrics.jsonl"
     at = [(20, 1.0), (40, 1.5), (60, 2.0), (80, 4.0), (30, 0.5), (50, 1.5)]  # resumed after step 80

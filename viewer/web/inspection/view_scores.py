@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +11,7 @@ import torch
 
 from luxel.render.camera import View
 from luxel.render.evaluate import evaluate
+from luxel.render.runs.strict_json import read_object
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import DisplaySettings, Render, render_frame
 
@@ -23,7 +23,7 @@ def read_scores(folder: Path | None) -> dict[str, float]:
     if folder is None or not (folder / REPORT).is_file():
         return {}
     try:
-        views = json.loads((folder / REPORT).read_text())["views"]
+        views = read_object(folder / REPORT)["views"]
         return {str(view["name"]): float(view["psnr"]) for view in views if view.get("psnr") is not None}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of another program, or half written
         return {}
