@@ -39,13 +39,14 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks: as in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels: as in luxel.scenes.open.
     """
 
     path: str
     holdout_every: int = 8
     max_size: int | None = None
     masks: str = "auto"
+    max_megapixels: float | None = None
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
         """The capture.
@@ -58,6 +59,7 @@ class Origin:
             holdout_every=self.holdout_every,
             max_size=self.max_size,
             masks=self.masks,
+            max_megapixels=self.max_megapixels,
             on_progress=on_progress,
         )
 

@@ -9,6 +9,8 @@ from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.non_finite import non_finite, with_limits
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.formats import find_format, readable_suffixes, writable_format, writable_suffixes
+from luxel.scenes.files.ply import EXPORT_AGAIN
+from luxel.scenes.files.reading import reading
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +25,8 @@ def load_primitives(path: str | Path, *, keep_non_finite: bool = False) -> Param
         CaptureError: the format is unknown, the file cannot be read, or no primitive in it is finite.
     """
     path = Path(path)
-    if path.is_dir():
-        path = path / "scene.ply"
+    with reading(path, "a scene", EXPORT_AGAIN):
+        path = path / "scene.ply" if path.is_dir() else path
     known = find_format(path)
     if known is None or known.load is None:
         raise CaptureError(
@@ -32,7 +34,9 @@ def load_primitives(path: str | Path, *, keep_non_finite: bool = False) -> Param
             f"({', '.join(readable_suffixes())}).",
             "Convert the scene to .ply.",
         )
-    return finite_primitives(path, known.load(path), keep=keep_non_finite)
+    with reading(path, f"a {known.suffix} scene", EXPORT_AGAIN):
+        scene = known.load(path)
+    return finite_primitives(path, scene, keep=keep_non_finite)
 
 
 def finite_primitives(path: str | Path, scene: Parameters, *, keep: bool = False) -> Parameters:

@@ -190,6 +190,8 @@ class TrainBench(Options):
     """Hold out every Nth view, beginning with the first, if the data set names no test views; 0: none."""
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Refuse images of more megapixels; default: 400."""
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""
     lpips: bool = True
@@ -207,7 +209,9 @@ class TrainBench(Options):
         variants = self.variants(device)
         opened = []
         for path in self.captures:
-            origin = Origin(str(path.resolve()), self.holdout_every, self.max_size, self.masks)
+            origin = Origin(
+                str(path.resolve()), self.holdout_every, self.max_size, self.masks, self.max_megapixels
+            )
             with opening("opening the capture") as on_progress:
                 opened.append(origin.open(on_progress))
             describe(opened[-1])

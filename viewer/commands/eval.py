@@ -56,6 +56,8 @@ class Eval(Options):
     """Hold out every Nth view; default: as in the run."""
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Downscale images to at most this many pixels along the longer side; default: as in the run."""
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Refuse images of more megapixels, which need 3 MB of memory each; default: 400, or as in the run."""
     antialiased: Annotated[bool | None, optional("{True,False}")] = None
     """Render with the opacity compensation of Mip-Splatting; default: as the run was trained."""
     lpips: bool = True
@@ -154,6 +156,8 @@ class Eval(Options):
             origin.holdout_every = self.holdout_every
         if self.max_size is not None:
             origin.max_size = self.max_size
+        if self.max_megapixels is not None:
+            origin.max_megapixels = self.max_megapixels
         return origin
 
     def _default_out(self) -> Path:

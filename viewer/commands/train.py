@@ -71,6 +71,8 @@ class Train(Options):
     """Hold out every Nth view by name, beginning with the first, if the data set names no test views; 0: none."""
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
     masks: MaskUse = "auto"
     """Use of masks and alpha. cutout: train the object only; ignore: masked pixels do not count; none: masks are not
     used; auto: cutout if masks outline an object."""
@@ -113,7 +115,7 @@ class Train(Options):
                 "There is no capture to train on.", "luxel train CAPTURE, or luxel train --resume RUN."
             )
         else:
-            origin = Origin(str(self.capture.resolve()), self.holdout_every, self.max_size, self.masks)
+            origin = self._origin(str(self.capture.resolve()))
             folder = new_run_folder(self.capture.resolve().name, self.run)
         with own(folder):
             try:
@@ -133,15 +135,21 @@ class Train(Options):
                 discard_unstarted(folder)
                 raise
 
+    def _origin(self, path: str) -> Origin:
+        return Origin(path, self.holdout_every, self.max_size, self.masks, self.max_megapixels)
+
     def _origin_of_resumed(self) -> Origin:
         assert self.resume is not None
-        if self.capture is None:
-            return load_origin(self.resume)
         try:
             origin = load_origin(self.resume)
         except LuxelError:
-            origin = Origin("", self.holdout_every, self.max_size, self.masks)
-        origin.path = str(self.capture.resolve())
+            if self.capture is None:
+                raise
+            origin = self._origin("")
+        if self.capture is not None:
+            origin.path = str(self.capture.resolve())
+        if self.max_megapixels is not None:
+            origin.max_megapixels = self.max_megapixels
         return origin
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:

@@ -73,6 +73,8 @@ class TrainField(Options):
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Fields of images and captures: shrink images to at most this many pixels on their longer side; default: full
     size."""
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Fields of images and captures: refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
     holdout_every: Every = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"
@@ -151,13 +153,13 @@ class TrainField(Options):
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
         taken = data_type_of(self.config.field).options
-        for option in ("max_size", "holdout_every", "masks"):
+        for option in ("max_size", "max_megapixels", "holdout_every", "masks"):
             changed = getattr(self, option) != getattr(TrainField, option)
             if changed and option not in taken and self.resume is None:
                 raise _foreign_option(option, self.config.field, applications_with_option(option))
 
     def _folder_and_origin(self) -> tuple[Path, FieldOrigin]:
-        capture = Origin("", self.holdout_every, self.max_size, self.masks)
+        capture = Origin("", self.holdout_every, self.max_size, self.masks, self.max_megapixels)
         if self.resume is None:
             if self.data is None:
                 raise LuxelError("There is nothing to train on.", "luxel train DATA --field KIND.")
@@ -170,7 +172,10 @@ class TrainField(Options):
         _require_run_of(folder, self.config.field)
         if self.data is not None:
             return folder, FieldOrigin.of(self.config.field, self.data, capture)
-        return folder, FieldOrigin.of_run(folder)
+        origin = FieldOrigin.of_run(folder)
+        if self.max_megapixels is not None:
+            origin.capture.max_megapixels = self.max_megapixels
+        return folder, origin
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""

@@ -247,7 +247,7 @@ def refused(capfd: pytest.CaptureFixture[str], *words: object) -> str:
     [
         ("image", "a.png", b"no image", "cannot be read as an image"),
         ("image", "a.png", b"", "empty"),
-        ("image", "a.png", None, "no such image"),
+        ("image", "a.png", None, "no such file"),
         ("image", "a.ply", b"ply", "Did you mean --field sdf"),
         ("volume", "a.png", b"x", "Did you mean --field image"),
         ("sdf", "a.npy", b"x", "Did you mean --field volume"),
