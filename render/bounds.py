@@ -248,6 +248,7 @@ Pixels = Annotated[int, Bounds(1, 10**6, stated=False)]  # along a side of an im
 PORT = Bounds(0, 65535)
 SIDE = Bounds(1, 16384)
 ImageSide = Annotated[int, SIDE]  # of an image that is rendered
+Megapixels = Annotated[float, Bounds(0, 10**5, above=True, stated=False)]  # of an image that is read
 Repeats = Annotated[int, Bounds(1, 10**6, stated=False)]
 Every = Annotated[int, Bounds(0, 10**6, stated=False)]  # every Nth of something; 0: none
 Rate = Annotated[float, Bounds(0, 100, stated=False)]

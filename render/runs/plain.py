@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import types
 import typing
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from luxel.render.bounds import OutOfBounds
@@ -45,15 +42,6 @@ def from_plain(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
         return cls(**arguments)
     except OutOfBounds as error:
         raise error.within(prefix) from None
-
-
-@contextlib.contextmanager
-def errors_naming(file: Path) -> Iterator[None]:
-    """While it is open, a number out of bounds is reported as one of a file."""
-    try:
-        yield
-    except OutOfBounds as error:
-        raise LuxelError(f"{file}: {error.problem}", f"Correct that file. {error.remedy}") from error
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -12,7 +12,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
-from luxel.render.bounds import Bounds, Every, Folder, Options, Pixels, Repeats, Steps
+from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels, Repeats, Steps
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
 from luxel.render.train.config import TrainConfig
@@ -190,7 +190,7 @@ class TrainBench(Options):
     """Hold out every Nth view, beginning with the first, if the data set names no test views; 0: none."""
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
-    max_megapixels: Annotated[float | None, optional("N")] = None
+    max_megapixels: Annotated[Megapixels | None, optional("N")] = None
     """Refuse images of more megapixels; default: 400."""
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""

@@ -11,7 +11,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
-from luxel.render.bounds import Every, Folder, Options, Pixels
+from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
@@ -56,7 +56,7 @@ class Eval(Options):
     """Hold out every Nth view; default: as in the run."""
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Downscale images to at most this many pixels along the longer side; default: as in the run."""
-    max_megapixels: Annotated[float | None, optional("N")] = None
+    max_megapixels: Annotated[Megapixels | None, optional("N")] = None
     """Refuse images of more megapixels, which need 3 MB of memory each; default: 400, or as in the run."""
     antialiased: Annotated[bool | None, optional("{True,False}")] = None
     """Render with the opacity compensation of Mip-Splatting; default: as the run was trained."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import rasterizer
-from luxel.render.bounds import Every, Folder, Options, Pixels
+from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
@@ -71,7 +71,7 @@ class Train(Options):
     """Hold out every Nth view by name, beginning with the first, if the data set names no test views; 0: none."""
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
-    max_megapixels: Annotated[float | None, optional("N")] = None
+    max_megapixels: Annotated[Megapixels | None, optional("N")] = None
     """Refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
     masks: MaskUse = "auto"
     """Use of masks and alpha. cutout: train the object only; ignore: masked pixels do not count; none: masks are not

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import require_field_backend
-from luxel.render.bounds import Every, Folder, Options, Pixels
+from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
@@ -73,7 +73,7 @@ class TrainField(Options):
     max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Fields of images and captures: shrink images to at most this many pixels on their longer side; default: full
     size."""
-    max_megapixels: Annotated[float | None, optional("N")] = None
+    max_megapixels: Annotated[Megapixels | None, optional("N")] = None
     """Fields of images and captures: refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
     holdout_every: Every = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""

@@ -81,7 +81,7 @@ def test_files_that_hold_no_field(tmp_path: Path) -> None:
     first = next(iter(tensors))
     tensors[first] = tensors[first][:-1]
     save_file(tensors, path, {"luxel_field": json.dumps(small("image").to_dict())})
-    with pytest.raises(LuxelError, match=r"field\.safetensors: the field is damaged"):
+    with pytest.raises(LuxelError, match=r"field\.safetensors: cannot be read as a neural field: damaged"):
         load_field(path)
 
 

@@ -57,7 +57,7 @@ def test_a_capture_without_permission(toy: Path, monkeypatch: pytest.MonkeyPatch
         raise PermissionError(13, "Permission denied", str(path / "transforms.json"))
 
     monkeypatch.setattr(open_capture, "detect_format", closed)
-    with pytest.raises(CaptureError, match=r"transforms\.json: no permission.*Change the permissions"):
+    with pytest.raises(CaptureError, match=r"transforms\.json: cannot be read: no permission.*chmod u\+r"):
         scenes.open(toy)
 
 

@@ -49,6 +49,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--holdout-every": ["eval", "RUN", "--holdout-every", "4", "--no-lpips", *CPU],
     "--masks": ["train", "CAPTURE", "--masks", "none", *NEW],
     "--max-gaussians": ["train", "CAPTURE", "--max-gaussians", "50", *NEW],
+    "--max-megapixels": ["train", "CAPTURE", "--max-megapixels", "9", *NEW],
     "--max-size": ["train", "CAPTURE", "--max-size", "32", *NEW],
     "--merge": "tests/viewer/bench/test_bench_record.py::test_results_of_several_calls_are_merged",
     "--mesh": "tests/viewer/commands/test_field_commands.py::test_surfaces_are_exported",
