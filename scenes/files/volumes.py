@@ -33,14 +33,13 @@ def read_volume(path: str | Path) -> np.ndarray:
         CaptureError: the file is missing or damaged, or has no array of numbers of such a shape.
     """
     path = Path(path)
-    check_file(path)
+    size = check_file(path)
     if path.suffix.lower() not in SUFFIXES:
         raise CaptureError(
             f"{path}: {path.suffix or 'a file without suffix'} is not a volume format that luxel reads (.npy, .npz).",
             "Give a .npy or .npz file (numpy.save writes one), or cloud for the synthetic cloud.",
         )
     with reading(path, "a numpy file", "Save the grid again, with numpy.save."):
-        size = check_file(path)
         with path.open("rb") as file:
             if path.suffix.lower() == ".npz" or file.read(4) == b"PK\3\4":
                 return _archived(path, file)
@@ -91,6 +90,8 @@ def _array(path: Path, file: IO[bytes], size: int) -> np.ndarray:
             "Copy or save the grid again.",
         )
     data = file.read(expected)
+    if len(data) != expected:
+        raise CaptureError(f"{path}: cut short: {len(data)} of {expected} bytes.", "Copy or save it again.")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
     with np.errstate(over="ignore", invalid="ignore"):
         return np.array(array, dtype=np.float32, order="C")

@@ -93,11 +93,8 @@ def _scenes() -> list[Sample]:
             continue
         for primitive, spec in PRIMITIVES.items():
             if known.primitives is None or spec.parameters in known.primitives:
-                scene = spec.parameters.empty(
-                    sh_degree=1
-                ).map(  # type: ignore[attr-defined]
-                    lambda t: torch.full((4, *t.shape[1:]), 0.25)
-                )
+                parameters: Any = spec.parameters
+                scene = parameters.empty(sh_degree=1).map(lambda t: torch.full((4, *t.shape[1:]), 0.25))
                 data = _written(f"scene{known.suffix}", partial(save_scene, scene=scene))
                 out.append(Sample(f"scene {known.suffix}: {primitive}", known.suffix, data, load_primitives))
     text = b"ply\nformat ascii 1.0\nelement vertex 2\n"
