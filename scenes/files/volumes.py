@@ -39,12 +39,11 @@ def read_volume(path: str | Path) -> np.ndarray:
             f"{path}: {path.suffix or 'a file without suffix'} is not a volume format that luxel reads (.npy, .npz).",
             "Give a .npy or .npz file (numpy.save writes one), or cloud for the synthetic cloud.",
         )
-    with reading(path, "a numpy file", "Save the grid again, with numpy.save."):
-        with path.open("rb") as file:
-            if path.suffix.lower() == ".npz" or file.read(4) == b"PK\3\4":
-                return _archived(path, file)
-            file.seek(0)
-            return _array(path, file, size)
+    with reading(path, "a numpy file", "Save the grid again, with numpy.save."), path.open("rb") as file:
+        if path.suffix.lower() == ".npz" or file.read(4) == b"PK\3\4":
+            return _archived(path, file)
+        file.seek(0)
+        return _array(path, file, size)
 
 
 def _archived(path: Path, file: BinaryIO) -> np.ndarray:
@@ -90,8 +89,6 @@ def _array(path: Path, file: IO[bytes], size: int) -> np.ndarray:
             "Copy or save the grid again.",
         )
     data = file.read(expected)
-    if len(data) != expected:
-        raise CaptureError(f"{path}: cut short: {len(data)} of {expected} bytes.", "Copy or save it again.")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
     with np.errstate(over="ignore", invalid="ignore"):
         return np.array(array, dtype=np.float32, order="C")
