@@ -85,7 +85,9 @@ def table(files: list[Path], command: str) -> str:
     for file in files:
         for line in read(file):
             for outcome, number in line.get("counts", {line["outcome"]: 1}).items():
-                counts[line["part"], outcome, line["ok"]] += number
+                counts[line["part"], outcome, line["ok"] or "counts" in line] += number
+            for outcome, number in line.get("failures", {}).items():
+                counts[line["part"], outcome, False] += number
     rows = [
         f"| {part} | {outcome} | {number:,} | {'' if ok else 'failure'} |"
         for (part, outcome, ok), number in sorted(counts.items())
