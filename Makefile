@@ -2,7 +2,7 @@
 #
 #   make demo      trains the packaged tankard and serves it in the browser (LUXEL_DEMO_EXIT=1: report, then exit)
 #   make test      lint, types, build and the quick tests: under ten minutes on two cores
-#   make test-all  the same with the tests marked slow as well: what CI runs
+#   make test-all  the same with the tests marked slow as well, and every error message reached: what CI runs
 #   make build     native libraries + editable install      make lint    ruff
 #   make bench     benchmarks (a GPU makes them meaningful) make types   pyright
 #   make clean     removes what was built                   make format  rewrites the sources in the house format
@@ -90,7 +90,7 @@ test: lint types build
 	$(pytest) -m 'not slow' $(PYTEST_ARGS)
 
 test-all: lint types build
-	$(pytest) $(PYTEST_ARGS)
+	$(pytest) --error-sites check $(PYTEST_ARGS)
 
 bench: build $(STAMPS)/test-tools
 	$(BIN)/python -m tests.bench

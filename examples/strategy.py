@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
-from luxel.render.errors import LuxelError
+from luxel.render.bounds import Count, OpenShare, Steps
 from luxel.render.train.densify import Strategy, register_strategy
 from luxel.render.train.densify.situation import Refinement, Situation
 from luxel.render.train.optimizer import Optimizer
@@ -23,22 +23,14 @@ from luxel.render.train.schedules import Window
 class OpacityBudget(Strategy):
     """Removes the least opaque primitives until ``budget`` are left; none are added."""
 
-    budget: int = 10_000
+    budget: Count = 10_000
     """Primitives that are left at the end."""
-    share: float = 0.1
+    share: OpenShare = 0.1
     """Largest share of the primitives that is removed at once."""
-    refine_every: int = 100
+    refine_every: Steps = 100
     """Steps between removals."""
 
     about: ClassVar[str] = "removes the least opaque down to a budget"
-
-    def check(self) -> None:
-        """Raises LuxelError for invalid options."""
-        if self.budget < 1 or not 0 < self.share < 1 or self.refine_every < 1:
-            raise LuxelError(
-                "Strategy options: budget and refine_every must be at least 1, share between 0 and 1.",
-                "Correct them.",
-            )
 
     def window(self, steps: int) -> Window:
         """The first half of a run, so that the second half repairs what is missing."""

@@ -144,7 +144,7 @@ def lpips(a: Tensor, b: Tensor) -> float:
 
 
 def _read_weights(path: Path) -> dict[str, np.ndarray]:
-    remedy = "Reinstall luxel (`pip install --force-reinstall luxel`), or evaluate without LPIPS."
+    remedy = "Reinstall luxel (`pip install --force-reinstall luxel`), or evaluate without it (--no-lpips)."
     try:
         data = path.read_bytes()
     except OSError as error:

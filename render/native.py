@@ -116,7 +116,8 @@ class Library:
             size = self._handle.luxel_abi_sizeof(name.encode())
             if size != ctypes.sizeof(struct):
                 raise NativeError(
-                    f"{path.name} lays out {name} in {size} bytes, Python in {ctypes.sizeof(struct)}."
+                    f"{path.name} lays out {name} in {size} bytes, Python in {ctypes.sizeof(struct)}.",
+                    _REBUILD,
                 )
         self._functions: dict[str, tuple[Any, type[ctypes.Structure], frozenset[str]]] = {}
         for name, (result, struct) in functions.items():
@@ -161,7 +162,10 @@ class Library:
             setattr(args, name, value)
         status = function(ctypes.byref(args))
         if status < 0:
-            raise NativeError(f"{stage} on {device}: {self._handle.luxel_last_error().decode()}.")
+            raise NativeError(
+                f"{stage} on {device}: {self._handle.luxel_last_error().decode()}.",
+                "Run `luxel doctor`: it says what is wrong with this machine and its libraries.",
+            )
         return status
 
 

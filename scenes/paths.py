@@ -19,7 +19,8 @@ from luxel.scenes.captures.geometry import (
     rotation_from_quaternion,
 )
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import read_bytes, write_atomically
+from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.reading import read_bytes, reading
 
 
 @dataclass
@@ -295,7 +296,7 @@ def load_path(path: str | Path) -> CameraPath:
     """
     path = Path(path)
     remedy = "Save the path again, from the viewer or with save_path."
-    try:
+    with reading(path, "a camera path", remedy):
         document = json.loads(read_bytes(path))
         width, height = int(document["render_width"]), int(document["render_height"])
         fps = float(document.get("fps", 24.0))
@@ -323,8 +324,4 @@ def load_path(path: str | Path) -> CameraPath:
                 times.append(float(entry["render_time"]))
                 if not math.isfinite(times[-1]):
                     raise CaptureError(f"{where}: render_time must be finite, got {times[-1]}.", remedy)
-    except CaptureError:
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise CaptureError(f"{path}: not a valid camera path ({error!r}).", remedy) from None
     return CameraPath(cameras, fps, times if len(times) == len(cameras) else [])

@@ -18,6 +18,9 @@ from luxel.render.camera import Camera
 from luxel.render.native import cuda_problem
 from luxel.render.primitives.gaussians import Gaussians
 
+sys.path.insert(0, str(Path(__file__).with_name("error_recording")))
+pytest_plugins = ["error_plugin"]
+
 NOT_RUN = {"gpu": "GPU tests that did not run", "captures": "capture tests that did not run"}
 
 

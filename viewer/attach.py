@@ -128,9 +128,15 @@ class RunServer:
             known = known or hmac.compare_digest(str(request["token"]).encode(), self._token.encode())
             action = self.actions[request["do"]] if known else None
         except (ValueError, KeyError, TypeError, RecursionError):
-            return {"error": "this is no request to a training.", "remedy": ""}, known
+            return {
+                "error": "this is no request to a training.",
+                "remedy": "Use one version of luxel for both.",
+            }, known
         if action is None:
-            return {"error": "the token is wrong.", "remedy": ""}, False
+            return {
+                "error": "the token is wrong.",
+                "remedy": f"Read it from {FILE} in the run folder.",
+            }, False
         try:
             return {"ok": action(request)}, True
         except LuxelError as error:

@@ -58,7 +58,7 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
 
     forget_printed()
     try:
-        return _run(name, arguments)
+        return parse(name, arguments).execute()
     except LuxelError as error:
         return _complain(error.problem, error.remedy)
     except KeyboardInterrupt:
@@ -81,10 +81,7 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         ):
             raise
         where = "The GPU" if type(error).__name__ == "OutOfMemoryError" else "This machine"
-        return _complain(
-            f"{where} ran out of memory.",
-            "Use smaller images (--max-size 1200) or fewer Gaussians (--max-gaussians 500000).",
-        )
+        return _complain(f"{where} ran out of memory.", _memory_remedy(name, arguments))
 
 
 _OS_REMEDY = {
@@ -95,11 +92,39 @@ _OS_REMEDY = {
 }
 
 
-def _run(name: str, arguments: Sequence[str]) -> int:
+_MEMORY_REMEDY = {
+    "train": "Use smaller images (--max-size 1200), fewer Gaussians (--max-gaussians 500000) or fewer views per step "
+    "(--batch 1).",
+    "eval": "Use smaller images (--max-size 1200), or a device with more memory (--device cpu).",
+    "render": "Use smaller images (--width 1280), or a device with more memory (--device cpu).",
+    "export": "End other programs; with --mesh, use fewer cells (--resolution 128).",
+    "bench": "Measure smaller images or scenes; `luxel bench --help` and the help of its subcommands list the options.",
+}
+
+
+def _memory_remedy(name: str, arguments: Sequence[str]) -> str:
+    """What helps against a lack of memory, in the options of a command."""
+    from luxel.viewer.commands.train_field import TrainField
+
+    if name == "train" and TrainField.is_meant(arguments):
+        return "Use fewer samples per step (--batch 65536) or smaller tables (--log2-entries 17)."
+    return _MEMORY_REMEDY.get(name, "End other programs, or use a device with more memory (--device cpu).")
+
+
+def parse(name: str, arguments: Sequence[str]) -> Any:
+    """The command with its options, which are within their bounds.
+
+    Raises:
+        LuxelError: an option is empty or out of bounds; the message names it.
+        SystemExit: help was asked for, or there is no such option.
+    """
     import tyro
 
+    from luxel.render.bounds import check_all, unchecked
+    from luxel.viewer.commands.options import option_name, refuse_empty
     from luxel.viewer.help_texts import description, join_option_lines
 
+    refuse_empty(arguments)
     command: Any = getattr(importlib.import_module(f"luxel.viewer.commands.{name}"), COMMANDS[name][0])
     if hasattr(command, "variant"):  # a command whose options depend on what it is used for
         command = command.variant(arguments)
@@ -112,7 +137,10 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         join_option_lines(command)
     if hasattr(command, "defaults"):  # for example the options of a run that is resumed
         options["default"] = command.defaults(options["args"])
-    return tyro.cli(command, **options).execute()
+    with unchecked():
+        made = tyro.cli(command, **options)
+    check_all(made, naming=option_name)
+    return made
 
 
 def _complain(problem: str, remedy: str) -> int:

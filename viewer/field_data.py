@@ -72,7 +72,9 @@ class FieldOrigin:
                 origin = load_origin(folder)
                 return FieldOrigin(kind, origin.path, origin)
             given = validated(body.get("data"), Origin)
-            return FieldOrigin(kind, given.path, Origin("", max_size=given.max_size))
+            return FieldOrigin(
+                kind, given.path, Origin("", max_size=given.max_size, max_megapixels=given.max_megapixels)
+            )
         except JsonError as error:
             raise RunError(
                 f"{folder / 'config.json'}: does not say what the field was trained on.",
@@ -98,7 +100,8 @@ class FieldOrigin:
 
     def about(self) -> dict[str, Any]:
         """The entries of config.json for data other than a capture."""
-        return {"data": {"path": self.path, "max_size": self.capture.max_size}}
+        limits = {"max_size": self.capture.max_size, "max_megapixels": self.capture.max_megapixels}
+        return {"data": {"path": self.path, **limits}}
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,9 @@ def _open_image(origin: FieldOrigin, on_progress: Any) -> FieldData:
         return FieldData(origin.name, landscape(side, side), origin.about())
     from luxel.scenes.files.image_files import read_image
 
-    return FieldData(origin.name, read_image(origin.path, origin.capture.max_size), origin.about())
+    options = origin.capture
+    image = read_image(origin.path, options.max_size, options.max_megapixels)
+    return FieldData(origin.name, image, origin.about())
 
 
 def _open_mesh(origin: FieldOrigin, on_progress: Any) -> FieldData:
@@ -163,13 +168,13 @@ def _open_capture(origin: FieldOrigin, on_progress: Any) -> FieldData:
 DATA_TYPES: dict[str, DataType] = {
     "image": DataType(
         _open_image,
-        options=("max_size",),
+        options=("max_size", "max_megapixels"),
         suffixes=(".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"),
         made_up="landscape",
     ),
     "mesh": DataType(_open_mesh, suffixes=(".ply", ".obj", ".stl"), made_up="knot"),
     "volume": DataType(_open_volume, suffixes=(".npy", ".npz"), made_up="cloud"),
-    "capture": DataType(_open_capture, options=("max_size", "holdout_every", "masks")),
+    "capture": DataType(_open_capture, options=("max_size", "max_megapixels", "holdout_every", "masks")),
 }
 
 

@@ -12,6 +12,8 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
+from luxel.render.bounds import Bounds, bounds_of, option_types
+
 NARROWEST, WIDEST = 40, 100
 
 
@@ -33,7 +35,8 @@ def description(command: Any) -> str:
 def join_option_lines(command: Any) -> None:
     """Sets the help text of each option of a command to its docstring as one line, which tyro then wraps.
 
-    Left alone, tyro keeps the line breaks of a docstring that spans several lines of source.
+    Left alone, tyro keeps the line breaks of a docstring that spans several lines of source. The bounds of a number are
+    added where they are to be stated and the docstring does not state them.
 
     Args:
         command: a dataclass; the dataclasses that its fields hold are included.
@@ -42,7 +45,15 @@ def join_option_lines(command: Any) -> None:
         docs = {name: text for base in reversed(kind.__mro__) for name, text in _option_docs(base).items()}
         for option in dataclasses.fields(kind):
             if option.name in docs and "help" not in option.metadata:
-                option.metadata = types.MappingProxyType({**option.metadata, "help": docs[option.name]})
+                text = with_bounds(docs[option.name], bounds_of(option_types(kind)[option.name]))
+                option.metadata = types.MappingProxyType({**option.metadata, "help": text})
+
+
+def with_bounds(text: str, bounds: Bounds | None) -> str:
+    """A help text with the bounds of its option at the end, where they are to be stated and it has none yet."""
+    if bounds is None or not bounds.stated or str(bounds) in text:
+        return text
+    return f"{text} Range: {bounds}."
 
 
 def _dataclasses(annotation: Any, seen: set[Any]) -> Iterator[type]:

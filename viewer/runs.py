@@ -24,6 +24,7 @@ from luxel.render.runs.strict_json import JsonError, validated
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
 from luxel.scenes.files.formats import readable_suffixes
+from luxel.scenes.files.scene_files import finite_primitives
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.playback import time_range
 
@@ -38,13 +39,14 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks: as in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels: as in luxel.scenes.open.
     """
 
     path: str
     holdout_every: int = 8
     max_size: int | None = None
     masks: str = "auto"
+    max_megapixels: float | None = None
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
         """The capture.
@@ -57,6 +59,7 @@ class Origin:
             holdout_every=self.holdout_every,
             max_size=self.max_size,
             masks=self.masks,
+            max_megapixels=self.max_megapixels,
             on_progress=on_progress,
         )
 
@@ -85,7 +88,7 @@ def load_origin(folder: Path) -> Origin:
     except JsonError as error:
         raise RunError(
             f"{folder / 'config.json'}: does not say which capture the run was trained on ({error}).",
-            "Give the capture with --capture.",
+            "Give it: `luxel train CAPTURE --resume RUN`, or `luxel eval RUN --capture CAPTURE`.",
         ) from error
 
 
@@ -199,16 +202,19 @@ def discard_unstarted(folder: Path) -> None:
             empty.rmdir()
 
 
-def load_run_scene(folder: Path) -> Parameters:
+def load_run_scene(folder: Path, *, keep_non_finite: bool = False) -> Parameters:
     """The scene of a run, of whatever primitive: its scene.ply, or its newest whole checkpoint where it has not ended
     or its scene.ply is damaged or older.
+
+    Args:
+        keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: it has neither, or the checkpoint is of something else.
     """
     checkpoint = newer_checkpoint(folder, "scene.ply")
     if checkpoint is None:
-        return load_primitives(folder / "scene.ply")
+        return load_primitives(folder / "scene.ply", keep_non_finite=keep_non_finite)
     checkpoints = folder / "checkpoints"
     config = checkpoint.state.get("config", {})
     name = config.get("primitive", Gaussians.primitive) if isinstance(config, dict) else config
@@ -220,13 +226,14 @@ def load_run_scene(folder: Path) -> Parameters:
         )
     parameters = PRIMITIVES[name].parameters
     try:  # whatever the primitive, the tensors have this prefix
-        return parameters(**{field: checkpoint.tensors[f"gaussians.{field}"] for field in parameters.names})
+        scene = parameters(**{field: checkpoint.tensors[f"gaussians.{field}"] for field in parameters.names})
     except KeyError as error:
         raise RunError(
             f"{checkpoints}: the newest checkpoint lacks {error}.", "Train the run again."
         ) from error
     except (ValueError, IndexError) as error:
         raise RunError(f"{checkpoints}: the newest checkpoint: {error}.", "Train the run again.") from error
+    return finite_primitives(checkpoints, scene, keep=keep_non_finite)
 
 
 def is_field_run(path: Path) -> bool:
@@ -309,8 +316,11 @@ def _without_checkpoint(path: Path, result: Result, error: CheckpointError | Non
     )
 
 
-def load_drawable(path: Path) -> Drawable:
+def load_drawable(path: Path, *, keep_non_finite: bool = False) -> Drawable:
     """What a run folder or a scene file holds, primitives or a neural field.
+
+    Args:
+        keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
@@ -321,11 +331,14 @@ def load_drawable(path: Path) -> Drawable:
         if path.name == FIELD_FILE and (problem := examine(path, None).problem):
             print_once(f"{problem} It is used as it is.")
         return load_field(path)
-    return load_any_scene(path)
+    return load_any_scene(path, keep_non_finite=keep_non_finite)
 
 
-def load_any_scene(path: Path) -> Parameters:
+def load_any_scene(path: Path, *, keep_non_finite: bool = False) -> Parameters:
     """The scene of a run folder or of a scene file, of whatever primitive.
+
+    Args:
+        keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
@@ -333,7 +346,7 @@ def load_any_scene(path: Path) -> Parameters:
     if is_field_run(path):
         raise RunError(f"{path}: this is a run of a neural field.", "Give a run of primitives.")
     if path.is_dir():
-        return load_run_scene(run_folder(path))
+        return load_run_scene(run_folder(path), keep_non_finite=keep_non_finite)
     if not path.exists():
         raise RunError(f"{path}: there is no such file or folder.", "Give a run folder or a scene file.")
     if path.name == "scene.ply" and (problem := examine(path, None).problem):
@@ -343,4 +356,4 @@ def load_any_scene(path: Path) -> Parameters:
             f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
             f"Give a run folder or a file of one of these kinds: {', '.join(readable_suffixes())}.",
         )
-    return load_primitives(path)
+    return load_primitives(path, keep_non_finite=keep_non_finite)

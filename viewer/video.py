@@ -47,8 +47,8 @@ def write_video(
         return count
     except OSError as error:
         raise LuxelError(
-            f"{path}: cannot be written ({error.strerror or error}).",
-            "Free some space, or give another --out.",
+            f"{path}: cannot be written ({error.strerror or str(error).splitlines()[0]}).",
+            "Free some space, or write elsewhere: `luxel render SCENE --out PATH`.",
         ) from error
 
 
@@ -69,13 +69,15 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
             fps=fps,  # pyright: ignore[reportArgumentType] - takes fractions too
             quality=8,
             macro_block_size=1,
-            ffmpeg_log_level="error",
+            ffmpeg_log_level="quiet",  # its lines would stand between ours
             ffmpeg_timeout=0,
         )
         writer.send(None)
+        process = writer.gi_frame.f_locals["p"]
     except RuntimeError as error:
         raise LuxelError(
-            "ffmpeg, which encodes videos, is not installed.", "pip install imageio-ffmpeg"
+            "ffmpeg, which encodes videos, is not installed.",
+            "Install it (pip install imageio-ffmpeg), or write PNG files into a folder.",
         ) from error
     count = 0
     try:
@@ -86,6 +88,8 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
             on_frame()
             frame = next(source, None)
         writer.close()
+        if process.returncode:  # when ffmpeg writes what it has buffered, for example on a full disk
+            raise OSError(f"ffmpeg ended with status {process.returncode}")
         os.replace(part, path)
     finally:
         writer.close()

@@ -5,9 +5,21 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from luxel.render.backends import FieldBackend
+from luxel.render.bounds import (
+    Bounds,
+    Options,
+    Positive,
+    PositiveShare,
+    Seed,
+    ShareBelow1,
+    Steps,
+    StepsOrNever,
+    Weight,
+    check_all,
+)
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import FieldName, application_type, application_types
 from luxel.render.runs.plain import from_plain
@@ -20,7 +32,7 @@ SHARES = (0.5, 0.75, 0.9)  # shares of a run after which the learning rate decay
 
 
 @dataclass
-class FieldConfig:
+class FieldConfig(Options):
     """One field and its training. Every value is written to config.json of the run folder, and into the field's file.
 
     The values of Müller et al. 2022, "Instant Neural Graphics Primitives", section 4 and appendix E, where they are
@@ -32,66 +44,66 @@ class FieldConfig:
     encoding: EncodingName = "hash"
     """Encoding of positions. hash: 16 levels of 2 features, fine levels hashed; dense: 8 levels of 2 features, up to
     173 points along an axis; lowres: 2 levels of 8 features, 128 points along an axis."""
-    log2_entries: int = 19
+    log2_entries: Annotated[int, Bounds(3, 28)] = 19
     """Logarithm to base 2 of the largest number of entries of a level, 3 to 28."""
     hashing: HashingName | None = None
     """What a hash encoding hashes. spatial: single points; blocks: blocks of 8 neighbouring points, which are stored
     together. None: blocks, but spatial with --backend tiny-cuda-nn."""
-    finest: int | None = None
+    finest: Annotated[int, Bounds(16, 2**22)] | None = None
     """Points along an axis of the finest level of a hash encoding, 16 to 2^22; None: chosen by application and data."""
-    width: int = 64
+    width: Annotated[int, Bounds(16, 128, stated=False)] = 64
     """Width of hidden layers: 16, 32, 64 or 128."""
-    hidden: int = 2
+    hidden: Annotated[int, Bounds(0, 8)] = 2
     """Number of hidden layers, 0 to 8."""
     precise: bool = False
     """On a GPU, compute networks in float32 instead of half precision on tensor cores; slower."""
     backend: FieldBackend = "luxel"
     """Kernels that evaluate the field: luxel's, or tiny-cuda-nn's (needs an NVIDIA GPU and the module `tinycudann`). A
     resumed run keeps its backend."""
-    steps: int = 10_000
+    steps: Steps = 10_000
     """Training steps."""
-    seconds: float | None = None
+    seconds: Positive | None = None
     """Stop after this many seconds of training steps, if that is before the last step; None: no time limit."""
-    batch: int = 1 << 18
+    batch: Annotated[int, Bounds(1, 2**24)] = 1 << 18
     """Samples per step, 1 to 2^24; the command line defaults to fewer on a CPU."""
-    rate: float = 1e-2
+    rate: PositiveShare = 1e-2
     """Learning rate of Adam."""
-    beta1: float = 0.9
+    beta1: ShareBelow1 = 0.9
     """Decay of Adam's first moment."""
-    beta2: float = 0.99
+    beta2: ShareBelow1 = 0.99
     """Decay of Adam's second moment."""
-    eps: float = 1e-15
+    eps: Annotated[float, Bounds(0, 1, above=True)] = 1e-15
     """Added to the square root of Adam's second moment."""
-    weight_decay: float = 1e-6
+    weight_decay: Weight = 1e-6
     """L2 penalty on the weights of networks; tables have none."""
     sparse: bool = False
     """Adam skips table entries without a gradient in a step."""
-    ema: float = 0.95
+    ema: ShareBelow1 = 0.95
     """Decay of the running mean of all parameters, which is what is drawn and evaluated; 0: no mean."""
     schedule: ScheduleName = "steps"
     """When the learning rate decays. steps: at `decay_from` and every `decay_every` steps after it; shares: at 1/2, 3/4
     and 9/10 of the steps."""
-    warm_up: int = 0
+    warm_up: StepsOrNever = 0
     """Steps in which the learning rate rises linearly from a hundredth of its value."""
-    decay_factor: float = 0.33
+    decay_factor: PositiveShare = 0.33
     """Factor by which the learning rate is multiplied at each decay."""
-    decay_from: int = 20_000
+    decay_from: StepsOrNever = 20_000
     """Step of the first decay of the learning rate."""
-    decay_every: int = 10_000
+    decay_every: StepsOrNever = 10_000
     """Steps between decays of the learning rate; 0: a single decay."""
-    loss_scale: float = 1024.0
+    loss_scale: Annotated[float, Bounds(0, 2**64, above=True)] = 1024.0
     """Factor of the loss in the backward pass, which keeps gradients in the range of half precision."""
-    seed: int = 0
+    seed: Seed = 0
     """Random seed of the first parameters and of the samples."""
-    report_every: int = 100
+    report_every: Steps = 100
     """Steps between lines of metrics.jsonl."""
-    eval_every: int = 0
+    eval_every: StepsOrNever = 0
     """Steps between evaluations; 0: only at the end."""
-    checkpoint_every: int = 10_000
+    checkpoint_every: StepsOrNever = 10_000
     """Steps between checkpoints; 0: only by time and at the end."""
-    checkpoint_minutes: float = 5.0
+    checkpoint_minutes: Annotated[float, Bounds(0, 10**6, stated=False)] = 5.0
     """Longest time between checkpoints in minutes; 0: only by steps and at the end."""
-    keep: int = 2
+    keep: Annotated[int, Bounds(1, 10**6, stated=False)] = 2
     """Number of newest checkpoints that are kept."""
 
     def with_finest(self, points: int) -> FieldConfig:
@@ -112,6 +124,7 @@ class FieldConfig:
 
     def check(self) -> None:
         """Raises LuxelError for values out of range, and for options of another application's configuration."""
+        check_all(self)
         expected = application_type(self.field).config_type
         if type(self) is not expected:
             raise LuxelError(
@@ -125,10 +138,7 @@ class FieldConfig:
     def problems(self) -> list[tuple[bool, str]]:
         """Whether each rule is broken, and what the rule says; an application's own configuration adds its rules."""
         return [
-            (not 3 <= self.log2_entries <= 28, "log2_entries must be 3 to 28"),
-            (self.finest is not None and not 16 <= self.finest <= 2**22, "finest must be 16 to 2^22"),
             (self.width not in (16, 32, 64, 128), "width must be 16, 32, 64 or 128"),
-            (not 0 <= self.hidden <= 8, "hidden must be 0 to 8"),
             (
                 self.precise and self.backend != "luxel",
                 f"precise needs backend luxel: {self.backend} computes in half precision",
@@ -137,20 +147,6 @@ class FieldConfig:
                 self.hashing == "blocks" and self.backend != "luxel",
                 f"hashing blocks needs backend luxel: {self.backend} hashes single points",
             ),
-            (self.steps < 1, "steps must be at least 1"),
-            (self.seconds is not None and not self.seconds > 0, "seconds must be positive"),
-            (not 1 <= self.batch <= 2**24, "batch must be 1 to 2^24"),
-            (not 0 < self.rate < 1, "rate must be above 0 and below 1"),
-            (not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1), "beta1 and beta2 must be in [0, 1)"),
-            (not self.eps > 0, "eps must be positive"),
-            (not self.weight_decay >= 0, "weight_decay must not be negative"),
-            (not 0 <= self.ema < 1, "ema must be in [0, 1)"),
-            (self.warm_up < 0, "warm_up must not be negative"),
-            (not 0 < self.decay_factor <= 1, "decay_factor must be above 0 and at most 1"),
-            (not self.loss_scale > 0, "loss_scale must be positive"),
-            (self.seed < 0, "seed must not be negative"),
-            (self.report_every < 1, "report_every must be at least 1"),
-            (self.keep < 1, "keep must be at least 1"),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -199,7 +195,7 @@ def config_of_run(folder: Path, body: dict[str, Any]) -> FieldConfig:
         config.check()
         return config
     except LuxelError as error:
-        raise LuxelError(f"{folder}: {error.problem}", error.remedy) from error
+        raise LuxelError(f"{folder / 'config.json'}: {error.problem}", error.remedy) from error
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise LuxelError(
             f"{folder / 'config.json'}: no configuration of a field ({type(error).__name__}: {error}).",

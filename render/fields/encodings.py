@@ -68,7 +68,7 @@ class Grid:
             raise ValueError(f"Grid: features must be one of {FEATURES}, got {self.features}")
         if self.hashed not in HASHED:
             raise ValueError(f"Grid: hashed must be one of {tuple(HASHED)}, got {self.hashed!r}")
-        if self.base * self.growth ** (self.levels - 1) > 2**22:
+        if self.base * self.growth ** (self.levels - 1) > 2**22 * (1 + 1e-12):  # growth is rounded
             raise ValueError(
                 f"Grid: the finest level has {self.base * self.growth ** (self.levels - 1):.3g} points"
             )

@@ -63,7 +63,7 @@ class Occupancy(nn.Module):
             seed: of the random numbers.
         """
         device = self.densities.device
-        generator = torch.Generator(device).manual_seed((seed << 32) + step)
+        generator = torch.Generator(device).manual_seed(((seed << 32) + step) % 2**64)
         everything = step < WARM_UP
         cells = None if everything else self._drawn(generator)
         self.densities.mul_(DECAY)

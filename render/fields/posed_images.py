@@ -84,7 +84,10 @@ class DeviceImages(NamedTuple):
             parts.append(first + torch.arange(len(rgb)) if weight is None else first + weight.nonzero()[:, 0])
         counting = sum(len(part) for part in parts)
         if counting == 0:
-            raise LuxelError("The masks leave no pixel of the photographs.", "Check the masks.")
+            raise LuxelError(
+                f"The masks leave no pixel of {len(views)} photographs ({views[0].name} ...).",
+                "Check the masks, or train without them (--masks none).",
+            )
         cameras = [view.camera for view in views]
         return DeviceImages(
             pixels,

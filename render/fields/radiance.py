@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
+from luxel.render.bounds import Bounds, Positive, ShareBelow1
 from luxel.render.camera import Camera, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
@@ -52,22 +53,13 @@ SCORED = 8  # training views to score on if none are held out
 class RadianceConfig(FieldConfig):
     """A radiance field and its training."""
 
-    marched: int = 4
+    marched: Annotated[int, Bounds(0, 64)] = 4
     """Batches of samples that are marched and evaluated for density alone, to fill one batch with visible samples;
     0: a step takes all samples."""
-    least_alpha: float = 0.0
-    """With `marched`: leave out samples whose alpha is below this, 0 to 1."""
-    huber: float = 0.1
+    least_alpha: ShareBelow1 = 0.0
+    """With `marched`: leave out samples whose alpha is below this."""
+    huber: Positive = 0.1
     """Error of a colour, in [0, 1], above which the loss grows linearly."""
-
-    def problems(self) -> list[tuple[bool, str]]:
-        """The rules of all fields, and its own."""
-        return [
-            *super().problems(),
-            (not 0 <= self.marched <= 64, "marched must be 0 to 64"),
-            (not 0 <= self.least_alpha < 1, "least_alpha must be at least 0 and below 1"),
-            (not self.huber > 0, "huber must be positive"),
-        ]
 
 
 class Drawn(NamedTuple):

@@ -296,7 +296,7 @@ class SdfField(Application):
             ValueError: resolution below 1.
         """
         if level is not None:
-            raise LuxelError(f"A field of {self.kind!r} has no density.", "Leave the level out.")
+            raise LuxelError(f"A field of {self.kind!r} has no density.", "Leave --level out.")
         mesh = field_surface(self.field, resolution, device=self.device, dtype=self.centre.dtype)
         return TriangleMesh((mesh.vertices - 0.5) * self.side + self.centre, mesh.faces)
 

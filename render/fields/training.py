@@ -218,9 +218,25 @@ class FieldTrainer(RunControls[int, FieldResult]):
             self.evaluate()
 
     def checkpoint(self) -> Checkpoint:
-        """The complete state."""
+        """The complete state.
+
+        Raises:
+            LuxelError: the parameters are not finite.
+        """
+        self._check_parameters()
         state = {"config": self.config.to_dict(), "train_seconds": self.train_seconds, "loss": self.loss}
         return Checkpoint(self.steps_done, self.optimizer.tensors(), state)
+
+    def _check_parameters(self) -> None:
+        """Ends a run whose parameters are not finite, before a checkpoint of them; waits for the device."""
+        parameters = dict(self.application.named_parameters())
+        finite = torch.stack([p.detach().isfinite().all() for p in parameters.values()]).tolist()
+        if not all(finite):
+            broken = ", ".join(name for name, whole in zip(parameters, finite, strict=True) if not whole)
+            raise LuxelError(
+                f"Training diverged by step {self.steps_done}: parameters of the field are not finite ({broken}).",
+                f"Lower --rate, or resume an earlier checkpoint: luxel train --resume {self.folder.path}",
+            )
 
     def finish_reason(self) -> str:
         """Which limit of the configuration was reached; empty: none."""

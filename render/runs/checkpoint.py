@@ -283,7 +283,9 @@ def _require_run(path: Path, checkpoint: Checkpoint, identity: Identity | None) 
         return
     if (own and own.id) != (identity and identity.id):
         whose = "another run" if identity is not None else "a newer run"
-        raise CheckpointError(f"{path}: this checkpoint is of {whose} than config.json.")
+        raise CheckpointError(
+            f"{path}: this checkpoint is of {whose} than config.json.", "Delete it, or restore config.json."
+        )
 
 
 def _damaged(path: Path, error: Exception) -> CheckpointError:

@@ -304,7 +304,7 @@ class TrainingLoop:
                 _, future = self._requests.get_nowait()
             except Empty:
                 return
-            future.set_exception(LuxelError("The run has ended."))
+            future.set_exception(LuxelError("The run has ended.", "Go on with it: luxel train --resume RUN."))
 
     def _finish_reason(self, run: Run[Any, Any], interrupt: Interrupt) -> str:
         if interrupt.requested:

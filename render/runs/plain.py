@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import types
 import typing
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from luxel.render.bounds import OutOfBounds
 from luxel.render.errors import LuxelError
 
 _T = TypeVar("_T")
@@ -22,6 +26,7 @@ def from_plain(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
 
     Raises:
         LuxelError: an unknown field name or a value of the wrong type.
+        OutOfBounds: a number that is not within the bounds of its field.
     """
     hints = typing.get_type_hints(cls)
     arguments: dict[str, Any] = {}
@@ -36,7 +41,19 @@ def from_plain(cls: type[_T], values: dict[str, Any], prefix: str) -> _T:
         elif not _fits(value, hint):
             raise LuxelError(f"config.json: {prefix}{name} cannot be {value!r}.", "Correct that field.")
         arguments[name] = value
-    return cls(**arguments)
+    try:
+        return cls(**arguments)
+    except OutOfBounds as error:
+        raise error.within(prefix) from None
+
+
+@contextlib.contextmanager
+def errors_naming(file: Path) -> Iterator[None]:
+    """While it is open, a number out of bounds is reported as one of a file."""
+    try:
+        yield
+    except OutOfBounds as error:
+        raise LuxelError(f"{file}: {error.problem}", f"Correct that file. {error.remedy}") from error
 
 
 def _fits(value: Any, hint: Any) -> bool:

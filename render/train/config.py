@@ -5,9 +5,21 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from luxel.render.backends import Backend
+from luxel.render.bounds import (
+    Bounds,
+    Count,
+    Options,
+    Pixels,
+    Positive,
+    Seed,
+    Share,
+    Steps,
+    StepsOrNever,
+    check_all,
+)
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, spec_of
 from luxel.render.primitives.gaussians import GaussianRates
@@ -55,64 +67,64 @@ def _of_primitive() -> Any:
 
 
 @dataclass
-class Resolution:
+class Resolution(Options):
     """Coarse to fine: a run may start on images that are halved a few times (area average)."""
 
-    halvings: int = 0
+    halvings: Annotated[int, Bounds(0, 6)] = 0
     """Times that images are halved at the start; 0: full size throughout."""
-    until: float = 0.3
+    until: Share = 0.3
     """Share of the run after which images are at full size; each size before it lasts equally long."""
-    smallest: int = 64
+    smallest: Pixels = 64
     """Images are never halved below this many pixels on their shorter side."""
 
 
 @dataclass
-class Checkpoints:
+class Checkpoints(Options):
     """When the whole state of training is saved, and how many of these files are kept."""
 
-    every: int = 10_000
+    every: StepsOrNever = 10_000
     """Steps between checkpoints; 0: only by time and at the end."""
-    minutes: float = 5.0
+    minutes: Annotated[float, Bounds(0, 10**6, stated=False)] = 5.0
     """Most minutes between checkpoints; 0: only by steps and at the end."""
-    keep: int = 2
+    keep: Annotated[int, Bounds(1, 10**6, stated=False)] = 2
     """Number of checkpoints that are kept, the newest ones."""
 
 
 @dataclass
-class TrainConfig:
+class TrainConfig(Options):
     """One training run. Every value is written to config.json of the run folder.
 
     Of `strategy`, `rates`, `loss` and `init`, None becomes the default of the primitive.
     """
 
-    steps: int = 30_000
+    steps: Steps = 30_000
     """Number of training steps; learning rates, SH degrees and densification are scaled to it."""
-    steps_by_size: int = 0
+    steps_by_size: StepsOrNever = 0
     """If above 0, replaces `steps` by this times the fourth root of the megapixels of all training images together, at
     least 1,000; 0: use `steps`."""
-    target_psnr: float | None = None
+    target_psnr: Annotated[float, Bounds(0, 200)] | None = None
     """End when the held-out PSNR (dB) reaches this; it is measured every `eval_every` steps."""
-    target_minutes: float | None = None
+    target_minutes: Positive | None = None
     """End after this many minutes of training (evaluation and pauses do not count)."""
-    target_frame_ms: float | None = None
+    target_frame_ms: Positive | None = None
     """End when a held-out view takes this many milliseconds to render (median of the views, measured every
     `eval_every` steps)."""
-    target_gigabytes: float | None = None
+    target_gigabytes: Positive | None = None
     """End when this much memory (10^9 bytes) is in use: allocated by torch on a GPU, by the process on the CPU."""
-    max_gaussians: int | None = None
+    max_gaussians: Count | None = None
     """Upper bound of the number of primitives of any type; None: only the bound of the strategy."""
     end_at_max_gaussians: bool = False
     """End the run when `max_gaussians` is reached, instead of continuing with that many."""
     pace_by_time: bool = False
     """Scale the schedules to `target_minutes` if the time limit ends the run before `steps` (not deterministic)."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the view order, random backgrounds and densification."""
     background: Literal["auto", "white", "black", "random"] = "auto"
     """Colour behind the scene. random: a new one each step, for clean cut-outs; auto: white for captures with alpha,
     else black."""
     primitive: str = "gaussians"
     """What the scene is made of, a name in `luxel.render.primitives.PRIMITIVES`."""
-    batch: int = 1
+    batch: Annotated[int, Bounds(1, 1024)] = 1
     """Views per step; their losses are averaged."""
     strategy: Strategy = field(default_factory=_of_primitive)
     """Densification strategy."""
@@ -126,10 +138,10 @@ class TrainConfig:
     """How the initial primitives are made."""
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     """Checkpoints."""
-    sh_every: int = 1000
+    sh_every: StepsOrNever = 1000
     """Steps between increases of the degree of spherical harmonics, at most a seventh of the run; 0: the highest degree
     from the start."""
-    sh_rest_every: int = 1
+    sh_rest_every: Steps = 1
     """Steps between updates of the coefficients above degree 0, most of the parameters; fewer updates are faster, and
     learn view dependence more slowly unless the rate is raised."""
     antialiased: bool = False
@@ -143,13 +155,13 @@ class TrainConfig:
     """Bit-identical results from the same seed on a GPU too (slower); on a CPU they always are."""
     images: Literal["auto", "device", "stream"] = "auto"
     """Where images are kept: all on the device, or streamed step by step; auto: by a memory estimate."""
-    reorder_every: int = 2000
+    reorder_every: StepsOrNever = 2000
     """Steps between sorts of the primitives along a Morton curve (memory locality); 0: never."""
-    eval_every: int = 5000
+    eval_every: StepsOrNever = 5000
     """Steps between measurements on the held-out views; 0: only at the end."""
-    report_every: int = 20
+    report_every: Steps = 20
     """Steps between readings of loss and PSNR, and lines of metrics.jsonl."""
-    save_renders: int = 16
+    save_renders: Annotated[int, Bounds(0, 10**6, stated=False)] = 16
     """Number of held-out renders that are saved beside their images at the end."""
     lpips: bool = True
     """Measure LPIPS too, at the end of the run."""
@@ -157,13 +169,13 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Fills in the primitive's defaults; `check` reports an unknown primitive."""
         spec = PRIMITIVES.get(self.primitive)
-        if spec is None:
-            return
-        if self.strategy is None:
-            self.strategy = STRATEGIES[spec.strategies[0]]()
-        for part in PARTS:
-            if getattr(self, part) is None:
-                setattr(self, part, getattr(spec, part)())
+        if spec is not None:
+            if self.strategy is None:
+                self.strategy = STRATEGIES[spec.strategies[0]]()
+            for part in PARTS:
+                if getattr(self, part) is None:
+                    setattr(self, part, getattr(spec, part)())
+        super().__post_init__()
 
     def sized(self, pixels: int) -> TrainConfig:
         """The configuration with ``steps`` as `steps_by_size` gives them for training images of ``pixels`` in total."""
@@ -189,13 +201,13 @@ class TrainConfig:
         return next((name for name, x, end in measured if x is not None and end is not None and x >= end), "")
 
     def check(self) -> None:
-        """Raises LuxelError for invalid values."""
+        """Raises LuxelError for numbers out of bounds, and for options that do not go together."""
+        check_all(self)
         problems = [f"primitive must be one of {', '.join(PRIMITIVES)}"]
         if self.primitive in PRIMITIVES:
             problems = [
                 *(message for wrong, message in self._own_problems() if wrong),
                 *self._misfits(),
-                *(problem for part in PARTS for problem in getattr(self, part).problems()),
             ]
         if problems:
             raise LuxelError(f"Training configuration: {problems[0]}.", "Correct that option.")
@@ -204,29 +216,15 @@ class TrainConfig:
     def _own_problems(self) -> list[tuple[bool, str]]:
         """Conditions that must not hold, and clauses for an error message."""
         return [
-            (self.steps < 1, "steps must be at least 1"),
-            (self.steps_by_size < 0, "steps_by_size must not be negative"),
-            (not 0 <= self.resolution.until <= 1, "resolution.until must lie in 0 to 1"),
-            (not 0 <= self.resolution.halvings <= 6, "resolution.halvings must be 0 to 6"),
-            (self.max_gaussians is not None and self.max_gaussians < 1, "max_gaussians must be at least 1"),
-            *(
-                ((value := getattr(self, name)) is not None and not value > 0, f"{name} must be positive")
-                for name in ("target_minutes", "target_frame_ms", "target_gigabytes")
-            ),
             (self.pace_by_time and self.target_minutes is None, "pace_by_time needs target_minutes"),
             (
                 self.end_at_max_gaussians and self.max_gaussians is None,
                 "end_at_max_gaussians needs max_gaussians",
             ),
-            (self.checkpoints.keep < 1, "checkpoints.keep must be at least 1"),
             (
                 self.deterministic and self.backend != "luxel",
                 f"the {self.backend} backend is not deterministic",
             ),
-            (self.report_every < 1, "report_every must be at least 1"),
-            (self.sh_rest_every < 1, "sh_rest_every must be at least 1"),
-            (self.seed < 0, "seed must not be negative"),
-            (self.batch < 1, "batch must be at least 1"),
         ]
 
     def _misfits(self) -> list[str]:

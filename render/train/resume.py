@@ -52,7 +52,7 @@ def read_config(folder: Path, say: Callable[[str], None] | None = None) -> tuple
     try:
         return TrainConfig.from_run(body["config"], float(body.get("extent") or 1.0)), body
     except LuxelError as error:
-        raise LuxelError(f"{folder}: {error.problem}", error.remedy) from error
+        raise LuxelError(f"{folder / 'config.json'}: {error.problem}", error.remedy) from error
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
         raise LuxelError(
             f"{folder / 'config.json'}: no configuration of a run ({type(error).__name__}: {error}).",
@@ -109,13 +109,16 @@ def read_run(
     try:
         changed.check()
     except LuxelError as error:
-        raise LuxelError(f"{folder}: {error.problem}", error.remedy) from error
+        raise LuxelError(f"{folder / 'config.json'}: {error.problem}", error.remedy) from error
     names = [view.name for view in train_views]
 
     def usable(checkpoint: Checkpoint) -> None:
         require_state(checkpoint, State)
         if not checkpoint.checked and checkpoint.state["train_views"] != names:
-            raise CheckpointError(f"its training views are not the {len(names)} of the capture.")
+            raise CheckpointError(
+                f"its training views are not the {len(names)} of the capture.",
+                "Delete it, or give the capture that the run was started with.",
+            )
 
     start = load_newest(folder / "checkpoints", say, body, usable)
     before = start.state["train_views"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -16,9 +16,16 @@ from luxel.render.train.config import TrainConfig
 
 
 def first_primitives(
-    points: Points | None, config: TrainConfig, views: Sequence[View], device: torch.device
+    points: Points | None,
+    config: TrainConfig,
+    views: Sequence[View],
+    device: torch.device,
+    say: Callable[[str], None] = print,
 ) -> Parameters:
     """Primitives at the points of a capture, or at a random part of them where the configuration sets a limit.
+
+    Args:
+        say: receives a message about points whose coordinates are not finite, which are left out.
 
     Raises:
         LuxelError: there are no points with finite coordinates.
@@ -29,6 +36,9 @@ def first_primitives(
     chosen = np.flatnonzero(np.isfinite(xyz).all(1))
     if not len(chosen):
         raise LuxelError("No point of the capture has finite coordinates.", "Check its point cloud.")
+    if len(chosen) < len(xyz):
+        left_out = f"{len(xyz) - len(chosen):,} of {len(xyz):,}"
+        say(f"{left_out} points of the capture have coordinates that are not finite; they are left out.")
     limit = min(config.init.max_points or len(chosen), config.max_gaussians or len(chosen))
     if len(chosen) > limit:
         chosen = np.sort(np.random.default_rng(config.seed).choice(chosen, limit, replace=False))

@@ -26,6 +26,7 @@ from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
+from luxel.render.train.divergence import check_loss, check_parameters
 from luxel.render.train.held_out import measure
 from luxel.render.train.image_content import image_content
 from luxel.render.train.loss_monitor import LossMonitor
@@ -112,7 +113,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.folder = RunFolder(Path(run_dir), self.say)
         if start is None:
             self.folder.require_new()
-            self.start_from(first_primitives(points, self.config, self.train_views, self.device))
+            self.start_from(
+                first_primitives(points, self.config, self.train_views, self.device, say=self.say)
+            )
         else:
             restore(self, start)
             self.loop.resume_at(start.step, self.train_seconds)
@@ -214,7 +217,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             self._reduce_memory()  # after the handler, which keeps the frames of the failed step alive
         raise LuxelError(
             f"Memory of {self.device} ran out at step {self.steps_done} even after its use was reduced.",
-            "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians).",
+            "Train on smaller images (--max-size), with fewer Gaussians (--max-gaussians) or views a step (--batch).",
         )
 
     def synchronize(self) -> bool:
@@ -229,6 +232,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
         """Evaluates the held-out views now, outside of the training time; see `held_out.measure`."""
         self.synchronize()
+        check_parameters(self)
         held_out = measure(
             self.scene,
             self.test_views,
@@ -255,8 +259,9 @@ class Trainer(RunControls[StepReport, TrainResult]):
                 self.evaluate()
 
     def checkpoint(self) -> Checkpoint:
-        """The complete state."""
+        """The complete state; LuxelError where many parameters are not finite."""
         self.synchronize()
+        check_parameters(self)
         return state_of(self)
 
     def finish_reason(self) -> str:
@@ -351,9 +356,11 @@ class Trainer(RunControls[StepReport, TrainResult]):
         if (stalled or due or self.monitor.non_finite) and self.synchronize():
             return StepReport(self.steps_done, self.optimizer.count)
         chosen = self.steps_done, self.timeline, self.memory.cap
+        if due:
+            check_parameters(self)
         refinement = self.densifier.after_step(*chosen) if due else None
         if self.monitor.non_finite:
-            self._remove_non_finite()
+            check_loss(self)
         return StepReport(self.steps_done, self.optimizer.count, refinement=refinement)
 
     def _adapt_to_resolution(self) -> bool:
@@ -374,14 +381,6 @@ class Trainer(RunControls[StepReport, TrainResult]):
         psnr, now = self.monitor.take(loss, squared_error), self.timeline.at(step)
         values = {"loss": loss, "psnr": psnr, "memory": used_memory(self.device)}
         self._log(step, values | {"sh_degree": now.sh_degree, "halvings": now.halvings})
-
-    def _remove_non_finite(self) -> None:
-        resume = f"luxel train --resume {self.folder.path}"
-        self.monitor.recover(
-            self.steps_done, f"Lower the learning rates, or resume an earlier checkpoint: {resume}"
-        )
-        self.say(f"The loss is {self.monitor.loss} at step {self.steps_done}: non-finite rows are removed.")
-        self.densifier.remove_non_finite()
 
     def _reduce_memory(self) -> None:
         # The failed step may have been counted.

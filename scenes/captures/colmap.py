@@ -19,7 +19,7 @@ from luxel.scenes.captures.geometry import rotation_from_quaternion
 from luxel.scenes.captures.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lens import COLMAP_MODELS, FISHEYE_ORDER, Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import read_bytes
+from luxel.scenes.files.reading import read_bytes, reading
 
 # By model number in binary files: name and number of parameters.
 MODEL_NUMBERS = (
@@ -172,7 +172,12 @@ def read_model(folder: Path) -> ColmapModel:
     Raises:
         CaptureError: a file is missing, cut short, or invalid.
     """
-    binary = _has(folder, ".bin")
+    with reading(folder, "a COLMAP model", CUT_SHORT):
+        return _model(folder, _has(folder, ".bin"))
+
+
+def _model(folder: Path, binary: bool) -> ColmapModel:
+    """The model in a folder, from its binary or its text files."""
     suffix = ".bin" if binary else ".txt"
     cameras = folder / f"cameras{suffix}"
     lenses = _cameras_binary(cameras) if binary else _cameras_text(cameras)

@@ -13,8 +13,10 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from luxel.render.camera import Pixels
+from luxel.render.reading import available_memory as free_memory
 from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.image_decoding import opened_header, opened_image
 
 ORIENTATION_TAG = 0x0112
 SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
@@ -36,76 +38,50 @@ class ImageHeader:
         return (self.height, self.width) if swap else (self.width, self.height)
 
 
-def _unreadable(path: Path, what: str, error: object = "") -> CaptureError:
-    reason = f" ({error})" if str(error) else ""
-    return CaptureError(f"{path}: {what}{reason}.", "Copy the file again, or remove it from the capture.")
-
-
-def _check_file(path: Path) -> None:
-    try:
-        size = path.stat().st_size
-    except (OSError, ValueError):
-        raise _unreadable(path, "the image file is missing") from None
-    if not path.is_file():
-        raise _unreadable(path, "this is not a file")
-    if size == 0:
-        raise _unreadable(path, "the image file is empty (zero bytes)")
-
-
 def read_header(path: Path) -> ImageHeader:
     """Size and orientation of an image file without decoding it.
 
     Raises:
         CaptureError: the file is missing, empty, or no image.
     """
-    _check_file(path)
-    try:
-        with Image.open(path) as image:
-            # Reading EXIF data behind the pixels of a PNG would decode all of it.
-            turned = image.format != "PNG" or "exif" in image.info
-            orientation = int(image.getexif().get(ORIENTATION_TAG, 1) or 1) if turned else 1
-            alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-            return ImageHeader(image.width, image.height, orientation, alpha)
-    except Exception as error:  # damaged files make decoders raise exceptions of any type
-        raise _unreadable(path, "this is not an image file of a known format", error) from None
+    with opened_header(path) as image:
+        # Reading EXIF data behind the pixels of a PNG would decode all of it.
+        turned = image.format != "PNG" or "exif" in image.info
+        orientation = int(image.getexif().get(ORIENTATION_TAG, 1) or 1) if turned else 1
+        return ImageHeader(image.width, image.height, orientation, _has_alpha(image))
 
 
-def decode(path: Path, *, oriented: bool = False) -> np.ndarray:
+def _has_alpha(image: Image.Image) -> bool:
+    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+
+
+def decode(path: Path, *, oriented: bool = False, least: int | None = None) -> np.ndarray:
     """All pixels of an image file, uint8 [H, W, 3] or, where it has alpha, [H, W, 4].
 
     Args:
         path: any file that Pillow reads; 16-bit greys are reduced to 8 bits.
         oriented: applies the EXIF orientation.
+        least: pixels of the longer side that suffice, see `opened_image`. None: full size.
 
     Raises:
-        CaptureError: the file is missing, empty, cut short, or no image.
+        CaptureError: the file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
     """
-    _check_file(path)
-    try:
-        with Image.open(path) as opened:
-            image = ImageOps.exif_transpose(opened) if oriented else opened
-            if image.mode.startswith("I"):
-                grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
-                return np.repeat(grey[..., None], 3, axis=-1)
-            alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-            return np.asarray(image.convert("RGBA" if alpha else "RGB"))
-    except Exception as error:
-        raise _unreadable(path, "the image is damaged or cut short", error) from None
+    with opened_image(path, least) as opened:
+        image = ImageOps.exif_transpose(opened) if oriented else opened
+        if image.mode.startswith("I"):
+            grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
+            return np.repeat(grey[..., None], 3, axis=-1)
+        return np.asarray(image.convert("RGBA" if _has_alpha(image) else "RGB"))
 
 
 def check_decodes(path: Path) -> None:
     """Reads a whole image at the lowest resolution its format allows, to detect truncated files.
 
     Raises:
-        CaptureError: the file is missing, empty, cut short, or no image.
+        CaptureError: the file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
     """
-    _check_file(path)
-    try:
-        with Image.open(path) as image:
-            image.draft("RGB", (max(1, image.width // 8), max(1, image.height // 8)))
-            image.load()
-    except Exception as error:
-        raise _unreadable(path, "the image is damaged or cut short", error) from None
+    with opened_image(path, 1):
+        pass
 
 
 def resize(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
@@ -166,10 +142,16 @@ class ImageReader:
         return pixels
 
     def _read(self) -> Pixels:
-        stored = decode(self.path, oriented=self.oriented)
-        if stored.shape[:2] != (self.lens.height, self.lens.width):
+        size = (self.lens.width, self.lens.height)
+        if self.lens.distorted or self.mask is not None or (self.width, self.height) == size:
+            stored = decode(self.path, oriented=self.oriented)
+            actual = (stored.shape[1], stored.shape[0])
+        else:
+            actual = read_header(self.path).size(self.oriented)
+            stored = decode(self.path, oriented=self.oriented, least=max(self.width, self.height))
+        if actual != size:
             raise CaptureError(
-                f"{self.path}: the image is {stored.shape[1]}x{stored.shape[0]} pixels, "
+                f"{self.path}: the image is {actual[0]}x{actual[1]} pixels, "
                 f"but was {self.lens.width}x{self.lens.height} when the capture was opened.",
                 "Open the capture again.",
             )
@@ -218,23 +200,6 @@ def target_size(lens: Lens, max_size: int | None) -> tuple[int, int]:
 def target_lens(lens: Lens, max_size: int | None, where: str) -> Lens:
     """The pinhole lens of the pixels that an ImageReader returns."""
     return pinhole_of(lens, where).resized(*target_size(lens, max_size))
-
-
-def free_memory() -> int:
-    """Bytes of memory available without swapping, from /proc and the control group where they exist."""
-    free = []
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                free.append(int(line.split()[1]) * 1024)
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        if limit.isdecimal():
-            free.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    except (OSError, ValueError, IndexError):
-        pass
-    if not free and hasattr(os, "sysconf"):
-        free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
-    return max(0, min(free, default=4 << 30))
 
 
 def fits_in_memory(readers: Sequence[ImageReader]) -> bool:

@@ -23,6 +23,8 @@ from luxel.scenes.captures.images import (
 )
 from luxel.scenes.captures.masks import are_cutouts, find_masks, have_transparency, mask_of
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.image_decoding import set_max_megapixels
+from luxel.scenes.files.reading import reading
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
 MIN_VIEWS = 3
@@ -74,6 +76,7 @@ def open(
     *,
     holdout_every: int = 8,
     max_size: int | None = None,
+    max_megapixels: float | None = None,
     masks: str = "auto",
     cache_dir: str | Path | None = None,
     on_progress: Progress | None = None,
@@ -87,6 +90,9 @@ def open(
         path: the capture's folder, its transforms.json, or the folder of its COLMAP model.
         holdout_every: N: hold out every Nth view; 0: none. Ignored where the data set defines a split.
         max_size: maximum of the longer side of images, pixels; larger images are averaged down. None: no limit.
+        max_megapixels: images with more pixels are refused before they are decoded; a JPEG file counts at the size to
+            which it is decoded for ``max_size``. Holds for all later images of this process. None: as before, at first
+            `luxel.scenes.files.image_decoding.MAX_MEGAPIXELS`.
         masks: "cutout": train only the object inside the masks (or alpha channels); "ignore": pixels outside the masks
             are left out of loss and metrics; "none": masks are not read; "auto": "cutout" or "ignore", see
             ``masks.are_cutouts``.
@@ -101,8 +107,11 @@ def open(
         raise CaptureError(f"masks={masks!r} is invalid.", f"Choose one of {', '.join(MASK_USES)}.")
     if max_size is not None and max_size < 1:
         raise CaptureError(f"max_size={max_size} is invalid.", "Give a positive number of pixels.")
+    set_max_megapixels(max_megapixels)
     progress = on_progress or ignore_progress
-    path = Path(path).expanduser()
+    path = Path(path)
+    with reading(path, "a path", "Write out the path of your home folder."):
+        path = path.expanduser()
     contents = read_contents(path, ReadOptions(masks, cache_dir, progress))
     contents.images.sort(key=lambda source: natural_key(source.name))
     if len(contents.images) < MIN_VIEWS:
@@ -152,12 +161,9 @@ def read_contents(path: Path, options: ReadOptions) -> CaptureContents:
     Raises:
         CaptureError: the path does not exist, is of no known format, or a file is missing or invalid.
     """
-    if not path.exists():
-        raise CaptureError(f"{path}: there is no such file or folder.", "Check the path.")
-    try:
+    with reading(path, "a capture", "Copy or export the capture again."):
+        path.stat()
         return detect_format(path).read(path, options)
-    except PermissionError as error:
-        raise CaptureError(f"{error.filename}: no permission to read.", "Change the permissions.") from None
 
 
 def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
@@ -257,6 +263,6 @@ def _split(
     if len(train) < MIN_VIEWS - 1:
         raise CaptureError(
             f"Only {len(train)} views are left to train on, {len(test)} are held out.",
-            "Increase holdout_every, or correct the data set's split.",
+            "Hold out fewer (luxel train CAPTURE --holdout-every N), or correct the split of the data set.",
         )
     return train, test, rule

@@ -21,6 +21,7 @@ from luxel.scenes.captures.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens, fit_to_file
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
+from luxel.scenes.files.reading import read_bytes, reading
 
 FILES = ("transforms.json", "transforms_train.json")
 POINT_FILES = ("points3D.ply", "points3d.ply", "sparse_pc.ply", "point_cloud.ply", "pointcloud.ply")
@@ -76,15 +77,8 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
 
 
 def _load(file: Path) -> Document:
-    try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        reason = error.strerror or error
-        raise CaptureError(f"{file}: the file cannot be read ({reason}).", "Check the path.") from None
-    except (ValueError, RecursionError) as error:
-        raise CaptureError(
-            f"{file}: this is not valid JSON ({error}).", "Export the file again; it may be cut short."
-        ) from None
+    with reading(file, "JSON", "Export the file again; it may be cut short."):
+        document = json.loads(read_bytes(file))
     if not isinstance(document, dict):
         raise CaptureError(f"{file}: the file must hold a JSON object.", "Export the file again.")
     return document

@@ -52,7 +52,10 @@ def starting_points(
         if not cached.is_file():
             points = _within_masks(triangulate(cached.parent, posed, on_progress), posed)
             if not len(points.xyz):
-                raise CaptureError("No points could be triangulated from the given poses.")
+                raise CaptureError(
+                    "No points could be triangulated from the given poses.",
+                    "Check that the poses are those of these photographs, or leave them out to estimate them.",
+                )
             save_points(cached, points)
         points = load_points(cached)
         if len(points.xyz) >= MIN_TRIANGULATED:
@@ -117,7 +120,10 @@ def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress)
         try:
             return _triangulate(pycolmap, database, images, work, dict(zip(names, posed, strict=True)))
         except (RuntimeError, ValueError, IndexError) as error:
-            raise CaptureError(f"Triangulation from the given poses failed ({error}).") from None
+            raise CaptureError(
+                f"Triangulation from the given poses failed ({error}).",
+                "Check that the poses are those of these photographs, or leave them out to estimate them.",
+            ) from None
 
 
 def _triangulate(

@@ -11,7 +11,8 @@ from luxel.scenes.files.mesh import GREY, Mesh, MeshFormat
 from luxel.scenes.files.mesh_obj import OBJ
 from luxel.scenes.files.mesh_ply import PLY_MESH
 from luxel.scenes.files.mesh_stl import STL
-from luxel.scenes.files.ply import read_bytes, write_atomically
+from luxel.scenes.files.ply import write_atomically
+from luxel.scenes.files.reading import read_bytes, reading
 
 MESH_FORMATS: list[MeshFormat] = [PLY_MESH, OBJ, STL]
 
@@ -65,7 +66,8 @@ def read_mesh(path: str | Path) -> Mesh:
             f"({', '.join(readable_mesh_suffixes())}).",
             "Export the mesh as .ply.",
         )
-    return _checked(path, *known.read(path, read_bytes(path)))
+    with reading(path, f"a {known.suffix} mesh", "Copy or export the mesh again."):
+        return _checked(path, *known.read(path, read_bytes(path)))
 
 
 def _checked(path: Path, xyz: np.ndarray, rgb: np.ndarray | None, faces: np.ndarray) -> Mesh:

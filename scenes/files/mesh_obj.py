@@ -55,7 +55,12 @@ def obj_polygons(path: Path, data: bytes) -> Polygons:
     if rgb is not None:
         full = 1.0 if np.nan_to_num(rgb).max(initial=0) <= 1 else 255.0
         rgb = np.clip(np.nan_to_num(rgb) * (255 / full) + 0.5, 0, 255).astype(np.uint8)
-    return xyz, rgb, np.array(faces, dtype=np.int64).reshape(-1, 3)
+    try:
+        return xyz, rgb, np.array(faces, dtype=np.int64).reshape(-1, 3)
+    except OverflowError:
+        raise CaptureError(
+            f"{path}: a face has a vertex number of more than 64 bits.", "Export the mesh again."
+        ) from None
 
 
 def obj_chunks(mesh: Mesh) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ import numpy as np
 from luxel.render.camera import Points
 from luxel.render.primitives.gaussians import SH_C0
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.reading import read_bytes, reading
 
 TYPES = {
     **dict.fromkeys(("char", "int8"), "i1"),
@@ -36,22 +37,6 @@ class PlyHeader:
     count: int
     properties: list[tuple[str, str]]
     offset: int
-
-
-def read_bytes(path: Path) -> bytes:
-    """The whole file.
-
-    Raises:
-        CaptureError: it is missing, unreadable, or empty.
-    """
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CaptureError(f"{path}: the file cannot be read ({reason}).", "Check the path.") from None
-    if not data:
-        raise CaptureError(f"{path}: the file is empty (zero bytes).", "Copy or export it again.")
-    return data
 
 
 def read_header(path: Path, data: bytes) -> PlyHeader:
@@ -104,7 +89,12 @@ def read_vertices(path: Path) -> np.ndarray:
     Raises:
         CaptureError: the file is missing or cut short.
     """
-    data = read_bytes(path)
+    with reading(path, "a PLY file", EXPORT_AGAIN):
+        return _vertices(path, read_bytes(path))
+
+
+def _vertices(path: Path, data: bytes) -> np.ndarray:
+    """The vertices of the bytes of a file."""
     header = read_header(path, data)
     order = ">" if header.format == "binary_big_endian" else "<"
     layout = np.dtype([(name, order + kind) for name, kind in header.properties])
@@ -156,7 +146,12 @@ def load_points(path: str | Path) -> Points:
         CaptureError: the file cannot be read or has no points.
     """
     path = Path(path)
-    vertices = read_vertices(path)
+    with reading(path, "a point cloud", EXPORT_AGAIN):
+        return _points(path, read_vertices(path))
+
+
+def _points(path: Path, vertices: np.ndarray) -> Points:
+    """The points of the vertices of a file."""
     xyz = need_columns(path, vertices, ("x", "y", "z"), "points")
     columns = vertices.dtype.names or ()
     channels = next((c for c in (("red", "green", "blue"), ("r", "g", "b")) if set(c) <= set(columns)), None)

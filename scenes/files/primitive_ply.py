@@ -21,6 +21,7 @@ from luxel.scenes.files.ply import (
     read_vertices,
     write_rows,
 )
+from luxel.scenes.files.reading import check_file, reading
 from luxel.scenes.files.scene_format import SceneFormat
 
 CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 20  # that are written at a time
@@ -38,7 +39,12 @@ def load_primitive_ply(path: str | Path, primitive: str | None = None) -> Parame
         CaptureError: the file cannot be read, lacks properties of the primitive, or has a wrong number of them.
     """
     path = Path(path)
-    spec = recognise(path) if primitive is None else PRIMITIVES[primitive]
+    with reading(path, "a PLY file of primitives", EXPORT_AGAIN):
+        return _primitives(path, recognise(path) if primitive is None else PRIMITIVES[primitive])
+
+
+def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
+    """The primitives of a file."""
     vertices = read_vertices(path)
     arrays = {
         part.parameter: _coefficients(path, vertices, part, spec)
@@ -86,6 +92,7 @@ def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:
 
 def recognise(path: Path) -> PrimitiveSpec:
     """The primitive of a PLY file, by its properties; the one without marks if there are none."""
+    check_file(path)  # a pipe would wait
     try:
         with path.open("rb") as file:
             names = {name for name, _ in read_header(path, file.read(HEADER_LIMIT)).properties}

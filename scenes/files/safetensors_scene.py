@@ -10,7 +10,8 @@ from torch import Tensor
 
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import EXPORT_AGAIN, read_bytes, write_atomically
+from luxel.scenes.files.ply import EXPORT_AGAIN, write_atomically
+from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.files.scene_format import SceneFormat
 
 SINGLE_OR_LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
@@ -54,15 +55,15 @@ def load_safetensors(path: str | Path) -> Parameters:
     Raises:
         CaptureError: the file cannot be read, or its tensors are of no primitive.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load
 
     path = Path(path)
-    data = read_bytes(path)
-    try:
-        tensors = load(data)
-    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise CaptureError(f"{path}: this is not a valid safetensors file ({error}).", EXPORT_AGAIN) from None
+    with reading(path, "a safetensors file", EXPORT_AGAIN):
+        return _parameters(path, load(read_bytes(path)))
+
+
+def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
+    """The primitives of the tensors of a file."""
     known = [spec.parameters for spec in PRIMITIVES.values()]
     parameters = next((cls for cls in known if set(cls.names) == set(tensors)), None)
     if parameters is None:
@@ -80,10 +81,7 @@ def load_safetensors(path: str | Path) -> Parameters:
             f"{path}: tensors must be float32, float16 or bfloat16, or all float64, not {names}.",
             EXPORT_AGAIN,
         )
-    try:
-        return parameters(**tensors)
-    except (ValueError, IndexError) as error:
-        raise CaptureError(f"{path}: {error}.", EXPORT_AGAIN) from None
+    return parameters(**tensors)
 
 
 SAFETENSORS = SceneFormat(

@@ -9,8 +9,9 @@ import torch
 
 from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.ply import read_bytes, write_atomically
+from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.primitive_ply import as_arrays
+from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.files.scene_format import SceneFormat
 
 LAYOUT = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("quat", "u1", 4)])
@@ -26,7 +27,12 @@ def load_splat(path: str | Path) -> Gaussians:
         CaptureError: the file cannot be read, or its size is not a multiple of 32 bytes.
     """
     path = Path(path)
-    data = read_bytes(path)
+    with reading(path, "a .splat file", "Copy or export the file again."):
+        return _gaussians(path, read_bytes(path))
+
+
+def _gaussians(path: Path, data: bytes) -> Gaussians:
+    """The Gaussians of the bytes of a file."""
     if len(data) % LAYOUT.itemsize:
         raise CaptureError(
             f"{path}: cut short, or not a .splat file: {len(data)} bytes are not a multiple of {LAYOUT.itemsize}.",

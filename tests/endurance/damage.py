@@ -17,7 +17,7 @@ def prepare(work: Path) -> None:
     """Trains the runs, and exports them undamaged."""
     prepare_shared(work)
     for kind in ("gaussians", "convexes"):
-        out = work / "shared" / f"{kind}.safetensors"
+        out = work / "shared" / f"{kind}.ply"
         start(
             ["export", str(work / "shared" / kind), "--out", str(out)], work / "shared" / "export.txt"
         ).wait()
@@ -38,7 +38,7 @@ def _attempt(shared: Path, folder: Path, random: Random) -> dict[str, Any]:
     shutil.copytree(shared / kind, run)
     damage, names = _damage(run, shared, kind, random)
     command = random.choice(["resume", "resume", "eval"] if kind == "field" else ["resume", "export", "eval"])
-    out = folder / "out.safetensors"
+    out = folder / "out.ply"
     arguments = {
         "resume": ["train", "--resume", str(run), "--device", "cpu"],
         "export": ["export", str(run), "--out", str(out)],
@@ -51,7 +51,7 @@ def _attempt(shared: Path, folder: Path, random: Random) -> dict[str, Any]:
     if child.status == 0 and command == "resume":
         same = digest(run) == digest(shared / kind)
     if child.status == 0 and command == "export":
-        same = out.read_bytes() == (shared / f"{kind}.safetensors").read_bytes()
+        same = out.read_bytes() == (shared / f"{kind}.ply").read_bytes()
     outcome, ok = _judge(child, run, same, [Path(name).name for name in names])
     return {**about, "outcome": outcome, "ok": ok, "detail": "" if ok else child.text()[-500:]}
 

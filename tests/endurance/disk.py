@@ -85,6 +85,11 @@ def _attempt(
     if mounted:
         subprocess.run(["mount", "-o", "remount,size=64m", str(folder / "disk")], check=True)
     before = newest_step(run)
+    about["scene"] = "equal" if same else "missing" if not digest(run) else "other"
+    if before < 0:  # as the message about a scene without checkpoints says
+        for name in ("scene.ply", "field.safetensors"):
+            if (run / name).exists():
+                (run / name).rename(folder / name)
     again = ["train", "--resume", str(run), "--device", "cpu"] if before >= 0 else arguments
     child = start(again, folder / "again.txt")
     if child.wait() or child.crashed:

@@ -16,17 +16,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.cli import parse
 
-from .mutators import WORDS, mutate
+from .mutators import NUMBERS, TOKENS, mutate
 from .processes import trial_folder
-from .sample import Sample
-from .samples import SAMPLES
+from .samples import Sample, samples
 
-BATCH, SLOW_BATCH = 1000, 20
+BATCH, OPTIONS_BATCH = 1000, 20
+OTHER_SUFFIX = 0.05  # share of files that are read under the suffix of another format
 HANG, BATCH_SECONDS = 10, 30  # seconds: of one input, after which a batch ends
 ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory
 OPTIONS = (
@@ -45,22 +46,21 @@ def prepare(work: Path) -> None:
     """Reads every sample once: what is imported late is then present in all batches."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    (work / "shared").mkdir(parents=True, exist_ok=True)
-    for index, sample in enumerate(SAMPLES):
-        folder = work / "shared" / f"{index}"
-        folder.mkdir()
-        sample.write(folder)
+    folder = work / "shared" / "samples"
+    folder.mkdir(parents=True, exist_ok=True)
+    for sample in samples():
+        path = folder / f"sample{sample.suffix}"
+        path.write_bytes(sample.data)
+        sample.read(path)
 
 
 def trial(work: Path, random: Random) -> dict[str, Any]:
     """One batch in a process of its own."""
-    index = random.randrange(-1, len(SAMPLES))
+    index = random.randrange(-1, len(samples()))
     folder = trial_folder(work)
     try:
-        if index >= 0:
-            shutil.copytree(work / "shared" / f"{index}", folder, dirs_exist_ok=True)
-        key = SAMPLES[index].key if index >= 0 else "options"
-        return {"sample": key, **_isolated(lambda note: _batch(index, folder, random, note))}
+        name = samples()[index].name if index >= 0 else "options"
+        return {"sample": name, **_isolated(lambda note: _batch(index, folder, random, note))}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -96,9 +96,9 @@ def _isolated(batch: Callable[[Callable[[int], None]], dict[str, Any]]) -> dict[
 
 
 def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]) -> dict[str, Any]:
-    sample = SAMPLES[index] if index >= 0 else None
+    sample = samples()[index] if index >= 0 else None
     one = _options if sample is None else _file_input(sample, folder)
-    size = SLOW_BATCH if sample is None or sample.slow else BATCH
+    size = OPTIONS_BATCH if sample is None else BATCH
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     examples: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]
             counts["read"] += 1
         except LuxelError as error:
             counts["refused"] += 1
-            problem = "" if sample is None or str(folder) in str(error) else "refused without the file's name"
+            problem = "" if error.problem and error.remedy else "refused without a remedy"
         except SystemExit:
             counts["refused"] += 1
         except MemoryError:
@@ -131,23 +131,23 @@ def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]
     return {"counts": counts, "failures": failures, "examples": examples}
 
 
-def _file_input(sample: Sample, folder: Path) -> Callable[[Random], None]:
-    content = {name: (folder / name).read_bytes() for name in sample.files}
+def _file_input(sample: Sample, folder: Path) -> Callable[[Random], object]:
+    suffixes = [other.suffix for other in samples()]
 
     def one(random: Random) -> None:
-        name = random.choice(sample.files)
-        data, _ = mutate(content[name], random)
-        (folder / name).write_bytes(data)
+        suffix = random.choice(suffixes) if random.random() < OTHER_SUFFIX else sample.suffix
+        path = folder / f"damaged{suffix}"
+        path.write_bytes(mutate(sample.data, np.random.default_rng(random.getrandbits(64))))
         try:
-            sample.read(folder)
+            sample.read(path)
         finally:
-            (folder / name).write_bytes(content[name])
+            path.unlink(missing_ok=True)
 
     return one
 
 
 def _options(random: Random) -> None:
-    words = [random.choice(WORDS)[:300].decode("latin-1").replace("\0", "") for _ in range(2)]
+    words = [random.choice(NUMBERS + TOKENS)[:300].decode("latin-1").replace("\0", "") for _ in range(2)]
     arguments = ["capture"]
     for word in words:
         arguments += [random.choice(OPTIONS), word]

@@ -135,3 +135,29 @@ def test_a_reason_is_given_wherever_cuda_is_not_used():
     if problem and not torch.cuda.is_available():
         with pytest.raises(NativeError, match="No usable GPU"):
             native.library_for(torch.device("cuda"))
+
+
+def test_libraries_that_are_not_installed(folder, monkeypatch):
+    monkeypatch.delenv("LUXEL_NATIVE_DIR")
+    monkeypatch.setattr(native.importlib.metadata, "files", lambda name: [])
+    with pytest.raises(NativeError, match=r"native libraries of luxel are not installed\. Reinstall luxel"):
+        native.native_folder()
+    monkeypatch.setenv("LUXEL_NATIVE_DIR", str(folder))
+    assert native.cpu_library(), "with the libraries again it loads"
+
+
+def test_a_library_that_lays_out_a_struct_differently(folder, monkeypatch):
+    structs, functions, sha256 = native.layouts()
+    name = sorted(structs)[0]
+    longer = type(name, (ctypes.Structure,), {"_fields_": [("first", ctypes.c_int64 * 99)]})
+    monkeypatch.setattr(native, "layouts", lambda: ({**structs, name: longer}, functions, sha256))
+    with pytest.raises(NativeError, match=rf"lays out {name} in \d+ bytes, Python in 792\. Reinstall luxel"):
+        native.cpu_library()
+
+
+def test_a_stage_that_fails_names_itself_and_the_device(monkeypatch):
+    library = native.cpu_library()
+    _, struct, fields = library._functions["bin_splats_workspace"]
+    monkeypatch.setitem(library._functions, "bin_splats_workspace", (lambda args: -1, struct, fields))
+    with pytest.raises(NativeError, match=r"^bin_splats_workspace on cpu: .*`luxel doctor`"):
+        library.call("bin_splats_workspace", torch.device("cpu"), torch.float32, capacity=1)

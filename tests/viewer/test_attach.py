@@ -128,3 +128,10 @@ def test_a_later_training_keeps_its_own_file(served: tuple[FakeRun, RunServer], 
     (tmp_path / FILE).write_text(json.dumps({"token": "of another"}))
     server.close()
     assert (tmp_path / FILE).exists()
+
+
+def test_options_of_a_field_do_not_change_while_it_trains(tmp_path: Path) -> None:
+    field: Any = SimpleNamespace(folder=SimpleNamespace(path=tmp_path), status=lambda: {})
+    server = RunServer(field, lambda options: "", lambda: None)
+    with pytest.raises(LuxelError, match=r"field's options cannot be changed.*Stop and resume"):
+        server._set({"options": {"rate": 1e-3}})

@@ -12,6 +12,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
+from luxel.render.bounds import Bounds, Every, Folder, Options, Pixels, Repeats, Steps
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import PRIMITIVES, PrimitiveName
 from luxel.render.train.config import TrainConfig
@@ -39,7 +40,7 @@ GPU_SIZES, CPU_SIZES = ("1280x720", "1920x1080", "3840x2160"), ("320x180", "640x
 
 
 @dataclass
-class Raster:
+class Raster(Options):
     """Times the rasterizer: inference, forward, and forward + backward, by scene and image size.
 
     Without options: synthetic landscapes of several sizes, at several resolutions (small ones without a GPU).
@@ -57,12 +58,14 @@ class Raster:
 
     scene: Annotated[tuple[Path, ...], optional("PATH...")] = ()
     """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each; default: none."""
-    data: Annotated[Path | None, optional("DIR")] = None
+    data: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals;
     default: none."""
     primitive: PrimitiveName = "gaussians"
     """Primitive of the synthetic landscapes; scene files keep theirs."""
-    counts: Annotated[tuple[int, ...], optional("INT...")] = ()
+    counts: Annotated[
+        tuple[Annotated[int, Bounds(100, 2**31 - 1, stated=False)], ...], optional("INT...")
+    ] = ()
     """Primitives of the synthetic landscapes; default: 100k, 1M and 3M, or 5k, 20k and 80k without a GPU."""
     sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1280x720, 1920x1080 and 3840x2160 (small ones without a GPU), and for
@@ -77,19 +80,19 @@ class Raster:
     """Compare with the float64 reference; takes longer than the timing."""
     quick: bool = False
     """Few repetitions and tiles: for a first impression."""
-    iterations: Annotated[int | None, optional("INT")] = None
+    iterations: Annotated[Repeats | None, optional("INT")] = None
     """Timed calls of each pass; default: 100, or 10 without a GPU."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
     """Device to draw on; auto: the GPU if luxel can use it, else the CPU."""
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a part failed."""
-        if any(count < 100 for count in self.counts) or (self.iterations is not None and self.iterations < 1):
-            raise LuxelError("--counts start at 100 and --iterations at 1.", "Give a larger number.")
         if self.primitive != "gaussians" and (self.data is not None or self.against is not None):
-            raise LuxelError("--data and --against are for Gaussians.", "Leave them out, or --primitive.")
+            raise LuxelError(
+                "--data and --against are for Gaussians.", "Leave them out, or leave --primitive out."
+            )
         sizes = [scenes.parse_size(text) for text in self.sizes]
         device = pick_device(self.device)
         backends = _backends(self.backend, self.against, device)
@@ -127,7 +130,7 @@ class Raster:
 
 
 @dataclass
-class TrainBench:
+class TrainBench(Options):
     """Trains captures and reports quality, training time, and quality over time.
 
     CAPTURE is whatever `luxel train` opens. Prints a table and writes OUT/train.json, train.md and train.html with
@@ -154,7 +157,7 @@ class TrainBench:
         tyro.conf.arg(metavar="CAPTURE...", help_behavior_hint="(required)"),
     ]
     """Captures to train on, as for `luxel train`."""
-    steps: Annotated[int | None, optional("INT")] = None
+    steps: Annotated[Steps | None, optional("INT")] = None
     """Length of each run; default: that of the preset, else 7000, or 500 without a GPU."""
     primitive: PrimitiveName = "gaussians"
     """What the scene is made of."""
@@ -163,10 +166,10 @@ class TrainBench:
     set: Annotated[tuple[str, ...], optional("NAME=VALUE...")] = ()
     """Fields of the training configuration, as config.json names them, for example rates.means=1e-4
     strategy.kind=mcmc; default: none."""
-    seeds: int = 1
+    seeds: Annotated[int, Bounds(1, 1000)] = 1
     """Runs of each variant on each capture, the first with the seed of its configuration (--set seed=N), each further
     one with the next number. With more than one the report has means, and half of the range of PSNR."""
-    evaluations: int = 10
+    evaluations: Annotated[int, Bounds(1, 10**6, stated=False)] = 10
     """Measurements on the held-out views, evenly over the steps of each run. Four more come early: at 1/2, 1/4, 1/8
     and 1/16 of the first interval."""
     against: Annotated[
@@ -183,15 +186,17 @@ class TrainBench:
     documentation says and release 1.5.3 does not)."""
     backend: Backend = "luxel"
     """Train with this backend, alone or with --against first."""
-    holdout_every: int = 8
+    holdout_every: Every = 8
     """Hold out every Nth view, beginning with the first, if the data set names no test views; 0: none."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Refuse images of more megapixels; default: 400."""
     masks: Literal["auto", "cutout", "ignore", "none"] = "auto"
     """Masks and alpha, as in `luxel train`."""
     lpips: bool = True
     """Measure LPIPS too, at the end."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
@@ -200,13 +205,13 @@ class TrainBench:
         """Trains, writes, prints; returns 1 where a run failed."""
         if not self.captures:
             raise LuxelError("There is no capture to train on.", "luxel bench train CAPTURE")
-        if self.seeds < 1:
-            raise LuxelError("--seeds must be at least 1.", "Give a larger number.")
         device = pick_device(self.device)
         variants = self.variants(device)
         opened = []
         for path in self.captures:
-            origin = Origin(str(path.resolve()), self.holdout_every, self.max_size, self.masks)
+            origin = Origin(
+                str(path.resolve()), self.holdout_every, self.max_size, self.masks, self.max_megapixels
+            )
             with opening("opening the capture") as on_progress:
                 opened.append(origin.open(on_progress))
             describe(opened[-1])
@@ -239,8 +244,6 @@ class TrainBench:
         Raises:
             LuxelError: an unknown field or preset, or an invalid value.
         """
-        if self.evaluations < 1:
-            raise LuxelError("--evaluations must be at least 1.", "Give a larger number.")
         config = preset(self.preset or "default", self.primitive)
         if self.steps is not None or not self.preset:
             config = config.with_steps(self.steps or (7000 if device.type == "cuda" else 500))
@@ -252,7 +255,7 @@ class TrainBench:
 
 
 @dataclass
-class Compare:
+class Compare(Options):
     """Compares two reports of one benchmark, row by row: what became faster, what slower.
 
     Prints a table of both figures and their ratio, after / before; figures worse by more than 2 % (PSNR: 0.1 dB) are
@@ -298,7 +301,7 @@ def _choice(*, summary: bool) -> Any:
 
 
 @dataclass
-class Bench:
+class Bench(Options):
     """Measures luxel on this machine: the rasterizer, training, neural fields, or the viewer; alone or beside peers.
 
     Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from luxel.render.errors import LuxelError
+from luxel.render.bounds import Bounds, Folder, Options, Positive, Repeats
 from luxel.render.fields.applications import FieldName, application_type
 from luxel.render.fields.config import EncodingName
 from luxel.viewer.bench import report
@@ -26,7 +26,7 @@ GPU_SIZES, CPU_SIZES = ("1920x1080", "3840x2160"), ("96x54", "192x108")
 
 
 @dataclass
-class Fields:
+class Fields(Options):
     """Trains and draws neural fields: image, sdf, volume and radiance, each with each encoding.
 
     Each combination is trained for some seconds, evaluated, and drawn at each size. Prints tables and writes
@@ -46,19 +46,19 @@ class Fields:
     """Encodings of positions; default: all three."""
     sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes as WIDTHxHEIGHT; default: 1920x1080 and 3840x2160, or small ones without a GPU."""
-    seconds: Annotated[float | None, optional("SECONDS")] = None
+    seconds: Annotated[Positive | None, optional("SECONDS")] = None
     """Seconds of training of each combination; default: 5, or 1 without a GPU."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Capture for radiance fields, opened as by `luxel train`; slow without a GPU. Default: a synthetic scene."""
-    iterations: Annotated[int | None, optional("INT")] = None
+    iterations: Annotated[Repeats | None, optional("INT")] = None
     """Timed calls of each measurement; default: 20, or 4 without a GPU."""
     quick: bool = False
     """Fewer repetitions and views: for a first impression."""
-    batch: Annotated[int | None, optional("INT")] = None
+    batch: Annotated[Annotated[int, Bounds(1, 2**24)] | None, optional("INT")] = None
     """Samples of a training step, and positions of a call in comparisons; default: 262,144, or 4,096 without a GPU."""
-    log2_entries: Annotated[int | None, optional("INT")] = None
+    log2_entries: Annotated[Annotated[int, Bounds(3, 28)] | None, optional("INT")] = None
     """Logarithm to base 2 of the largest number of entries of a level; default: 19, or 15 without a GPU."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
     """Device to train and draw on; auto: the GPU if luxel can use it, else the CPU."""
@@ -98,11 +98,7 @@ class Fields:
         )
 
     def _settings(self, on_gpu: bool) -> fields.Settings:
-        """The settings for the options, with defaults for this type of device.
-
-        Raises:
-            LuxelError: an invalid number.
-        """
+        """The settings for the options, with defaults for this type of device."""
         seconds, iterations = (5.0, 20) if on_gpu else (1.0, 4)
         batch, log2_entries = (1 << 18, 19) if on_gpu else (1 << 12, 15)
         seconds = seconds if self.seconds is None else self.seconds
@@ -111,15 +107,6 @@ class Fields:
         if self.quick:
             iterations = 8 if on_gpu else 2
         iterations = iterations if self.iterations is None else self.iterations
-        problems = [
-            (not seconds > 0, "--seconds must be above 0"),
-            (iterations < 1, "--iterations starts at 1"),
-            (not 1 <= batch <= 2**24, "--batch must be 1 to 2^24"),
-            (not 3 <= log2_entries <= 28, "--log2-entries must be 3 to 28"),
-        ]
-        for wrong, message in problems:
-            if wrong:
-                raise LuxelError(f"{message}.", "Correct that option.")
         return fields.Settings(
             seconds=seconds,
             warmup=3 if on_gpu and not self.quick else 1,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from luxel.render.bounds import Folder, Options, Positive
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import machine
 from luxel.viewer.bench.record import document, store
@@ -21,7 +22,7 @@ README = "README.md"
 
 
 @dataclass
-class Record:
+class Record(Options):
     """Runs the whole benchmark protocol on one commit and writes its results into the documents.
 
     The protocol consists of parts (--list). OUT is written after each part, so that an interrupt loses only the part
@@ -38,17 +39,17 @@ class Record:
 
     parts: Annotated[tuple[str, ...], optional("PART...")] = ()
     """Parts to run, by name or by the beginning of their names, for example raster or train-chair; default: all."""
-    data: Annotated[Path | None, optional("DIR")] = None
+    data: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder with the captures chair, fox, plush and hand, and with garden-points.npz and bonsai-7k.splat; parts
     whose data are missing are skipped. Default: none."""
-    cache: Annotated[Path | None, optional("DIR")] = None
+    cache: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder in which camera poses from structure from motion and rendered captures are kept for later calls; default:
     nothing is kept."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("docs/results.json")
     """JSON file of the results; parts that it already holds are not run again."""
     readme: Annotated[Path | None, optional("FILE")] = None
     """README whose table is replaced; default: README.md beside the folder docs if OUT is in it, else none."""
-    budget: Annotated[float | None, optional("SECONDS")] = None
+    budget: Annotated[Positive | None, optional("SECONDS")] = None
     """Time for the whole call: a part that is expected to take longer than what is left is skipped; default: no
     limit."""
     commit: Annotated[str | None, optional("COMMIT")] = None

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import torch
 import tyro
 
+from luxel.render.bounds import Bounds, Folder, Options, Positive
 from luxel.render.errors import LuxelError
 from luxel.viewer.bench import report
 from luxel.viewer.bench.raster.scenes import parse_size
@@ -23,7 +24,7 @@ MOST_CLIENTS = 64  # pages that a viewer takes by default
 
 
 @dataclass
-class View:
+class View(Options):
     """Measures the viewer's latency in a headless browser: from a motion of the camera to its image on the page.
 
     Drives Chromium on this machine, with prepared frames in place of the renderer: luxel's image stream
@@ -43,32 +44,28 @@ class View:
     """Scene file or run folder to render, with --client python; default: prepared frames."""
     client: Literal["browser", "python"] = "browser"
     """What takes the images: headless Chromium, or clients without a browser."""
-    clients: tuple[int, ...] = (1,)
+    clients: tuple[Annotated[int, Bounds(1, MOST_CLIENTS)], ...] = (1,)
     """Numbers of clients at a time, 1 to 64, with --client python; a row of the report for each."""
-    rate: float | None = None
+    rate: Annotated[float, Bounds(1, 1000)] | None = None
     """Cameras a second of each client, with --client python; default: 240 on a GPU, else 60."""
-    megabits: float | None = None
+    megabits: Positive | None = None
     """Speed of each client's link in Mbit/s, with --client python; default: unlimited."""
     device: DeviceName = "auto"
     """Device that renders the scene."""
-    seconds: float = measure.WINDOW
-    """Duration of each measurement, at most 10 seconds."""
-    warmup: float = 3.0
+    seconds: Annotated[float, Bounds(1, measure.WINDOW)] = measure.WINDOW
+    """Duration of each measurement, seconds."""
+    warmup: Annotated[float, Bounds(0, 60)] = 3.0
     """Seconds before each measurement."""
     size: str = "1280x720"
     """Size of the browser's window as WIDTHxHEIGHT."""
     browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = measure.CHROMIUM
     """Chromium to run."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("bench")
+    out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
 
     def execute(self) -> int:
         """Measures, writes, prints; returns 1 where a measurement failed."""
-        if not 1 <= self.seconds <= measure.WINDOW:
-            raise LuxelError(f"--seconds must be 1 to {measure.WINDOW:g}.", "Give another number.")
-        if not 0 <= self.warmup <= 60:
-            raise LuxelError("--warmup must be 0 to 60.", "Give another number.")
-        width, height = parse_size(self.size)
+        width, height = parse_size(self.size, "--size")
         report.check_writable(self.out)
 
         settings = measure.Settings(
@@ -85,12 +82,8 @@ class View:
         return report.conclude(self.out, "view", results, view_report.TITLE, view_report.sections(results))
 
     def _client_settings(self) -> measure.ClientSettings:
-        if not self.clients or not all(1 <= count <= MOST_CLIENTS for count in self.clients):
-            raise LuxelError(f"--clients must be 1 to {MOST_CLIENTS}.", "Give other numbers.")
-        if self.megabits is not None and not self.megabits > 0:
-            raise LuxelError("--megabits must be above 0.", "Give another number.")
-        if self.rate is not None and not 1 <= self.rate <= 1000:
-            raise LuxelError("--rate must be 1 to 1000.", "Give another number.")
+        if not self.clients:
+            raise LuxelError("--clients names no number.", f"Give numbers from 1 to {MOST_CLIENTS}.")
         device = pick_device(self.device)
         given = {} if self.scene is None else self._render(self.scene, device)
         rate = self.rate or (240.0 if given and device.type == "cuda" else 60.0)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import tyro
 
+from luxel.render.bounds import Bounds, Folder, Options
 from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
@@ -22,7 +23,7 @@ from luxel.viewer.web.serving import check_serving
 
 
 @dataclass
-class Demo:
+class Demo(Options):
     """Trains the capture that comes with luxel, a Tudor tankard, and shows it in the browser.
 
     Trains for one minute, on the GPU or on the CPU, and needs no download. The address of the viewer is printed at
@@ -35,9 +36,9 @@ class Demo:
         LUXEL_DEMO_EXIT=1 luxel demo --run /tmp/tankard
     """
 
-    run: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/demo")
+    run: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("runs/demo")
     """Folder of the run; an earlier demo in it is replaced."""
-    minutes: float = 1.0
+    minutes: Annotated[float, Bounds(0, 10**6, above=True, stated=False)] = 1.0
     """Minutes of training."""
     device: DeviceName = "auto"
     """Device that trains; auto: the GPU if luxel can use it, else the CPU."""

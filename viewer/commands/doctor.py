@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from luxel.render.bounds import Options
 from luxel.viewer.doctor import diagnose, works
 
 
 @dataclass
-class Doctor:
+class Doctor(Options):
     """Checks the installation: what works, what is missing, and how to fix it.
 
     Checks luxel's native libraries, torch, the NVIDIA driver and GPU, structure from motion (pycolmap), the video

@@ -11,6 +11,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend, rasterizer
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.peer import evaluate_by_luxel
 from luxel.render.fields.training import in_words
@@ -26,7 +27,7 @@ from luxel.viewer.scoring import background_of, score
 
 
 @dataclass
-class Eval:
+class Eval(Options):
     """Evaluates a scene on the views that were held out of its training.
 
     Prints PSNR, SSIM and LPIPS of each view and their means, and writes OUT/report.json and OUT/index.html, a page
@@ -47,20 +48,24 @@ class Eval:
     """Evaluate on this capture; default: the one that the run was trained on."""
     split: Literal["test", "train"] = "test"
     """Views to evaluate on: those held out, or those trained on."""
-    out: Annotated[Path | None, optional("DIR")] = None
+    out: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the report; default: eval/ in the run, or NAME-eval beside a scene file."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene and behind cut-out images; auto: the one that the run was trained with."""
-    holdout_every: Annotated[int | None, optional("N")] = None
+    holdout_every: Annotated[Every | None, optional("N")] = None
     """Hold out every Nth view; default: as in the run."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Downscale images to at most this many pixels along the longer side; default: as in the run."""
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Refuse images of more megapixels, which need 3 MB of memory each; default: 400, or as in the run."""
     antialiased: Annotated[bool | None, optional("{True,False}")] = None
     """Render with the opacity compensation of Mip-Splatting; default: as the run was trained."""
     lpips: bool = True
     """Compute LPIPS (slower)."""
     json: bool = False
     """Print JSON instead of a table."""
+    keep_non_finite: bool = False
+    """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
     """Device to render and compare on; auto: the GPU if luxel can use it, else the CPU."""
     backend: Annotated[Backend | None, optional("{luxel,gsplat}")] = None
@@ -71,7 +76,7 @@ class Eval:
         device = pick_device(self.device)
         if is_field_run(self.scene):
             return self._evaluate_field(device)
-        scene = load_any_scene(self.scene).to(device)
+        scene = load_any_scene(self.scene, keep_non_finite=self.keep_non_finite).to(device)
         config = read_config(self.scene)[0] if has_config(self.scene) else TrainConfig()
         render = rasterizer(self.backend or config.backend, device)
         require_drawable(self.backend or config.backend, scene)
@@ -151,6 +156,8 @@ class Eval:
             origin.holdout_every = self.holdout_every
         if self.max_size is not None:
             origin.max_size = self.max_size
+        if self.max_megapixels is not None:
+            origin.max_megapixels = self.max_megapixels
         return origin
 
     def _default_out(self) -> Path:

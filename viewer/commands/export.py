@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 import tyro
 
+from luxel.render.bounds import Bounds, Options, Positive, ShareBelow1, Time
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import PRIMITIVES, Parameters
@@ -28,7 +29,7 @@ FRAME = re.compile(r"frame-\d{5,}\.ply")
 
 
 @dataclass
-class Export:
+class Export(Options):
     """Writes a scene in another format, as a mesh, or as a sequence of static scenes.
 
     SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out chooses the format. Every
@@ -54,19 +55,21 @@ class Export:
     positions and times, stay float32."""
     mesh: bool = False
     """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
-    resolution: Annotated[int | None, optional("N")] = None
+    resolution: Annotated[Annotated[int, Bounds(8, 1024)] | None, optional("N")] = None
     """With --mesh of a neural field: cells along the longest side of its box, 8 to 1024; default: 256."""
-    level: Annotated[float | None, optional("DENSITY")] = None
+    level: Annotated[Positive | None, optional("DENSITY")] = None
     """With --mesh of a field with density: density at the surface, per side of its box; default: 50, of volumes 10."""
+    keep_non_finite: bool = False
+    """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
     """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
-    min_opacity: Annotated[float | None, optional("OPACITY")] = None
-    """With --mesh of convexes: leave out those of lower opacity, in [0, 1); default: 0.1."""
-    frames: Annotated[int | None, optional("N")] = None
+    min_opacity: Annotated[ShareBelow1 | None, optional("OPACITY")] = None
+    """With --mesh of convexes: leave out those of lower opacity; default: 0.1."""
+    frames: Annotated[Annotated[int, Bounds(1, 99999)] | None, optional("N")] = None
     """Dynamic scenes: write N times as frame-00000.ply, ... into the folder --out."""
-    times: Annotated[tuple[float, float] | None, optional("START END")] = None
+    times: Annotated[tuple[Time, Time] | None, optional("START END")] = None
     """With --frames: first and last time; default: the range of the capture."""
-    time: Annotated[float | None, optional("TIME")] = None
+    time: Annotated[Time | None, optional("TIME")] = None
     """Dynamic scenes: write this time as static Gaussians."""
     force: bool = False
     """Replace existing files."""
@@ -74,7 +77,7 @@ class Export:
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
         self._check_options()
-        scene = load_drawable(self.scene)
+        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite)
         if isinstance(scene, Application):
             return self._write_field(scene)
         if self.resolution is not None or self.level is not None:
@@ -141,7 +144,6 @@ class Export:
     def _check_options(self) -> None:
         """Refuses options that exclude each other or are out of range, whatever the scene holds."""
         suffix, scenes, meshes = self.out.suffix.lower(), writable_suffixes(), writable_mesh_suffixes()
-        times = [t for t in (self.time, *(self.times or ())) if t is not None]
         wrong = [
             (
                 self.mesh and (self.frames is not None or self.time is not None),
@@ -152,19 +154,10 @@ class Export:
                 "--frames and --time exclude each other.",
             ),
             (self.times is not None and self.frames is None, "--times needs --frames N."),
-            (self.frames is not None and not 1 <= self.frames <= 99_999, "--frames must be from 1 to 99999."),
-            (
-                not np.isfinite(times).all(),
-                "--time and --times must be finite numbers.",
-            ),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
             (
                 (self.resolution is not None or self.level is not None) and not self.mesh,
                 "--resolution and --level need --mesh.",
-            ),
-            (
-                self.min_opacity is not None and not 0 <= self.min_opacity < 1,
-                "--min-opacity must be at least 0 and less than 1.",
             ),
             (
                 self.half

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,21 +12,23 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend
+from luxel.render.bounds import PORT, Bounds, Options, PositiveShare
 from luxel.render.errors import LuxelError
 from luxel.render.native import best_device, cuda_problem, library_for
 from luxel.render.primitives import PRIMITIVES, Parameters
 
 DeviceName = Literal["auto", "cpu", "cuda"]
+POSITIONAL = typing.get_args(tyro.conf.Positional[int])[1]  # how tyro marks an argument without a name
 MaskUse = Literal["auto", "cutout", "ignore", "none"]
 
 
 @dataclass
-class Serve:
+class Serve(Options):
     """Where the web viewer listens."""
 
     host: str = "127.0.0.1"
     """Address to listen on; anything but a loopback address is open to other machines and needs a token."""
-    port: int = 8080
+    port: Annotated[int, PORT] = 8080
     """Port to listen on; if it is in use, the next free one is taken and printed."""
     token: Annotated[str | None, tyro.conf.arg(metavar="SECRET", help_behavior_hint="")] = None
     """Secret of at least 12 characters that a browser must send; it is part of the printed address. Other users of this
@@ -36,10 +39,10 @@ class Serve:
     """Certificate chain, PEM: serves HTTPS. Default: none."""
     tls_key: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Private key of the certificate, PEM. Default: none."""
-    max_pages: int = 64
+    max_pages: Annotated[int, Bounds(1, 10000)] = 64
     """Pages that may be open at a time."""
-    share_of_time: float = 0.3
-    """Largest fraction of time, in (0, 1], that rendering for viewers may take from training."""
+    share_of_time: PositiveShare = 0.3
+    """Largest fraction of time that rendering for viewers may take from training."""
 
     def plain(self) -> dict[str, Any]:
         """The options for another process of this machine: plain values, paths absolute, the token itself.
@@ -65,7 +68,10 @@ class Serve:
         try:
             return cls(**{**values, **paths})
         except TypeError as error:
-            raise LuxelError(f"the viewer has no such option: {error}.") from error
+            raise LuxelError(
+                f"the viewer has no such option: {error}.",
+                "Show the run with the version of luxel that trains it.",
+            ) from error
 
 
 def optional(metavar: str) -> Any:
@@ -74,6 +80,25 @@ def optional(metavar: str) -> Any:
     Its help text says what happens without it.
     """
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
+def option_name(hint: Any, name: str, prefix: str) -> str:
+    """The name of a field on the command line, such as --rates.means or CAPTURE; empty for a group without a name."""
+    metadata = getattr(hint, "__metadata__", ())
+    arg = next((entry for entry in metadata if hasattr(entry, "metavar")), None)
+    if arg is not None and arg.name == "":
+        return prefix.removesuffix(".")
+    if POSITIONAL in metadata:
+        return (arg.metavar if arg is not None else None) or name.upper()
+    return f"{prefix or '--'}{name.replace('_', '-')}"
+
+
+def refuse_empty(arguments: Sequence[str]) -> None:
+    """Raises LuxelError for an empty word on the command line, which would name the present folder as a path."""
+    for before, word in zip(("", *arguments), arguments, strict=False):
+        if not word or (word.startswith("--") and word.endswith("=")):
+            name = word.removesuffix("=") or (before if before.startswith("--") else "An argument")
+            raise LuxelError(f"{name} is empty.", "Give it a value, or leave it out.")
 
 
 def pick_device(name: DeviceName) -> torch.device:

@@ -14,6 +14,7 @@ import tyro
 from PIL import Image
 
 from luxel.render.backends import Backend
+from luxel.render.bounds import Bounds, ImageSide, Options, Time
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
@@ -34,7 +35,7 @@ from luxel.viewer.web.shading import drawing_options
 
 
 @dataclass
-class Render:
+class Render(Options):
     """Renders a camera path through a scene to an MP4 video or a folder of PNG files.
 
     SCENE is the folder of a run, or a .ply, .splat or .safetensors file. Without --path the camera orbits the scene
@@ -62,24 +63,26 @@ class Render:
     """Camera path to follow; default: an orbit."""
     at: Literal["orbit", "photographs"] = "orbit"
     """Without --path: an orbit, or a smooth path through all views of the run's capture."""
-    frames: Annotated[int | None, optional("N")] = None
+    frames: Annotated[Annotated[int, Bounds(1, 10**6, stated=False)] | None, optional("N")] = None
     """Number of frames; default: 120, or those of the path."""
-    fps: Annotated[float | None, optional("FPS")] = None
+    fps: Annotated[Annotated[float, Bounds(0, 240, above=True)] | None, optional("FPS")] = None
     """Frames per second of a video; default: that of the path, else 30."""
-    width: Annotated[int | None, optional("PIXELS")] = None
+    width: Annotated[ImageSide | None, optional("PIXELS")] = None
     """Width in pixels; default: that of the path or of the capture, else 1280."""
-    height: Annotated[int | None, optional("PIXELS")] = None
+    height: Annotated[ImageSide | None, optional("PIXELS")] = None
     """Height in pixels; default: that of the path or of the capture, else 720."""
-    elevation: Annotated[float | None, optional("DEGREES")] = None
+    elevation: Annotated[Annotated[float, Bounds(-85, 85)] | None, optional("DEGREES")] = None
     """Elevation of the orbit above the horizontal plane, degrees, -85 to 85; default: that of the capture, else 20."""
-    times: Annotated[tuple[float, float] | None, optional("START END")] = None
+    times: Annotated[tuple[Time, Time] | None, optional("START END")] = None
     """Dynamic scenes: play from START to END (backwards if END is less), in the unit of the capture's times."""
-    freeze: Annotated[float | None, optional("TIME")] = None
+    freeze: Annotated[Time | None, optional("TIME")] = None
     """Dynamic scenes: show this time in all frames."""
     background: Literal["auto", "white", "black"] = "auto"
     """Colour behind the scene; auto: the one that the run was trained with, else black."""
     transparent: bool = False
     """Write PNG files with alpha instead of a background."""
+    keep_non_finite: bool = False
+    """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
     """Device that renders; auto: the GPU if luxel can use it, else the CPU."""
     backend: Backend = "luxel"
@@ -89,7 +92,7 @@ class Render:
         """Renders and writes; returns the exit status."""
         self._check()
         device = pick_device(self.device)
-        scene = load_drawable(self.scene).to(device)
+        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite).to(device)
         render = render_function(scene, self.backend)
         if isinstance(scene, Application) and (size := scene.image_size()) is not None:
             return self._write_image(scene, *size)
@@ -121,16 +124,6 @@ class Render:
 
     def _check(self) -> None:
         wrong = [
-            (self.frames is not None and self.frames < 1, "--frames must be at least 1."),
-            (self.fps is not None and not 0 < self.fps <= 240, "--fps must be above 0 and at most 240."),
-            (
-                any(v is not None and not 1 <= v <= 16384 for v in (self.width, self.height)),
-                "invalid resolution: --width and --height must be from 1 to 16384.",
-            ),
-            (
-                self.elevation is not None and not -85 <= self.elevation <= 85,
-                "--elevation must be from -85 to 85 degrees.",
-            ),
             (
                 self.transparent and (self.out is None or self.out.suffix.lower() == ".mp4"),
                 "--transparent needs a folder as --out: videos have no alpha.",
@@ -146,10 +139,6 @@ class Render:
             raise LuxelError(
                 f"{self.scene}: --times and --freeze are for dynamic scenes, and this scene of {scene.noun} is static.",
                 "Leave them out.",
-            )
-        if not np.isfinite(given).all():
-            raise LuxelError(
-                "luxel render: --times and --freeze must be finite numbers.", "Correct that option."
             )
         if self.times is not None and self.freeze is not None:
             raise LuxelError("--times and --freeze exclude each other.", "Give one of them.")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import rasterizer
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
@@ -28,7 +29,7 @@ class TrainOptions(TrainConfig):
 
 
 @dataclass
-class Train:
+class Train(Options):
     """Trains a scene from a capture and measures its quality.
 
     CAPTURE is a folder of images (whose poses are computed by structure from motion and kept), a COLMAP model with
@@ -58,7 +59,7 @@ class Train:
 
     capture: Annotated[Path | None, tyro.conf.Positional, optional("CAPTURE")] = None
     """Folder or file of the capture; with --resume only needed if it has moved."""
-    run: Annotated[Path | None, optional("DIR")] = None
+    run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the capture, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
@@ -66,10 +67,12 @@ class Train:
     """Serve the scene in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
-    holdout_every: int = 8
+    holdout_every: Every = 8
     """Hold out every Nth view by name, beginning with the first, if the data set names no test views; 0: none."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Shrink images to at most this many pixels on their longer side; default: full size."""
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
     masks: MaskUse = "auto"
     """Use of masks and alpha. cutout: train the object only; ignore: masked pixels do not count; none: masks are not
     used; auto: cutout if masks outline an object."""
@@ -112,7 +115,7 @@ class Train:
                 "There is no capture to train on.", "luxel train CAPTURE, or luxel train --resume RUN."
             )
         else:
-            origin = Origin(str(self.capture.resolve()), self.holdout_every, self.max_size, self.masks)
+            origin = self._origin(str(self.capture.resolve()))
             folder = new_run_folder(self.capture.resolve().name, self.run)
         with own(folder):
             try:
@@ -132,15 +135,21 @@ class Train:
                 discard_unstarted(folder)
                 raise
 
+    def _origin(self, path: str) -> Origin:
+        return Origin(path, self.holdout_every, self.max_size, self.masks, self.max_megapixels)
+
     def _origin_of_resumed(self) -> Origin:
         assert self.resume is not None
-        if self.capture is None:
-            return load_origin(self.resume)
         try:
             origin = load_origin(self.resume)
         except LuxelError:
-            origin = Origin("", self.holdout_every, self.max_size, self.masks)
-        origin.path = str(self.capture.resolve())
+            if self.capture is None:
+                raise
+            origin = self._origin("")
+        if self.capture is not None:
+            origin.path = str(self.capture.resolve())
+        if self.max_megapixels is not None:
+            origin.max_megapixels = self.max_megapixels
         return origin
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import require_field_backend
+from luxel.render.bounds import Every, Folder, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import APPLICATIONS
 from luxel.render.fields.config import FieldConfig, config_of_run, defaults, option_owners
@@ -38,7 +39,7 @@ if typing.TYPE_CHECKING:
 
 
 @dataclass
-class TrainField:
+class TrainField(Options):
     """Trains a neural field and prints its scores.
 
     DATA depends on --field. image: an image file, or `landscape`, a synthetic one. sdf: a triangle mesh (.ply, .obj,
@@ -61,7 +62,7 @@ class TrainField:
 
     data: Annotated[str | None, tyro.conf.Positional, optional("DATA")] = None
     """Data to train on; with --resume only needed if they have moved."""
-    run: Annotated[Path | None, optional("DIR")] = None
+    run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the data, with a number if that exists."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
@@ -69,10 +70,12 @@ class TrainField:
     """Show the field in the browser while it trains, and afterwards until Ctrl-C."""
     device: DeviceName = "auto"
     """Device to train on; auto: the GPU if luxel can use it, else the CPU."""
-    max_size: Annotated[int | None, optional("PIXELS")] = None
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
     """Fields of images and captures: shrink images to at most this many pixels on their longer side; default: full
     size."""
-    holdout_every: int = 8
+    max_megapixels: Annotated[float | None, optional("N")] = None
+    """Fields of images and captures: refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
+    holdout_every: Every = 8
     """Fields of captures: hold out every Nth view if the data set names no test views; 0: none."""
     masks: MaskUse = "auto"
     """Fields of captures: use of masks and alpha, as for `luxel train` without --field."""
@@ -94,6 +97,8 @@ class TrainField:
         Raises:
             LuxelError: an argument is an option of another application.
         """
+        if (resumed := given(arguments, "--resume")) is not None:
+            _require_run_of(run_folder(Path(resumed)), given(arguments, "--field"))
         command = TrainField()
         if (folder := given(arguments, "--resume")) is not None:
             command.config = config_of_run(Path(folder), RunFolder.read_body(run_folder(Path(folder))))
@@ -148,13 +153,13 @@ class TrainField:
     def _check_data_options(self) -> None:
         """Refuses options that say how data of another type are opened."""
         taken = data_type_of(self.config.field).options
-        for option in ("max_size", "holdout_every", "masks"):
+        for option in ("max_size", "max_megapixels", "holdout_every", "masks"):
             changed = getattr(self, option) != getattr(TrainField, option)
             if changed and option not in taken and self.resume is None:
                 raise _foreign_option(option, self.config.field, applications_with_option(option))
 
     def _folder_and_origin(self) -> tuple[Path, FieldOrigin]:
-        capture = Origin("", self.holdout_every, self.max_size, self.masks)
+        capture = Origin("", self.holdout_every, self.max_size, self.masks, self.max_megapixels)
         if self.resume is None:
             if self.data is None:
                 raise LuxelError("There is nothing to train on.", "luxel train DATA --field KIND.")
@@ -164,15 +169,13 @@ class TrainField:
         if self.run is not None:
             raise LuxelError("--run and --resume name two folders.", "Give one of them.")
         folder = run_folder(self.resume)
-        kind = RunFolder.read_body(folder)["config"].get("field")
-        if kind != self.config.field:
-            raise LuxelError(
-                f"{folder}: this is a run of a field of {kind!r}, not of {self.config.field!r}.",
-                "Leave --field out, or start a new run.",
-            )
+        _require_run_of(folder, self.config.field)
         if self.data is not None:
             return folder, FieldOrigin.of(self.config.field, self.data, capture)
-        return folder, FieldOrigin.of_run(folder)
+        origin = FieldOrigin.of_run(folder)
+        if self.max_megapixels is not None:
+            origin.capture.max_megapixels = self.max_megapixels
+        return folder, origin
 
     def _overrides(self, folder: Path) -> dict[str, Any]:
         """Values of the configuration that the options change in a resumed run, by name."""
@@ -202,6 +205,17 @@ def _foreign_option(name: str, kind: str, owners: Sequence[str]) -> LuxelError:
         f"{' or '.join(owners)}.",
         "Leave it out.",
     )
+
+
+def _require_run_of(folder: Path, expected: str | None) -> None:
+    """Raises LuxelError where a run is of primitives, or of another field than ``expected``; None: of any field."""
+    kind = RunFolder.read_body(folder)["config"].get("field")
+    if kind is None or expected not in (None, kind):
+        actual = "primitives" if kind is None else f"a field of {kind!r}"
+        raise LuxelError(
+            f"{folder}: this is a run of {actual}, not of a field of {expected!r}.",
+            "Leave --field out, or start a new run.",
+        )
 
 
 def _session(trainer: Any, data: FieldData) -> Session:

@@ -13,6 +13,7 @@ import torch
 import tyro
 
 from luxel.render.backends import Backend
+from luxel.render.bounds import Options
 from luxel.render.errors import LuxelError
 from luxel.viewer.attach import RunConnection, RunEnded, connect
 from luxel.viewer.commands.options import DeviceName, Serve, optional, pick_device
@@ -23,7 +24,7 @@ CHECK_EVERY = 0.5  # seconds between questions whether an attached run still tra
 
 
 @dataclass
-class ViewScene:
+class ViewScene(Options):
     """Shows a scene in the browser and prints the address.
 
     The folder of a run that is training is shown live, with the controls of its training; Ctrl-C ends the viewer only.
@@ -48,6 +49,8 @@ class ViewScene:
     """Another scene, to be compared with the first. If both are being trained, this one is shown as last saved."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Show the cameras of this capture; default: the one that the run was trained on."""
+    keep_non_finite: bool = False
+    """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
     """Device that renders; auto: the GPU if luxel can use it, else the CPU."""
     backend: Backend = "luxel"
@@ -63,7 +66,9 @@ class ViewScene:
                 return 0
             print("The training has ended; its scene stays.", flush=True)
         device = pick_device(self.device)
-        session, render = open_session(self.scene, device, self.backend, self.capture)
+        session, render = open_session(
+            self.scene, device, self.backend, self.capture, keep_non_finite=self.keep_non_finite
+        )
         print(_opened(self.scene, session, device))
         from luxel.viewer.web.serving import serve_until_interrupted, start_viewer
 
@@ -71,7 +76,9 @@ class ViewScene:
             return serve_until_interrupted(start_viewer(session, self.serve, render))
         from luxel.viewer.web.pair.session import PairSession, Side, distinct_names
 
-        other, other_render = open_session(self.second, device, self.backend, None)
+        other, other_render = open_session(
+            self.second, device, self.backend, None, keep_non_finite=self.keep_non_finite
+        )
         print(_opened(self.second, other, device))
         names = distinct_names(self.scene, self.second)
         pair = PairSession(Side.of(names[0], session, render), Side.of(names[1], other, other_render))

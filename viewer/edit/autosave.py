@@ -146,7 +146,9 @@ class Autosave:
         """
         content = self._read_list()
         if content is None:
-            raise LuxelError(f"{self.folder}: there are no edits of this scene.")
+            raise LuxelError(
+                f"{self.folder}: there are no edits of this scene.", "Edit the scene as it was opened."
+            )
         entries = [_Entry(edit["file"], edit["title"]) for edit in content["edits"]]
         position = int(content["position"])
 

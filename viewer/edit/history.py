@@ -167,7 +167,7 @@ class _Stack:
             return unpack_edit(_read(self._file.fileno(), *entry.place), entry.title, state)
         except (OSError, ValueError) as error:
             raise LuxelError(
-                f"the edit {entry.title!r} cannot be read back: {error}.", "Save the scene."
+                f"the edit {entry.title!r} cannot be read back: {error}.", "Save the scene as it is now."
             ) from error
 
     def pop(self) -> None:

@@ -48,7 +48,7 @@ def show_all(state: State) -> Edit:
     """
     hidden = state.masks["hidden"]
     if not bool(hidden.any()):
-        raise LuxelError("nothing is hidden.")
+        raise LuxelError("nothing is hidden.", "Hide a selection first.")
     return Edit("Show all", (MaskChange.between("hidden", hidden, torch.zeros_like(hidden)),))
 
 

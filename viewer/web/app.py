@@ -116,7 +116,9 @@ class ViewerApp:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         if not 0 < share_of_time <= 1:
-            raise LuxelError(f"share_of_time must be above 0 and at most 1, got {share_of_time}.")
+            raise LuxelError(
+                f"--share-of-time {share_of_time}: it must be above 0 and at most 1.", "Leave it out: 0.3."
+            )
         if token is None and not is_loopback(host):
             raise LuxelError(
                 f"--host {host}: other machines can reach this address, and anyone who reaches the viewer can use it.",

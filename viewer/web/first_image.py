@@ -33,11 +33,12 @@ class _Prepared:
     version: int
     at: float
 
-    def fits(self, asked: Pose) -> bool:
-        """Whether the image, its sides cut off, shows what a canvas with the pose ``asked`` will show."""
-        wide = self.pose.width * asked.height >= asked.width * self.pose.height
-        sharp = 2 * self.pose.height >= asked.height
-        return wide and sharp and abs(self.pose.fov_y - asked.fov_y) < 1e-6
+
+def _fits(made: Pose, asked: Pose) -> bool:
+    """Whether an image of the pose ``made``, its sides cut off, shows what a canvas with the pose ``asked`` will."""
+    wide = made.width * asked.height >= asked.width * made.height
+    sharp = 2 * made.height >= asked.height
+    return wide and sharp and abs(made.fov_y - asked.fov_y) < 1e-6
 
 
 class FirstImage:
@@ -83,8 +84,10 @@ class FirstImage:
             if self._failed:
                 raise LookupError
             for image in self._images.values():
-                if image.fits(asked) and self._is_fresh(image):
+                if _fits(image.pose, asked) and self._is_fresh(image):
                     return image.file
+            if any(_fits(self._pose(*size), asked) for size in self._pending):
+                return None
         self._ask(asked.width, asked.height)
         return None
 

@@ -34,6 +34,7 @@ from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
 
 import websockets.asyncio.server as websocket_server
 
+from luxel.render.bounds import PORT
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.limits import Limits, PacedConnection, Throttle
 from luxel.viewer.web.access.messages import MessageFilter
@@ -233,7 +234,9 @@ def bind(host: str, port: int, attempts: int = 50) -> socket.socket:
 
     Raises:
         LuxelError: the address is not one of this machine, or the port needs privileges.
+        OutOfBounds: there is no such port.
     """
+    PORT.require("port", port, whole=True)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, OverflowError, UnicodeError) as error:

@@ -22,7 +22,12 @@ from luxel.viewer.web.session import StaticSession
 
 
 def open_session(
-    path: Path, device: torch.device, backend: Backend = "luxel", capture: Path | None = None
+    path: Path,
+    device: torch.device,
+    backend: Backend = "luxel",
+    capture: Path | None = None,
+    *,
+    keep_non_finite: bool = False,
 ) -> tuple[StaticSession, Callable[..., Any]]:
     """The session of a scene, and the function that draws it.
 
@@ -31,11 +36,12 @@ def open_session(
         device: that draws it.
         backend: rasterizer backend of primitives.
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
+        keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
 
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = load_drawable(path).to(device)
+    scene = load_drawable(path, keep_non_finite=keep_non_finite).to(device)
     render = render_function(scene, backend)
     orientation = field_orientation(scene) if isinstance(scene, Application) else {}
     opened = _open_capture(path, capture)

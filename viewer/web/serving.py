@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.viewer.web.access.credentials import read_token, tls_context
 from luxel.viewer.web.access.limits import Limits
@@ -20,7 +19,7 @@ def check_serving(serve: Serve) -> None:
     """Checks the options of the viewer before anything else begins.
 
     Raises:
-        LuxelError: other machines can reach the address and there is no token, or an option is out of range.
+        LuxelError: other machines can reach the address and there is no token, or its files cannot be read.
     """
     make_viewer(StaticSession(Gaussians.empty()), serve)
 
@@ -29,12 +28,8 @@ def make_viewer(session: Session, serve: Serve, render: Callable[..., Any] | Non
     """A viewer with the options of the command line, not started.
 
     Raises:
-        LuxelError: other machines can reach the address and there is no token, or an option is out of range.
+        LuxelError: other machines can reach the address and there is no token.
     """
-    if serve.max_pages < 1:
-        raise LuxelError(
-            f"--max-pages {serve.max_pages}: at least one page must be allowed.", "Give 1 or more."
-        )
     return ViewerApp(
         session,
         serve.host,

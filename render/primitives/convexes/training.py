@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from luxel.render.bounds import Bounds, FinalRate, Positive, Rate, Weight
 from luxel.render.camera import Points
 from luxel.render.ops.raster.project_convexes import FEWEST, MOST
 from luxel.render.primitives.convexes.parameters import STARTING_SIGMA, Convexes
@@ -21,21 +23,21 @@ PUBLISHED_WIDTH = 1000  # pixels of the images, about, for which the starting sm
 class ConvexRates(Rates):
     """Learning rates of convexes (Held et al. 2025)."""
 
-    points: float = 5e-4
+    points: Rate = 5e-4
     """Points at the start, capture units (not times the scene extent)."""
-    points_final: float = 5e-6
+    points_final: FinalRate = 5e-6
     """Points at the end; exponential in between."""
-    log_delta: float = 5e-3
+    log_delta: Rate = 5e-3
     """Logarithms of the smoothness."""
-    log_sigma: float = 4.5e-3
+    log_sigma: Rate = 4.5e-3
     """Logarithms of the sharpness."""
-    opacity_logits: float = 1e-2
+    opacity_logits: Rate = 1e-2
     """Opacities before the sigmoid."""
-    sh_dc: float = 2.5e-3
+    sh_dc: Rate = 2.5e-3
     """Colour (spherical harmonics of degree 0)."""
-    sh_rest: float = 2.5e-3 / 20
+    sh_rest: Rate = 2.5e-3 / 20
     """View-dependent colour (spherical harmonics of degrees 1 to 3)."""
-    mask_logits: float = 1e-2
+    mask_logits: Rate = 1e-2
     """Masks before the sigmoid."""
 
 
@@ -43,7 +45,7 @@ class ConvexRates(Rates):
 class ConvexLoss(Loss):
     """Weights of the loss of convexes (Held et al. 2025)."""
 
-    mask_weight: float = 5e-4
+    mask_weight: Weight = 5e-4
     """Weight of the mean of the masks while convexes are split, which removes those that are not needed; 0: off."""
 
 
@@ -51,19 +53,10 @@ class ConvexLoss(Loss):
 class ConvexInit(Init):
     """How the first convexes are made from the points of the capture."""
 
-    points_each: int = 6
+    points_each: Annotated[int, Bounds(FEWEST, MOST)] = 6
     """Points of each convex, 3 to 8."""
-    sigma: float = STARTING_SIGMA["light"]
+    sigma: Positive = STARTING_SIGMA["light"]
     """Sharpness at the start."""
-
-    def problems(self) -> list[str]:
-        """Invalid values, as clauses for an error message."""
-        out = super().problems()
-        if not FEWEST <= self.points_each <= MOST:
-            out.append(f"init.points_each must be {FEWEST} to {MOST}")
-        if not self.sigma > 0:
-            out.append("init.sigma must be positive")
-        return out
 
 
 def initialise(points: Points, start: Start) -> Convexes:

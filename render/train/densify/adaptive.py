@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from luxel.render.errors import LuxelError
+from luxel.render.bounds import Bounds, Positive, Steps, StepsOrNever, Weight
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
@@ -25,31 +25,31 @@ class AdaptiveStrategy(Strategy):
     shorter runs growth starts after 5 % at the latest, acts every 2 % (not below 20 steps), and ends after 60 %.
     """
 
-    grow_grad2d: float | None = None
+    grow_grad2d: Positive | None = None
     """Mean screen gradient (per half image size) above which a Gaussian is cloned or split; None: 2e-4, or 8e-4 with
     `absolute`."""
     absolute: bool = False
     """Sum absolute gradients of pixels (AbsGS, Ye et al. 2024), which finds large blurred Gaussians."""
-    grow_scale3d: float = 0.01
+    grow_scale3d: Weight = 0.01
     """Gaussians larger than this share of the scene extent are split, smaller ones cloned."""
-    prune_opacity: float = 0.005
+    prune_opacity: Annotated[float, Bounds(0, 0.5, below=True)] = 0.005
     """Gaussians less opaque than this are removed."""
-    prune_scale3d: float = 0.1
+    prune_scale3d: Weight = 0.1
     """After the first reset, Gaussians larger than this share of the scene extent are removed."""
     revised_opacity: bool = False
     """Give split parts the opacity that composes to the old one (Rota Bulo et al. 2024); off: they keep it."""
-    refine_start: int = 500
+    refine_start: StepsOrNever = 500
     """Step after which growth starts."""
-    refine_stop: int = 15_000
+    refine_stop: StepsOrNever = 15_000
     """Step at which growth ends."""
-    refine_every: int = 100
+    refine_every: Steps = 100
     """Steps between refinements."""
-    reset_every: int = 3000
+    reset_every: StepsOrNever = 3000
     """Steps between resets of the opacities to twice `prune_opacity`; 0: never. The last is 1,000 steps before
     `refine_stop` at the latest."""
-    opacity_regulariser: float = 0.0
+    opacity_regulariser: Weight = 0.0
     """Weight of the mean opacity in the loss (3DGS-MCMC, eq. 11)."""
-    scale_regulariser: float = 0.0
+    scale_regulariser: Weight = 0.0
     """Weight of the mean scale in the loss (3DGS-MCMC, eq. 11), as a share of the scene extent."""
 
     about: ClassVar[str] = "cloning, splitting and resets of 3DGS"
@@ -60,15 +60,6 @@ class AdaptiveStrategy(Strategy):
         if self.grow_grad2d is not None:
             return self.grow_grad2d
         return 8e-4 if self.absolute else 2e-4
-
-    def check(self) -> None:
-        """Raises LuxelError for invalid options."""
-        if not (self.refine_every >= 1 and self.refine_start >= 0 and 0 <= self.prune_opacity < 0.5):
-            raise LuxelError(
-                "Strategy options: refine_every must be at least 1, refine_start at least 0, prune_opacity in 0 to "
-                "0.5.",
-                "Correct them.",
-            )
 
     def window(self, steps: int) -> Window:
         """When growth happens in a run of ``steps`` steps."""

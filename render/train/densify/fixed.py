@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from luxel.render.errors import LuxelError
+from luxel.render.bounds import ShareBelow1, Steps
 from luxel.render.train.densify.situation import Refinement, Situation, finite
 from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimizer import Optimizer
@@ -16,20 +16,12 @@ from luxel.render.train.schedules import Window
 class FixedCount(Strategy):
     """Keeps the primitives of the start; those that have faded away are removed."""
 
-    prune_opacity: float = 0.005
+    prune_opacity: ShareBelow1 = 0.005
     """Primitives less opaque than this are removed; 0 keeps all."""
-    refine_every: int = 500
+    refine_every: Steps = 500
     """Steps between removals."""
 
     about: ClassVar[str] = "no densification"
-
-    def check(self) -> None:
-        """Raises LuxelError for invalid options."""
-        if not 0 <= self.prune_opacity < 1 or self.refine_every < 1:
-            raise LuxelError(
-                "Strategy options: prune_opacity must lie in 0 to 1, refine_every must be at least 1.",
-                "Correct them.",
-            )
 
     def window(self, steps: int) -> Window:
         """Every ``refine_every`` steps of the whole run."""

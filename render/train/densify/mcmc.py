@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Tensor
 
-from luxel.render.errors import LuxelError
+from luxel.render.bounds import Bounds, Count, Steps, StepsOrNever, Weight
 from luxel.render.ops.train.relocate import relocate_
 from luxel.render.train.densify.situation import Refinement, Situation, count_limit
 from luxel.render.train.densify.strategy import Strategy
@@ -25,46 +25,31 @@ class McmcStrategy(Strategy):
     the same share of the run, 5/6 at most.
     """
 
-    cap_max: int | None = None
+    cap_max: Count | None = None
     """Most Gaussians; None: one for each `pixels_each` pixels of the training images, at least 20,000. `max_gaussians`
     lowers it."""
-    pixels_each: int = 256
+    pixels_each: Count = 256
     """Pixels of all training images together for each Gaussian, without `cap_max`."""
-    growth: float = 0.05
+    growth: Annotated[float, Bounds(0, 100)] = 0.05
     """Share by which the count grows at each refinement."""
-    noise: float = 1.25e7
+    noise: Annotated[float, Bounds(0, 10**18, stated=False)] = 1.25e7
     """Strength of the noise: a nearly transparent Gaussian with covariance C moves by this times the rate of the
     centres (as a share of the scene extent E) times C n / E, n normal; others hardly move."""
-    min_opacity: float = 0.005
+    min_opacity: Annotated[float, Bounds(0, 0.5, above=True, below=True)] = 0.005
     """Gaussians at most this opaque are relocated."""
-    opacity_regulariser: float = 0.01
+    opacity_regulariser: Weight = 0.01
     """Weight of the mean opacity in the loss."""
-    scale_regulariser: float = 0.05
+    scale_regulariser: Weight = 0.05
     """Weight of the mean scale in the loss, as a share of the scene extent."""
-    refine_start: int = 500
+    refine_start: StepsOrNever = 500
     """Step after which relocation and growth start."""
-    refine_stop: int = 25_000
+    refine_stop: StepsOrNever = 25_000
     """Step at which they end."""
-    refine_every: int = 100
+    refine_every: Steps = 100
     """Steps between refinements."""
 
     about: ClassVar[str] = "relocation, growth and noise of 3DGS-MCMC"
     first_opacity: ClassVar[float] = 0.5
-
-    def check(self) -> None:
-        """Raises LuxelError for invalid options."""
-        if not (
-            self.refine_every >= 1
-            and self.pixels_each >= 1
-            and (self.cap_max is None or self.cap_max >= 1)
-            and self.growth >= 0
-            and 0 < self.min_opacity < 0.5
-        ):
-            raise LuxelError(
-                "Strategy options: refine_every, cap_max and pixels_each must be at least 1, growth not negative, "
-                "min_opacity between 0 and 0.5.",
-                "Correct them.",
-            )
 
     def window(self, steps: int) -> Window:
         """When relocation and growth happen in a run of ``steps`` steps."""

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from luxel.render.errors import LuxelError
+from luxel.render.bounds import (
+    Bounds,
+    OpenShare,
+    Positive,
+    PositiveShare,
+    Steps,
+    StepsOrNever,
+    Weight,
+)
 from luxel.render.primitives.convexes import Convexes
 from luxel.render.train.densify.situation import Refinement, Situation, finite, logit
 from luxel.render.train.densify.strategy import Strategy
@@ -27,56 +35,39 @@ class ShapingStrategy(Strategy):
     the run.
     """
 
-    grow_sigma: float = 2.5e-5
+    grow_sigma: Annotated[float, Bounds(-(10**6), 10**6, stated=False)] = 2.5e-5
     """Mean gradient of the loss by sigma at which a convex is split."""
-    far_factor: float = 1.0
+    far_factor: Positive = 1.0
     """Factor on `grow_sigma` where the scene's extent is above 300 capture units."""
-    child_scale: float = 0.63
+    child_scale: Positive = 0.63
     """Size of the parts, relative to what is split."""
-    child_opacity: float = 0.5
+    child_opacity: PositiveShare = 0.5
     """Opacity of the parts, relative to what is split."""
-    child_log_sigma: float = 0.88
+    child_log_sigma: Annotated[float, Bounds(-100, 100, stated=False)] = 0.88
     """Factor on the logarithm of the sharpness of what is split; for a sharpness below 1 (as at the start), parts are
     sharper where this is below 1."""
-    prune_opacity: float = 0.03
+    prune_opacity: Annotated[float, Bounds(0, 0.5, below=True)] = 0.03
     """Convexes less opaque than this are removed."""
-    prune_mask: float = 0.01
+    prune_mask: OpenShare = 0.01
     """Convexes whose mask (after the sigmoid) is not above this are removed."""
-    prune_scale: float = 0.3
+    prune_scale: Weight = 0.3
     """Convexes larger than this share of the scene extent are removed, from a tenth of the run to `refine_stop`."""
-    refine_start: int = 500
+    refine_start: StepsOrNever = 500
     """Step after which convexes are split."""
-    refine_stop: int = 9000
+    refine_stop: StepsOrNever = 9000
     """Step at which splitting ends."""
-    refine_every: int = 200
+    refine_every: Steps = 200
     """Steps between refinements."""
-    prune_every: int = 1000
+    prune_every: Steps = 1000
     """Steps between removals after `refine_stop`."""
-    clip_every: int = 3000
+    clip_every: StepsOrNever = 3000
     """Steps between clips of all opacities to `clip_opacity`; 0: never. Shorter runs keep the interval."""
-    clip_stop: int = 6000
+    clip_stop: StepsOrNever = 6000
     """Last step at which opacities are clipped; in shorter runs earlier, as `refine_stop` is."""
-    clip_opacity: float = 0.2
+    clip_opacity: OpenShare = 0.2
     """Highest opacity after a clip."""
 
     about: ClassVar[str] = "adaptive convex shaping"
-
-    def check(self) -> None:
-        """Raises LuxelError for invalid options."""
-        if not (
-            min(self.refine_every, self.prune_every) >= 1
-            and min(self.refine_start, self.clip_every) >= 0
-            and 0 <= self.prune_opacity < 0.5
-            and 0 < self.clip_opacity < 1
-            and 0 < self.child_opacity <= 1
-            and self.child_scale > 0
-        ):
-            raise LuxelError(
-                "Strategy options: refine_every and prune_every must be at least 1, refine_start and clip_every at "
-                "least 0, prune_opacity in 0 to 0.5, clip_opacity between 0 and 1, child_opacity above 0 and at most "
-                "1, child_scale positive.",
-                "Correct them.",
-            )
 
     def window(self, steps: int) -> Window:
         """When convexes are split in a run of ``steps`` steps."""

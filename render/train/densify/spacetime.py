@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from luxel.render.bounds import Positive
 from luxel.render.errors import LuxelError
 from luxel.render.ops.raster.slice_gaussians4d import rotor_to_matrix
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
@@ -23,11 +24,11 @@ class SpacetimeStrategy(AdaptiveStrategy):
     large in space or in time, with centres drawn from itself, else cloned.
     """
 
-    grow_grad2d: float | None = 5e-5
+    grow_grad2d: Positive | None = 5e-5
     """Mean screen gradient (per half image size) above which a Gaussian is cloned or split."""
-    grow_grad_t: float = 5e-5
+    grow_grad_t: Positive = 5e-5
     """Mean absolute gradient of the loss by the centre in time above which a Gaussian is cloned or split."""
-    grow_scale_t: float = 1.0
+    grow_scale_t: Positive = 1.0
     """Gaussians whose standard deviation in time is above this share of the capture's duration are split."""
 
     about: ClassVar[str] = "cloning and splitting in space and time"
@@ -35,11 +36,10 @@ class SpacetimeStrategy(AdaptiveStrategy):
     def check(self) -> None:
         """Raises LuxelError for invalid options."""
         super().check()
-        if self.absolute or not (self.grow_grad_t > 0 and self.grow_scale_t > 0):
+        if self.absolute:
             raise LuxelError(
-                "Strategy options: grow_grad_t and grow_scale_t must be positive; absolute gradients are not "
-                "gathered for 4D Gaussians.",
-                "Correct them.",
+                "strategy.absolute True: absolute gradients are not gathered for 4D Gaussians.",
+                "Leave that option out.",
             )
 
     def pull(self, now: Situation) -> Tensor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from luxel.render.errors import LuxelError
+from luxel.render.bounds import Bounds, Count, Positive, Share, Steps, StepsOrNever, Weight
 from luxel.render.primitives.gaussians import quat_to_matrix
 from luxel.render.train.densify.situation import Refinement, Situation, count_limit, finite, logit
 from luxel.render.train.densify.strategy import Strategy
@@ -29,33 +29,33 @@ class SplitStrategy(Strategy):
     start after 5 %, act every 2 % (not below 20 steps), and end after the same share of the run.
     """
 
-    cap_max: int | None = None
+    cap_max: Count | None = None
     """Most Gaussians; None: one for each `pixels_each` pixels that show detail, at least 20,000. `max_gaussians` lowers
     it."""
-    pixels_each: int = 32
+    pixels_each: Count = 32
     """Pixels with detail, of all training images together, for each Gaussian, without `cap_max`. A pixel shows detail
     where it differs from its neighbours by more than 12/255 at half the size."""
-    grow_grad2d: float = 2e-4
+    grow_grad2d: Positive = 2e-4
     """Mean absolute screen gradient (per half image size) above which a Gaussian is split."""
-    growth: float = 0.1
+    growth: Annotated[float, Bounds(0, 100)] = 0.1
     """Largest share by which the count grows at each refinement."""
-    growth_until: float = 0.5
+    growth_until: Share = 0.5
     """Share of the time between `refine_start` and `refine_stop` over which growth is spread: until then, the count
     grows at each refinement by the factor that would reach the cap at the end of it; 0: by `growth` from the start."""
-    prune_opacity: float = 0.005
+    prune_opacity: Annotated[float, Bounds(0, 0.5, below=True)] = 0.005
     """Gaussians less opaque than this are removed."""
-    noise: float = 5e6
+    noise: Annotated[float, Bounds(0, 10**18, stated=False)] = 5e6
     """Strength of the random moves of nearly transparent Gaussians, see `mcmc`; 0: none."""
-    opacity_regulariser: float = 0.0125
+    opacity_regulariser: Weight = 0.0125
     """Weight of the mean opacity in the loss where the scene fills the images; times the share of their pixels that
     show it, as the photometric loss is a mean over all pixels."""
-    scale_regulariser: float = 0.02
+    scale_regulariser: Weight = 0.02
     """Weight of the mean scale (as a share of the scene extent) in the loss, likewise."""
-    refine_start: int = 500
+    refine_start: StepsOrNever = 500
     """Step after which splitting starts."""
-    refine_stop: int = 15_000
+    refine_stop: StepsOrNever = 15_000
     """Step at which splitting ends."""
-    refine_every: int = 100
+    refine_every: Steps = 100
     """Steps between refinements."""
 
     about: ClassVar[str] = "splits along the longest axis where absolute gradients are large, up to a cap"
@@ -66,23 +66,6 @@ class SplitStrategy(Strategy):
     def penalties(self, coverage: float) -> tuple[float, float]:
         """Weights of mean opacity and mean scale in the loss, for images of which the scene covers that share."""
         return coverage * self.opacity_regulariser, coverage * self.scale_regulariser
-
-    def check(self) -> None:
-        """Raises LuxelError for invalid options."""
-        if not (
-            min(self.refine_every, self.pixels_each) >= 1
-            and (self.cap_max is None or self.cap_max >= 1)
-            and self.refine_start >= 0
-            and self.grow_grad2d > 0
-            and self.growth >= 0
-            and 0 <= self.growth_until <= 1
-            and 0 <= self.prune_opacity < 0.5
-        ):
-            raise LuxelError(
-                "Strategy options: refine_every, cap_max and pixels_each must be at least 1, refine_start and growth "
-                "not negative, grow_grad2d positive, growth_until in 0 to 1, prune_opacity in 0 to 0.5.",
-                "Correct them.",
-            )
 
     def window(self, steps: int) -> Window:
         """When splitting happens in a run of ``steps`` steps."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from luxel.render.bounds import Options
 from luxel.render.train.schedules import Window
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from luxel.render.train.optimizer import Optimizer
 
 
-class Strategy(ABC):
+class Strategy(Options, ABC):
     """Base of the dataclasses of strategies: it decides when primitives are added, split, moved and removed, and how.
 
     ``clock`` is everywhere the step that the schedules are at; it differs from ``step`` in runs paced by time.

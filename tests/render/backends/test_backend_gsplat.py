@@ -20,6 +20,7 @@ from luxel.render.backends import gsplat as backend
 from luxel.render.backends import rasterizer
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import Convexes
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.raster import rasterize as reference_module
@@ -380,3 +381,9 @@ def test_the_real_gsplat_leaves_absolute_gradients(real, random_gaussians, toy_c
         norms.append(statistics.abs_grad_norm)
         assert (statistics.abs_grad_norm >= 0.999 * statistics.grad_norm).all()
     assert (norms[0] - norms[1]).norm() / norms[1].norm() <= 1e-3 and math.isfinite(norms[0].sum().item())
+
+
+def test_other_primitives_are_drawn_by_luxel(toy_camera):
+    with pytest.raises(LuxelError, match=r"gsplat backend draws no convexes\. Draw with luxel's own backend"):
+        backend.rasterize(Convexes.empty(), toy_camera())
+    assert rasterize(Convexes.empty(), toy_camera()).rgb.shape == (48, 64, 3), "the remedy works"

@@ -346,3 +346,19 @@ def test_a_run_on_a_gpu_goes_on(tmp_path: Path, gpu: torch.device) -> None:
     assert result.step == 400 and result.scores["psnr"] > 25
     on_host = FieldTrainer.resume(tmp_path / "run", smooth_image(), "cpu", say=lambda _: None)
     assert on_host.evaluate()["psnr"] == pytest.approx(result.scores["psnr"], abs=0.2)
+
+
+def test_parameters_that_are_not_finite_end_a_run_before_a_checkpoint(tmp_path: Path) -> None:
+    run = trainer(tmp_path / "run")
+
+    def spoil(running: Any) -> None:
+        if running.steps_done == 5:
+            with torch.no_grad():
+                next(iter(running.application.parameters())).view(-1)[0] = math.nan
+            with pytest.raises(LuxelError, match="diverged by step 5: parameters of the field"):
+                running.checkpoint()
+            running.request_stop()
+
+    with pytest.raises(LuxelError, match="not finite"):
+        run.run(spoil, progress=False)
+    assert not list((tmp_path / "run" / "checkpoints").glob("*.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from luxel.render.bounds import OutOfBounds
 from luxel.render.errors import LuxelError
 from luxel.render.train.config import Checkpoints
 from luxel.render.train.densify import McmcStrategy, SplitStrategy
@@ -68,6 +70,8 @@ def test_a_refused_change_changes_nothing(toy: Any, tmp_path: Path) -> None:
     for overrides in refused:
         with pytest.raises(LuxelError):
             trainer.reconfigure(overrides)
+    with pytest.raises(LuxelError, match=r"backend: a run cannot change it\. Start a new run"):
+        trainer.reconfigure({"backend": "gsplat"})
     assert trainer.config == before and (tmp_path / "run" / "config.json").read_text() == kept
     assert trainer.run(progress=False).step == 5
 
@@ -93,6 +97,18 @@ def test_requests_are_answered_in_the_thread_that_trains_also_while_paused(toy: 
     assert trainer.steps_done == 8, "paused, single steps and a shorter run"
     with pytest.raises(LuxelError, match="ended"):
         trainer.between_steps(lambda: None).result(30)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rates.means", math.nan), ("steps", 10**30), ("strategy.growth", -1.0), ("loss.ssim_weight", 1.5)],
+)
+def test_the_bounds_are_those_of_the_command_line(toy: Any, tmp_path: Path, name: str, value: float) -> None:
+    trainer = toy.trainer(tmp_path / "run", toy.config(steps=5, strategy=SplitStrategy()))
+    before = trainer.config.to_dict()
+    with pytest.raises(OutOfBounds) as refusal:
+        trainer.reconfigure({name: value})
+    assert refusal.value.name == name and trainer.config.to_dict() == before
 
 
 def test_single_steps_are_as_many_as_asked_for(toy: Any, tmp_path: Path) -> None:

@@ -149,5 +149,5 @@ def test_nothing_happens_outside_of_the_window() -> None:
     [{"growth": -0.1}, {"grow_grad2d": 0.0}, {"pixels_each": 0}, {"cap_max": 0}, {"prune_opacity": 0.5}],
 )
 def test_invalid_options_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(LuxelError, match="Strategy options"):
-        SplitStrategy(**wrong).check()
+    with pytest.raises(LuxelError, match=next(iter(wrong))):
+        SplitStrategy(**wrong)

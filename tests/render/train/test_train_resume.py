@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -233,3 +234,9 @@ def test_checkpoints_come_by_time_too(toy: Any, tmp_path: Path) -> None:
     steps = sorted(int(path.stem[5:]) for path in folder.glob("*.json"))
     assert len(steps) in (2, 3) and steps[-1] == result.step, "two by time, and that of the last step"
     assert steps[0] > 3 and steps[1] - steps[0] > 3, "half a second is many steps"
+
+
+def test_the_run_of_a_field_is_none_of_primitives(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"config": {"field": "image"}}))
+    with pytest.raises(LuxelError, match=rf"{re.escape(str(tmp_path))}: this is a run of a neural field"):
+        read_config(tmp_path)

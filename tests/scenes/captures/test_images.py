@@ -58,9 +58,9 @@ def damage(file: Path, how: str) -> None:
 
 
 MESSAGES = {
-    "missing": "missing",
+    "missing": "is missing",
     "empty": "zero bytes",
-    "cut short": "damaged or cut short",
+    "cut short": "cannot be read as an image",
     "text": "not an image",
 }
 
@@ -98,7 +98,7 @@ def test_images_that_exceed_memory_are_read_on_demand(toy: Path, monkeypatch: py
     for a, b in zip(kept.views, lazy.views, strict=True):
         assert np.array_equal(a.read().rgb, b.read().rgb)
     os.remove(toy / "images/0001.png")
-    with pytest.raises(scenes.CaptureError, match=r"0001\.png: the image file is missing"):
+    with pytest.raises(scenes.CaptureError, match=r"0001\.png: cannot be read: there is no such file"):
         lazy.train[0].read()
 
 

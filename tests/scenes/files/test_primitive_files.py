@@ -206,11 +206,11 @@ def test_invalid_safetensors_headers(tmp_path: Path) -> None:
     ):
         (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + bytes(4))
         with pytest.raises(
-            scenes.CaptureError, match=r"a\.safetensors: this is not a valid safetensors file"
+            scenes.CaptureError, match=r"a\.safetensors: cannot be read as a safetensors file"
         ):
             scenes.load_primitives(tmp_path / "a.safetensors")
     (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
-    with pytest.raises(scenes.CaptureError, match="not a valid safetensors file"):
+    with pytest.raises(scenes.CaptureError, match="cannot be read as a safetensors file"):
         scenes.load_primitives(tmp_path / "a.safetensors")
 
 

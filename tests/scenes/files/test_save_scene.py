@@ -140,7 +140,7 @@ def test_splat_of_gaussians_that_are_not_finite(tmp_path: Path) -> None:
     hurt.log_scales[0], hurt.opacity_logits[1], hurt.sh_dc[2] = math.nan, math.inf, math.inf
     hurt.quats[3], hurt.log_scales[4] = 0.0, 200.0
     scenes.save_splat(tmp_path / "a.splat", hurt)
-    assert scenes.load_scene(tmp_path / "a.splat").count == 6
+    assert scenes.load_scene(tmp_path / "a.splat", keep_non_finite=True).count == 6
 
 
 @pytest.mark.parametrize("scene", EVERY[1:], ids=lambda s: f"{s.primitive}-{s.sh_degree}")
@@ -185,7 +185,7 @@ def test_half_keeps_values_beyond_float16(tmp_path: Path) -> None:
     types = {name: t.dtype for name, t in safetensors.torch.load_file(tmp_path / "a.safetensors").items()}
     assert types["opacity_logits"] == torch.float32 and types["means"] == torch.float32
     assert types["sh_dc"] == types["log_scales"] == types["quats"] == torch.float16
-    actual = scenes.load_scene(tmp_path / "a.safetensors")
+    actual = scenes.load_scene(tmp_path / "a.safetensors", keep_non_finite=True)
     assert (
         actual.opacity_logits[2] == 1e5
         and actual.sh_dc[1, 0].isnan()

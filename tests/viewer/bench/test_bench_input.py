@@ -30,7 +30,7 @@ from luxel.viewer.cli import main
         (["train", "CAPTURE", "--against", "luxel:steps"], "'steps' names no field"),
         (["train", "CAPTURE", "--against", "luxel:steps=9,"], "'' names no field"),
         (["train", "CAPTURE", "--against", "luxel:no_such=1"], "unknown field no_such"),
-        (["train", "CAPTURE", "--against", "luxel:steps=0"], "steps must be at least 1"),
+        (["train", "CAPTURE", "--against", "luxel:steps=0"], "luxel:steps=0: steps 0: this is out of bounds"),
         (["train", "CAPTURE", "--against", "luxel:preset=slow"], "no preset 'slow' for gaussians"),
         (["train", "CAPTURE", "--against", "luxel:backend=gsplat"], "before the colon"),
         (

@@ -216,7 +216,7 @@ def test_seeds_of_the_command(
 def test_no_seed_is_refused(toy_capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     assert main(["bench", "train", str(toy_capture), *QUICK, "--seeds", "0", "--out", str(out)]) == 2
-    assert "--seeds must be at least 1" in capsys.readouterr().err and not out.exists()
+    assert "--seeds 0: this is out of bounds" in capsys.readouterr().err and not out.exists()
 
 
 def test_gsplats_trainings_take_the_seeds(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

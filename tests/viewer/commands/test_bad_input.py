@@ -182,9 +182,13 @@ def test_a_damaged_camera_path(run: Path, tmp_path: Path, refused: Refused) -> N
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        (["--steps", "0"], "steps"),
-        (["--init.sh-degree", "7"], "sh_degree"),
-        (["--max-size", "0"], "max_size"),
+        (["--steps", "0"], "--steps 0"),
+        (["--rates.means", "nan"], "--rates.means nan"),
+        (["--seed", str(2**64)], "--seed 18446744073709551616"),
+        (["--holdout-every", "-1"], "--holdout-every -1"),
+        (["--batch", "1000000000"], "whole number from 1 to 1024"),
+        (["--init.sh-degree", "7"], "--init.sh-degree 7"),
+        (["--max-size", "0"], "--max-size 0"),
         (["--target-psnr", "30", "--holdout-every", "0"], "target_psnr"),
     ],
 )
@@ -219,7 +223,7 @@ def test_the_demo_replaces_nothing_but_a_demo(run: Path, refused: Refused) -> No
 
 
 def test_memory_that_runs_out(run: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(*_: object) -> None:
+    def exhausted(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes.")
 
     monkeypatch.setattr("luxel.viewer.commands.render.load_drawable", exhausted)

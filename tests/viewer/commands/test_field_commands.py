@@ -143,8 +143,8 @@ def test_surfaces_are_exported(image_run: Path, tmp_path: Path, capfd: pytest.Ca
     for run, wrong, options in (
         (image_run, "has no surface", ["--mesh", "--force"]),
         (tmp_path / "sdf", "has no density", ["--mesh", "--force", "--level", "3"]),
-        (tmp_path / "volume", "must be above 0", ["--mesh", "--force", "--level", "-1"]),
-        (tmp_path / "sdf", "mesh of 4 cells", ["--mesh", "--force", "--resolution", "4"]),
+        (tmp_path / "volume", "above 0", ["--mesh", "--force", "--level", "-1"]),
+        (tmp_path / "sdf", "from 8 to 1024", ["--mesh", "--force", "--resolution", "4"]),
         (tmp_path / "sdf", "need --mesh", ["--resolution", "24"]),
         (tmp_path / "sdf", "already exists", ["--mesh"]),
     ):
@@ -247,7 +247,7 @@ def refused(capfd: pytest.CaptureFixture[str], *words: object) -> str:
     [
         ("image", "a.png", b"no image", "cannot be read as an image"),
         ("image", "a.png", b"", "empty"),
-        ("image", "a.png", None, "no such image"),
+        ("image", "a.png", None, "no such file"),
         ("image", "a.ply", b"ply", "Did you mean --field sdf"),
         ("volume", "a.png", b"x", "Did you mean --field image"),
         ("sdf", "a.npy", b"x", "Did you mean --field volume"),

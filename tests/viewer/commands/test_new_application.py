@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
 from PIL import Image
 from torch import Tensor
 
+from luxel.render.bounds import Bounds
 from luxel.render.errors import LuxelError
 from luxel.render.fields import config as field_config
 from luxel.render.fields.applications import APPLICATIONS
@@ -28,12 +29,8 @@ QUICK = ["--device", "cpu", "--batch", "256", "--log2-entries", "10", "--width",
 class LightConfig(FieldConfig):
     """A field of light and its training."""
 
-    gamma: float = 2.2
+    gamma: Annotated[float, Bounds(0, 10, above=True)] = 2.2
     """Exponent from sRGB values to light."""
-
-    def problems(self) -> list[tuple[bool, str]]:
-        """The rules of all fields, and its own."""
-        return [*super().problems(), (not self.gamma > 0, "gamma must be positive")]
 
 
 class LightField(ImageField):
@@ -105,7 +102,7 @@ def test_its_options_are_refused_elsewhere(image_file: Path, capsys: pytest.Capt
         said = " ".join(capsys.readouterr().err.split())
         assert f"{option.split('=')[0]}: a field of '{kind}' has no such option" in said and owner in said
     assert main(["train", str(image_file), "--field", "light", "--device", "cpu", "--gamma", "0"]) == 2
-    assert "gamma must be positive" in capsys.readouterr().err
+    assert "Give a number above 0 and at most 10." in capsys.readouterr().err
     assert option_owners("gamma") == ["light"] and option_owners("rate") == []
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from luxel.render.errors import LuxelError
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.similarity import Similarity
 from luxel.viewer.edit import Document, Edit, History, history, operations
@@ -107,3 +108,32 @@ def test_edits_that_cannot_be_written_stay_in_memory(
     assert undo.nbytes > 9000 and "stay in memory" in caplog.text
     for state in reversed(states[:-1]):
         assert document.undo() and same(everything(document), state)
+
+
+def test_an_edit_whose_file_was_cut_is_refused_and_nothing_changes(
+    grid: Callable[..., Gaussians], tmp_path: Path
+) -> None:
+    undo = History(tmp_path / "cache", most_bytes=0)
+    document = Document(grid(), history=undo)
+    edit_often(document, 6)
+    undo.flush()
+    file = undo._done._file
+    assert file is not None
+    os.ftruncate(file.fileno(), 10)
+    before = everything(document)
+    with pytest.raises(LuxelError, match=r"the edit '\w+.*' cannot be read back.*Save the scene"):
+        while document.undo():
+            before = everything(document)
+    assert same(everything(document), before)
+    document.save(tmp_path / "saved.ply")
+    assert (tmp_path / "saved.ply").is_file(), "the remedy works"
+
+
+def test_nothing_is_hidden(grid: Callable[..., Gaussians]) -> None:
+    document = Document(grid())
+    with pytest.raises(LuxelError, match=r"nothing is hidden\. Hide a selection first"):
+        document.apply(operations.show_all(document.state))
+    document.select_all()
+    document.apply(operations.hide(document.state))
+    document.apply(operations.show_all(document.state))
+    assert bool(document.shown.all())

@@ -63,7 +63,6 @@ def test_one_image_serves_windows_of_other_sizes_until_the_scene_changes(
     session = StaticSession(ball())
     first = first_of(session, render)
     first.prepare()
-    until(lambda: sizes == [PREPARED], "nothing was prepared")
     for query in ("width=956&height=720", "width=700&height=600", "width=1280&height=720"):
         assert fetched(first, query).shape == (PREPARED[1], PREPARED[0], 3)
     assert fetched(first, "width=1000&height=300").shape == (300, 1000, 3), "wider than what was prepared"

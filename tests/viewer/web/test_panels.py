@@ -29,7 +29,7 @@ from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.page import make_click
 from luxel.viewer.web.panels import PANELS, Panel, SharedPanel
-from luxel.viewer.web.panels.camera_path import CameraPathPanel
+from luxel.viewer.web.panels.camera_path import LARGEST_PATH, CameraPathPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import Sample
@@ -251,6 +251,8 @@ def test_a_saved_path_is_what_luxel_render_renders(serve: Callable[..., ViewerAp
     assert "at least two keyframes" in panel._message.content.replace("\\", "") and not any(
         tmp_path.iterdir()
     )
+    panel._try(lambda: panel.open(b" " * (LARGEST_PATH + 1)))
+    assert "too large for a camera path" in panel._message.content
     panel.add()
     look_from(opened, END)
     panel.add()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.rasterize import rasterize
 from luxel.scenes.paths import CameraPath, resized
+from luxel.viewer.video import write_video
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.keyframes import MOST_OPENED, keyframes_of
 from luxel.viewer.web.navigate import Pose
@@ -174,3 +177,41 @@ def test_a_path_is_drawn_and_its_video_arrives_on_the_page(
             page.get_by_role("button", name="Render video").click()
         assert download.value.suggested_filename == "path.mp4"
         assert Path(download.value.path()).stat().st_size > 1000
+
+
+def frames(count: int = 3) -> Iterator[np.ndarray]:
+    yield from (np.full((24, 32, 3), 80 * i, np.uint8) for i in range(count))
+
+
+def test_without_ffmpeg_frames_are_written_as_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
+
+    def missing() -> str:
+        raise RuntimeError("No ffmpeg exe could be found.")
+
+    monkeypatch.setattr(imageio_ffmpeg._io, "get_ffmpeg_exe", missing)
+    with pytest.raises(LuxelError, match=r"ffmpeg.*is not installed\. .*pip install imageio-ffmpeg.*folder"):
+        write_video(tmp_path / "path.mp4", frames(), 10.0)
+    assert write_video(tmp_path / "images", frames(), 10.0) == 3
+    assert len(list((tmp_path / "images").glob("*.png"))) == 3
+
+
+def test_a_video_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
+    """Files of this process may not grow beyond 2 kB: to ffmpeg that is what a full disk is like."""
+    pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
+    code = (
+        "import resource, signal, sys; from pathlib import Path; import numpy as np\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "from luxel.viewer.video import write_video\n"
+        "noise = np.random.default_rng(0).integers(0, 255, (60, 48, 64, 3), dtype=np.uint8)\n"
+        "try: write_video(Path(sys.argv[1]), iter(noise), 10.0)\n"
+        "except ValueError as error: print(error.problem, '|', error.remedy)\n"
+    )
+    path = tmp_path / "path.mp4"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.startswith(f"{path}: cannot be written (") and len(done.stdout.splitlines()) == 1
+    assert "Free some space" in done.stdout and done.stderr == "", "lines of ffmpeg"
+    assert list(tmp_path.iterdir()) == []

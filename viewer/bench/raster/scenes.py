@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from luxel.render.bounds import SIDE
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters, spec_of
@@ -58,17 +59,22 @@ class Scene:
     file: Path | None = None
 
 
-def parse_size(text: str) -> Size:
-    """Parses an image size, WIDTHxHEIGHT.
+def parse_size(text: str, option: str = "--sizes") -> Size:
+    """Parses an image size, WIDTHxHEIGHT, given by an option.
 
     Raises:
         LuxelError: invalid image size.
+        OutOfBounds: a side is too short or too long.
     """
-    match = re.fullmatch(r"(\d+)x(\d+)", text)
-    size = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not all(1 <= side <= 16384 for side in size):
-        raise LuxelError(f"--sizes {text}: invalid image size.", "Give WIDTHxHEIGHT, such as 1920x1080.")
-    return size
+    match = re.fullmatch(r"(-?\d{1,30})x(-?\d{1,30})", text)
+    if match is None:
+        raise LuxelError(
+            f"{option} {text[:60]}: invalid image size.", "Give WIDTHxHEIGHT, such as 1920x1080."
+        )
+    width, height = int(match[1]), int(match[2])
+    for side, value in (("width", width), ("height", height)):
+        SIDE.require(f"{option} {text}: {side}", value, whole=True)
+    return width, height
 
 
 def terrain_scene(count: int, primitive: str = "gaussians") -> Scene:

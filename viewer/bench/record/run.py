@@ -107,6 +107,6 @@ def require_working(device: torch.device, part: Part) -> None:
         torch.cuda.synchronize(device)
     except RuntimeError as error:
         raise LuxelError(
-            f"The GPU cannot be used any more after {part.name}: {str(error).splitlines()[0]}",
+            f"The GPU cannot be used any more after {part.name}: {str(error).splitlines()[0]}.",
             "What was measured is kept. Call the same command again to go on with the other parts.",
         ) from error

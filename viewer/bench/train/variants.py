@@ -217,7 +217,7 @@ def _own_config(settings: list[str], first: TrainConfig, evaluations: int) -> Tr
     for name in ("preset", "primitive"):
         given = [setting.removeprefix(f"{name}=") for setting in settings if setting.startswith(f"{name}=")]
         if len(given) > 1:
-            raise LuxelError(f"{name}={' and '.join(given)} is none.", "Give one.")
+            raise LuxelError(f"{name}={' and '.join(given)}: only one can be the {name}.", "Give one.")
         chosen[name] = given[0] if given else None
     values = first.to_dict()
     primitive = chosen["primitive"] or first.primitive

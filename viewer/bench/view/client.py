@@ -138,7 +138,10 @@ def run_clients(load: Load) -> list[dict[str, Any]]:
     )
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
-        raise LuxelError(f"A client of the benchmark failed: {lines[-1] if lines else 'no message'}.")
+        raise LuxelError(
+            f"A client of the benchmark failed: {lines[-1] if lines else 'no message'}.",
+            "Measure with fewer --clients, or a lower --rate.",
+        )
     return json.loads(done.stdout)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import socket
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from websockets.typing import Origin, Subprotocol
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.gaussians import Gaussians
+from luxel.viewer.web.access import viser_events
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.guard import Guard, bind, is_loopback
 from luxel.viewer.web.session import StaticSession
@@ -186,3 +188,24 @@ def test_nobody_can_ask_for_a_public_tunnel(app: ViewerApp, monkeypatch: pytest.
 def test_empty_scene_is_served() -> None:
     with ViewerApp(StaticSession(Gaussians.empty(3)), port=0, render=nothing) as app:
         assert get(app)[0] == 200
+
+
+def test_no_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Taken(socket.socket):
+        def bind(self, address: object) -> None:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("luxel.viewer.web.guard.socket.socket", Taken)
+        with pytest.raises(LuxelError, match=r"no free port on 127\.0\.0\.1\..*--port"):
+            bind("127.0.0.1", 8080)
+    bind("127.0.0.1", 0).close()
+
+
+def test_message_buffers_of_another_viser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viser_events.inspect, "getsource", lambda function: "self.message_event.set()")
+    with pytest.raises(LuxelError, match=r"message buffers of this version.*pip install 'viser==") as refused:
+        viser_events.make_buffers_safe()
+    assert viser.__version__ in refused.value.remedy, (
+        "the version that the remedy names is the one tested here"
+    )

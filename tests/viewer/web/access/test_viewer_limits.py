@@ -23,6 +23,7 @@ from luxel.viewer.commands.options import Serve
 from luxel.viewer.web.access.credentials import reachable, read_token, tls_context
 from luxel.viewer.web.access.limits import REMEMBERED, Limits, Throttle
 from luxel.viewer.web.app import ViewerApp
+from luxel.viewer.web.guard import bind
 from luxel.viewer.web.serving import check_serving
 from luxel.viewer.web.session import StaticSession
 
@@ -180,8 +181,10 @@ def test_token_comes_from_option_file_or_environment(tmp_path: Path, monkeypatch
 
 
 def test_options_out_of_range_are_refused() -> None:
-    with pytest.raises(LuxelError, match="--max-pages"):
-        check_serving(Serve(max_pages=0))
+    with pytest.raises(LuxelError, match=r"max_pages 0: .* from 1 to"):
+        Serve(max_pages=0)
+    with pytest.raises(LuxelError, match=r"port 70000: .* from 0 to 65535"):
+        bind("127.0.0.1", 70000)
     with pytest.raises(LuxelError, match="one is missing"):
         check_serving(Serve(tls_cert=Path("cert.pem")))
     with pytest.raises(LuxelError, match="--tls-cert"):

@@ -157,6 +157,13 @@ def test_a_scene_without_the_output_or_without_anything_says_so() -> None:
     painter.difference = True
     with pytest.raises(LuxelError, match=r"no difference of 'depth'.*second"):
         paint(painter, output="depth")
+    one = PairPainter(pair_of(ball(), field))
+    one.split = 0.0  # the ball, which has the output, is outside of the image
+    with pytest.raises(LuxelError, match="no output 'depth'"):
+        paint(one, output="depth")
+    fields = PairPainter(pair_of(field, field))
+    with pytest.raises(LuxelError, match=r"no output 'depth'.*Choose one of these"):
+        paint(fields, output="depth")
     empty = PairPainter(pair_of(ball(), Gaussians.empty(0)))
     image, caption = paint(empty)
     assert "no Gaussians" in empty.parts[1].message and notice_of(caption) == ""

@@ -1,0 +1,213 @@
+"""Opening of image files: the limit on pixels, checks before any pixel is decoded, and complete decoding.
+
+Damage is noticed as far as formats can tell: PNG by its checksums, JPEG by libjpeg's warnings, TIFF by the positions of
+its strips, all by the number of pixels that a file of its size can hold.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import simplejpeg
+from PIL import Image, UnidentifiedImageError
+
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.reading import check_file, read_bytes, reading
+
+MAX_MEGAPIXELS = 400.0  # of an image, unless `set_max_megapixels` changes it
+FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000")
+REMEDY = "Copy the file again, or remove it from the capture; images are PNG, JPEG, WebP, TIFF or BMP files."
+# Most bytes of pixels that a byte of a file stands for; formats that are not listed have no such bound.
+RATIOS = {"PNG": 1032, "JPEG": 6144, "MPO": 6144, "GIF": 2731, "BMP": 1032, "PPM": 8}
+TIFF_RATIOS = {
+    "raw": 1,
+    "packbits": 64,
+    "tiff_lzw": 2731,
+    "tiff_deflate": 1032,
+    "tiff_adobe_deflate": 1032,
+    "jpeg": 6144,
+}
+BITS = {"1": 1, "L": 8, "P": 8, "LA": 16, "PA": 16, "RGB": 24, "YCbCr": 24, "LAB": 24, "HSV": 24}
+SLACK = 1 << 12  # bytes that any file may stand for
+STRIPS = ((273, 279), (324, 325))  # TIFF: tags of positions and lengths of strips, and of tiles
+
+_limit = [MAX_MEGAPIXELS]
+logging.getLogger("PIL").addHandler(logging.NullHandler())
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")  # what matters becomes an error
+Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit, which would warn at 89 and refuse at 179 megapixels
+
+
+def set_max_megapixels(megapixels: float | None) -> None:
+    """Changes the limit of this process; None leaves it.
+
+    Raises:
+        CaptureError: the number is not positive or not finite.
+    """
+    if megapixels is None:
+        return
+    if not 0 < megapixels < math.inf:
+        raise CaptureError(
+            f"--max-megapixels {megapixels} is invalid.",
+            f"Give a positive number, such as {MAX_MEGAPIXELS:.0f}.",
+        )
+    _limit[0] = float(megapixels)
+
+
+@contextmanager
+def opened_header(path: Path) -> Iterator[Image.Image]:
+    """An image file of which only the header is read.
+
+    Raises:
+        CaptureError: the file cannot be read, or is no image of a known format.
+    """
+    check_file(path)
+    with (
+        reading(path, "an image", REMEDY),
+        path.open("rb") as file,
+        _opened(file) as image,
+    ):
+        yield image
+
+
+@contextmanager
+def opened_image(path: Path, least: int | None = None) -> Iterator[Image.Image]:
+    """An image file with all pixels, checked as far as its format allows.
+
+    Args:
+        path: of the file.
+        least: pixels of the longer side that the caller needs; a JPEG file is decoded at 1/2, 1/4 or 1/8 of its size
+            where at least twice as many remain, or, above the limit, as many. None: all.
+
+    Raises:
+        CaptureError: the file cannot be read, is damaged or cut short, or has more pixels than the limit.
+    """
+    data = read_bytes(path)
+    with (
+        reading(path, "an image", REMEDY),
+        _opened(io.BytesIO(data)) as image,
+    ):
+        factor = _reduction(image, least)
+        _check_size(path, image, factor)
+        _check_content(image, data)
+        yield _decoded(image, data, factor)
+
+
+def _opened(file: IO[bytes]) -> Image.Image:
+    try:
+        return Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError:
+        raise ValueError("not an image file of a known format") from None
+
+
+def _reduction(image: Image.Image, least: int | None) -> int:
+    """The factor by which an image is decoded smaller: 1, 2, 4 or 8."""
+    if least is None or image.format not in ("JPEG", "MPO"):
+        return 1
+    too_large = image.width * image.height > _limit[0] * 1e6
+    for factor in (8, 4, 2):
+        exact = image.width % factor == 0 and image.height % factor == 0
+        gap = 1 if too_large else 2
+        if (exact or too_large) and max(image.size) // factor >= gap * least:
+            return factor
+    return 1
+
+
+def _check_size(path: Path, image: Image.Image, factor: int) -> None:
+    width, height = image.size
+    megapixels = width * height / factor**2 / 1e6
+    if megapixels > _limit[0]:
+        smaller = " or give a smaller --max-size," if image.format in ("JPEG", "MPO") else ""
+        raise CaptureError(
+            f"{path}: the image has {width}x{height} pixels, {megapixels:.0f} megapixels; the limit is {_limit[0]:g}.",
+            f"Scale it down,{smaller} or raise the limit with --max-megapixels {math.ceil(megapixels)}.",
+        )
+
+
+def _check_content(image: Image.Image, data: bytes) -> None:
+    """Raises ValueError for an image that its file cannot hold, before memory is allocated."""
+    kind = image.format or ""
+    bits, ratio = BITS.get(image.mode, 32), RATIOS.get(kind, math.inf)
+    if image.mode.startswith("I;16"):
+        bits = 16
+    if kind == "PNG":
+        _check_png(data)
+        bits = data[24] * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(data[25], 1)
+    elif kind == "BMP":
+        bits = min(bits, int.from_bytes(data[28:30], "little") or bits)
+    elif kind == "TIFF":
+        ratio = TIFF_RATIOS.get(str(image.info.get("compression", "raw")), math.inf)
+        bits = min(bits, _check_tiff(image, len(data)))
+    stored = image.height * math.ceil(image.width * bits / 8)
+    if stored > ratio * len(data) + SLACK:
+        raise ValueError(
+            f"{image.width}x{image.height} pixels are announced, and {len(data)} bytes cannot hold so many"
+        )
+
+
+def _check_png(data: bytes) -> None:
+    """Compares the checksum of every chunk."""
+    view, at, last = memoryview(data), 8, b""
+    while last != b"IEND":
+        length = int.from_bytes(view[at : at + 4], "big")
+        end = at + 12 + length
+        if end > len(data):
+            raise ValueError(f"the file ends in the chunk at byte {at}")
+        last = bytes(view[at + 4 : at + 8])
+        if zlib.crc32(view[at + 4 : end - 4]) != int.from_bytes(view[end - 4 : end], "big"):
+            raise ValueError(f"the chunk at byte {at} has a wrong checksum")
+        at = end
+
+
+def _check_tiff(image: Image.Image, size: int) -> int:
+    """Checks that all strips or tiles are in the file; returns the bits of a pixel."""
+    tags = getattr(image, "tag_v2", {})
+    for where, length in STRIPS:
+        if where not in tags:
+            continue
+        starts, counts = tags[where], tags.get(length)
+        if counts is None or len(starts) != len(counts):
+            raise ValueError("the lengths of its strips are missing")
+        if any(
+            start < 0 or count < 0 or start + count > size
+            for start, count in zip(starts, counts, strict=True)
+        ):
+            raise ValueError("a strip is outside of the file")
+        break
+    else:
+        raise ValueError("the positions of its strips are missing")
+    if where == 273:
+        rows = min(int(tags.get(278, image.height)), image.height)
+        planes = int(tags.get(277, 1)) if tags.get(284, 1) == 2 else 1
+        if rows < 1 or len(starts) < planes * math.ceil(image.height / rows):
+            raise ValueError(f"there are {len(starts)} strips of {rows} rows for {image.height} rows")
+    return sum(tags.get(258, (1,))) or 1
+
+
+def _decoded(image: Image.Image, data: bytes, factor: int) -> Image.Image:
+    """The image with its pixels; JPEG files by libjpeg-turbo, whose warnings are errors."""
+    if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
+        colours = "RGB" if image.mode == "RGB" else "GRAY"
+        height, width = (-(-side // factor) if factor > 1 else 0 for side in (image.height, image.width))
+        try:
+            pixels = simplejpeg.decode_jpeg(data, colours, min_height=height, min_width=width)
+        except ValueError as error:
+            if "extraneous" not in str(error):  # of several cameras, harmless
+                raise
+        else:
+            whole = Image.fromarray(pixels if colours == "RGB" else np.ascontiguousarray(pixels[..., 0]))
+            whole.info = image.info
+            whole.format = image.format
+            return whole
+    if factor > 1:
+        image.draft(None, (image.width // factor, image.height // factor))
+    image.load()
+    return image

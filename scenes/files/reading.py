@@ -1,0 +1,32 @@
+"""The door of captures and scene files: `luxel.render.reading` with errors of type CaptureError."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from luxel.render import reading as door
+from luxel.scenes.errors import CaptureError
+
+
+def reading(path: str | Path, what: str, remedy: str) -> AbstractContextManager[None]:
+    """Turns everything that is raised within into a CaptureError, see `luxel.render.reading.reading`."""
+    return door.reading(path, what, remedy, CaptureError)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """The whole file.
+
+    Raises:
+        CaptureError: it cannot be read, is empty, is no regular file, or is larger than the free memory.
+    """
+    return door.read_bytes(path, CaptureError)
+
+
+def check_file(path: str | Path) -> int:
+    """The size of a file in bytes.
+
+    Raises:
+        CaptureError: it is missing, a folder, a device, a pipe, or empty.
+    """
+    return door.check_file(path, CaptureError)

@@ -1,0 +1,22 @@
+"""What the folder of a run says where its files cannot be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from luxel.render.errors import LuxelError
+from luxel.render.runs.run_folder import RunFolder
+from luxel.render.train.config import TrainConfig
+
+
+def test_a_configuration_that_cannot_be_written(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", print)
+    (tmp_path / "run" / "config.json").mkdir()  # no file replaces a folder
+    with pytest.raises(LuxelError, match=r"run\b.*cannot be written \(.*directory") as refused:
+        folder.write_config(TrainConfig(), {})
+    assert refused.value.remedy
+    (tmp_path / "run" / "config.json").rmdir()
+    folder.write_config(TrainConfig(), {})
+    assert (tmp_path / "run" / "config.json").is_file()

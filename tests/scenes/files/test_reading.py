@@ -1,0 +1,255 @@
+"""The door of all readers: unreadable paths, believed counts, and images beyond the limit."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import luxel.scenes as scenes
+from luxel.render.errors import LuxelError
+from luxel.render.fields.files import load_field
+from luxel.render.reading import reading
+from luxel.scenes.captures.images import ImageReader, check_decodes, decode, read_header
+from luxel.scenes.captures.lens import Lens
+from luxel.scenes.errors import CaptureError
+from luxel.scenes.files import image_decoding
+from luxel.scenes.files.image_files import read_image
+from luxel.scenes.files.volumes import read_volume
+from luxel.scenes.paths import load_path
+
+READERS: list[tuple[Callable, str]] = [
+    (scenes.load_primitives, ".ply"),
+    (scenes.load_primitives, ".splat"),
+    (scenes.load_primitives, ".safetensors"),
+    (scenes.load_points, ".ply"),
+    (scenes.read_mesh, ".obj"),
+    (scenes.read_mesh, ".stl"),
+    (read_volume, ".npy"),
+    (read_volume, ".npz"),
+    (read_image, ".png"),
+    (decode, ".jpg"),
+    (read_header, ".png"),
+    (load_path, ".json"),
+    (load_field, ".safetensors"),
+]
+NAMES = [f"{read.__name__} {suffix}" for read, suffix in READERS]
+
+
+@pytest.fixture(autouse=True)
+def same_limit() -> Iterator[None]:
+    before = image_decoding._limit[0]
+    yield
+    image_decoding._limit[0] = before
+
+
+def no_permission(path: object, *args: object, **kwargs: object) -> object:
+    raise PermissionError(13, "Permission denied", str(path))
+
+
+@pytest.mark.parametrize(("read", "suffix"), READERS, ids=NAMES)
+def test_paths_that_cannot_be_read(
+    tmp_path: Path, read: Callable, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = tmp_path / f"loop{suffix}"
+    loop.symlink_to(loop)
+    pipe = tmp_path / f"pipe{suffix}"
+    os.mkfifo(pipe)
+    (tmp_path / f"empty{suffix}").touch()
+    (tmp_path / f"folder{suffix}" / "scene.ply").mkdir(parents=True)
+    (tmp_path / f"closed{suffix}").write_bytes(b"x" * 100)
+    monkeypatch.setattr(builtins, "open", no_permission)
+    monkeypatch.setattr(io, "open", no_permission)
+    for name, message in {
+        "missing": "no such file",
+        "loop": "in a circle",
+        "pipe": "a device or a pipe",
+        "empty": "zero bytes",
+        "folder": "folder, not",
+        "closed": "no permission",
+        "long" * 100: "too long",
+    }.items():
+        if name == "closed" and (read is load_field):
+            continue  # opened by the library's own code
+        with pytest.raises(LuxelError, match=message) as caught:
+            read(tmp_path / f"{name}{suffix}")
+        assert "damaged" not in str(caught.value) and caught.value.remedy
+        assert name[:100] in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["loop", "long" * 100, "missing", "~nobody-of-this-name/x"])
+def test_captures_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(CaptureError) as caught:
+        scenes.open(name if name.startswith("~") else tmp_path / name)
+    assert caught.value.remedy and name[:100] in str(caught.value)
+
+
+def test_errors_of_parsers_are_chained_and_interrupts_pass(tmp_path: Path) -> None:
+    for cause in (KeyError("x"), struct.error("y"), zlib.error("z"), MemoryError(), RecursionError("deep")):
+        with (
+            pytest.raises(CaptureError, match=r"^a\.x: ") as caught,
+            reading("a.x", "a file", "Copy it again.", CaptureError),
+        ):
+            raise cause
+        assert caught.value.__cause__ is cause and caught.value.remedy
+    with (
+        pytest.raises(CaptureError, match=r"^a\.x: Too few\."),
+        reading("a.x", "a file", "Copy it again.", CaptureError),
+    ):
+        raise LuxelError("Too few.", "Take more.")
+    with pytest.raises(KeyboardInterrupt), reading("a.x", "a file", "Copy it again."):
+        raise KeyboardInterrupt
+
+
+def npy(shape: str, descr: str = "'<f4'") -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (npy("(100000, 100000, 100000)"), "announces 4000000000000000 bytes"),
+        (npy("(99999999999999999999, 2, 2)"), "announces|damaged"),
+        (npy("(2, 2, 2") + b"((", "cannot be read as a numpy file"),
+        (npy("('a', 2, 2)"), "cannot be read as a numpy file"),
+        (npy("(2, 2, 2)", "[('a', '<f4')]"), "not numbers"),
+    ],
+)
+def test_volumes_that_announce_too_much(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(content)
+    with pytest.raises(CaptureError, match=message):
+        read_volume(path)
+
+
+def test_archives_are_checked_before_they_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, np.random.default_rng(0).random((4, 4, 4)))
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"PK\x01\x02")
+    data[at + 24 : at + 28] = struct.pack("<I", 0xF0000000)  # the uncompressed size in the directory
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match="cannot hold so many"):
+        read_volume(path)
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "-" + "9" * 30, "9" * 5000])
+def test_vertex_numbers_beyond_64_bits(tmp_path: Path, number: str) -> None:
+    path = tmp_path / "a.obj"
+    path.write_text(f"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 {number}\n")
+    with pytest.raises(CaptureError, match=r"a\.obj.*(64 bits|line 4)"):
+        scenes.read_mesh(path)
+    text = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\n"
+    text += f"element face 1\nproperty list int int vertex_indices\nend_header\n0 0 0\n3 0 0 {number}\n"
+    path.with_suffix(".ply").write_text(text)
+    with pytest.raises(CaptureError, match=r"a\.ply"):
+        scenes.read_mesh(path.with_suffix(".ply"))
+
+
+def one_bit_png(path: Path, side: int) -> None:
+    """A valid PNG of zeros."""
+    packer, row = zlib.compressobj(9), bytes(1 + side // 8)
+    body = b"".join(packer.compress(row) for _ in range(side)) + packer.flush()
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    ends = chunk(b"IHDR", header), chunk(b"IDAT", body), chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(ends))
+
+
+def test_images_above_the_limit_are_refused_and_the_remedy_works(tmp_path: Path) -> None:
+    path = tmp_path / "huge.png"
+    one_bit_png(path, 24000)
+    for read in (read_image, decode, check_decodes):
+        with pytest.raises(CaptureError, match=r"24000x24000 pixels, 576 megapixels; the limit is 400"):
+            read(path)
+    assert read_header(path).width == 24000
+    one_bit_png(path, 1600)
+    with pytest.raises(CaptureError, match="the limit is 2") as caught:
+        read_image(path, max_megapixels=2)
+    raised = float(caught.value.remedy.split("--max-megapixels ")[1].rstrip("."))
+    assert read_image(path, max_megapixels=raised).shape == (1600, 1600, 3)
+    for wrong in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(CaptureError, match="--max-megapixels"):
+            read_image(path, max_megapixels=wrong)
+
+
+def gradient(width: int, height: int) -> Image.Image:
+    y, x = np.mgrid[:height, :width]
+    return Image.fromarray(
+        np.stack([x * 255 // width, y * 255 // height, (x + y) % 256], -1).astype(np.uint8)
+    )
+
+
+def test_jpeg_files_are_decoded_smaller_where_less_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    gradient(1600, 1200).save(path, quality=95)
+    full, small = read_image(path), read_image(path, 200)
+    assert small.shape == (150, 200, 3)
+    mean = full.reshape(150, 8, 200, 8, 3).mean((1, 3))
+    assert np.abs(small - mean).mean() < 1
+    assert decode(path, least=200).shape == (300, 400, 3) and decode(path, least=201).shape == (600, 800, 3)
+    reader = ImageReader(path, Lens(1600, 1200, 900.0, 900.0, 800.0, 600.0), 200, 150)
+    assert np.abs(reader().rgb - mean).mean() < 1
+    assert read_image(path, 200, max_megapixels=0.5).shape == (150, 200, 3)
+    with pytest.raises(CaptureError, match="--max-size"):
+        read_image(path)
+
+
+def damaged(data: bytes, at: float, count: int) -> bytes:
+    start = int(len(data) * at)
+    return data[:start] + bytes(255 - b for b in data[start : start + count]) + data[start + count :]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".bmp", ".webp"])
+def test_damaged_images_are_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    gradient(256, 192).save(path)
+    data = path.read_bytes()
+    cut = {"half": data[: len(data) // 2], "the end": data[: len(data) * 9 // 10]}
+    if suffix == ".png":
+        cut["one byte"] = damaged(data, 0.5, 1)
+    if suffix == ".jpg":
+        cut["closed"] = data[: len(data) // 2] + b"\xff\xd9"  # half is grey, with a proper end
+        cut["zeros"] = data[: len(data) // 2] + bytes(500) + data[len(data) // 2 + 500 :]
+    for how, content in cut.items():
+        path.write_bytes(content)
+        for read in (read_image, decode, check_decodes):
+            with pytest.raises(CaptureError, match=f"a{suffix}: cannot be read as an image"):
+                read(path)
+                pytest.fail(how)
+
+
+@pytest.mark.parametrize("compression", ["raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"])
+def test_tiff_files_that_announce_too_much(tmp_path: Path, compression: str) -> None:
+    path = tmp_path / "a.tif"
+    gradient(64, 48).save(path, compression=compression)
+    data = bytearray(path.read_bytes())
+    start = struct.unpack_from("<I", data, 4)[0]
+    for entry in range(struct.unpack_from("<H", data, start)[0]):
+        at = start + 2 + 12 * entry
+        if struct.unpack_from("<H", data, at)[0] in (256, 257, 278):  # width, height, rows of a strip
+            struct.pack_into("<HII", data, at + 2, 4, 1, 19000)
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match=r"a\.tif"):
+        read_image(path)
+
+
+@pytest.mark.parametrize("kind", ["DDS", "ICO", "TGA"])
+def test_other_formats_under_the_name_of_an_image(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.png"
+    gradient(16, 16).convert("RGBA").save(path, kind)
+    with pytest.raises(CaptureError, match=r"a\.png.*not an image file of a known format"):
+        decode(path)
