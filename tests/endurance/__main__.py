@@ -1,0 +1,92 @@
+"""Endurance of runs and readers: kill -9, full disks, damaged folders, damaged files, two processes.
+
+``python -m tests.endurance kill pairs --count 200 --out build/endurance`` from the root of the repository. A part that
+was ended continues with the same command. The exit status is 1 after a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from .outcomes import run_trials, table
+
+COUNTS = {
+    "kill": 200,
+    "disk": 100,
+    "damage": 500,
+    "fuzz": 1000,
+    "pairs": 50,
+}  # of fuzz: batches of 1,000 inputs
+START, END = "<!-- figures -->", "<!-- end of figures -->"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the parts; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.endurance", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(COUNTS)}; default: all")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (default 0)")
+    parser.add_argument(
+        "--count", type=int, help="trials per part; default: kill 200, disk 100, damage 500, pairs 50"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=60, help="no trial of a part begins later (default 60)"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="worker processes (default 1)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/endurance"), help="folder of the outcome files"
+    )
+    parser.add_argument(
+        "--write-docs", action="store_true", help="write the counts to docs/reliability.md and end"
+    )
+    options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - set(COUNTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    parts = options.parts or list(COUNTS)
+    if options.write_docs:
+        write_docs(options.out)
+        return 0
+    base = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    work = Path(tempfile.mkdtemp(prefix="luxel-endurance-", dir=base))
+    failures = 0
+    try:
+        for part in parts:
+            module = importlib.import_module(f".{part}", __package__)
+            getattr(module, "prepare", _prepare)(work)
+            failures += run_trials(
+                part,
+                module.trial,
+                work,
+                options.out / f"{part}.jsonl",
+                seed=options.seed,
+                count=options.count or COUNTS[part],
+                seconds=60 * options.minutes,
+                jobs=options.jobs,
+            )
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print(table(sorted(options.out.glob("*.jsonl")), "python -m tests.endurance " + " ".join(sys.argv[1:])))
+    return 1 if failures else 0
+
+
+def _prepare(work: Path) -> None:
+    from .processes import prepare_shared
+
+    prepare_shared(work)
+
+
+def write_docs(out: Path) -> None:
+    """Replaces the figures of docs/reliability.md."""
+    page = Path("docs/reliability.md")
+    before, _, rest = page.read_text().partition(START)
+    after = rest.partition(END)[2]
+    figures = table(sorted(out.glob("*.jsonl")), "python -m tests.endurance")
+    page.write_text(f"{before}{START}\n{figures}{END}{after}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

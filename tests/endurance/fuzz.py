@@ -1,0 +1,158 @@
+"""Part fuzz: damaged files of every format through their readers, in batches, and words through the option parsers."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import shutil
+import signal
+import struct
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+
+from luxel.render.errors import LuxelError
+from luxel.viewer.cli import parse
+
+from .mutators import NUMBERS, TOKENS, mutate
+from .processes import trial_folder
+from .samples import Sample, samples
+
+BATCH, OPTIONS_BATCH = 1000, 20
+OTHER_SUFFIX = 0.05  # share of files that are read under the suffix of another format
+HANG, BATCH_SECONDS = 10, 30  # seconds: of one input, after which a batch ends
+ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory
+OPTIONS = (
+    "--steps",
+    "--seed",
+    "--batch",
+    "--rates.means",
+    "--max-size",
+    "--holdout-every",
+    "--run",
+    "--checkpoints.keep",
+)
+
+
+def prepare(work: Path) -> None:
+    """Reads every sample once: what is imported late is then present in all batches."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    folder = work / "shared" / "samples"
+    folder.mkdir(parents=True, exist_ok=True)
+    for sample in samples():
+        path = folder / f"sample{sample.suffix}"
+        path.write_bytes(sample.data)
+        sample.read(path)
+
+
+def trial(work: Path, random: Random) -> dict[str, Any]:
+    """One batch in a process of its own."""
+    index = random.randrange(-1, len(samples()))
+    folder = trial_folder(work)
+    try:
+        name = samples()[index].name if index >= 0 else "options"
+        return {"sample": name, **_isolated(lambda note: _batch(index, folder, random, note))}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _isolated(batch: Callable[[Callable[[int], None]], dict[str, Any]]) -> dict[str, Any]:
+    """Runs a batch in a fork with bounded memory; a crash or a hang names its input."""
+    import json
+
+    shared = mmap.mmap(-1, 1 << 16)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+            resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESSES,) * 2)
+            result = json.dumps(batch(lambda number: struct.pack_into("<q", shared, 0, number))).encode()[
+                :60000
+            ]
+            struct.pack_into(f"<q{len(result)}s", shared, 8, len(result), result)
+            status = 0
+        finally:
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    number, size = struct.unpack_from("<qq", shared)
+    if status == 0:
+        result = json.loads(shared[16 : 16 + size])
+        return {**result, "outcome": "batch", "ok": not result["failures"]}
+    name = "hang" if status == -signal.SIGALRM else f"process ended with status {status}"
+    return {"outcome": name, "ok": False, "input": number, "counts": {}, "failures": {name: 1}}
+
+
+def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]) -> dict[str, Any]:
+    sample = samples()[index] if index >= 0 else None
+    one = _options if sample is None else _file_input(sample, folder)
+    size = OPTIONS_BATCH if sample is None else BATCH
+    counts: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    examples: dict[str, Any] = {}
+    end, before = time.monotonic() + BATCH_SECONDS, _peak()
+    for number in range(size):
+        note(number)
+        signal.setitimer(signal.ITIMER_REAL, HANG)
+        problem = ""
+        try:
+            one(random)
+            counts["read"] += 1
+        except LuxelError as error:
+            counts["refused"] += 1
+            problem = "" if error.problem and error.remedy else "refused without a remedy"
+        except SystemExit:
+            counts["refused"] += 1
+        except MemoryError:
+            problem = "MemoryError"
+        except Exception as error:
+            problem = type(error).__name__
+            examples.setdefault(problem, [number, str(error)[:200]])
+        if _peak() > before + GROWTH:
+            problem, before = "memory", _peak()
+        if problem:
+            failures[problem] += 1
+            examples.setdefault(problem, [number, ""])
+        if time.monotonic() > end:
+            break
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return {"counts": counts, "failures": failures, "examples": examples}
+
+
+def _file_input(sample: Sample, folder: Path) -> Callable[[Random], object]:
+    suffixes = [other.suffix for other in samples()]
+
+    def one(random: Random) -> None:
+        suffix = random.choice(suffixes) if random.random() < OTHER_SUFFIX else sample.suffix
+        path = folder / f"damaged{suffix}"
+        path.write_bytes(mutate(sample.data, np.random.default_rng(random.getrandbits(64))))
+        try:
+            sample.read(path)
+        finally:
+            path.unlink(missing_ok=True)
+
+    return one
+
+
+def _options(random: Random) -> None:
+    words = [random.choice(NUMBERS + TOKENS)[:300].decode("latin-1").replace("\0", "") for _ in range(2)]
+    arguments = ["capture"]
+    for word in words:
+        arguments += [random.choice(OPTIONS), word]
+    parse("train", arguments)
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -1,0 +1,38 @@
+"""A short part of the endurance tool."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.endurance", *arguments, "--out", str(out)]
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="processes and full disks are those of Linux"
+)
+def test_a_few_trials_of_every_part_pass_and_are_not_repeated(tmp_path: Path) -> None:
+    for count in ("1", "2"):
+        done = run(tmp_path, "kill", "disk", "damage", "pairs", "fuzz", "--count", count)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    for part in ("kill", "disk", "damage", "pairs", "fuzz"):
+        lines = [json.loads(line) for line in (tmp_path / f"{part}.jsonl").read_text().splitlines()]
+        assert [line["trial"] for line in lines] == [0, 1] and all(line["ok"] for line in lines)
