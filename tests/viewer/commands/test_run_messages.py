@@ -53,7 +53,7 @@ def test_a_configuration_that_may_not_be_trained_names_its_run(
 
 
 def test_a_full_disk_while_a_folder_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(file: int, who: owner.Owner) -> None:
+    def full(file: int, holder: owner.Owner) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(owner, "_write", full)
