@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(COUNTS)}; default: all")
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (default 0)")
     parser.add_argument(
-        "--count", type=int, help="trials per part; default: kill 200, disk 100, damage 500, pairs 50"
+        "--count",
+        type=int,
+        help="trials per part; default: kill 200, disk 100, damage 500, fuzz 1200, pairs 50",
     )
     parser.add_argument(
         "--minutes", type=float, default=60, help="no trial of a part begins later (default 60)"

@@ -89,7 +89,7 @@ def _attempt(
     if before < 0:  # as the message about a scene without checkpoints says
         for name in ("scene.ply", "field.safetensors"):
             if (run / name).exists():
-                shutil.move(run / name, folder / name)  # to another disk
+                shutil.move(run / name, folder / name)
     again = ["train", "--resume", str(run), "--device", "cpu"] if before >= 0 else arguments
     child = start(again, folder / "again.txt")
     if child.wait() or child.crashed:

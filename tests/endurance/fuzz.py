@@ -26,9 +26,9 @@ from .mutators import NUMBERS, TOKENS, mutate
 from .processes import trial_folder
 from .samples import Sample, samples
 
-BATCH, OPTIONS_BATCH = 1000, 20
+BATCH, OPTIONS_BATCH = 3000, 20
 OTHER_SUFFIX = 0.05  # share of files that are read under the suffix of another format
-HANG, BATCH_SECONDS = 10, 30  # seconds: of one input, after which a batch ends
+HANG, BATCH_SECONDS = 10, 2  # seconds: of one input, after which a batch ends
 ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory
 OPTIONS = (
     "--steps",
