@@ -99,6 +99,7 @@ PHRASES = {
     r"\b(hears?|heard)\b": "poll, receive",
     r"\bpictures?\b": "image",
     r"\bshots?\b": "camera sample, or view",
+    r"<{7} |>{7} ": "one side of a merge conflict",
 }
 RETIRED_FILES = {"kinds", "optimiser", "learner", "learning", "stepper"}
 

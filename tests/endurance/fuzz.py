@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import mmap
 import os
 import resource
@@ -29,6 +30,7 @@ from .samples import Sample, samples
 BATCH, OPTIONS_BATCH = 3000, 20
 OTHER_SUFFIX = 0.05  # share of files that are read under the suffix of another format
 HANG, BATCH_SECONDS = 10, 2  # seconds: of one input, after which a batch ends
+KEPT = 20_000  # bytes of a file that failed, in the outcome file
 ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory
 OPTIONS = (
     "--steps",
@@ -60,7 +62,10 @@ def trial(work: Path, random: Random) -> dict[str, Any]:
     folder = trial_folder(work)
     try:
         name = samples()[index].name if index >= 0 else "options"
-        return {"sample": name, **_isolated(lambda note: _batch(index, folder, random, note))}
+        result = _isolated(lambda note: _batch(index, folder, random, note))
+        for path in sorted(folder.glob("damaged*"))[: 0 if result["ok"] else 1]:  # of a hang or a crash
+            result["file"] = [path.name, base64.b64encode(path.read_bytes()[:KEPT]).decode()]
+        return {"sample": name, **result}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -69,7 +74,7 @@ def _isolated(batch: Callable[[Callable[[int], None]], dict[str, Any]]) -> dict[
     """Runs a batch in a fork with bounded memory; a crash or a hang names its input."""
     import json
 
-    shared = mmap.mmap(-1, 1 << 16)
+    shared = mmap.mmap(-1, 1 << 20)
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -97,7 +102,8 @@ def _isolated(batch: Callable[[Callable[[int], None]], dict[str, Any]]) -> dict[
 
 def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]) -> dict[str, Any]:
     sample = samples()[index] if index >= 0 else None
-    one = _options if sample is None else _file_input(sample, folder)
+    last = [b""]  # the present input
+    one = _options if sample is None else _file_input(sample, folder, last)
     size = OPTIONS_BATCH if sample is None else BATCH
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
@@ -106,7 +112,7 @@ def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]
     for number in range(size):
         note(number)
         signal.setitimer(signal.ITIMER_REAL, HANG)
-        problem = ""
+        problem, said = "", ""
         try:
             one(random)
             counts["read"] += 1
@@ -118,26 +124,27 @@ def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]
         except MemoryError:
             problem = "MemoryError"
         except Exception as error:
-            problem = type(error).__name__
-            examples.setdefault(problem, [number, str(error)[:200]])
+            problem, said = type(error).__name__, str(error)[:200]
         if _peak() > before + GROWTH:
             problem, before = "memory", _peak()
         if problem:
             failures[problem] += 1
-            examples.setdefault(problem, [number, ""])
+            kept = base64.b64encode(last[0][:KEPT]).decode() if len(examples) < 8 else ""
+            examples.setdefault(problem, {"input": number, "error": said, "data": kept})
         if time.monotonic() > end:
             break
     signal.setitimer(signal.ITIMER_REAL, 0)
     return {"counts": counts, "failures": failures, "examples": examples}
 
 
-def _file_input(sample: Sample, folder: Path) -> Callable[[Random], object]:
+def _file_input(sample: Sample, folder: Path, last: list[bytes]) -> Callable[[Random], object]:
     suffixes = [other.suffix for other in samples()]
 
     def one(random: Random) -> None:
         suffix = random.choice(suffixes) if random.random() < OTHER_SUFFIX else sample.suffix
         path = folder / f"damaged{suffix}"
-        path.write_bytes(mutate(sample.data, np.random.default_rng(random.getrandbits(64))))
+        last[0] = mutate(sample.data, np.random.default_rng(random.getrandbits(64)))
+        path.write_bytes(last[0])
         try:
             sample.read(path)
         finally:

@@ -29,10 +29,11 @@ def run(out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="processes and full disks are those of Linux"
 )
-def test_a_few_trials_of_every_part_pass_and_are_not_repeated(tmp_path: Path) -> None:
-    for count in ("1", "2"):
-        done = run(tmp_path, "kill", "disk", "damage", "pairs", "fuzz", "--count", count)
+def test_a_trial_of_every_part_passes_and_is_not_repeated(tmp_path: Path) -> None:
+    parts = ["kill", "disk", "damage", "pairs", "fuzz"]
+    for names in (["kill"], parts):
+        done = run(tmp_path, *names, "--count", "1", "--seed", "1")
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-    for part in ("kill", "disk", "damage", "pairs", "fuzz"):
+    for part in parts:
         lines = [json.loads(line) for line in (tmp_path / f"{part}.jsonl").read_text().splitlines()]
-        assert [line["trial"] for line in lines] == [0, 1] and all(line["ok"] for line in lines)
+        assert [line["trial"] for line in lines] == [0] and all(line["ok"] for line in lines)
