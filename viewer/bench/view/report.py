@@ -28,7 +28,7 @@ def sections(report: dict[str, Any]) -> list[Section]:
             cells.append(shown(row.get(key), ".1f"))
         cells += [shown(row.get(key), ".1f") for key in ("encode_ms", "decode_ms")]
         table.rows.append([*cells, shown(row.get("kilobytes"), ".0f")])
-    link = "" if report["megabits"] is None else f" over a link of {report['megabits']:g} Mbit/s"
+    link = "" if report.get("megabits") is None else f" over a link of {report['megabits']:g} Mbit/s"
     text = (
         f"Headless {report.get('browser', 'browser')} without a GPU, window {report['window']}, panel open, on this "
         f"machine{link}. The camera turns in every animation frame; frames are prepared, so that the renderer is not "
@@ -47,7 +47,7 @@ def _of_clients(report: dict[str, Any]) -> list[Section]:
         for key in ("latency_ms", "latency_p95_ms", "fps", "slowest_fps", "render_ms", "encode_ms"):
             cells.append(shown(row.get(key), ".1f"))
         table.rows.append([*cells, shown(row.get("kilobytes"), ".0f")])
-    link = "" if report["megabits"] is None else f", each over a link of {report['megabits']:g} Mbit/s"
+    link = "" if report.get("megabits") is None else f", each over a link of {report['megabits']:g} Mbit/s"
     text = (
         f"Clients without a browser, in a process of their own on this machine{link}. They send {report['rate']:g} "
         f"cameras a second that circle the scene ({report['scene']}), read the images and acknowledge them like a "

@@ -84,9 +84,7 @@ class VideoEncoder:
 
         encoder, options = ENCODERS[codec]
         self.codec, self.size, self.bits = codec, (width, height), bits
-        # VP8 knows one colour matrix; of H.264 the stream names that of HD video.
-        self._matrix = Colorspace.ITU709 if codec == "h264" else Colorspace.ITU601
-        self._range = ColorRange.MPEG
+        self._matrix, self._range = Colorspace.ITU709, ColorRange.MPEG  # as the page tells its decoder
         context: Any = av.CodecContext.create(encoder, "w")
         context.width, context.height = width - width % 2, height - height % 2
         context.pix_fmt, context.time_base, context.framerate = "yuv420p", Fraction(1, CLOCK), FRAMES

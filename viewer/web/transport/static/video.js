@@ -2,6 +2,7 @@
 
 // By the server's names: how WebCodecs names them. The H.264 level is the highest; the stream itself says its own.
 const CODECS = { h264: "avc1.640033", vp8: "vp8" };
+const COLOURS = { primaries: "bt709", transfer: "bt709", matrix: "bt709", fullRange: false };
 const PATIENCE = 2000; // milliseconds that a frame may take
 
 // The codecs that this browser decodes, in the server's names.
@@ -51,7 +52,7 @@ export class VideoFrames {
       output: (frame) => (this.#decoder === mine && this.#waiting ? this.#waiting.resolve(frame) : frame.close()),
       error: (error) => this.#decoder === mine && this.#waiting?.reject(error),
     });
-    mine.configure({ codec: CODECS[codec], optimizeForLatency: true });
+    mine.configure({ codec: CODECS[codec], colorSpace: COLOURS, optimizeForLatency: true });
     this.#decoder = mine;
     this.#codec = codec;
   }
