@@ -61,9 +61,8 @@ def read_ids(view: View) -> np.ndarray:
     path = ids_path(view)
     if path is None or not path.is_file():
         raise CaptureError(f"{view.name}: there are no true ids of this view.", "Use a made-up scene.")
-    with reading(path, "an image of ids", "Write the data set again."):
-        with Image.open(path) as image:
-            ids = np.asarray(image)
+    with reading(path, "an image of ids", "Write the data set again."), Image.open(path) as image:
+        ids = np.asarray(image)
     if ids.dtype != np.uint8 or ids.ndim != 2:
         raise CaptureError(f"{path}: ids must be a grey image of 8 bits.", "Write the data set again.")
     return nearest_pixels(ids, view.camera.width, view.camera.height)

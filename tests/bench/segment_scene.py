@@ -23,12 +23,24 @@ from torch import Tensor
 
 from luxel.render.camera import View
 from luxel.render.primitives import Parameters
-from luxel.render.segment import NO_LABEL, LabelScores, SolveOptions, Votes, label_map, solve
+from luxel.render.segment import (
+    NO_LABEL,
+    LabelScores,
+    Prompt,
+    PropagateOptions,
+    Propagation,
+    SolveOptions,
+    Votes,
+    label_map,
+    solve,
+    solve_maps,
+)
 from luxel.scenes import open as open_capture
 from luxel.scenes import save_dnerf, static_scene
 from luxel.scenes.captures.true_ids import read_ids
 from luxel.scenes.files.scene_files import load_primitives
 from luxel.scenes.synthetic.dnerf import default_camera_samples
+from luxel.scenes.synthetic.id_segmenter import IdSegmenter, displaced
 from luxel.viewer.cli import main as luxel
 
 SOLIDS, SIDE, TRAIN, TEST = 10, 256, 48, 20
@@ -57,24 +69,18 @@ def ids(view: View) -> Tensor:
 def with_noise(labels: Tensor, seed: int, reach: float = 3.0, missing: float = 0.2) -> Tensor:
     """A label map with borders moved by up to ``reach`` pixels, in which a fraction of the objects is missing."""
     generator = torch.Generator().manual_seed(seed)
-    height, width = labels.shape
-    coarse = (2 * torch.rand(1, 2, height // 8, width // 8, generator=generator) - 1) * reach
-    moved = torch.nn.functional.interpolate(coarse, (height, width), mode="bilinear")[0]
-    rows = (torch.arange(height)[:, None] + moved[0]).round().long().clamp(0, height - 1)
-    columns = (torch.arange(width)[None] + moved[1]).round().long().clamp(0, width - 1)
-    out = labels[rows, columns]
+    out = displaced(labels, reach, seed).clone()
     for label in range(1, LABELS):
         if float(torch.rand((), generator=generator)) < missing:
             out[out == label] = 0
     return out
 
 
-def voted(scene: Parameters, views: list[View], noise: bool = False) -> Votes:
+def voted(scene: Parameters, views: list[View]) -> Votes:
     """Votes of the true label maps of views."""
     votes = Votes(scene.count, LABELS, scene.device)
-    for number, view in enumerate(views):
-        maps = with_noise(ids(view), number) if noise else ids(view)
-        votes.add(scene, view.camera, maps)
+    for view in views:
+        votes.add(scene, view.camera, ids(view))
     return votes
 
 
@@ -100,25 +106,54 @@ def main() -> None:
     parser.add_argument("--primitive", default="gaussians")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--smoothing", type=float, default=0.0)
+    parser.add_argument("--clicks", action="store_true")
     options = parser.parse_args()
     scene, train, test = made_scene(options.folder, options.primitive, options.steps)
     chosen = SolveOptions(smoothing=options.smoothing)
     print(f"{scene.count:,} {scene.noun}, {len(test)} unseen views")
+    if options.clicks:
+        print_clicks(scene, train, test, chosen)
+        return
     for title, views, noise in (
         ("24 views", spread(train, 24), False),
         ("6 views", spread(train, 6), False),
         ("24 views, 3 px noise, 20 % missing", spread(train, 24), True),
     ):
         started = time.perf_counter()
-        votes = voted(scene, views, noise)
-        solution = solve(scene, votes, chosen)
+        maps = [with_noise(ids(view), number) if noise else ids(view) for number, view in enumerate(views)]
+        solution, _, missing = solve_maps(scene, views, maps, LABELS, chosen)
         seconds = time.perf_counter() - started
         scores = scored(scene, solution.labels, test)
         print(
             f"{title}: mIoU {100 * scores.mean_iou:.2f} % (least {100 * float(scores.iou[1:].min()):.2f}), "
-            f"accuracy {100 * scores.accuracy:.2f} %, {int(solution.filled.sum()):,} filled, {seconds:.1f} s"
+            f"accuracy {100 * scores.accuracy:.2f} %, {int(solution.filled.sum()):,} filled, "
+            f"{len(missing)} masks missing, {seconds:.1f} s"
         )
     print_stability(scene, train, chosen)
+
+
+def print_clicks(scene: Parameters, train: list[View], test: list[View], options: SolveOptions) -> None:
+    """Prints what one click on each solid in one view leads to; views are tried until one shows all of them."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "render" / "segment"))
+    from made_up import middle
+
+    truth = {view.name: ids(view) for view in train}
+    least = {
+        name: int(torch.bincount(t.flatten().int(), minlength=LABELS).min()) for name, t in truth.items()
+    }
+    name = max(least, key=least.__getitem__)
+    prompts = [Prompt(label, name, ((*middle(truth[name] == label), True),)) for label in range(1, LABELS)]
+    for noise in (0.0, 2.0):
+        started = time.perf_counter()
+        segmenter = IdSegmenter.of_views(train, noise)
+        result = Propagation(scene, train, segmenter, prompts, PropagateOptions(), options).run()
+        seconds = time.perf_counter() - started
+        scores = scored(scene, result.solution.labels, test)
+        print(
+            f"one click each in {name}, masks with {noise:g} px of noise: mIoU {100 * scores.mean_iou:.2f} % (least "
+            f"{100 * float(scores.iou[1:].min()):.2f}) after {len(result.maps)} views {list(result.maps)}, changes "
+            f"{[round(change, 4) for change in result.changes]}, {seconds:.1f} s; skipped: {result.skipped}"
+        )
 
 
 def print_stability(scene: Parameters, views: list[View], options: SolveOptions) -> None:
