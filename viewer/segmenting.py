@@ -15,7 +15,7 @@ from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.segment import Segmenter, label_map
-from luxel.render.segment.objects import Objects, has_objects, load_objects
+from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
 from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
 
@@ -24,20 +24,25 @@ MOBILE_SAM = "luxel.render.nets.mobile_sam"
 
 
 def find_view(views: Sequence[View], name: str) -> View:
-    """A view by its name, or by its file name with or without suffix where only one view has it.
+    """A view by its name, or without its suffix or folder where only one view has it.
 
     Raises:
         LuxelError: there is none, or there are several; names that are near are suggested.
     """
     same = [view for view in views if view.name == name]
     if not same:
-        same = [view for view in views if name in (Path(view.name).name, Path(view.name).stem)]
+        same = [view for view in views if name in _short_names(view)]
     if len(same) == 1:
         return same[0]
     names = [view.name for view in (same or views)]
     near = names[:3] if same else difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[:3]
     problem = "several views have that name" if same else f"none of the {len(names)} views has that name"
-    raise LuxelError(f"{name}: {problem}.", f"Near: {', '.join(near)}.")
+    raise LuxelError(f"{name}: {problem}.", f"Give another name, such as {' or '.join(near)}.")
+
+
+def _short_names(view: View) -> tuple[str, ...]:
+    path = Path(view.name)
+    return path.name, path.stem, path.with_suffix("").as_posix()
 
 
 def make_segmenter(name: SegmenterName, views: Sequence[View], device: torch.device) -> Segmenter:
@@ -71,6 +76,19 @@ def run_objects(folder: Path, scene: Parameters) -> Objects:
     objects = load_objects(folder)
     objects.require_scene(folder, scene)
     return objects
+
+
+def find_object(objects: Objects, name: str) -> SceneObject:
+    """An object by its name.
+
+    Raises:
+        LuxelError: there is none; the message lists the names.
+    """
+    entry = objects.named(name)
+    if entry is None:
+        names = ", ".join(known.name for known in objects.objects[:12])
+        raise LuxelError(f"{name}: there is no object of that name.", f"Objects of this run: {names}.")
+    return entry
 
 
 def segmentation_scores(

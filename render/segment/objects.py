@@ -1,7 +1,8 @@
 """The objects of a run: objects.json in its folder, and beside it objects/ with the label maps and the labels.
 
-objects.json names the files of objects/ with their digests, and the scene that the labels are of. Files of objects/ are
-named by their content and never changed, and objects.json is replaced last: an interrupted write leaves the old objects.
+objects.json names the files of objects/ with their digests, and the scene that the labels are of. Files of objects/
+are named by their content and never changed, and objects.json is replaced last: an interrupted write leaves the old
+objects.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from luxel.render.segment.segmenter import Prompt
 FORMAT = 1
 FILE, FOLDER = "objects.json", "objects"
 MOST_OBJECTS = 254
-AGAIN = "Segment the run again: `luxel segment RUN --click VIEW X Y`."
 
 Label = Annotated[int, msgspec.Meta(ge=1, le=MOST_OBJECTS)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
@@ -201,9 +201,9 @@ def load_objects(folder: Path) -> Objects:
     Raises:
         LuxelError: there are none, or a file of theirs is missing, damaged or of a newer version.
     """
-    path, remedy = folder / FILE, AGAIN.replace("RUN", str(folder))
+    path = folder / FILE
     if not path.is_file():
-        raise LuxelError(f"{folder}: this run has no objects yet.", remedy)
+        raise LuxelError(f"{folder}: this run has no objects yet.", "Segment it; see `luxel segment --help`.")
     try:
         raw = read_object(path)
         body = validated(raw, _Body)
@@ -217,9 +217,15 @@ def load_objects(folder: Path) -> Objects:
             raise JsonError("a label occurs twice")
         maps = {entry.view: _map(_read(folder, entry.digest, ".png")) for entry in body.maps}
     except OSError as error:
-        raise LuxelError(f"{path}: cannot be read ({error.strerror or error}).", remedy) from error
+        raise LuxelError(
+            f"{path}: a file of the objects cannot be read ({error.strerror or error}).",
+            "Restore it from a copy, or segment the run anew with --replace.",
+        ) from error
     except JsonError as error:
-        raise LuxelError(f"{path}: is damaged ({error}).", f"{remedy} Add --replace.") from error
+        raise LuxelError(
+            f"{path}: is damaged ({error}).",
+            "Restore it from a copy, or segment the run anew with --replace.",
+        ) from error
     prompts = [Prompt(p.label, p.view, tuple(p.points), p.box) for p in body.prompts]
     return Objects(body.scene, labels, body.objects, prompts, maps)
 

@@ -59,7 +59,7 @@ class IdSegmenter:
         """The masks, see `luxel.render.segment.segmenter.Segmenter`; empty where a box has no solid in it."""
         ids, label = embedding, self._label(embedding, points, box)
         whole = displaced(ids, self.noise, seed=label) == label
-        if not bool(whole.any()) or not label:
+        if not label:
             whole = torch.zeros_like(whole)
         rows = torch.arange(len(ids))[:, None]
         part = whole & (rows < whole.nonzero()[:, 0].float().mean())
@@ -76,7 +76,7 @@ class IdSegmenter:
             return int(ids[min(int(y), height - 1), min(int(x), width - 1)])
         x0, y0, x1, y1 = (int(edge) for edge in box or (0, 0, width, height))
         counts = torch.bincount(ids[y0:y1, x0:x1].flatten().long(), minlength=2)
-        return int(counts[1:].argmax()) + 1
+        return int(counts[1:].argmax()) + 1 if int(counts[1:].sum()) else 0
 
 
 def image_key(image: np.ndarray) -> str:

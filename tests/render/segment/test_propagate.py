@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 import torch
 from made_up import MadeUpScene
@@ -10,6 +13,9 @@ from test_solve import mean_iou
 from luxel.render.errors import LuxelError
 from luxel.render.segment import (
     NO_LABEL,
+    Box,
+    MaskChoice,
+    Point,
     Prompt,
     PropagateOptions,
     Propagation,
@@ -148,3 +154,30 @@ def test_a_grid_of_points_on_an_empty_scene(solids_scene: MadeUpScene):
     nothing = solids_scene.gaussians.select(torch.zeros(0, dtype=torch.int64))
     with pytest.raises(LuxelError, match="No objects were found"):
         auto_prompts(nothing, solids_scene.views, solids_scene.segmenter())
+
+
+class CornerSegmenter:
+    """Finds the first pixels of an image, whatever it is asked for."""
+
+    def embed(self, image: np.ndarray) -> tuple[int, ...]:
+        return image.shape[:2]
+
+    def masks(
+        self, embedding: tuple[int, ...], points: Sequence[Point], box: Box | None = None
+    ) -> MaskChoice:
+        mask = torch.zeros(3, *embedding, dtype=torch.bool)
+        mask[:, :3, :3] = True
+        return MaskChoice(mask, mask * 2.0 - 1, torch.ones(3))
+
+
+def test_a_mask_of_empty_space(solids_scene: MadeUpScene):
+    prompt = Prompt(1, "r_000", box=(10.0, 10.0, 60.0, 60.0))
+    with pytest.raises(
+        LuxelError, match="no primitives of the scene are below the mask of the box 10 10 60 60"
+    ):
+        Propagation(solids_scene.gaussians, solids_scene.views, CornerSegmenter(), [prompt]).run()
+
+
+def test_the_segmenter_of_true_ids_knows_its_images_only(solids_scene: MadeUpScene):
+    with pytest.raises(LuxelError, match="no true ids of this image"):
+        solids_scene.segmenter().embed(np.zeros((8, 8, 3), np.uint8))

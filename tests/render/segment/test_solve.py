@@ -118,6 +118,16 @@ def test_primitives_that_are_not_finite_have_no_label():
     assert labels.tolist() == [1, 1, NO_LABEL, 1, 1, 1]
 
 
+def test_primitives_that_are_nan_have_no_votes(solids_scene: MadeUpScene):
+    broken = solids_scene.gaussians.map(torch.clone)
+    broken.means[:50], broken.opacity_logits[50:100] = math.nan, math.nan
+    view = solids_scene.views[0]
+    votes = Votes(broken.count, solids_scene.count)
+    votes.add(broken, view.camera, solids_scene.ids[view.name])
+    assert votes.weights.isfinite().all() and (votes.seen[:100] == 0).all()
+    assert (solve(broken, votes).labels[:50] == NO_LABEL).all()
+
+
 def test_margin_bias_and_limits():
     sums = torch.tensor([[4.0, 5.0], [1.0, 9.0], [0.0, 0.1], [0.0, 0.0]])
     plain = solve(line(4), GivenVotes(sums), SolveOptions(neighbours=0))
