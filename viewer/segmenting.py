@@ -45,6 +45,14 @@ def _short_names(view: View) -> tuple[str, ...]:
     return path.name, path.stem, path.with_suffix("").as_posix()
 
 
+def has_mobile_sam() -> bool:
+    """Whether this version of luxel has MobileSAM."""
+    try:
+        return importlib.util.find_spec(MOBILE_SAM) is not None
+    except ModuleNotFoundError:  # the package that would hold it
+        return False
+
+
 def make_segmenter(name: SegmenterName, views: Sequence[View], device: torch.device) -> Segmenter:
     """A segmenter by its name.
 
@@ -58,7 +66,7 @@ def make_segmenter(name: SegmenterName, views: Sequence[View], device: torch.dev
                 "Leave it out; true ids are those of made-up scenes.",
             )
         return IdSegmenter.of_views(views)
-    if importlib.util.find_spec(MOBILE_SAM) is None:
+    if not has_mobile_sam():
         raise LuxelError(
             "This version of luxel has no segmenter for clicks on photographs.",
             "Give label maps of the views with --masks DIR.",

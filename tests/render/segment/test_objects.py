@@ -60,3 +60,27 @@ def test_objects_that_cannot_be_written_or_read(tmp_path: Path):
     next((tmp_path / FOLDER).glob("*.labels")).unlink()
     with pytest.raises(LuxelError, match="a file of the objects cannot be read"):
         load_objects(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"objects": [', ""),
+        ("toy", "boy"),
+        ('"format": 1', '"format": 9'),
+        ('"primitives": 4', '"primitives": "4"'),
+    ],
+)
+def test_damaged_objects(tmp_path: Path, old: str, new: str):
+    path = save_objects(tmp_path, two_objects())
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(LuxelError, match="is damaged") as raised:
+        load_objects(tmp_path)
+    assert "--replace" in raised.value.remedy
+
+
+def test_a_damaged_map(tmp_path: Path):
+    save_objects(tmp_path, two_objects())
+    next((tmp_path / FOLDER).glob("*.png")).write_bytes(b"")
+    with pytest.raises(LuxelError, match="does not match its checksum"):
+        load_objects(tmp_path)
