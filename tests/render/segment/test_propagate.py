@@ -36,7 +36,11 @@ def clicks(made: MadeUpScene, views: list[str]) -> list[Prompt]:
     ]
 
 
-@pytest.mark.parametrize("views", [["r_000"], ["r_000", "r_003"]], ids=["one view", "two views"])
+@pytest.mark.parametrize(
+    "views",
+    [["r_000"], pytest.param(["r_000", "r_003"], marks=pytest.mark.slow)],
+    ids=["one view", "two views"],
+)
 def test_one_click_on_each_object_labels_the_scene(solids_scene: MadeUpScene, views):
     made, looked = solids_scene, []
     options = PropagateOptions(views=6, least_change=0)
@@ -138,6 +142,7 @@ def test_the_changed_share_counts_objects_only():
     assert changed_share(before, before, area, 3) == 0
 
 
+@pytest.mark.slow
 def test_a_grid_of_points_finds_the_objects(solids_scene: MadeUpScene):
     made = solids_scene
     prompts = auto_prompts(made.gaussians, made.views, made.segmenter())

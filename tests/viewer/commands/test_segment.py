@@ -79,7 +79,7 @@ def test_objects_from_clicks_are_evaluated_and_exported(run: Path, tmp_path: Pat
     assert main(["eval", str(run), "--no-lpips", "--json", *CPU]) == 0
     scores = json.loads(capsys.readouterr().out)["objects"]
     assert set(scores) == {"platform", "a", "b", "c", "mean"}
-    assert scores["mean"] > 0.8
+    assert scores["mean"] > 0.6 and scores["platform"] > 0.8
     whole = load_primitives(run / "scene.ply")
     parts = []
     for words in (["--object", "a"], ["--object", "a", "--invert"], ["--object", "b", "--object", "c"]):
@@ -147,7 +147,7 @@ def test_clicks_on_nothing_and_views_that_are_not_there(run: Path, refused: Refu
     corner = ["segment", run, "--click", view.name, 0, 0, *IDS]
     assert "Click on an object" in refused(*corner, names="is on nothing")
     said = refused("segment", run, "--click", "r_01", 5, 5, *IDS, names="r_01")
-    assert "train/r_01" in said
+    assert "Give another name, such as" in said and "/r_001.png" in said
     refused("segment", run, "--click", view.name, 5, 900, *IDS, names="outside of the image")
     assert not (run / FILE).exists()
 
