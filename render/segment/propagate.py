@@ -1,7 +1,8 @@
 """From prompts in one view through the scene: the scene itself carries the objects from view to view.
 
 Masks vote, the labels are rendered in the next view, box and innermost point of each label prompt the segmenter there,
-and of its masks the one that agrees best with the rendered label votes in turn.
+and of its masks the one votes in turn whose IoU with the rendered label, times the IoU that the segmenter predicts, is
+largest.
 """
 
 from __future__ import annotations
@@ -241,7 +242,9 @@ class Propagation:
             return None
         choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
         agreement = [mask_iou(proposed, mask) for proposed in choice.masks]
-        best = max(range(len(agreement)), key=agreement.__getitem__)
+        # Weighted, as a label that is rendered from one side agrees best with a mask of that part.
+        weighted = [a * float(sure) for a, sure in zip(agreement, choice.predicted_iou, strict=True)]
+        best = max(range(len(weighted)), key=weighted.__getitem__)
         if agreement[best] < self.options.least_iou:
             skipped.append((view.name, label, f"the best mask has an IoU of {agreement[best]:.2f}"))
             return None
