@@ -35,6 +35,7 @@ from luxel.render.segment import (
     solve,
     solve_maps,
 )
+from luxel.render.segment.mask_prompt import innermost_point
 from luxel.scenes import open as open_capture
 from luxel.scenes import save_dnerf, static_scene
 from luxel.scenes.captures.true_ids import read_ids
@@ -134,15 +135,12 @@ def main() -> None:
 
 def print_clicks(scene: Parameters, train: list[View], test: list[View], options: SolveOptions) -> None:
     """Prints what one click on each solid in one view leads to; views are tried until one shows all of them."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "render" / "segment"))
-    from made_up import middle
-
     truth = {view.name: ids(view) for view in train}
     least = {
         name: int(torch.bincount(t.flatten().int(), minlength=LABELS).min()) for name, t in truth.items()
     }
     name = max(least, key=least.__getitem__)
-    prompts = [Prompt(label, name, ((*middle(truth[name] == label), True),)) for label in range(1, LABELS)]
+    prompts = [Prompt(label, name, (innermost_point(truth[name] == label),)) for label in range(1, LABELS)]
     for noise in (0.0, 2.0):
         started = time.perf_counter()
         segmenter = IdSegmenter.of_views(train, noise)
