@@ -63,6 +63,7 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
     """Encodes with FFmpeg; the video gets its name when it is complete."""
     try:
         import av
+        from av.error import FFmpegError
     except ImportError as error:
         raise LuxelError(
             "PyAV, which encodes videos, is not installed.",
@@ -74,7 +75,7 @@ def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Call
         with av.open(str(part), "w", format=CONTAINERS[path.suffix.lower()]) as container:
             count = _write_frames(container, iter(frames), fps, on_frame)
         os.replace(part, path)
-    except av.FFmpegError as error:
+    except FFmpegError as error:
         raise OSError(error.errno, error.strerror) from error
     finally:
         part.unlink(missing_ok=True)

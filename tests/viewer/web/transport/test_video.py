@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from stream_sink import shifting_images
 
-from luxel.viewer.bench.view.frames import PreparedFrames
 from luxel.viewer.web.transport import video
 from luxel.viewer.web.transport.link import Link
 from luxel.viewer.web.transport.sinks import FrameInfo, StreamSink
@@ -16,12 +17,6 @@ from luxel.viewer.web.transport.video import CODECS, MotionVideo, VideoEncoder, 
 from luxel.viewer.web.transport.wire import DrawnMessage, split_image
 
 av = pytest.importorskip("av")
-
-
-def images(count: int, width: int = 320, height: int = 240) -> list[np.ndarray]:
-    """A coloured image that shifts."""
-    wide = PreparedFrames(width, height, moving=True)._images
-    return [(wide[k].numpy() * 255).astype(np.uint8) for k in range(count)]
 
 
 def decoded(frames: list[bytes], codec: str) -> list[np.ndarray]:
@@ -35,7 +30,7 @@ def decoded(frames: list[bytes], codec: str) -> list[np.ndarray]:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("size", [(320, 240), (321, 241)])
 def test_frames_are_the_images(codec: str, size: tuple[int, int]) -> None:
-    given = images(6, *size)
+    given = shifting_images(6, *size)
     encoder = VideoEncoder(codec, *size, 2_000_000)
     frames = [encoder.encode(image, k / 30) for k, image in enumerate(given)]
     assert [frame.key for frame in frames] == [True] + [False] * 5
@@ -71,13 +66,13 @@ def test_video_is_for_slow_links_and_pages_that_decode_it() -> None:
         assert not motion.chosen  # no file was sent yet
         motion.note_file(60_000)
         assert motion.chosen is chosen
-    assert MotionVideo(link_of(5e5), codecs=()).encode(images(1)[0], 0.0) is None
+    assert MotionVideo(link_of(5e5), codecs=()).encode(shifting_images(1)[0], 0.0) is None
 
 
 def test_a_page_that_asks_again_gets_a_key_frame() -> None:
     motion = MotionVideo(link_of(5e5))
     motion.offer(CODECS)
-    first, second, third, *_ = images(3)
+    first, second, third, *_ = shifting_images(3)
     frames = [motion.encode(first, 0.0), motion.encode(second, 0.1)]
     motion.offer(("vp8",))
     frames.append(motion.encode(third, 0.2))
@@ -96,7 +91,7 @@ def test_a_failing_encoder_is_given_up(monkeypatch: pytest.MonkeyPatch, caplog: 
         raise RuntimeError("no encoder")
 
     monkeypatch.setattr(video.VideoEncoder, "encode", fail)
-    assert motion.encode(images(1)[0], 0.0) is None
+    assert motion.encode(shifting_images(1)[0], 0.0) is None
     assert "JPEG files are sent" in caplog.text and not motion.chosen
 
 
@@ -111,7 +106,12 @@ def test_without_pyav_there_are_jpeg_files(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_images_of_a_moving_camera_become_video_on_a_slow_link() -> None:
     sink, received = StreamSink(), []
-    sink.connect(lambda message, left: (received.append(message), left()))
+
+    def post(message: bytes, left: Callable[[], None]) -> None:
+        received.append(message)
+        left()
+
+    sink.connect(post)
     sink.offer_video(("h264",))
 
     def show(image: np.ndarray, quality: int, moving: bool) -> Any:
@@ -125,11 +125,11 @@ def test_images_of_a_moving_camera_become_video_on_a_slow_link() -> None:
         sink.drawn(DrawnMessage(header.image, 0.0, None))
         return header
 
-    headers = [show(image, 80, True) for image in images(9, 640, 480)]
+    headers = [show(image, 80, True) for image in shifting_images(9, 640, 480)]
     kinds = [header.video for header in headers]
     switch = kinds.index("h264")
     assert kinds == [None] * switch + ["h264"] * (len(kinds) - switch) and headers[switch].key
-    assert show(images(1, 640, 480)[0], 90, False).video is None, "an image at rest is a file"
-    assert show(images(1, 640, 480)[0], 100, False).png
-    assert show(images(2, 640, 480)[1], 80, True).video == "h264"
+    assert show(shifting_images(1, 640, 480)[0], 90, False).video is None, "an image at rest is a file"
+    assert show(shifting_images(1, 640, 480)[0], 100, False).png
+    assert show(shifting_images(2, 640, 480)[1], 80, True).video == "h264"
     sink.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_video import images
+from stream_sink import shifting_images
 
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.transport.video import CODECS, VideoEncoder
@@ -38,7 +38,7 @@ def test_a_page_decodes_the_frames(shown: ViewerApp, open_page: Callable[..., An
     known = page.evaluate('import("/luxel/video.js?video").then(({ videoCodecs }) => videoCodecs())')
     if codec not in known:
         pytest.skip(f"this browser decodes no {codec}")
-    given = images(5)
+    given = shifting_images(5)
     encoder = VideoEncoder(codec, 320, 240, 2_000_000)
     frames = [encoder.encode(image, k / 30) for k, image in enumerate(given)]
     sent = [{"key": frame.key, "data": base64.b64encode(frame.data).decode()} for frame in frames]
