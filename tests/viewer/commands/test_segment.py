@@ -74,6 +74,11 @@ def test_objects_from_clicks_are_evaluated_and_exported(run: Path, tmp_path: Pat
     view = best_view(train_views(run))
     clicks = [word for label in (1, 2, 3, 4) for word in click_on(view, label)]
     names = [word for name in ("platform", "a", "b", "c") for word in ("--name", name)]
+    beside = ["--exclude", view.name, "0", "0"]
+    assert (
+        main(["segment", str(run), *click_on(view, 1), *beside, "--name", "platform", "--views", "1", *IDS])
+        == 0
+    )
     assert main(["segment", str(run), *clicks, *names, "--views", "6", *IDS]) == 0
     assert "4 objects from masks of" in capsys.readouterr().out
     assert main(["eval", str(run), "--no-lpips", "--json", *CPU]) == 0
@@ -155,6 +160,7 @@ def test_options_of_segment_that_do_not_fit(run: Path, refused: Refused) -> None
     refused("segment", run, "--auto", "--kept", names="exclude each other")
     words = ["--click", "a", 1, 1] * 3
     refused("segment", run, *words, "--name", "a", "--name", "b", names="2 names for 3 clicks")
+    refused("segment", run, *words, "--exclude", "a", 2, 2, names="--exclude belongs to one object")
     refused("segment", run, "--click", "a", -1, 1, names="--click -1")
     refused("segment", run, "--kept", *CPU, names="no objects yet")
     refused("segment", run / "config.json", "--auto", names="is a file")
