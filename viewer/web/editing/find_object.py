@@ -166,13 +166,13 @@ class ObjectSearch:
                 )
                 for k, view in enumerate(views[::step])
             ]
-        if self._clicked.surface is None:
-            return []
-        return [self._as_view(f"turn {turn:g}", self._turned(math.radians(turn))) for turn in TURNS]
-
-    def _turned(self, angle: float) -> Camera:
-        """The page's camera after a turn of the whole view about the axis through the clicked point."""
         point = self._clicked.surface
+        if point is None:
+            return []
+        return [self._as_view(f"turn {turn:g}", self._turned(math.radians(turn), point)) for turn in TURNS]
+
+    def _turned(self, angle: float, point: np.ndarray) -> Camera:
+        """The page's camera after a turn about an axis through a point [3]."""
         _, down, forward = self._camera.world_to_cam[:3, :3].double().cpu().numpy()
         level = (
             abs(self._clicked.up @ forward) < STEEP

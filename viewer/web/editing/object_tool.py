@@ -120,19 +120,24 @@ class ObjectTool(ClickedTool):
 
     def _clicked(self, click: Click) -> None:
         self._searches += 1
-        self.workspace.guard(lambda: self._find(click))
+        number = self._searches
+        unknown: list[ClickedView] = []
+        self.workspace.guard(lambda: unknown.extend(self._find(click)))
+        for clicked in unknown:  # once the guard has cleared the last message
+            self._say("Looking at the image…")
+            self._pool.submit(self._search, clicked, number, self.workspace.mode())
 
-    def _find(self, click: Click) -> None:
+    def _find(self, click: Click) -> list[ClickedView]:
+        """Selects what has a label; returns what is to be searched for."""
         clicked = self._view(click)
         label = self._label_at(clicked)
         if label:
             entry = next(entry for entry in self._objects.objects if entry.label == label)  # type: ignore[union-attr]
             self._select_label(label, entry.name)
-            return
+            return []
         if click.point is None:
             raise LuxelError("nothing opaque enough is under the cursor.", "Click a solid part of the image.")
-        self._say("Looking at the image…")
-        self._pool.submit(self._search, clicked, self._searches, self.workspace.mode())
+        return [clicked]
 
     def _view(self, click: Click) -> ClickedView:
         """What the page shows where it was clicked."""
