@@ -26,7 +26,7 @@ def labelled_scene(
     if name == "gaussians":
         return gaussians(count, seed=3, dtype=dtype, device=device)
     if name == "gaussians4d":
-        return random_gaussians4d(count, seed=4, dtype=dtype, device=device)
+        return random_gaussians4d(count, seed=4).map(lambda t: t.to(device, dtype))
     return random_convexes(count, seed=5).map(lambda t: t.to(device, dtype))
 
 
