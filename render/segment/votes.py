@@ -130,9 +130,11 @@ class Votes:
             raise ValueError(
                 f"the scene must have {self._table.votes.shape[0]} primitives, got {scene.count}"
             )
-        given = maps.to(self._table.votes.device)
-        if bool(((given >= self.labels) & (given != NO_LABEL)).any()):
+        if bool(
+            ((maps >= self.labels) & (maps != NO_LABEL)).any()
+        ):  # where they are: a copy need not be waited for
             raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}")
+        given = maps.to(self._table.votes.device)
         splats, lists, settings = splat_lists(scene, camera, time, **options)
         label_votes_(
             self._table,

@@ -170,7 +170,8 @@ def main(arguments: list[str] | None = None) -> int:
             listed = sum(int(lists.lists.ranges[-1, 1]) for lists in case.listed) / len(case.listed)
             print(
                 f"{source.name}: {scene.count} {scene.noun}, {options.size}, {count} labels, {listed:.0f} pairs of "
-                f"tile and splat a view, on {device}. Off the witness: votes {off['votes']:.1e}, labels {off['labels']:.1e}. "
+                f"tile and splat a view, on {device}. "
+                f"Off the witness: votes {off['votes']:.1e}, labels {off['labels']:.1e}. "
                 f"No room for further labels: {case.votes.out_of_room}"
             )
             results = compare_ms(case.variants(), device, warmup=options.views, iterations=iterations)

@@ -107,6 +107,7 @@ template <typename Policy, bool kCentre> struct VoteVisitor {
 template <typename Policy, bool kCentre>
 __global__ void __launch_bounds__(kPixels, kLabelBlocks)
     label_votes_kernel(const luxel_blend_args walk, const luxel_label_votes_args args) {
+  static_assert(kPixels == 256);
   __shared__ VoteShared<Policy> shared;
   const int tile = walk.plan[blockIdx.x];  // long lists first
   if (walk.ranges[2 * tile] >= walk.ranges[2 * tile + 1]) return;
@@ -118,7 +119,8 @@ __global__ void __launch_bounds__(kPixels, kLabelBlocks)
   if (group.inside && group.leads) shared.labels.insert(group.label);
   __syncthreads();
   const int column = shared.labels.below(group.label), columns = min(shared.labels.below(256), kTileLabels);
-  if (group.inside && group.leads && column < kTileLabels) shared.label_of[column] = group.label;
+  const int own = static_cast<int>(threadIdx.x), place = shared.labels.below(own);  // a thread per label
+  if (shared.labels.has(own) && place < kTileLabels) shared.label_of[place] = own;
   VoteVisitor<Policy, kCentre> visitor = {args,
                                           shared,
                                           group,
