@@ -64,7 +64,9 @@ def test_operation_checks_its_arguments(random_gaussians, toy_camera, device):
     labels = some_labels(60, 3).to(device)
     lists, sizes = (splats, instances, ranges, plan), {"width": WIDTH, "height": HEIGHT, "max_alpha": 0.99}
     torch.library.opcheck(
-        torch.ops.luxel.label_render.default, (*lists, labels, 3, WIDTH, HEIGHT, 0.99, "gaussians")
+        torch.ops.luxel.label_render.default,
+        (*lists, labels, 3, WIDTH, HEIGHT, 0.99, "gaussians"),
+        test_utils=("test_schema", "test_faketensor", "test_autograd_registration"),
     )
     with pytest.raises(ValueError, match=r"labels must be \[60\]"):
         label_render(*lists, labels[:5], label_count=3, **sizes)

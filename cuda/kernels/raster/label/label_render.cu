@@ -71,7 +71,7 @@ __device__ __forceinline__ int gather_labels(const luxel_label_render_args& args
 }
 
 template <typename Policy>
-__global__ void __launch_bounds__(kPixels, kLabelBlocks)
+__global__ void __launch_bounds__(kPixels, label_blocks<Policy>())
     label_render_kernel(const luxel_blend_args walk, const luxel_label_render_args args) {
   static_assert(kPixels == 256, "a thread per label");
   __shared__ RenderShared<Policy> shared;

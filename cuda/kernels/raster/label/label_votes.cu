@@ -105,7 +105,7 @@ template <typename Policy, bool kCentre> struct VoteVisitor {
 };
 
 template <typename Policy, bool kCentre>
-__global__ void __launch_bounds__(kPixels, kLabelBlocks)
+__global__ void __launch_bounds__(kPixels, label_blocks<Policy>())
     label_votes_kernel(const luxel_blend_args walk, const luxel_label_votes_args args) {
   static_assert(kPixels == 256);
   __shared__ VoteShared<Policy> shared;

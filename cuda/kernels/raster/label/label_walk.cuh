@@ -13,9 +13,9 @@ namespace {
 // Tunables: splats whose alpha is computed before they are visited one by one, and resident blocks per multiprocessor.
 template <typename Policy> constexpr int label_ahead() { return Policy::kMultiEdge ? 2 : 8; }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kLabelBlocks = 2;  // Turing supports fewer resident threads
+template <typename Policy> constexpr int label_blocks() { return 2; }  // Turing supports fewer resident threads
 #else
-constexpr int kLabelBlocks = 4;
+template <typename Policy> constexpr int label_blocks() { return Policy::kMultiEdge ? 3 : 4; }
 #endif
 
 template <typename Policy> struct alignas(16) LabelEntry {
