@@ -74,10 +74,15 @@ LUXEL_HD int claim_slot(int64_t* word, int label) {
   }
 }
 
-// The primitive's row of the pool, claimed if it has none; -2 if none is left. A thread that loses the race leaves a row unused.
+// The primitive's row of the pool, claimed if it has none; -2 if none is left. A pool with a row for each primitive is not
+// counted: row n belongs to primitive n. Otherwise a thread that loses the race for a primitive's row leaves one unused.
 LUXEL_HD int32_t claim_row(const luxel_label_votes_args& args, int64_t n) {
   const int32_t held = read_shared(args.rows + n);
   if (held != -1) return held;
+  if (args.pool_rows >= args.count) {
+    swap_where(args.rows + n, -1, static_cast<int32_t>(n));
+    return static_cast<int32_t>(n);
+  }
   const int32_t taken = take_number(args.pool_used), row = taken < args.pool_rows ? taken : -2;
   const int32_t before = swap_where(args.rows + n, -1, row);
   return before == -1 ? row : before;
