@@ -165,7 +165,8 @@ def check_own(options: Any, prefix: str = "", naming: Naming = plain_name) -> No
             bounds_of(hint) or (FINITE if takes(hint, float) else None),
         )
         for value in _single_values(getattr(options, field.name)):
-            if bounds is not None and not (value is None and takes(hint, type(None))):
+            text = isinstance(value, str) and takes(hint, str)  # beside numbers, as in VIEW X Y
+            if bounds is not None and not text and not (value is None and takes(hint, type(None))):
                 bounds.require(name, value, whole=takes(hint, int) and not takes(hint, float))
             elif isinstance(value, str | PurePath):
                 check_text(name, str(value))

@@ -16,6 +16,7 @@ COMMANDS = {
     "eval": ("Eval", "Evaluates a run on its held-out views: PSNR, SSIM, LPIPS, a report."),
     "render": ("Render", "Renders a camera path to an MP4 video or PNG files."),
     "export": ("Export", "Writes a scene in another format or as a mesh."),
+    "segment": ("Segment", "Labels the objects of a run from clicks, boxes or masks."),
     "bench": ("Bench", "Measures speed and quality on this machine, alone or against gsplat."),
     "demo": ("Demo", "Trains and shows the packaged capture; a minute, no download."),
     "doctor": ("Doctor", "Checks the installation and says how to fix what is missing."),

@@ -56,7 +56,7 @@ def diagnose() -> list[Finding]:
         ("opencv", lambda: _package("cv2", "lens distortion cannot be removed", "opencv-python-headless")),
         ("viser", lambda: _package("viser", "the viewer cannot start")),
         ("tiny-cuda-nn", _tiny_cuda_nn),
-        ("ffmpeg", _ffmpeg),
+        ("video", _video),
         ("cache", _cache),
         ("disk", _disk),
     ]
@@ -265,14 +265,14 @@ def _tiny_cuda_nn() -> Finding:
     return Finding("tiny-cuda-nn", "ok", f"{_version('tinycudann')}: luxel train --backend tiny-cuda-nn")
 
 
-def _ffmpeg() -> Finding:
+def _video() -> Finding:
     try:
-        import imageio_ffmpeg
+        import av
 
-        return Finding("ffmpeg", "ok", imageio_ffmpeg.get_ffmpeg_exe())
-    except (ImportError, RuntimeError):
+        return Finding("video", "ok", f"PyAV {av.__version__}, FFmpeg {av.ffmpeg_version_info}")
+    except ImportError as error:
         return Finding(
-            "ffmpeg", "note", "not found: luxel render writes PNG files only", "pip install imageio-ffmpeg"
+            "video", "note", f"no PyAV ({error}): luxel render writes PNG files only", "pip install av"
         )
 
 

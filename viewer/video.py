@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from luxel.render.errors import LuxelError
 
-VIDEOS = (".mp4", ".mov", ".mkv", ".webm")
+CONTAINERS = {".mp4": "mp4", ".mov": "mov", ".mkv": "matroska", ".webm": "webm"}
+VIDEOS = tuple(CONTAINERS)
+H264 = {"crf": "18", "movflags": "+faststart"}  # almost without visible loss
+VP9 = {"crf": "24", "b": "0", "row-mt": "1", "deadline": "good", "cpu-used": "4"}
+BT709, LIMITED = 1, 1  # FFmpeg's numbers of the colour space and the range of values
 
 
 def write_video(
@@ -20,7 +27,7 @@ def write_video(
     """Writes all frames.
 
     Args:
-        path: name of a video (.mp4, .mov, .mkv, .webm; H.264 where the container allows it), else of a folder.
+        path: name of a video (.mp4, .mov, .mkv, .webm; H.264, in .webm VP9), else of a folder.
         frames: uint8 [H, W, 3], or [H, W, 4] for PNG files only; all of one size.
         fps: frames per second of a video.
         on_frame: called after each frame.
@@ -53,47 +60,50 @@ def write_video(
 
 
 def _encode(path: Path, frames: Iterable[np.ndarray], fps: float, on_frame: Callable[[], None]) -> int:
-    """Encodes with ffmpeg; the video gets its name when it is complete."""
-    import imageio_ffmpeg
-
-    source: Iterator[np.ndarray] = iter(frames)
-    first = next(source)
-    height, width = first.shape[:2]
-    even = (height + height % 2, width + width % 2)  # H.264 with 4:2:0 chroma has no odd sizes
+    """Encodes with FFmpeg; the video gets its name when it is complete."""
+    try:
+        import av
+        from av.error import FFmpegError
+    except ImportError as error:
+        raise LuxelError(
+            "PyAV, which encodes videos, is not installed.",
+            "Install it (pip install av), or write PNG files into a folder.",
+        ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".part-{path.name}")
     try:
-        writer = imageio_ffmpeg.write_frames(
-            str(part),
-            (even[1], even[0]),
-            fps=fps,  # pyright: ignore[reportArgumentType] - takes fractions too
-            quality=8,
-            macro_block_size=1,
-            ffmpeg_log_level="quiet",  # its lines would stand between ours
-            ffmpeg_timeout=0,
-        )
-        writer.send(None)
-        process = writer.gi_frame.f_locals["p"]
-    except RuntimeError as error:
-        raise LuxelError(
-            "ffmpeg, which encodes videos, is not installed.",
-            "Install it (pip install imageio-ffmpeg), or write PNG files into a folder.",
-        ) from error
-    count = 0
-    try:
-        frame: np.ndarray | None = first
-        while frame is not None:
-            writer.send(np.ascontiguousarray(_padded(frame, even)))
-            count += 1
-            on_frame()
-            frame = next(source, None)
-        writer.close()
-        if process.returncode:  # when ffmpeg writes what it has buffered, for example on a full disk
-            raise OSError(f"ffmpeg ended with status {process.returncode}")
+        with av.open(str(part), "w", format=CONTAINERS[path.suffix.lower()]) as container:
+            count = _write_frames(container, iter(frames), fps, on_frame)
         os.replace(part, path)
+    except FFmpegError as error:
+        raise OSError(error.errno, error.strerror) from error
     finally:
-        writer.close()
         part.unlink(missing_ok=True)
+    return count
+
+
+def _write_frames(
+    container: Any, source: Iterator[np.ndarray], fps: float, on_frame: Callable[[], None]
+) -> int:
+    import av
+
+    first = next(source)
+    height, width = first.shape[:2]
+    even = (height + height % 2, width + width % 2)  # 4:2:0 chroma has no odd sizes
+    codec, options = ("libvpx-vp9", VP9) if container.format.name == "webm" else ("libx264", H264)
+    stream = container.add_stream(codec, rate=Fraction(fps).limit_denominator(1001), options=options)
+    stream.height, stream.width, stream.pix_fmt = *even, "yuv420p"
+    stream.codec_context.colorspace = stream.codec_context.color_primaries = BT709
+    stream.codec_context.color_trc, stream.codec_context.color_range = BT709, LIMITED
+    count = 0
+    for image in itertools.chain([first], source):
+        frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(_padded(image, even)), "rgb24")
+        container.mux(
+            stream.encode(frame.reformat(format="yuv420p", dst_colorspace=BT709, dst_color_range=LIMITED))
+        )
+        count += 1
+        on_frame()
+    container.mux(stream.encode(None))
     return count
 
 

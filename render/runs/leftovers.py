@@ -14,7 +14,7 @@ _TEMPORARY = re.compile(
     r"\..+\.part(\.[A-Za-z0-9]+)?|\.part-.+|\..+\.(?P<pid>[0-9]+)\.tmp|.+\.(json|md|html)\.tmp|\.writable|\.luxel-probe"
 )
 _TENSORS = re.compile(r"step-[0-9]{8,18}\.safetensors")
-FOLDERS = ("", "checkpoints", "renders", "eval", "eval/images")
+FOLDERS = ("", "checkpoints", "renders", "eval", "eval/images", "objects")
 OLD = 600.0  # seconds after which a temporary file without a process number is left over, where others may write
 
 

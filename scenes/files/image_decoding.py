@@ -36,6 +36,7 @@ TIFF_RATIOS = {
     "tiff_adobe_deflate": 1032,
     "jpeg": 6144,
 }
+WEBP_RATIO = 6144  # lossy: more than a bit for the modes of each 16x16 pixels (RFC 6386, 11.2 and 11.4); lossless: none
 BITS = {"1": 1, "L": 8, "P": 8, "LA": 16, "PA": 16, "RGB": 24, "YCbCr": 24, "LAB": 24, "HSV": 24}
 SLACK = 1 << 12  # bytes that any file may stand for
 STRIPS = ((273, 279), (324, 325))  # TIFF: tags of positions and lengths of strips, and of tiles
@@ -143,6 +144,8 @@ def _check_content(image: Image.Image, data: bytes) -> None:
         bits = data[24] * {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}.get(data[25], 1)
     elif kind == "BMP":
         bits = min(bits, int.from_bytes(data[28:30], "little") or bits)
+    elif kind == "WEBP" and data[12:16] == b"VP8 ":
+        ratio = WEBP_RATIO
     elif kind == "TIFF":
         ratio = TIFF_RATIOS.get(str(image.info.get("compression", "raw")), math.inf)
         bits = min(bits, _check_tiff(image, len(data)))

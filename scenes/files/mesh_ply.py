@@ -80,10 +80,15 @@ def _header(path: Path, data: bytes) -> tuple[str, list[_Element], int]:
                     elements[-1].properties.append((name, TYPES[type_name]))
         if any(e.count < 0 or len({p[0] for p in e.properties}) < len(e.properties) for e in elements):
             raise ValueError("a negative count, or a repeated name")
+        if any(e.count and not e.properties for e in elements):
+            raise ValueError("an element without properties")
     except (ValueError, KeyError, IndexError) as error:
         raise CaptureError(f"{path}: the PLY header cannot be read ({error}).", EXPORT_AGAIN) from None
     if kind not in ("ascii", "binary_little_endian", "binary_big_endian"):
         raise CaptureError(f"{path}: unknown PLY format {kind!r}.", EXPORT_AGAIN)
+    for element in elements:
+        if element.count > len(data):  # each takes a byte at least
+            raise _cut_short(path, element)
     return kind, elements, offset
 
 

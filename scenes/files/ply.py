@@ -238,7 +238,13 @@ def save_points(path: str | Path, points: Points, extra: Mapping[str, np.ndarray
     write_vertices(Path(path), table)
 
 
-def write_rows(path: Path, names: Iterable[str], count: int, rows: Iterable[np.ndarray]) -> None:
+def write_rows(
+    path: Path,
+    names: Iterable[str],
+    count: int,
+    rows: Iterable[np.ndarray],
+    marks: Mapping[str, np.ndarray] | None = None,
+) -> None:
     """Writes float properties, binary, through a temporary file.
 
     Args:
@@ -246,15 +252,24 @@ def write_rows(path: Path, names: Iterable[str], count: int, rows: Iterable[np.n
         names: of the D properties.
         count: N, the number of rows in all.
         rows: the rows in parts, [R, D] each.
+        marks: uchar properties that follow them, uint8 [N] each, by name; None: none.
 
     Raises:
         CaptureError: the file cannot be written.
     """
+    further = list((marks or {}).values())
 
     def chunks() -> Iterable[bytes | memoryview]:
-        yield _header(count, [(name, "float") for name in names])
+        properties = [(name, "float") for name in names] + [(name, "uchar") for name in marks or {}]
+        yield _header(count, properties)
+        start = 0
         for part in rows:
-            if part.size:  # memoryview casts no others
-                yield np.ascontiguousarray(part, "<f4").data.cast("B")
+            floats = np.ascontiguousarray(part, "<f4")
+            if floats.size and further:
+                columns = [mark[start : start + len(floats), None] for mark in further]
+                yield np.concatenate([floats.view(np.uint8), *columns], axis=1).tobytes()
+            elif floats.size:  # memoryview casts no others
+                yield floats.data.cast("B")
+            start += len(floats)
 
     write_atomically(path, chunks())

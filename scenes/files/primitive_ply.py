@@ -22,7 +22,7 @@ from luxel.scenes.files.ply import (
     write_rows,
 )
 from luxel.scenes.files.reading import check_file, reading
-from luxel.scenes.files.scene_format import SceneFormat
+from luxel.scenes.files.scene_format import LABEL, SceneFormat
 
 CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 20  # that are written at a time
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
@@ -57,10 +57,15 @@ def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
     return spec.parameters(**tensors)
 
 
-def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
+def save_primitive_ply(path: str | Path, scene: Parameters, labels: Tensor | None = None) -> None:
     """Writes the raw parameters, float32; binary, through a temporary file.
 
     Gaussians get the layout of the 3DGS authors (INRIA), with normals of 0 as there.
+
+    Args:
+        path: of the file.
+        scene: N primitives.
+        labels: uint8 [N], written as the property label (uchar); None: no such property.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -79,7 +84,8 @@ def save_primitive_ply(path: str | Path, scene: Parameters) -> None:
         if own := _names(part, numbers // len(part.names)):
             names += own
             columns.append(tensor)
-    write_rows(Path(path), names, scene.count, _rows(columns, scene.count))
+    marks = None if labels is None else {LABEL: labels.cpu().numpy()}
+    write_rows(Path(path), names, scene.count, _rows(columns, scene.count), marks)
 
 
 def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:
@@ -165,4 +171,5 @@ PLY = SceneFormat(
     "any primitives, raw parameters; Gaussians as other viewers read them",
     load_primitive_ply,
     save_primitive_ply,
+    options=("labels",),
 )

@@ -12,12 +12,14 @@ from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, write_atomically
 from luxel.scenes.files.reading import read_bytes, reading
-from luxel.scenes.files.scene_format import SceneFormat
+from luxel.scenes.files.scene_format import LABEL, SceneFormat
 
 SINGLE_OR_LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
 
-def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) -> None:
+def save_safetensors(
+    path: str | Path, scene: Parameters, half: bool = False, labels: Tensor | None = None
+) -> None:
     """Writes the raw parameters through a temporary file; the metadata have the name of the primitive.
 
     Args:
@@ -25,6 +27,7 @@ def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) ->
         scene: any primitive.
         half: write float16, about half the size. Parameters that the primitive lists as ``exact``, and tensors with
             values beyond 65504, stay float32.
+        labels: uint8 [N], written as the tensor label; None: no such tensor.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -37,6 +40,8 @@ def save_safetensors(path: str | Path, scene: Parameters, half: bool = False) ->
         tensors = {
             name: tensor.float() if name in exact else halved(tensor) for name, tensor in tensors.items()
         }
+    if labels is not None:
+        tensors[LABEL] = labels.detach().cpu()
     arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in tensors.items()}
     write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": scene.noun})])
 
@@ -65,6 +70,7 @@ def load_safetensors(path: str | Path) -> Parameters:
 def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
     """The primitives of the tensors of a file."""
     known = [spec.parameters for spec in PRIMITIVES.values()]
+    tensors = {name: tensor for name, tensor in tensors.items() if name != LABEL}
     parameters = next((cls for cls in known if set(cls.names) == set(tensors)), None)
     if parameters is None:
         expected = "; ".join(f"{cls.noun} have {', '.join(cls.names)}" for cls in known)
@@ -85,5 +91,9 @@ def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
 
 
 SAFETENSORS = SceneFormat(
-    ".safetensors", "any primitives, raw parameters", load_safetensors, save_safetensors, options=("half",)
+    ".safetensors",
+    "any primitives, raw parameters",
+    load_safetensors,
+    save_safetensors,
+    options=("half", "labels"),
 )

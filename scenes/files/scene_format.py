@@ -8,6 +8,8 @@ from pathlib import Path
 
 from luxel.render.primitives import Parameters
 
+LABEL = "label"  # property or tensor with the labels of primitives
+
 
 @dataclass(frozen=True)
 class SceneFormat:

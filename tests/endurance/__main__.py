@@ -19,9 +19,9 @@ COUNTS = {
     "kill": 200,
     "disk": 100,
     "damage": 500,
-    "fuzz": 1000,
+    "fuzz": 1200,
     "pairs": 50,
-}  # of fuzz: batches of 1,000 inputs
+}  # of fuzz: batches
 START, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--count",
         type=int,
-        help="trials per part; default: kill 200, disk 100, damage 500, fuzz 1200, pairs 50",
+        help=f"trials per part; default: {', '.join(f'{part} {count}' for part, count in COUNTS.items())}",
     )
     parser.add_argument(
         "--minutes", type=float, default=60, help="no trial of a part begins later (default 60)"

@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .. import run_damage
+from tests import run_damage
+
 from .processes import RUNS, Child, digest, prepare_shared, start, trial_folder
 
 JSON = (".json", ".jsonl")

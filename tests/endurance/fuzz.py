@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
+from luxel.scenes.files.image_decoding import set_max_megapixels
 from luxel.viewer.cli import parse
 
 from .mutators import NUMBERS, TOKENS, mutate
@@ -29,6 +30,7 @@ from .samples import Sample, samples
 
 BATCH, OPTIONS_BATCH = 3000, 20
 OTHER_SUFFIX = 0.05  # share of files that are read under the suffix of another format
+MEGAPIXELS = 40  # limit of images, so that none may take more than GROWTH
 HANG, BATCH_SECONDS = 10, 2  # seconds: of one input, after which a batch ends
 KEPT = 20_000  # bytes of a file that failed, in the outcome file
 ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory
@@ -47,6 +49,7 @@ OPTIONS = (
 def prepare(work: Path) -> None:
     """Reads every sample once: what is imported late is then present in all batches."""
     torch.set_num_threads(1)
+    set_max_megapixels(MEGAPIXELS)
     warnings.simplefilter("ignore")
     folder = work / "shared" / "samples"
     folder.mkdir(parents=True, exist_ok=True)

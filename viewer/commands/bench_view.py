@@ -31,11 +31,12 @@ class View(Options):
     and, beside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
 
     With --client python, clients without a browser take its place: they acknowledge images like a page. They also
-    measure a rendered scene, several clients at a time and a slow link.
+    measure a rendered scene and several clients at a time.
 
     Examples:
         luxel bench view
         luxel bench view --seconds 5 --size 1920x1080
+        luxel bench view --megabits 8
         luxel bench view bonsai.splat --client python
         luxel bench view --client python --clients 1 4 16 --megabits 8
     """
@@ -49,7 +50,7 @@ class View(Options):
     rate: Annotated[float, Bounds(1, 1000)] | None = None
     """Cameras a second of each client, with --client python; default: 240 on a GPU, else 60."""
     megabits: Positive | None = None
-    """Speed of each client's link in Mbit/s, with --client python; default: unlimited."""
+    """Speed of the link to the page, or to each client, in Mbit/s; default: unlimited."""
     device: DeviceName = "auto"
     """Device that renders the scene."""
     seconds: Annotated[float, Bounds(1, measure.WINDOW)] = measure.WINDOW
@@ -69,14 +70,17 @@ class View(Options):
         report.check_writable(self.out)
 
         settings = measure.Settings(
-            warmup=self.warmup, seconds=self.seconds, width=width, height=height, browser=self.browser
+            warmup=self.warmup,
+            seconds=self.seconds,
+            width=width,
+            height=height,
+            browser=self.browser,
+            megabits=self.megabits,
         )
         if self.client == "python":
             results = measure.run_without_browser(settings, self._client_settings(), _print_row)
-        elif self.scene is not None or self.megabits is not None or self.clients != (1,):
-            raise LuxelError(
-                "A scene, --clients and --megabits are measured without a browser.", "Add --client python."
-            )
+        elif self.scene is not None or self.clients != (1,):
+            raise LuxelError("A scene and --clients are measured without a browser.", "Add --client python.")
         else:
             results = measure.run(settings, _print_row)
         return report.conclude(self.out, "view", results, view_report.TITLE, view_report.sections(results))
@@ -87,7 +91,7 @@ class View(Options):
         device = pick_device(self.device)
         given = {} if self.scene is None else self._render(self.scene, device)
         rate = self.rate or (240.0 if given and device.type == "cuda" else 60.0)
-        return measure.ClientSettings(self.clients, rate, self.megabits, **given)
+        return measure.ClientSettings(self.clients, rate, **given)
 
     @staticmethod
     def _render(path: Path, device: torch.device) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import Origin, is_field_run, load_any_scene, load_origin, load_run_field
 from luxel.viewer.scoring import background_of, score
+from luxel.viewer.segmenting import segmentation_scores
 
 
 @dataclass
@@ -35,6 +36,8 @@ class Eval(Options):
     the run was trained with (white if it was random). All pixels count except those that masks exclude.
 
     A run of a neural field is evaluated as at the end of its training, on the data that it was trained on.
+
+    Where the run has objects (`luxel segment`) and the capture true ids, their IoU is reported too.
 
     Examples:
         luxel eval runs/first
@@ -92,6 +95,8 @@ class Eval(Options):
                 "Evaluate on --split train, or hold out every Nth view with --holdout-every N.",
             )
         background = config.background if self.background == "auto" else self.background
+        antialiased = config.antialiased if self.antialiased is None else self.antialiased
+        objects = segmentation_scores(self.scene, scene, views, antialiased=antialiased and scene.antialiases)
         split = "held-out views" if self.split == "test" else "training views"
         evaluation, page = score(
             scene,
@@ -99,21 +104,25 @@ class Eval(Options):
             self.out or self._default_out(),
             title=f"{capture.name}: {split}",
             background=background_of(background, capture),
-            antialiased=config.antialiased if self.antialiased is None else self.antialiased,
+            antialiased=antialiased,
             lpips=self.lpips,
             facts={
                 "scene": f"{self.scene}, {scene.count:,} {scene.noun}",
                 "views": f"{len(views)} of {len(capture.train) + len(capture.test)}; held out: {capture.holdout}",
+                **({"objects": _in_words(objects)} if objects else {}),
                 **machine_facts(),
             },
             notes=[str(warning) for warning in capture.warnings],
             render=render,
         )
         if self.json:
-            print(json.dumps({**evaluation.as_dict(), "report": str(page)}, indent=2))
+            further = {"objects": objects} if objects else {}
+            print(json.dumps({**evaluation.as_dict(), **further, "report": str(page)}, indent=2))
             return 0
         print(evaluation.table())
         print(f"{'held-out' if self.split == 'test' else 'training'} PSNR: {evaluation.mean.psnr:.2f} dB")
+        if objects:
+            print(f"objects: {_in_words(objects)}")
         print(f"report: {page}")
         return 0
 
@@ -162,3 +171,9 @@ class Eval(Options):
 
     def _default_out(self) -> Path:
         return self.scene / "eval" if self.scene.is_dir() else self.scene.with_name(f"{self.scene.stem}-eval")
+
+
+def _in_words(objects: dict[str, float]) -> str:
+    """The mean IoU of objects and that of each, in percent."""
+    each = ", ".join(f"{name} {100 * iou:.1f}" for name, iou in objects.items() if name != "mean")
+    return f"mean IoU {100 * objects['mean']:.1f} % ({each})"

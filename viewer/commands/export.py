@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import torch
 import tyro
+from torch import Tensor
 
 from luxel.render.bounds import Bounds, Options, Positive, ShareBelow1, Time
 from luxel.render.errors import LuxelError
@@ -23,6 +25,7 @@ from luxel.scenes.files.mesh_files import writable_mesh_suffixes
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import load_drawable, load_origin, times_of
+from luxel.viewer.segmenting import find_object, run_objects
 
 FINE = 256  # cells along the box of a neural field
 FRAME = re.compile(r"frame-\d{5,}\.ply")
@@ -44,6 +47,7 @@ class Export(Options):
         luxel export runs/knot --out knot.ply --mesh --resolution 512
         luxel export runs/moving --out frames/ --frames 30 --times 0 0.5
         luxel export runs/moving --out still.ply --time 0.25
+        luxel export runs/first --out toy.ply --object toy
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
@@ -71,6 +75,12 @@ class Export(Options):
     """With --frames: first and last time; default: the range of the capture."""
     time: Annotated[Time | None, optional("TIME")] = None
     """Dynamic scenes: write this time as static Gaussians."""
+    object: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, optional("NAME")] = ()
+    """Write this object alone, of a run that was segmented; may be given several times."""
+    invert: bool = False
+    """With --object: write everything but the objects."""
+    labels: bool = False
+    """Write the labels of the run's objects too: property label (uchar) of .ply, tensor label of .safetensors."""
     force: bool = False
     """Replace existing files."""
 
@@ -87,17 +97,43 @@ class Export(Options):
             )
         self._check_primitive(scene)
         self._check_place()
+        scene, labels = self._of_objects(scene)
         if self.frames is not None:
             return self._write_times(scene, self.frames)
         if self.mesh:
             return self._write_mesh(scene)
         if self.time is not None:
             scene = scene.at(self.time)
-        save_scene(self.out, scene, half=self.half)
+        save_scene(self.out, scene, half=self.half, labels=labels)
         print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
         return 0
 
+    def _of_objects(self, scene: Parameters) -> tuple[Parameters, Tensor | None]:
+        """The primitives of the chosen objects, all without any; and their labels where these are to be written."""
+        if not self.object and not self.labels:
+            return scene, None
+        if not self.scene.is_dir():
+            raise LuxelError(
+                f"{self.scene}: a scene file names no objects.",
+                "Give the folder of the run that was segmented.",
+            )
+        objects = run_objects(self.scene, scene)
+        rows = torch.ones(scene.count, dtype=torch.bool)
+        if self.object:
+            chosen = torch.tensor([find_object(objects, name).label for name in self.object])
+            rows = torch.isin(objects.labels, chosen.to(torch.uint8)) != self.invert
+        if not bool(rows.any()):
+            raise LuxelError(
+                f"{self.scene}: no primitives are left to write.",
+                "Choose other objects, or segment them again with further clicks.",
+            )
+        return scene.select(rows.to(scene.device)), objects.labels[rows] if self.labels else None
+
     def _write_field(self, field: Application) -> int:
+        if self.object or self.labels:
+            raise LuxelError(
+                f"{self.scene}: a neural field has no objects.", "Leave --object and --labels out."
+            )
         if not self.mesh or self.min_opacity is not None:
             raise LuxelError(
                 f"{self.scene}: a neural field can only be exported as a mesh of its surface.",
@@ -154,6 +190,15 @@ class Export(Options):
                 "--frames and --time exclude each other.",
             ),
             (self.times is not None and self.frames is None, "--times needs --frames N."),
+            (self.invert and not self.object, "--invert needs --object NAME."),
+            (
+                self.labels and (self.mesh or self.frames is not None or self.time is not None),
+                "--labels cannot be combined with --mesh, --frames or --time.",
+            ),
+            (
+                self.labels and suffix not in writable_suffixes("labels"),
+                f"--labels is for {' and '.join(writable_suffixes('labels'))} files.",
+            ),
             (self.min_opacity is not None and not self.mesh, "--min-opacity needs --mesh."),
             (
                 (self.resolution is not None or self.level is not None) and not self.mesh,

@@ -299,7 +299,7 @@ class ClientStream:
         # A fine image takes three times as long to encode, send and decode as one of MOVING_QUALITY.
         in_full = in_full and (not moving or settings.quality <= MOVING_QUALITY)
         quality = settings.quality if in_full else min(settings.quality, MOVING_QUALITY)
-        self._sink.send(image, quality, FrameInfo(sequence, seconds * 1e3, in_full))
+        self._sink.send(image, quality, FrameInfo(sequence, seconds * 1e3, in_full, moving))
         self._drawn_version, self._drawn_in_full, self._drawn_at = version, in_full, time.monotonic()
         self._sent.append(self._drawn_at)
         self._state = StreamReport(0.0, seconds * 1e3, width, height, caption)

@@ -35,6 +35,11 @@ def test_too_few_views_are_left(toy: Path, edit_json: EditJson) -> None:
     assert len(scenes.open(toy, holdout_every=3).train) == 6
 
 
+def test_a_size_limit_without_pixels(toy: Path) -> None:
+    with pytest.raises(CaptureError, match=r"max_size=0 is invalid.*positive number of pixels"):
+        scenes.open(toy, max_size=0)
+
+
 def test_a_mask_that_is_not_there(toy: Path, edit_json: EditJson) -> None:
     edit_json(toy / "transforms.json", lambda document: document["frames"][1].update(mask_path="no/mask.png"))
     with pytest.raises(CaptureError, match=r"the mask .*no/mask\.png is missing.*remove mask_path"):

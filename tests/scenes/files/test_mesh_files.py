@@ -157,6 +157,16 @@ def test_unused_vertices_are_left_out(tmp_path):
         ("a.stl", text_stl(cube())[:150], "cut short"),
         ("a.stl", b"solid empty\nendsolid", "no triangles"),
         ("a.ply", b"not it", "not a PLY"),
+        (
+            "a.ply",
+            ply("ascii").replace(b"vertex 8", b"vertex 9223372036854775807"),
+            "cut short or damaged among 9",
+        ),
+        (
+            "a.ply",
+            b"ply\nformat ascii 1.0\nelement dot 9223372036854775807\nend_header\n",
+            "without properties",
+        ),
         ("a.ply", ply("ascii")[:-12], "cut short or damaged among 6 x face"),
         ("a.ply", ply("binary_little_endian")[:-3], "cut short or damaged among 6 x face"),
         ("a.ply", ply("binary_big_endian", mixed=True)[:-30], "cut short or damaged among 7 x face"),

@@ -247,6 +247,21 @@ def test_tiff_files_that_announce_too_much(tmp_path: Path, compression: str) -> 
         read_image(path)
 
 
+def test_lossy_webp_files_that_announce_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "a.webp"
+    Image.new("RGB", (16, 16), (200, 100, 50)).save(path, quality=80)
+    data = bytearray(path.read_bytes())
+    assert data[12:16] == b"VP8 " and data[23:26] == b"\x9d\x01\x2a" and image_size(path) == (16, 16)
+    data[26:30] = struct.pack("<HH", 16000, 16000)  # below the limit on pixels
+    path.write_bytes(data)
+    with pytest.raises(CaptureError, match="cannot hold so many"):
+        read_image(path)
+
+
+def image_size(path: Path) -> tuple[int, ...]:
+    return read_image(path).shape[:2]
+
+
 @pytest.mark.parametrize("kind", ["DDS", "ICO", "TGA"])
 def test_other_formats_under_the_name_of_an_image(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.png"

@@ -43,7 +43,7 @@ def test_report_shows_both_and_what_failed() -> None:
     latency, failures = view_report.sections(
         {"rows": [row, failed], "window": "1280x720", "seconds": 10.0, "browser": "Chromium 1"}
     )
-    assert latency.tables[0].rows[0][:4] == ["luxel's stream", "956x720", "18.0", "26.0"]
+    assert latency.tables[0].rows[0][:5] == ["luxel's stream", "956x720", "–", "18.0", "26.0"]
     assert latency.tables[0].rows[1][2] == "–"
     assert failures.tables[0].rows == [["viser's messages", "page", "no page"]]
 
@@ -58,3 +58,16 @@ def test_both_are_measured_in_a_browser(strict: Any, tmp_path: Path) -> None:
     for row in report["rows"]:
         assert row["images"] > 0 and 0 < row["latency_ms"] <= row["latency_p95_ms"]
     assert "viser's messages" in (tmp_path / "view.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_slow_link_gets_video(strict: Any, tmp_path: Path) -> None:
+    if shutil.which(measure.CHROMIUM) is None:
+        pytest.skip(f"there is no {measure.CHROMIUM}")
+    command = ["bench", "view", "--seconds", "3", "--warmup", "4", "--size", "700x500", "--megabits", "1.5"]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    video, files, _ = strict(tmp_path / "view.json")["rows"]
+    assert (video["path"], video["encoder"]) == ("stream", "H.264")
+    assert (files["path"], files["encoder"]) == ("jpeg", "JPEG")
+    assert 0 < video["kilobytes"] < files["kilobytes"] and video["latency_ms"] > 0
+    assert "a link of 1.5 Mbit/s" in (tmp_path / "view.md").read_text()

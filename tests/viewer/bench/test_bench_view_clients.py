@@ -10,8 +10,9 @@ import pytest
 
 from luxel.viewer.bench.compare import compare
 from luxel.viewer.bench.view import report as view_report
-from luxel.viewer.bench.view.client import TokenBucket, orbit, summarize
+from luxel.viewer.bench.view.client import orbit, summarize
 from luxel.viewer.bench.view.frames import TURN, position_of
+from luxel.viewer.bench.view.slow_link import TokenBucket
 from luxel.viewer.cli import main
 
 

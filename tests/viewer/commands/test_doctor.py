@@ -38,7 +38,7 @@ def test_everything_has_a_state_and_what_is_missing_a_remedy() -> None:
         "backend",
         "render",
         "pycolmap",
-        "ffmpeg",
+        "video",
     }
     assert expected <= set(names) and len(set(names)) == len(names)
     for finding in findings:

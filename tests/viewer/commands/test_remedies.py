@@ -18,7 +18,7 @@ NEW = ["--run", "NEW", *SHORT, "--no-lpips"]
 TABLE = ["--log2-entries", "8"]
 FRAMES = ["--frames", "2", "--width", "32", "--height", "24"]
 # In capitals what `places` holds.
-CALLS: dict[str, list[str]] = {
+CALLS: dict[str, list[str] | str] = {
     "luxel train CAPTURE": ["train", "CAPTURE", *NEW],
     "luxel train CAPTURE --holdout-every N": ["train", "CAPTURE", "--holdout-every", "16", *NEW],
     "luxel train CAPTURE --resume RUN": ["train", "CAPTURE", "--resume", "RUN", *SHORT],
@@ -28,6 +28,8 @@ CALLS: dict[str, list[str]] = {
     "luxel eval RUN --capture CAPTURE": ["eval", "RUN", "--capture", "CAPTURE", "--no-lpips", *CPU],
     "luxel render SCENE --out PATH": ["render", "SCENE", "--out", "NEW", *FRAMES, *CPU],
     "luxel export --help": ["export", "--help"],
+    "luxel segment --help": ["segment", "--help"],
+    "luxel segment RUN --kept": "tests/viewer/commands/test_segment.py::test_labels_of_another_scene_are_voted_again",
     "luxel view RUN": ["view", "RUN", "--port", "0", *CPU],
     "luxel view A B": ["view", "RUN", "SCENE", "--port", "0", *CPU],
     "luxel bench train CAPTURE": ["bench", "train", "CAPTURE", "--out", "NEW", "--steps", "4", *CPU],
@@ -35,9 +37,12 @@ CALLS: dict[str, list[str]] = {
 # Of options that are advised alone: a command, or the test that gives the option.
 OPTIONS: dict[str, list[str] | str] = {
     "--allow-mixed": "tests/viewer/bench/test_bench_record.py::test_figures_of_two_commits_are_refused_and_said_aloud",
+    "--auto": "tests/viewer/commands/test_segment.py::test_a_grid_of_points_finds_objects",
     "--batch": ["train", "CAPTURE", "--batch", "1", *NEW],
+    "--box": "tests/viewer/commands/test_segment.py::test_boxes_of_nothing",
     "--browser": "tests/viewer/bench/test_bench_view.py::test_both_are_measured_in_a_browser",
     "--capture": ["eval", "SCENE", "--capture", "CAPTURE", "--no-lpips", *CPU],
+    "--click": "tests/viewer/commands/test_segment.py::test_clicks_add_objects_and_points_to_objects",
     "--client": "tests/viewer/bench/test_bench_view_clients.py::test_several_clients_are_measured_without_a_browser",
     "--clients": "tests/viewer/bench/test_bench_view_clients.py::test_several_clients_are_measured_without_a_browser",
     "--commit": "tests/viewer/bench/test_bench_record.py::test_the_commit_must_be_known",
@@ -47,6 +52,8 @@ OPTIONS: dict[str, list[str] | str] = {
     "--force": "tests/viewer/bench/test_bench_report.py::test_comparing_reports",
     "--keep-non-finite": ["view", "SCENE", "--keep-non-finite", "--port", "0", *CPU],
     "--holdout-every": ["eval", "RUN", "--holdout-every", "4", "--no-lpips", *CPU],
+    "--kept": "tests/viewer/commands/test_segment.py::test_labels_of_another_scene_are_voted_again",
+    "--labels": "tests/viewer/commands/test_segment.py::test_labels_are_a_column_of_scene_files",
     "--masks": ["train", "CAPTURE", "--masks", "none", *NEW],
     "--max-gaussians": ["train", "CAPTURE", "--max-gaussians", "50", *NEW],
     "--max-megapixels": ["train", "CAPTURE", "--max-megapixels", "9", *NEW],
@@ -54,13 +61,16 @@ OPTIONS: dict[str, list[str] | str] = {
     "--merge": "tests/viewer/bench/test_bench_record.py::test_results_of_several_calls_are_merged",
     "--mesh": "tests/viewer/commands/test_field_commands.py::test_surfaces_are_exported",
     "--no-lpips": ["eval", "RUN", "--no-lpips", *CPU],
+    "--name": "tests/viewer/commands/test_segment.py::test_clicks_add_objects_and_points_to_objects",
     "--out": ["export", "SCENE", "--out", "NEW.ply"],
     "--port": ["view", "SCENE", "--port", "0", *CPU],
     "--rate": ["train", "--resume", "FIELD", "--rate", "0.001", *SHORT],
+    "--replace": "tests/viewer/commands/test_segment.py::test_masks_and_clicks_are_not_mixed",
     "--restart": "tests/viewer/bench/test_bench_record.py::test_figures_of_two_commits_are_refused_and_said_aloud",
     "--resume": ["train", "--resume", "RUN", *SHORT],
     "--run": ["train", "CAPTURE", *NEW],
     "--seconds": "tests/viewer/bench/test_bench_view_clients.py::test_several_clients_are_measured_without_a_browser",
+    "--segmenter": "tests/viewer/commands/test_segment.py::test_clicks_add_objects_and_points_to_objects",
     "--split": ["eval", "RUN", "--split", "train", "--no-lpips", *CPU],
     "--strategy": ["train", "CAPTURE", "--strategy", "mcmc", *NEW],
     "--time": "tests/viewer/commands/test_option_messages.py::test_places_of_export",
@@ -93,7 +103,7 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_command_and_option_of_a_remedy_is_followed() -> None:
     assert error_advice.calls_advised() <= CALLS.keys()
     assert error_advice.options_advised() <= OPTIONS.keys()
-    tests = [test for test in OPTIONS.values() if isinstance(test, str)]
+    tests = [test for test in [*CALLS.values(), *OPTIONS.values()] if isinstance(test, str)]
     assert all(error_sites.test_exists(test) for test in tests), tests
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Gaussians
+from luxel.viewer.bench.view.frames import TURN, PreparedFrames
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.transport.encoders import as_array
 from luxel.viewer.web.transport.sinks import FrameInfo
@@ -56,3 +58,13 @@ def flat(gaussians: Gaussians, camera: Camera, **_: Any) -> Frame:
 
 def pose(x: float = 0.0, width: int = 64, height: int = 48) -> Pose:
     return Pose(np.array([1.0, 0, 0, 0]), np.array([x, 0, 0]), 1.0, width, height)
+
+
+def shifting_images(count: int, width: int = 320, height: int = 240) -> list[np.ndarray]:
+    """Sections of one coloured image, uint8 [H, W, 3], each a few pixels beside the one before."""
+    frames = PreparedFrames(width, height, moving=True)
+    cameras = (
+        Camera.look_at((math.cos(angle), math.sin(angle), 0.0), (0, 0, 0), width=width, height=height)
+        for angle in (2 * math.pi * k / TURN for k in range(count))
+    )
+    return [(frames(Gaussians.empty(0), camera).rgb.numpy() * 255).astype(np.uint8) for camera in cameras]

@@ -119,21 +119,23 @@ def video(session: StaticSession, file: Path, render: Callable[..., Any] = raste
 
 
 def test_a_video_shows_the_path(tmp_path: Path) -> None:
-    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
+    av = pytest.importorskip("av", reason="video test not run: no PyAV")
     job, ended, shares = video(StaticSession(ball()), tmp_path / "path.mp4")
     job.start()
     assert ended.wait(60) and job.state == "done", job.message
     assert shares[:-1] == pytest.approx([i / 6 for i in range(1, 7)]) and job.frames == 6
-    reader = imageio_ffmpeg.read_frames(str(tmp_path / "path.mp4"))
-    assert next(reader)["source_size"] == (32, 24)
-    frames = [np.frombuffer(frame, np.uint8).reshape(24, 32, 3).astype(float) for frame in reader]
+    with av.open(str(tmp_path / "path.mp4")) as film:
+        stream = film.streams.video[0]
+        assert (stream.width, stream.height, float(stream.average_rate)) == (32, 24, 10.0)
+        frames = [frame.to_ndarray(format="rgb24").astype(float) for frame in film.decode(stream)]
+    assert len(frames) == 6
     for frame, camera in zip(frames, cameras(6), strict=True):
         expected = rasterize(ball(), camera).rgb.clamp(0, 1).numpy() * 255
         assert np.abs(frame - expected).mean() < 12, "not this camera, beyond what compression changes"
 
 
 def test_a_cancelled_or_failed_video_leaves_no_file(tmp_path: Path) -> None:
-    pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
+    pytest.importorskip("av", reason="video test not run: no PyAV")
     job, ended, _ = video(StaticSession(ball()), tmp_path / "path.mp4", count=5000)
     job.start()
     job.cancel(wait=60)
@@ -152,7 +154,7 @@ def test_a_cancelled_or_failed_video_leaves_no_file(tmp_path: Path) -> None:
 def test_a_path_is_drawn_and_its_video_arrives_on_the_page(
     open_page: Callable[..., Any], tmp_path: Path
 ) -> None:
-    pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
+    pytest.importorskip("av", reason="video test not run: no PyAV")
     with ViewerApp(StaticSession(ball(), ring(), "ball"), port=0) as app:
         page = open_page(app, width=1280, height=800)
         client = newest_client(app)
@@ -183,22 +185,34 @@ def frames(count: int = 3) -> Iterator[np.ndarray]:
     yield from (np.full((24, 32, 3), 80 * i, np.uint8) for i in range(count))
 
 
-def test_without_ffmpeg_frames_are_written_as_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
-
-    def missing() -> str:
-        raise RuntimeError("No ffmpeg exe could be found.")
-
-    monkeypatch.setattr(imageio_ffmpeg._io, "get_ffmpeg_exe", missing)
-    with pytest.raises(LuxelError, match=r"ffmpeg.*is not installed\. .*pip install imageio-ffmpeg.*folder"):
+def test_without_pyav_frames_are_written_as_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    with pytest.raises(LuxelError, match=r"PyAV.*is not installed\. .*pip install av.*folder"):
         write_video(tmp_path / "path.mp4", frames(), 10.0)
     assert write_video(tmp_path / "images", frames(), 10.0) == 3
     assert len(list((tmp_path / "images").glob("*.png"))) == 3
 
 
+@pytest.mark.parametrize(
+    ("suffix", "codec"), [(".mp4", "h264"), (".mov", "h264"), (".mkv", "h264"), (".webm", "vp9")]
+)
+def test_every_container_holds_the_frames(tmp_path: Path, suffix: str, codec: str) -> None:
+    av = pytest.importorskip("av", reason="video test not run: no PyAV")
+    given = [np.full((25, 33, 3), (80 * i, 255 - 80 * i, 40), np.uint8) for i in range(4)]
+    assert write_video(tmp_path / f"film{suffix}", iter(given), 29.97) == 4
+    with av.open(str(tmp_path / f"film{suffix}")) as film:
+        stream = film.streams.video[0]
+        assert stream.codec_context.name.removeprefix("lib").startswith(codec)
+        assert float(stream.average_rate) == pytest.approx(29.97, abs=1e-3)
+        read = [frame.to_ndarray(format="rgb24", src_colorspace=1) for frame in film.decode(stream)]
+    assert len(read) == 4
+    for image, expected in zip(read, given, strict=True):
+        assert image.shape == (26, 34, 3) and np.abs(image[:25, :33].astype(int) - expected).max() < 6
+
+
 def test_a_video_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
-    """Files of this process may not grow beyond 2 kB: to ffmpeg that is what a full disk is like."""
-    pytest.importorskip("imageio_ffmpeg", reason="video test not run: no ffmpeg")
+    """Files of this process may not grow beyond 2 kB: to FFmpeg that is what a full disk is like."""
+    pytest.importorskip("av", reason="video test not run: no PyAV")
     code = (
         "import resource, signal, sys; from pathlib import Path; import numpy as np\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -213,5 +227,5 @@ def test_a_video_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.startswith(f"{path}: cannot be written (") and len(done.stdout.splitlines()) == 1
-    assert "Free some space" in done.stdout and done.stderr == "", "lines of ffmpeg"
+    assert "Free some space" in done.stdout and done.stderr == "", "lines of FFmpeg"
     assert list(tmp_path.iterdir()) == []

@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Origin
 
 from luxel.render.errors import LuxelError
+from luxel.viewer.bench.view.slow_link import TokenBucket
 from luxel.viewer.web.transport.wire import STREAM_PATH, drawn_text, split_image
 
 STARTING = 60.0  # seconds that the process may take beside its measurement
@@ -43,25 +44,6 @@ class Load:
     warmup: float
     seconds: float
     megabits: float | None = None
-
-
-class TokenBucket:
-    """A link of limited speed.
-
-    Args:
-        bytes_per_s: its speed.
-        burst: bytes that pass at once after a pause.
-    """
-
-    def __init__(self, bytes_per_s: float, burst: float = 1500.0) -> None:
-        self._speed, self._burst = bytes_per_s, burst
-        self._tokens, self._at = burst, 0.0
-
-    def delay(self, size: int, now: float) -> float:
-        """Seconds from ``now`` until ``size`` more bytes have passed."""
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._speed) - size
-        self._at = now
-        return max(0.0, -self._tokens / self._speed)
 
 
 async def _client(load: Load, key: str, begin: float) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from luxel.render.primitives import Gaussians
 BITS = 7
 TURN = 1 << BITS  # camera positions on a circle about the z axis
 IMAGES = 8  # different images
+SHIFT = 10  # pixels by which a moving image shifts from one position to the next
 COLUMNS, ROWS = 32, 24  # a bit covers one cell of this grid, in the upper row
 
 
@@ -34,20 +35,34 @@ class PreparedFrames:
 
     Args:
         width, height: largest frame that is prepared before the first call, pixels.
+        moving: whether a frame is what the camera sees of one wide image, as video needs; else the next of a ring of
+            different images.
     """
 
-    def __init__(self, width: int = 1920, height: int = 1080) -> None:
-        self._images = [_image(height, width, seed) for seed in range(IMAGES)]
+    def __init__(self, width: int = 1920, height: int = 1080, moving: bool = False) -> None:
+        self._moving = moving
+        self._images = self._prepared(height, width)
         self._count = 0
+
+    def _prepared(self, height: int, width: int) -> list[Tensor]:
+        if not self._moving:
+            return [_image(height, width, seed) for seed in range(IMAGES)]
+        wide = _image(height, width + SHIFT * TURN, 0)
+        return [wide[:, SHIFT * position :][:, :width] for position in range(TURN)]
 
     def __call__(self, scene: Gaussians, camera: Camera, **_: Any) -> PreparedFrame:
         """The frame of a camera: the next of the ring, cut to size."""
         if camera.height > self._images[0].shape[0] or camera.width > self._images[0].shape[1]:
-            self._images = [_image(camera.height, camera.width, seed) for seed in range(IMAGES)]
+            self._images = self._prepared(camera.height, camera.width)
         self._count += 1
-        image = self._images[self._count % IMAGES][: camera.height, : camera.width]
         x, y, _z = camera.position.tolist()
-        _write(image, position_of(x, y))
+        position = position_of(x, y)
+        image = self._images[position if self._moving else self._count % IMAGES][
+            : camera.height, : camera.width
+        ]
+        if self._moving:
+            image = image.clone()
+        _write(image, position)
         return PreparedFrame(image, image[..., 0])
 
 

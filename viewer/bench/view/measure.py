@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
@@ -19,12 +20,14 @@ from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.view.browser import Browser, open_browser
 from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
 from luxel.viewer.bench.view.load import measure_clients
+from luxel.viewer.bench.view.slow_link import slow_link
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.transport.figures import WINDOW, percentile
 
 PATHS = ("stream", "viser")
+PATHS_OF_SLOW_LINKS = ("stream", "jpeg", "viser")
 CHROMIUM = "/usr/bin/chromium"
 # Takes the place of our script, which then does not start; keeps viser's renderer for drive.js.
 NO_STREAM = """Object.defineProperty(window, "luxel", { value: { connect() {}, renderers: [], key: null } });
@@ -37,13 +40,21 @@ window.__THREE_DEVTOOLS__.addEventListener("observe", ({ detail }) => {
 
 @dataclass(frozen=True)
 class Settings:
-    """How long to measure, in seconds, and the size of the window."""
+    """How and how long to measure.
+
+    Args:
+        warmup, seconds: before and during the measurement.
+        width, height: of the window, pixels.
+        browser: Chromium to run.
+        megabits: speed of the link to the page or to each client, Mbit/s; None: unlimited.
+    """
 
     warmup: float = 3.0
     seconds: float = WINDOW
     width: int = 1280
     height: int = 720
     browser: str = CHROMIUM
+    megabits: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,6 @@ class ClientSettings:
     Args:
         clients: numbers of clients at a time, a row for each.
         rate: cameras a second of each client.
-        megabits: speed of each client's link, Mbit/s; None: unlimited.
         scene: what is rendered; None: prepared frames.
         scene_name: for the report.
         render: as for ViewerApp; not used without a scene.
@@ -61,7 +71,6 @@ class ClientSettings:
 
     clients: tuple[int, ...] = (1,)
     rate: float = 60.0
-    megabits: float | None = None
     scene: Drawable | None = None
     scene_name: str = "prepared frames"
     render: Callable[..., Any] | None = None
@@ -79,7 +88,6 @@ def run_without_browser(
     results = _results(settings, scene.device) | {
         "scene": clients.scene_name,
         "rate": clients.rate,
-        "megabits": clients.megabits,
     }
     for count in clients.clients:
         row: dict[str, Any] = {"path": "python", "clients": count, "failures": {}}
@@ -94,7 +102,7 @@ def run_without_browser(
                 rate=clients.rate,
                 warmup=settings.warmup,
                 seconds=settings.seconds,
-                megabits=clients.megabits,
+                megabits=settings.megabits,
             )
         except Exception as error:
             row["failures"]["clients"] = f"{type(error).__name__}: {error}"
@@ -110,12 +118,13 @@ def _results(settings: Settings, device: torch.device) -> dict[str, Any]:
         "machine": machine_facts(device),
         "window": f"{settings.width}x{settings.height}",
         "seconds": settings.seconds,
+        "megabits": settings.megabits,
         "rows": [],
     }
 
 
 def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measures the stream and, beside it, viser's messages.
+    """Measures the stream and, beside it, viser's messages; over a slow link also the stream without video.
 
     Args:
         settings: duration and window.
@@ -131,7 +140,7 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
     results = _results(settings, torch.device("cpu"))
     with open_browser(settings.browser, settings.width, settings.height) as browser:
         results["browser"] = browser.version
-        for path in PATHS:
+        for path in PATHS if settings.megabits is None else PATHS_OF_SLOW_LINKS:
             row: dict[str, Any] = {"path": path, "failures": {}}
             try:
                 row |= _measure(browser, path, settings)
@@ -149,11 +158,18 @@ def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
     options = {"turn": TURN, "bits": BITS, "columns": COLUMNS, "rows": ROWS, "measure": path == "viser"}
     options |= {"warmup": settings.warmup, "seconds": settings.seconds}
     drive = Path(__file__).with_name("drive.js").read_text().rstrip().rstrip(";")
-    prepared = PreparedFrames(settings.width, settings.height)
-    with ViewerApp(session, port=0, render=prepared) as app, browser.tab(app.url, before) as tab:
+    prepared = PreparedFrames(settings.width, settings.height, moving=settings.megabits is not None)
+    with (
+        ViewerApp(session, port=0, render=prepared) as app,
+        slow_link(urlsplit(app.url).port or 80) as link,
+        browser.tab(app.url if settings.megabits is None else f"http://127.0.0.1:{link.port}", before) as tab,
+    ):
         tab.wait_for("window.__viserMutable?.cameraControl")
-        served = _only_page(app, streaming=path == "stream")
+        served = _only_page(app, streaming=path != "viser")
+        if path == "jpeg":
+            served.sink.stream.offer_video(())
         tab.wait_for("document.body.innerText.includes('Reset view')")
+        link.limit(settings.megabits)
         driven = tab.evaluate(f"({drive})({json.dumps(options)})", 60 + settings.seconds)
         figures = served.sink.stream.figures.summary(settings.seconds)
         report = served.stream.last_report
@@ -173,6 +189,7 @@ def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
         "render_ms": figures.render_ms,
         "encode_ms": figures.encode_ms,
         "decode_ms": figures.decode_ms,
+        "encoder": figures.encoding,
         "kilobytes": figures.kilobytes,
     }
 

@@ -54,5 +54,5 @@ def _stream_rows(figures: Figures | None) -> list[tuple[str, str]]:
     if figures.latency_ms is not None and figures.latency_p95_ms is not None:
         rows.append(("Latency", f"{figures.latency_ms:.0f} ms, p95 {figures.latency_p95_ms:.0f} ms"))
     rows.append(("Encode, decode", f"{figures.encode_ms:.1f}, {figures.decode_ms:.1f} ms"))
-    rows.append(("Size", f"{figures.kilobytes:.0f} kB"))
+    rows.append(("Size", f"{figures.kilobytes:.0f} kB {figures.encoding}"))
     return rows

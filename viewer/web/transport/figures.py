@@ -24,6 +24,7 @@ class Figures:
             percentile; None before the first.
         render_ms, encode_ms, decode_ms: medians; waiting excluded.
         kilobytes: median size of an image, 1000 bytes.
+        encoding: what most images were: JPEG, PNG or a video codec.
     """
 
     images: int
@@ -34,6 +35,7 @@ class Figures:
     encode_ms: float
     decode_ms: float
     kilobytes: float
+    encoding: str
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class _Drawn:
     decode_ms: float
     latency_ms: float | None
     size: int
+    encoding: str
 
 
 class StreamFigures:
@@ -56,13 +59,13 @@ class StreamFigures:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._sent: dict[int, tuple[float, float, int]] = {}
+        self._sent: dict[int, tuple[float, float, int, str]] = {}
         self._drawn: deque[_Drawn] = deque(maxlen=MOST)
 
-    def sent(self, image: int, render_ms: float, encode_ms: float, size: int) -> None:
+    def sent(self, image: int, render_ms: float, encode_ms: float, size: int, encoding: str = "JPEG") -> None:
         """Notes that image number ``image`` of ``size`` bytes is on its way."""
         with self._lock:
-            self._sent[image] = (render_ms, encode_ms, size)
+            self._sent[image] = (render_ms, encode_ms, size, encoding)
 
     def drawn(self, image: int, decode_ms: float, latency_ms: float | None) -> None:
         """Notes that an image is on the page; unknown numbers are ignored."""
@@ -70,7 +73,7 @@ class StreamFigures:
             known = self._sent.get(image)
             self._sent = {number: costs for number, costs in self._sent.items() if number > image}
             if known is not None:
-                self._drawn.append(_Drawn(self._clock(), *known[:2], decode_ms, latency_ms, known[2]))
+                self._drawn.append(_Drawn(self._clock(), *known[:2], decode_ms, latency_ms, *known[2:]))
 
     def forget_sent(self) -> None:
         """Forgets images that were not drawn: their connection ended."""
@@ -95,6 +98,7 @@ class StreamFigures:
             encode_ms=statistics.median(one.encode_ms for one in recent),
             decode_ms=statistics.median(one.decode_ms for one in recent),
             kilobytes=statistics.median(one.size for one in recent) / 1000,
+            encoding=statistics.mode(one.encoding for one in recent),
         )
 
 

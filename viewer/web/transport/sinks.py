@@ -16,6 +16,8 @@ from torch import Tensor
 
 from luxel.viewer.web.transport.encoders import as_array, encode_jpeg, encode_png
 from luxel.viewer.web.transport.figures import StreamFigures
+from luxel.viewer.web.transport.link import Link
+from luxel.viewer.web.transport.video import NAMES, MotionVideo
 from luxel.viewer.web.transport.wire import DrawnMessage, ImageHeader
 
 log = logging.getLogger("luxel.viewer")
@@ -34,11 +36,13 @@ class FrameInfo:
         sequence: of the camera, as the page counts them; 0: a camera that did not come through the stream.
         render_ms: time of rendering.
         full: whether the image has the full resolution.
+        moving: whether the camera moves or the scene plays; such images may go as video.
     """
 
     sequence: int = 0
     render_ms: float = 0.0
     full: bool = True
+    moving: bool = False
 
 
 class Sink(Protocol):
@@ -64,11 +68,17 @@ class StreamSink:
     """Sends images over the websocket of a page; at most IN_FLIGHT wait for its acknowledgement.
 
     A thread encodes an image while the next is rendered. PNG, which takes long, has a thread of its own and is dropped
-    if another image was sent meanwhile.
+    if another image was sent meanwhile. On a slow link the images of a moving camera go as video, if the page decodes
+    it.
+
+    Args:
+        codecs: of video that may be used; None: all that are installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, codecs: tuple[str, ...] | None = None) -> None:
         self.figures = StreamFigures()
+        self._link = Link()
+        self._video = MotionVideo(self._link, codecs)
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="luxel-encode")
         self._still_encoder = ThreadPoolExecutor(1, thread_name_prefix="luxel-encode-still")
         self._changed = threading.Condition()
@@ -99,9 +109,19 @@ class StreamSink:
             self._forget()
             return True
 
+    def offer_video(self, codecs: tuple[str, ...]) -> None:
+        """Takes the video codecs that the page decodes."""
+        self._video.offer(codecs)
+
+    def note_round_trip(self, seconds: float) -> None:
+        """Takes the time that an empty message to the page and its answer took."""
+        self._link.answered(seconds)
+
     def _forget(self) -> None:
         self._undrawn.clear()
         self._unsent.clear()
+        self._link.forget_sent()
+        self._video.offer(())
         self.figures.forget_sent()
         self._changed.notify_all()
 
@@ -137,18 +157,29 @@ class StreamSink:
             if still and number != self._number:
                 return
             start = time.perf_counter()
-            file = encode_png(image) if still else encode_jpeg(image, quality)
+            frame = self._video.encode(as_array(image), start) if info.moving and self._video.chosen else None
+            if frame is not None:
+                file = frame.data
+            else:
+                file = encode_png(image) if still else encode_jpeg(image, quality)
+                if info.moving:
+                    self._video.note_file(len(file))
             encode_ms = (time.perf_counter() - start) * 1e3
-            height, width = image.shape[:2]
             header = ImageHeader(
-                info.sequence, number, width, height, info.render_ms, encode_ms, info.full, still
+                *(info.sequence, number, image.shape[1], image.shape[0], info.render_ms, encode_ms),
+                full=info.full,
+                png=still,
+                video=frame and frame.codec,
+                key=frame is not None and frame.key,
             )
             with self._changed:
                 if self._post is not post or (still and number != self._number):
                     return
                 self._undrawn.add(number)
                 self._unsent.add(number)
-            self.figures.sent(number, info.render_ms, encode_ms, len(file))
+            self._link.sent(number, len(file))
+            encoding = NAMES[frame.codec] if frame else "PNG" if still else "JPEG"
+            self.figures.sent(number, info.render_ms, encode_ms, len(file), encoding)
             post(header.pack() + file, lambda: self._left(number))
         except Exception:
             log.exception("An image could not be encoded or sent.")
@@ -168,6 +199,7 @@ class StreamSink:
     def drawn(self, message: DrawnMessage) -> None:
         """Takes the acknowledgement of an image and of all before it."""
         self.figures.drawn(message.image, message.decode_ms, message.latency_ms)
+        self._link.received(message.image, message.decode_ms)
         with self._changed:
             self._undrawn = {number for number in self._undrawn if number > message.image}
             self._changed.notify_all()

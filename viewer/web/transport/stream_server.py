@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import websockets.exceptions
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.transport.keyed_server import KeyedServer, run_script
 from luxel.viewer.web.transport.sinks import PageSink
-from luxel.viewer.web.transport.wire import MAX_MESSAGE, CameraMessage, parse
+from luxel.viewer.web.transport.wire import MAX_MESSAGE, CameraMessage, DecodersMessage, parse
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,11 @@ class StreamServer(KeyedServer[StreamEnd]):
         """Takes cameras and acknowledgements; images are sent by the sink."""
         post = _poster(connection, asyncio.get_running_loop())
         end.sink.stream.connect(post)
+        answer = asyncio.ensure_future(_round_trip(connection, end.sink))
         try:
             await self._receive(connection, key, end)
         finally:
+            answer.cancel()
             if end.sink.stream.disconnect(post):
                 end.changed()
 
@@ -68,8 +71,20 @@ class StreamServer(KeyedServer[StreamEnd]):
                 if not moved:
                     moved = True
                     end.changed()
+            elif isinstance(message, DecodersMessage):
+                end.sink.stream.offer_video(message.video)
             else:
                 end.sink.drawn(message)
+
+
+async def _round_trip(connection: Any, sink: PageSink) -> None:
+    """Measures how long an empty message and its answer take, for the estimate of the link's speed."""
+    start = time.monotonic()
+    try:
+        await (await connection.ping())
+    except websockets.exceptions.ConnectionClosed:
+        return
+    sink.stream.note_round_trip(time.monotonic() - start)
 
 
 def _poster(connection: Any, loop: asyncio.AbstractEventLoop) -> Callable[[bytes, Callable[[], None]], None]:

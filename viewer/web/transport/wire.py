@@ -9,9 +9,12 @@ Page to server, JSON text:
 * ``{"type": "drawn", "image": k, "decode": ms, "latency": ms or null}``: image k is on the page. ``latency`` is the
   time from the frame whose camera the image shows until it was drawn, by the clock of the page; null for a further
   image of the same camera.
+* ``{"type": "decoders", "video": ["h264", "vp8"]}``: the video codecs that the page decodes, after it has connected;
+  again where one has failed, without it. The next frame of video then needs none before it.
 
-Server to page, binary: a header of 24 bytes (`ImageHeader`), then a JPEG or PNG file. At most two images are on their
-way; then the server waits for a ``drawn``. It always renders the newest camera, so nothing queues on a slow link.
+Server to page, binary: a header of 24 bytes (`ImageHeader`), then a JPEG or PNG file or, on slow links, a frame of
+video. At most two images are on their way; then the server waits for a ``drawn``. It always renders the newest camera,
+so nothing queues on a slow link.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import numpy as np
 from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.transport.json_fields import count, number, read_object
 from luxel.viewer.web.transport.quaternion import quaternion
+from luxel.viewer.web.transport.video import CODECS
 
 STREAM_PATH = "/luxel/stream"
 MAX_MESSAGE = 2048  # bytes of a message from a page
@@ -34,7 +38,8 @@ MAX_SIDE = 8192  # pixels of a canvas
 MAX_COUNT = 2**32 - 1
 
 _HEADER = struct.Struct("<BBHHHIIff")
-_VERSION, _FULL, _PNG = 1, 1, 2
+_VERSION, _FULL, _PNG, _KEY = 1, 1, 2, 4
+_VIDEO = (None, *CODECS)  # by number in the header
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,16 @@ class DrawnMessage:
 
 
 @dataclass(frozen=True)
+class DecodersMessage:
+    """The video codecs that a page decodes, among CODECS."""
+
+    video: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ImageHeader:
-    """What precedes an image: version, flags (1: full resolution, 2: PNG), width, height, 2 bytes of padding,
-    sequence, image, render and encode time; little endian, 24 bytes.
+    """What precedes an image: version, flags (1: full resolution, 2: PNG, 4: key frame), width, height, 2 bytes for the
+    video codec (0: none, 1: H.264, 2: VP8), sequence, image, render and encode time; little endian, 24 bytes.
 
     Args:
         sequence: of the camera that the image shows; 0: a camera that did not come through the stream.
@@ -71,7 +83,9 @@ class ImageHeader:
         width, height: pixels.
         render_ms, encode_ms: times.
         full: whether the image has the full resolution.
-        png: whether it is a PNG file; else JPEG.
+        png: whether it is a PNG file.
+        video: codec, one of CODECS; None: a PNG or JPEG file.
+        key: whether a frame of video needs none before it.
     """
 
     sequence: int
@@ -82,12 +96,14 @@ class ImageHeader:
     encode_ms: float
     full: bool
     png: bool
+    video: str | None = None
+    key: bool = False
 
     def pack(self) -> bytes:
         """The header as bytes."""
-        flags = _FULL * self.full | _PNG * self.png
+        flags = _FULL * self.full | _PNG * self.png | _KEY * self.key
         return _HEADER.pack(
-            *(_VERSION, flags, self.width, self.height, 0),
+            *(_VERSION, flags, self.width, self.height, _VIDEO.index(self.video)),
             *(self.sequence, self.image, self.render_ms, self.encode_ms),
         )
 
@@ -100,10 +116,11 @@ def split_image(message: bytes) -> tuple[ImageHeader, bytes]:
     """
     if len(message) < _HEADER.size or message[0] != _VERSION:
         raise ValueError("not an image message of this version")
-    _, flags, width, height, _, sequence, image, render_ms, encode_ms = _HEADER.unpack_from(message)
-    header = ImageHeader(
-        sequence, image, width, height, render_ms, encode_ms, bool(flags & _FULL), bool(flags & _PNG)
-    )
+    _, flags, width, height, video, sequence, image, render_ms, encode_ms = _HEADER.unpack_from(message)
+    if video >= len(_VIDEO):
+        raise ValueError("not an image message of this version")
+    full, png, key = (bool(flags & flag) for flag in (_FULL, _PNG, _KEY))
+    header = ImageHeader(sequence, image, width, height, render_ms, encode_ms, full, png, _VIDEO[video], key)
     return header, message[_HEADER.size :]
 
 
@@ -119,7 +136,12 @@ def drawn_text(image: int, decode_ms: float = 0.0, latency_ms: float | None = No
     return json.dumps({"type": "drawn", "image": image, "decode": decode_ms, "latency": latency_ms})
 
 
-def parse(message: str | bytes) -> CameraMessage | DrawnMessage:
+def decoders_text(codecs: tuple[str, ...]) -> str:
+    """A message with the video codecs of a page as the page sends it."""
+    return json.dumps({"type": "decoders", "video": list(codecs)})
+
+
+def parse(message: str | bytes) -> CameraMessage | DrawnMessage | DecodersMessage:
     """The message of a page.
 
     Raises:
@@ -135,6 +157,11 @@ def parse(message: str | bytes) -> CameraMessage | DrawnMessage:
             number(fields.get("decode"), "decode", 0, 1e7),
             latency,
         )
+    if fields.get("type") == "decoders":
+        codecs = fields.get("video")
+        if not isinstance(codecs, list):
+            raise ValueError("video must be a list of codecs")
+        return DecodersMessage(tuple(name for name in CODECS if name in codecs))
     raise ValueError("unknown type of message")
 
 

@@ -181,6 +181,8 @@ def test_token_comes_from_option_file_or_environment(tmp_path: Path, monkeypatch
 
 
 def test_options_out_of_range_are_refused() -> None:
+    with pytest.raises(LuxelError, match=r"--share-of-time 0: .*above 0 and at most 1"):
+        viewer(share_of_time=0)
     with pytest.raises(LuxelError, match=r"max_pages 0: .* from 1 to"):
         Serve(max_pages=0)
     with pytest.raises(LuxelError, match=r"port 70000: .* from 0 to 65535"):

@@ -1,6 +1,8 @@
 // What shows the images of the stream: a canvas under viser's, which is transparent where it draws nothing, so that
 // camera frustums, handles and panels stay on top.
 
+import { VideoFrames } from "./video.js";
+
 // A new canvas element; its size on the page is that of viser's canvas.
 export function makeCanvas() {
   const canvas = document.createElement("canvas");
@@ -22,10 +24,11 @@ export function lieUnder(canvas, above) {
   if (parent !== null && canvas.parentElement !== parent) parent.prepend(canvas);
 }
 
-// Decodes JPEG and PNG files onto a canvas of a page or of a worker.
+// Decodes JPEG and PNG files and frames of video onto a canvas of a page or of a worker. The calls must not overlap.
 export class Screen {
   #canvas;
   #context;
+  #video = new VideoFrames();
   #pixels = null; // ImageData of the last size, used again: memory for each image would cost as much as its decoding
   #direct = "ImageDecoder" in globalThis;
 
@@ -34,7 +37,25 @@ export class Screen {
     this.#context = canvas.getContext("2d", { alpha: false }); // opaque: the browser need not blend it
   }
 
-  // Shows a file; false if `wanted` is false once it is decoded. The calls must not overlap.
+  // Shows a frame of video, unless its forerunners are missing or `wanted` is false once it is decoded.
+  async showVideo(bytes, codec, key, number, wanted) {
+    const frame = await this.#video.decode(bytes, codec, key, number);
+    if (frame === null) return;
+    try {
+      if (!wanted()) return;
+      this.#fit(frame.displayWidth, frame.displayHeight);
+      this.#context.drawImage(frame, 0, 0);
+    } finally {
+      frame.close();
+    }
+  }
+
+  // Forgets the frames of video so far.
+  endVideo() {
+    this.#video.close();
+  }
+
+  // Shows a file; false if `wanted` is false once it is decoded.
   async show(bytes, type, wanted) {
     if (type === "image/jpeg" && this.#direct) {
       try {

@@ -3,10 +3,13 @@
 // messages are described in viewer/web/transport/wire.py.
 
 import { Screen } from "./canvas.js";
+import { videoCodecs } from "./video.js";
 
 const HEADER = 24; // bytes before an image
 const MOST_WAITING = 2048; // bytes that may wait to be sent before a camera is held back
 const RETRY = 10; // milliseconds after which a held camera is tried again
+const KEY = 4; // flag of a frame of video that needs none before it
+const VIDEO = [null, "h264", "vp8"]; // codecs by number
 const POLICY_VIOLATION = 1008; // close code: the server does not want this connection again
 
 export class StreamClient {
@@ -19,8 +22,9 @@ export class StreamClient {
   #held = false;
   #sequence = 0;
   #sentAt = new Map(); // `at` of the cameras that were sent, by sequence
-  #arrived = null; // the newest image message that is not yet decoded
+  #arrived = []; // image messages that are not yet decoded
   #decoding = false;
+  #codecs = videoCodecs(); // promise of the video codecs that work here
 
   constructor(canvas) {
     this.#screen = new Screen(canvas);
@@ -38,10 +42,12 @@ export class StreamClient {
       this.#sent = null;
       this.#sentAt.clear();
       if (this.#newest !== null) this.#newest.at = now();
+      this.#screen.endVideo();
       this.#sendCamera();
+      this.#offerVideo(mine);
     };
     mine.onmessage = ({ data }) => {
-      this.#arrived = { from: mine, data };
+      this.#arrived.push({ from: mine, data });
       if (!this.#decoding) this.#showArrived();
     };
     mine.onclose = ({ code }) => {
@@ -80,13 +86,19 @@ export class StreamClient {
     this.#socket.send(JSON.stringify({ type: "camera", sequence: this.#sequence, ...this.#newest.camera }));
   }
 
-  // Shows the newest image, and those that arrive meanwhile, one after the other.
+  // Tells the server which video it may send.
+  async #offerVideo(socket) {
+    const video = await this.#codecs;
+    if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ type: "decoders", video }));
+  }
+
+  // Shows what has arrived and what arrives meanwhile, one after the other: of images the newest, of video all frames.
   async #showArrived() {
     this.#decoding = true;
-    while (this.#arrived !== null) {
-      const { from, data } = this.#arrived;
-      this.#arrived = null;
-      if (from === this.#socket) await this.#show(from, data);
+    while (this.#arrived.length > 0) {
+      const { from, data } = this.#arrived.shift();
+      if (from !== this.#socket || (this.#arrived.length > 0 && codecOf(data) === null)) continue;
+      await this.#show(from, data);
     }
     this.#decoding = false;
   }
@@ -95,12 +107,20 @@ export class StreamClient {
     const header = new DataView(data, 0, HEADER);
     const sequence = header.getUint32(8, true);
     const image = header.getUint32(12, true);
-    const type = header.getUint8(1) & 2 ? "image/png" : "image/jpeg";
+    const flags = header.getUint8(1);
+    const codec = codecOf(data);
+    const bytes = new Uint8Array(data, HEADER);
+    const wanted = () => from === this.#socket;
     const began = performance.now();
     try {
-      await this.#screen.show(new Uint8Array(data, HEADER), type, () => from === this.#socket);
+      if (codec === null) await this.#screen.show(bytes, flags & 2 ? "image/png" : "image/jpeg", wanted);
+      else await this.#screen.showVideo(bytes, codec, (flags & KEY) !== 0, image, wanted);
     } catch (error) {
       console.warn("luxel: an image could not be decoded", error);
+      if (codec !== null && wanted()) {
+        this.#codecs = this.#codecs.then((names) => names.filter((name) => name !== codec));
+        this.#offerVideo(from);
+      }
     }
     if (from !== this.#socket) return;
     const decode = performance.now() - began;
@@ -109,6 +129,11 @@ export class StreamClient {
     const latency = at === undefined ? null : Math.max(0, now() - at);
     if (from.readyState === WebSocket.OPEN) from.send(JSON.stringify({ type: "drawn", image, decode, latency }));
   }
+}
+
+// The video codec of an image message; null for a JPEG or PNG file.
+function codecOf(data) {
+  return VIDEO[new DataView(data, 0, HEADER).getUint16(6, true)] ?? null;
 }
 
 // Milliseconds since 1970, finer than Date.now(); the same in the page and in its workers.

@@ -1,0 +1,113 @@
+"""Which view to look at next: one that shows an object well and much of it that no mask has covered yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import View
+from luxel.render.primitives.parameters import Parameters
+from luxel.render.segment.votes import Votes
+
+SIDE = 128  # pixels of the longer side of the images in which weights are counted
+LEAST_VISIBLE = 0.5  # of the area of an object in the view that shows most of it
+MOST_VIEWS = 64  # that are compared
+
+
+class ViewWeights:
+    """What each primitive contributes to each of some views, counted once in small images.
+
+    Args:
+        scene: N primitives.
+        views: V views; of more than `MOST_VIEWS` some are left out, evenly, but none of ``always``.
+        always: names of views that are kept.
+        options: of `luxel.render.rasterize.rasterize` that change alpha.
+
+    Attributes:
+        views: those that were counted.
+        weights: contribution of primitives to pixels, as the area of the surface that is seen, in pixels of the first
+            view at the middle depth of the scene, float16 [V, N].
+    """
+
+    def __init__(
+        self, scene: Parameters, views: Sequence[View], always: Sequence[str] = (), **options: Any
+    ) -> None:
+        stride = -(-len(views) // MOST_VIEWS)
+        self.views = [
+            view for index, view in enumerate(views) if index % stride == 0 or view.name in set(always)
+        ]
+        areas = [_areas(scene, view, options) for view in self.views]
+        unit = areas[0][1].median().clamp_min(1e-30) if scene.count else 1.0
+        self.weights = torch.stack([(seen * area / unit).clamp(max=6e4).half() for seen, area in areas])
+
+    def index(self, name: str) -> int:
+        """The place of a view in ``views``."""
+        return [view.name for view in self.views].index(name)
+
+    def of_objects(self, labels: Tensor, count: int) -> Tensor:
+        """Visible area of each label in each view, float32 [V, L].
+
+        Args:
+            labels: of the primitives, uint8 [N].
+            count: L; labels are below it.
+        """
+        return self._summed(self.weights.float(), labels, count)
+
+    def unvoted(self, looked: Sequence[str], labels: Tensor, count: int) -> Tensor:
+        """Visible area of each label in each view that is more than any of the views of ``looked`` shows, [V, L]."""
+        known = [self.index(name) for name in looked if name in {view.name for view in self.views}]
+        seen = self.weights[known].float().amax(0) if known else torch.zeros_like(self.weights[0]).float()
+        return self._summed((self.weights.float() - seen).clamp_min(0), labels, count)
+
+    def _summed(self, weights: Tensor, labels: Tensor, count: int) -> Tensor:
+        sums = weights.new_zeros(len(weights), count + 1)
+        index = labels.to(weights.device, torch.int64).clamp(max=count).expand(len(weights), -1)
+        return sums.scatter_add_(1, index, weights)[:, :count]
+
+
+def next_view(
+    weights: ViewWeights, looked: Sequence[str], labels: Tensor, count: int, least: float = LEAST_VISIBLE
+) -> View | None:
+    """The view to look at next.
+
+    Of each object at least a fraction must be visible, compared with the view that shows most of it. Of such views the
+    one with most area that no view has shown yet, as fractions of the objects added up; nearest views first would
+    repeat one side.
+
+    Args:
+        weights: of all views.
+        looked: names of views that were looked at.
+        labels: of the primitives, uint8 [N].
+        count: L; labels 1 to L - 1 are objects.
+        least: the fraction.
+
+    Returns:
+        The view; None where no view is left that shows an object.
+    """
+    areas = weights.of_objects(labels, count)[:, 1:]
+    largest = areas.amax(0).clamp_min(1e-12)
+    shown = areas / largest
+    new = weights.unvoted(looked, labels, count)[:, 1:] / largest
+    score = torch.where(shown >= least, new + 1e-3 * shown, 0).sum(1)
+    if not bool((score > 0).any()):
+        score = shown.sum(1)
+    for place in score.argsort(descending=True).tolist():
+        if float(score[place]) > 0 and weights.views[place].name not in looked:
+            return weights.views[place]
+    return None
+
+
+def _areas(scene: Parameters, view: View, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """Of each primitive in a view the sum of T alpha over pixels, and the area of a pixel at its depth; [N] each."""
+    camera = view.camera.scaled(min(1.0, SIDE / max(view.camera.width, view.camera.height)))
+    camera = camera.to(scene.device)
+    votes = Votes(scene.count, 1, scene.device)
+    maps = torch.zeros(camera.height, camera.width, dtype=torch.uint8, device=scene.device)
+    votes.add(scene, camera, maps, time=view.time if scene.moves else None, **options)
+    centres = torch.nan_to_num(scene.centres.detach().float())
+    matrix = camera.world_to_cam.float()
+    depth = centres @ matrix[2, :3] + matrix[2, 3]
+    return votes.seen.float(), (depth / camera.intrinsics[0]).square()

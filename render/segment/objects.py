@@ -1,0 +1,276 @@
+"""The objects of a run: objects.json in its folder, and beside it objects/ with the label maps and the labels.
+
+objects.json names the files of objects/ with their digests, and the scene that the labels are of. Files of objects/
+are named by their content and never changed, and objects.json is replaced last: an interrupted write leaves the old
+objects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.parameters import Parameters
+from luxel.render.runs.checkpoint import flush
+from luxel.render.runs.owner import own
+from luxel.render.runs.strict_json import JsonError, read_object, require_seal, sealed, validated
+from luxel.render.segment.segmenter import Prompt
+
+FORMAT = 1
+FILE, FOLDER = "objects.json", "objects"
+MOST_OBJECTS = 254
+
+Label = Annotated[int, msgspec.Meta(ge=1, le=MOST_OBJECTS)]
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class SceneObject(msgspec.Struct):
+    """An object.
+
+    Args:
+        label: 1 to 254.
+        name: unique.
+        colour: for display, 0 to 255.
+    """
+
+    label: Label
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    colour: tuple[int, int, int]
+
+
+class _Prompt(msgspec.Struct):
+    label: Label
+    view: str
+    points: list[tuple[float, float, bool]]
+    box: tuple[float, float, float, float] | None
+
+
+class _Map(msgspec.Struct):
+    view: str
+    digest: Digest
+
+
+class _Body(msgspec.Struct):
+    format: Annotated[int, msgspec.Meta(ge=1)]
+    scene: Digest
+    primitives: Annotated[int, msgspec.Meta(ge=0)]
+    objects: list[SceneObject]
+    prompts: list[_Prompt]
+    maps: list[_Map]
+    labels: Digest
+
+
+@dataclass
+class Objects:
+    """Objects of a scene of N primitives.
+
+    Args:
+        scene: see `scene_digest`.
+        labels: uint8 [N], on the CPU.
+        objects: in the order of their labels.
+        prompts: what they were segmented from; empty for given masks.
+        maps: the label maps that voted, by name of the view, uint8 [H, W].
+    """
+
+    scene: str
+    labels: Tensor
+    objects: list[SceneObject] = field(default_factory=list)
+    prompts: list[Prompt] = field(default_factory=list)
+    maps: dict[str, Tensor] = field(default_factory=dict)
+
+    def named(self, name: str) -> SceneObject | None:
+        """The object of a name, or None."""
+        return next((entry for entry in self.objects if entry.name == name), None)
+
+    def add(self, name: str) -> SceneObject:
+        """Adds an object with the next free label and a colour of its own.
+
+        Raises:
+            LuxelError: there are 254 already.
+        """
+        used = {entry.label for entry in self.objects}
+        label = next((label for label in range(1, MOST_OBJECTS + 1) if label not in used), None)
+        if label is None:
+            raise LuxelError(
+                f"There are {MOST_OBJECTS} objects already, which is the most that a scene can have.",
+                "Begin anew with --replace.",
+            )
+        self.objects.append(SceneObject(label, name, colour_of(label)))
+        return self.objects[-1]
+
+    def require_scene(self, folder: Path, scene: Parameters) -> None:
+        """Raises LuxelError unless the labels are of this scene."""
+        if scene.count != len(self.labels) or scene_digest(scene) != self.scene:
+            raise LuxelError(
+                f"{folder / FILE}: the labels are of another scene: {len(self.labels):,} primitives, and this one has "
+                f"{scene.count:,}, or they have changed since.",
+                f"Vote again from the kept masks: `luxel segment {folder} --kept`.",
+            )
+
+
+def colour_of(label: int) -> tuple[int, int, int]:
+    """A colour for a label, distinct from those of labels near it: hues a golden ratio apart."""
+    hue = (label * 0.6180339887498949) % 1.0
+    wheel = [abs((hue * 6 + shift) % 6 - 3) - 1 for shift in (0, 4, 2)]
+    red, green, blue = (round(255 * (0.15 + 0.8 * min(max(part, 0.0), 1.0))) for part in wheel)
+    return red, green, blue
+
+
+def scene_digest(scene: Parameters) -> str:
+    """SHA-256 over the class of the primitives, their centres and opacities."""
+    digest = hashlib.sha256(f"{scene.primitive} {scene.count};".encode())
+    for tensor in (scene.centres, scene.opacity_logits):
+        plain = np.ascontiguousarray(tensor.detach().cpu().float().numpy())
+        digest.update(plain.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def save_objects(folder: Path, objects: Objects) -> Path:
+    """Writes the objects of a run; this process owns the folder meanwhile.
+
+    Returns:
+        The path of objects.json.
+
+    Raises:
+        LuxelError: another process writes into the folder, or a file cannot be written.
+    """
+    with own(folder):
+        try:
+            return _written(folder, objects)
+        except OSError as error:
+            raise LuxelError(
+                f"{folder / FILE}: cannot be written ({error.strerror or error}).",
+                "Free some disk space, or check the permissions of the folder.",
+            ) from error
+
+
+def _written(folder: Path, objects: Objects) -> Path:
+    place = folder / FOLDER
+    place.mkdir(exist_ok=True)
+    maps = [
+        {"view": view, "digest": _keep(place, _png(labels), ".png")} for view, labels in objects.maps.items()
+    ]
+    labels = _keep(place, objects.labels.cpu().contiguous().numpy().tobytes(), ".labels")
+    body = {
+        "format": FORMAT,
+        "scene": objects.scene,
+        "primitives": len(objects.labels),
+        "objects": msgspec.to_builtins(objects.objects),
+        "prompts": [
+            {
+                "label": p.label,
+                "view": p.view,
+                "points": [list(q) for q in p.points],
+                "box": p.box and list(p.box),
+            }
+            for p in objects.prompts
+        ],
+        "maps": maps,
+        "labels": labels,
+    }
+    _replace(folder / FILE, json.dumps(sealed(body), indent=1).encode())
+    used = {f"{entry['digest']}.png" for entry in maps} | {f"{labels}.labels"}
+    for old in place.iterdir():
+        if old.name not in used and old.suffix in (".png", ".labels", ".part"):
+            with contextlib.suppress(OSError):
+                old.unlink()
+    return folder / FILE
+
+
+def has_objects(folder: Path) -> bool:
+    """Whether a run has objects."""
+    return (folder / FILE).is_file()
+
+
+def load_objects(folder: Path) -> Objects:
+    """The objects of a run.
+
+    Raises:
+        LuxelError: there are none, or a file of theirs is missing, damaged or of a newer version.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise LuxelError(f"{folder}: this run has no objects yet.", "Segment it; see `luxel segment --help`.")
+    try:
+        raw = read_object(path)
+        body = validated(raw, _Body)
+        if body.format > FORMAT:
+            raise JsonError(f"format {body.format} is of a newer version of luxel")
+        require_seal(raw)
+        labels = torch.from_numpy(np.frombuffer(_read(folder, body.labels, ".labels"), np.uint8).copy())
+        if len(labels) != body.primitives:
+            raise JsonError(f"it has {body.primitives} primitives, its labels {len(labels)}")
+        if len({entry.label for entry in body.objects}) < len(body.objects):
+            raise JsonError("a label occurs twice")
+        maps = {entry.view: _map(_read(folder, entry.digest, ".png")) for entry in body.maps}
+    except OSError as error:
+        raise LuxelError(
+            f"{path}: a file of the objects cannot be read ({error.strerror or error}).",
+            "Restore it from a copy, or segment the run anew with --replace.",
+        ) from error
+    except JsonError as error:
+        raise LuxelError(
+            f"{path}: is damaged ({error}).",
+            "Restore it from a copy, or segment the run anew with --replace.",
+        ) from error
+    prompts = [Prompt(p.label, p.view, tuple(p.points), p.box) for p in body.prompts]
+    return Objects(body.scene, labels, body.objects, prompts, maps)
+
+
+def _keep(place: Path, content: bytes, suffix: str) -> str:
+    """Writes a file named by its digest, unless it is there already; returns the digest."""
+    digest = hashlib.sha256(content).hexdigest()
+    path = place / f"{digest}{suffix}"
+    if not path.is_file() or path.read_bytes() != content:
+        _replace(path, content)
+    return digest
+
+
+def _replace(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            flush(file)
+        os.replace(part, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+
+
+def _read(folder: Path, digest: str, suffix: str) -> bytes:
+    content = (folder / FOLDER / f"{digest}{suffix}").read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise JsonError(f"{FOLDER}/{digest[:12]}...{suffix} does not match its checksum")
+    return content
+
+
+def _png(labels: Tensor) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(labels.cpu().numpy()).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _map(content: bytes) -> Tensor:
+    with Image.open(io.BytesIO(content)) as image:
+        return torch.from_numpy(np.array(image, dtype=np.uint8))
+
+
+def as_plain(objects: Objects) -> list[dict[str, Any]]:
+    """The objects with their numbers of primitives, for messages and JSON."""
+    held = torch.bincount(objects.labels.long(), minlength=256)
+    return [{**msgspec.to_builtins(o), "primitives": int(held[o.label])} for o in objects.objects]

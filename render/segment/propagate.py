@@ -1,0 +1,328 @@
+"""From prompts in one view through the scene: the scene itself carries the objects from view to view.
+
+Masks vote, the labels are rendered in the next view, box and innermost point of each label prompt the segmenter there,
+and of its masks the one votes in turn whose IoU with the rendered label, times the IoU that the segmenter predicts, is
+largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.bounds import Bounds, OpenShare, Options
+from luxel.render.camera import View
+from luxel.render.errors import LuxelError
+from luxel.render.primitives.parameters import Parameters
+from luxel.render.segment.label_image import label_image
+from luxel.render.segment.label_map import label_map
+from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
+from luxel.render.segment.next_view import ViewWeights, next_view
+from luxel.render.segment.scores import mask_iou
+from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter
+from luxel.render.segment.solve import Solution, SolveOptions, solve
+from luxel.render.segment.votes import NO_LABEL, Votes
+
+EMPTY = 0.9  # transmittance above which a pixel shows nothing
+
+
+@dataclass(frozen=True)
+class PropagateOptions(Options):
+    """How objects are carried from view to view."""
+
+    views: Annotated[int, Bounds(1, 1000)] = 8
+    """Views that are looked at, at most."""
+    least_iou: OpenShare = 0.5
+    """Least IoU of a mask with the rendered label; below it the view has no vote for that object."""
+    least_change: Annotated[float, Bounds(0, 1)] = 0.005
+    """The search ends when a view changes the labels of a smaller fraction of every object's area."""
+    least_pixels: Annotated[int, Bounds(1, 10**6)] = 16
+    """Objects of fewer pixels in a view have no vote there."""
+
+
+@dataclass
+class Propagated:
+    """What a propagation arrives at.
+
+    Args:
+        solution: labels of the primitives.
+        maps: label maps by name of the view, uint8 [H, W] on the CPU, in the order in which they were made.
+        skipped: (view, label, why) for each object without a vote in a view that was looked at.
+        changes: see `changed_share`, by each view after the prompted ones.
+        votes: of all maps.
+    """
+
+    solution: Solution
+    maps: dict[str, Tensor] = field(default_factory=dict)
+    skipped: list[tuple[str, int, str]] = field(default_factory=list)
+    changes: list[float] = field(default_factory=list)
+    votes: Votes | None = None
+
+
+@dataclass
+class _ViewMasks:
+    """Masks and logits by label in one view."""
+
+    logits: dict[int, Tensor]
+
+    def label_map(self, missing: Tensor | None = None) -> Tensor:
+        """uint8 [H, W]: overlaps belong to the higher logit; NO_LABEL where ``missing``, bool [H, W], else 0."""
+        labels = torch.tensor(sorted(self.logits), dtype=torch.uint8)
+        stacked = torch.stack([self.logits[int(label)] for label in labels])
+        top, index = stacked.max(dim=0)
+        out = torch.where(top > 0, labels[index], 0).to(torch.uint8)
+        return out if missing is None else torch.where((out == 0) & missing, NO_LABEL, out).to(torch.uint8)
+
+
+class Propagation:
+    """Carries objects from prompted views through the others.
+
+    Args:
+        scene: N primitives.
+        views: that may be looked at, and those of the prompts.
+        segmenter: finds masks in their images.
+        prompts: of labels 1 to L - 1, at least one each.
+        options, solving: see there.
+        look: the image of a view for the segmenter, uint8 [H, W, 3]; None: its photograph.
+        on_view: called with the name of each view before it is looked at.
+        render: options of `rasterize` that change alpha.
+
+    Raises:
+        LuxelError: prompts of a view that is not among the views, or outside of its image.
+    """
+
+    def __init__(
+        self,
+        scene: Parameters,
+        views: Sequence[View],
+        segmenter: Segmenter,
+        prompts: Sequence[Prompt],
+        options: PropagateOptions | None = None,
+        solving: SolveOptions | None = None,
+        *,
+        look: Callable[[View], np.ndarray] | None = None,
+        on_view: Callable[[str], None] | None = None,
+        render: dict[str, Any] | None = None,
+    ) -> None:
+        self.scene, self.segmenter, self.prompts = scene, segmenter, list(prompts)
+        self.views = {view.name: view for view in views}
+        self.options, self.solving = options or PropagateOptions(), solving or SolveOptions()
+        self.count = 1 + max((prompt.label for prompt in self.prompts), default=0)
+        self._look, self._on_view, self._render = look or photograph, on_view, render or {}
+        self._embedding: tuple[str, Any] = ("", None)
+        for prompt in self.prompts:
+            check_prompt(prompt, self.views)
+
+    def run(self) -> Propagated:
+        """Looks at views until the labels change no more.
+
+        Raises:
+            LuxelError: there are no prompts, or one means nothing: no mask, or no primitive below the mask.
+        """
+        if not self.prompts:
+            raise LuxelError("There is nothing to segment.", "Give at least one click or box.")
+        votes, result = self._first_views()
+        weights = ViewWeights(self.scene, list(self.views.values()), list(result.maps), **self._render)
+        area = weights.weights.float().amax(0)
+        while len(result.maps) < self.options.views:
+            labels = result.solution.labels
+            view = next_view(weights, list(result.maps), labels, self.count)
+            if view is None:
+                break
+            maps = self._map_of(view, labels, result.skipped)
+            result.maps[view.name] = maps
+            if bool((maps != NO_LABEL).any()):
+                self._add(votes, view, maps)
+            result.solution = solve(self.scene, votes, self.solving)
+            result.changes.append(changed_share(labels, result.solution.labels, area, self.count))
+            if result.changes[-1] < self.options.least_change:
+                break
+        result.votes = votes
+        return result
+
+    def _first_views(self) -> tuple[Votes, Propagated]:
+        """Votes and labels from the views with prompts; there the objects without a prompt are carried over too."""
+        names = list(dict.fromkeys(prompt.view for prompt in self.prompts))
+        for name in names:
+            self._check_clicks(name)
+        given = {name: self._prompted(name) for name in names}
+        missing = {name: set(range(1, self.count)) - set(masks.logits) for name, masks in given.items()}
+        result = Propagated(Solution(*(torch.empty(0),) * 3))
+        rendered: dict[str, dict[int, Tensor]] = {name: {} for name in names}
+        for label in sorted(set().union(*missing.values())):
+            alone = self._alone(label, given)
+            for name in names:
+                if label in missing[name]:
+                    rendered[name][label] = self._rendered(self.views[name], alone, 2) == 1
+        votes = Votes(self.scene.count, self.count, self.scene.device)
+        for name in names:
+            view, unsure = self.views[name], None
+            for label, mask in rendered[name].items():
+                logits = self._carried(view, label, mask, result.skipped)
+                if logits is not None:
+                    given[name].logits[label] = logits
+                else:
+                    unsure = mask if unsure is None else unsure | mask
+            result.maps[name] = given[name].label_map(unsure)
+            self._add(votes, view, result.maps[name])
+        result.solution = solve(self.scene, votes, self.solving)
+        held = torch.bincount(votes.leaders().label.long(), minlength=256)
+        for prompt in self.prompts:
+            if not int(held[prompt.label]):
+                raise LuxelError(
+                    f"{prompt.view}: no primitives of the scene are below the mask of {_in_words(prompt)}.",
+                    "Click on something that the scene shows, or train it longer.",
+                )
+        return votes, result
+
+    def _check_clicks(self, name: str) -> None:
+        """Raises LuxelError for a click where the scene shows next to nothing: segmenters find a mask there too."""
+        view, none = self.views[name], torch.zeros(self.scene.count, dtype=torch.uint8)
+        camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
+        visible = label_image(self.scene, camera, none, 1, time, **self._render).transmittance
+        for prompt in self.prompts:
+            for x, y, positive in prompt.points if prompt.view == name else ():
+                row, column = min(int(y), camera.height - 1), min(int(x), camera.width - 1)
+                if positive and float(visible[row, column]) > EMPTY:
+                    raise LuxelError(
+                        f"{name}: the click at {x:g}, {y:g} is on nothing: the scene is empty there.",
+                        "Click on an object that the scene shows.",
+                    )
+
+    def _prompted(self, name: str) -> _ViewMasks:
+        """The masks of the prompts in a view; of the three the one that the segmenter is surest of."""
+        masks, view = _ViewMasks({}), self.views[name]
+        for label in dict.fromkeys(prompt.label for prompt in self.prompts if prompt.view == name):
+            own = [prompt for prompt in self.prompts if (prompt.view, prompt.label) == (name, label)]
+            points = [point for prompt in own for point in prompt.points]
+            box = next((prompt.box for prompt in own if prompt.box is not None), None)
+            choice = self._masks(view, points, box)
+            best = int(choice.predicted_iou.argmax())
+            if not bool(choice.masks[best].any()):
+                raise LuxelError(
+                    f"{name}: {_in_words(own[0])} is on nothing: the segmenter finds no mask there.",
+                    "Click inside an object, or draw a box around it with --box VIEW X0 Y0 X1 Y1.",
+                )
+            masks.logits[label] = _inside(choice, best)
+        return masks
+
+    def _alone(self, label: int, given: dict[str, _ViewMasks]) -> Tensor:
+        """Labels of the primitives, 1 for one object and 0 for all else, from the views in which it has a prompt."""
+        votes = Votes(self.scene.count, 2, self.scene.device)
+        for name, masks in given.items():
+            if label in masks.logits:
+                self._add(votes, self.views[name], (masks.label_map() == label).to(torch.uint8))
+        return solve(self.scene, votes, self.solving).labels
+
+    def _map_of(self, view: View, labels: Tensor, skipped: list[tuple[str, int, str]]) -> Tensor:
+        """The label map of a view: the segmenter's masks of what the labels show there."""
+        rendered, masks = self._rendered(view, labels, self.count), _ViewMasks({})
+        unsure = torch.zeros_like(rendered, dtype=torch.bool)
+        for label in range(1, self.count):
+            logits = self._carried(view, label, rendered == label, skipped)
+            if logits is not None:
+                masks.logits[label] = logits
+            else:
+                unsure |= rendered == label
+        return masks.label_map(unsure) if masks.logits else torch.full_like(rendered, NO_LABEL)
+
+    def _carried(
+        self, view: View, label: int, mask: Tensor, skipped: list[tuple[str, int, str]]
+    ) -> Tensor | None:
+        """Logits [H, W] of an object, prompted by its rendered mask; None: the view has no vote for it."""
+        pixels = int(mask.sum())
+        if pixels < self.options.least_pixels:
+            if pixels:
+                skipped.append((view.name, label, f"only {pixels} pixels are visible"))
+            return None
+        choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
+        agreement = [mask_iou(proposed, mask) for proposed in choice.masks]
+        # Weighted, as a label that is rendered from one side agrees best with a mask of that part.
+        weighted = [a * float(sure) for a, sure in zip(agreement, choice.predicted_iou, strict=True)]
+        best = max(range(len(weighted)), key=weighted.__getitem__)
+        if agreement[best] < self.options.least_iou:
+            skipped.append((view.name, label, f"the best mask has an IoU of {agreement[best]:.2f}"))
+            return None
+        return _inside(choice, best)
+
+    def _masks(self, view: View, points: Sequence[Point], box: Box | None) -> MaskChoice:
+        if self._embedding[0] != view.name:
+            if self._on_view is not None:
+                self._on_view(view.name)
+            self._embedding = (view.name, self.segmenter.embed(self._look(view)))
+        given = self.segmenter.masks(self._embedding[1], points=list(points), box=box)
+        return MaskChoice(*(torch.as_tensor(part).cpu() for part in given))
+
+    def _rendered(self, view: View, labels: Tensor, count: int) -> Tensor:
+        camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
+        return label_map(self.scene, camera, labels, count, time, **self._render).cpu()
+
+    def _add(self, votes: Votes, view: View, maps: Tensor) -> None:
+        camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
+        votes.add(self.scene, camera, maps.to(self.scene.device), time, **self._render)
+
+
+def changed_share(before: Tensor, after: Tensor, area: Tensor, count: int) -> float:
+    """The largest fraction of an object's area that got or lost its label.
+
+    Args:
+        before, after: labels, uint8 [N].
+        area: of each primitive, [N].
+        count: L; labels 1 to L - 1 are objects.
+    """
+
+    def sums(labels: Tensor, weight: Tensor) -> Tensor:
+        out = weight.new_zeros(count + 1)
+        return out.scatter_add_(0, labels.to(weight.device, torch.int64).clamp(max=count), weight)[1:count]
+
+    different = area * (before != after)
+    changed = sums(before, different) + sums(after, different)
+    total = torch.maximum(sums(before, area), sums(after, area))
+    return float((changed / total.clamp_min(1e-12)).max()) if count > 1 else 0.0
+
+
+def photograph(view: View) -> np.ndarray:
+    """The photograph of a view, uint8 [H, W, 3]; cut-out ones over white."""
+    pixels = view.read()
+    if pixels.alpha is None:
+        return pixels.rgb
+    alpha = pixels.alpha[..., None].astype(np.float32) / 255
+    return np.round(pixels.rgb * alpha + 255 * (1 - alpha)).astype(np.uint8)
+
+
+def check_prompt(prompt: Prompt, views: dict[str, View]) -> None:
+    """Raises LuxelError for a prompt of no view, outside of its image, or with an empty box."""
+    view = views.get(prompt.view)
+    if view is None:
+        raise LuxelError(f"{prompt.view}: there is no such view.", "Give the name of a view of the capture.")
+    width, height = view.camera.width, view.camera.height
+    boxes = [] if prompt.box is None else [prompt.box[:2], prompt.box[2:]]
+    for x, y in [*(point[:2] for point in prompt.points), *boxes]:
+        if not (0 <= x <= width and 0 <= y <= height):
+            raise LuxelError(
+                f"{prompt.view}: {x:g}, {y:g} is outside of the image, which has {width}x{height} pixels.",
+                f"Give x from 0 to {width} and y from 0 to {height}.",
+            )
+    if prompt.box is not None and not (prompt.box[0] < prompt.box[2] and prompt.box[1] < prompt.box[3]):
+        raise LuxelError(
+            f"{prompt.view}: the box {' '.join(f'{edge:g}' for edge in prompt.box)} is empty.",
+            "Give its upper left corner before its lower right one: X0 Y0 X1 Y1.",
+        )
+
+
+def _inside(choice: MaskChoice, index: int) -> Tensor:
+    """Logits [H, W] of a mask, above 0 just where the mask is."""
+    logits = choice.logits[index].float()
+    return torch.where(choice.masks[index], logits.clamp_min(1e-6), logits.clamp_max(0))
+
+
+def _in_words(prompt: Prompt) -> str:
+    if prompt.points:
+        x, y, _ = prompt.points[0]
+        return f"the click at {x:g}, {y:g}"
+    return "the box " + " ".join(f"{edge:g}" for edge in prompt.box or ())

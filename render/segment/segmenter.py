@@ -1,0 +1,62 @@
+"""The interface of image segmenters that are prompted with points and boxes, such as SAM (Kirillov et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from torch import Tensor
+
+Box = tuple[float, float, float, float]
+Point = tuple[float, float, bool]
+
+
+class MaskChoice(NamedTuple):
+    """What a segmenter proposes for a prompt: the same thing at three granularities, in any order.
+
+    Args:
+        masks: bool [3, H, W].
+        logits: float [3, H, W] at the size of the image; above 0 inside.
+        predicted_iou: what the segmenter thinks of each mask, [3].
+    """
+
+    masks: Tensor
+    logits: Tensor
+    predicted_iou: Tensor
+
+
+class Segmenter(Protocol):
+    """Finds masks in an image."""
+
+    def embed(self, image: np.ndarray) -> Any:
+        """What `masks` needs of an image, uint8 [H, W, 3]; the slow part."""
+        ...
+
+    def masks(self, embedding: Any, points: Sequence[Point], box: Box | None = None) -> Any:
+        """Masks for a prompt, in the order of `MaskChoice`.
+
+        Args:
+            embedding: of the image.
+            points: x, y in pixels and whether the point is inside.
+            box: x0, y0, x1, y1 in pixels around what is meant; None: not given.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Points and a box in one view that mean one object.
+
+    Args:
+        label: of the object, 1 to 254.
+        view: name of the view.
+        points: x, y in pixels and whether the point is inside the object.
+        box: x0, y0, x1, y1 in pixels; None: not given.
+    """
+
+    label: int
+    view: str
+    points: tuple[Point, ...] = ()
+    box: Box | None = None

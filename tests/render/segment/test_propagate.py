@@ -1,0 +1,188 @@
+"""Prompts that are carried through a scene by a segmenter made from its true ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from made_up import MadeUpScene
+from test_solve import mean_iou
+
+from luxel.render.errors import LuxelError
+from luxel.render.segment import (
+    NO_LABEL,
+    Box,
+    MaskChoice,
+    Point,
+    Prompt,
+    PropagateOptions,
+    Propagation,
+    ViewWeights,
+    auto_prompts,
+    next_view,
+)
+from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
+from luxel.render.segment.propagate import changed_share
+
+
+def clicks(made: MadeUpScene, views: list[str]) -> list[Prompt]:
+    """One click on each solid, in the views in turn."""
+    return [
+        Prompt(label, name, ((*made.click(label, name), True),))
+        for label in range(1, made.count)
+        for name in [views[label % len(views)]]
+    ]
+
+
+@pytest.mark.parametrize(
+    "views",
+    [["r_000"], pytest.param(["r_000", "r_003"], marks=pytest.mark.slow)],
+    ids=["one view", "two views"],
+)
+def test_one_click_on_each_object_labels_the_scene(solids_scene: MadeUpScene, views):
+    made, looked = solids_scene, []
+    options = PropagateOptions(views=6, least_change=0)
+    propagation = Propagation(
+        made.gaussians, made.views, made.segmenter(1.0), clicks(made, views), options, on_view=looked.append
+    )
+    result = propagation.run()
+    assert len(result.maps) == 6
+    assert list(result.maps)[: len(views)] == sorted(views, reverse=len(views) > 1)
+    assert set(result.maps) == set(looked)
+    assert mean_iou(made, result.solution.labels, slice(None)) > 0.9
+
+
+def test_a_mask_that_disagrees_has_no_vote(solids_scene: MadeUpScene):
+    made, segmenter = solids_scene, solids_scene.segmenter(blind={2})
+    options = PropagateOptions(views=3, least_change=0)
+    result = Propagation(made.gaussians, made.views, segmenter, clicks(made, ["r_000"]), options).run()
+    skipped = [(label, why) for _, label, why in result.skipped if "IoU" in why]
+    assert 2 in {label for label, _ in skipped}
+    for maps in list(result.maps.values())[1:]:
+        assert not (maps == 2).any() and (maps == NO_LABEL).any()
+    assert mean_iou(made, result.solution.labels, slice(None)) > 0.7
+
+
+def test_the_search_ends_when_labels_no_longer_change(solids_scene: MadeUpScene):
+    made = solids_scene
+    options = PropagateOptions(views=10, least_change=0.2)
+    result = Propagation(made.gaussians, made.views, made.segmenter(), clicks(made, ["r_000"]), options).run()
+    assert len(result.maps) < 10
+    assert result.changes[-1] < 0.2 and all(change >= 0.2 for change in result.changes[:-1])
+
+
+def test_a_box_prompts_too(solids_scene: MadeUpScene):
+    made, name = solids_scene, "r_000"
+    prompt = Prompt(1, name, box=trimmed_box(made.ids[name] == 3))
+    options = PropagateOptions(views=4)
+    result = Propagation(made.gaussians, made.views, made.segmenter(), [prompt], options).run()
+    labels = result.solution.labels
+    assert (labels[made.solids == 3] == 1).float().mean() > 0.8
+    assert (labels[made.solids != 3] == 1).float().mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says"),
+    [
+        (Prompt(1, "r_000", ((1.0, 1.0, True),)), "is on nothing"),
+        (Prompt(1, "r_099", ((1.0, 1.0, True),)), "no such view"),
+        (Prompt(1, "r_000", ((99.0, 1.0, True),)), "outside of the image, which has 80x80"),
+        (Prompt(1, "r_000", box=(30.0, 30.0, 20.0, 40.0)), "is empty"),
+    ],
+)
+def test_prompts_of_nothing(solids_scene: MadeUpScene, prompt, says):
+    made = solids_scene
+    with pytest.raises(LuxelError, match=says) as raised:
+        Propagation(made.gaussians, made.views, made.segmenter(), [prompt]).run()
+    assert raised.value.remedy
+
+
+def test_no_prompts(solids_scene: MadeUpScene):
+    with pytest.raises(LuxelError, match="nothing to segment"):
+        Propagation(solids_scene.gaussians, solids_scene.views, solids_scene.segmenter(), []).run()
+
+
+def test_the_next_view_shows_the_object_and_another_side(solids_scene: MadeUpScene):
+    made = solids_scene
+    weights = ViewWeights(made.gaussians, made.views)
+    chosen = next_view(weights, ["r_000"], (made.solids == 1).to(torch.uint8), 2)
+    assert chosen is not None
+    assert chosen.name in {"r_003", "r_004", "r_005", "r_006", "r_007"}  # r_001 and r_009 are beside r_000
+    everything = [view.name for view in made.views]
+    assert next_view(weights, everything, (made.solids == 1).to(torch.uint8), 2) is None
+    assert next_view(weights, [], torch.zeros_like(made.solids), 2) is None
+
+
+def test_prompts_from_masks():
+    mask = torch.zeros(200, 300, dtype=torch.bool)
+    mask[40:120, 50:150] = True
+    mask[199, 299] = True  # a stray pixel
+    assert trimmed_box(mask) == pytest.approx((50, 40, 150, 120), abs=2)
+    x, y, positive = innermost_point(mask)
+    assert positive and (x, y) == pytest.approx((100, 80), abs=12)
+    ring = torch.zeros(40, 40, dtype=torch.bool)
+    ring[5:35, 5:35] = True
+    ring[10:30, 8:32] = False
+    x, y, _ = innermost_point(ring)
+    assert ring[int(y), int(x)]
+    thin = torch.zeros(500, 500, dtype=torch.bool)
+    thin[1, 1:400] = True
+    x, y, _ = innermost_point(thin)
+    assert thin[int(y), int(x)]
+
+
+def test_the_changed_share_counts_objects_only():
+    before = torch.tensor([0, 1, 1, NO_LABEL, 0], dtype=torch.uint8)
+    after = torch.tensor([0, 1, 0, NO_LABEL, 2], dtype=torch.uint8)
+    area = torch.tensor([9.0, 2.0, 1.0, 9.0, 1.0])
+    assert changed_share(before, after, area, 2) == pytest.approx(1 / 3)
+    assert changed_share(before, after, area, 3) == pytest.approx(1)  # 2 is new
+    assert changed_share(before, before, area, 3) == 0
+
+
+@pytest.mark.slow
+def test_a_grid_of_points_finds_the_objects(solids_scene: MadeUpScene):
+    made = solids_scene
+    prompts = auto_prompts(made.gaussians, made.views, made.segmenter())
+    clicked = [int(made.ids[p.view][int(p.points[0][1]), int(p.points[0][0])]) for p in prompts]
+    assert sorted(clicked) == [1, 2, 3, 4]
+    assert [prompt.label for prompt in prompts] == [1, 2, 3, 4]
+    first = Prompt(1, "r_000", ((*made.click(3, "r_000"), True),))
+    more = auto_prompts(made.gaussians, made.views, made.segmenter(), [first])
+    assert {prompt.label for prompt in more} == {2, 3, 4}
+    assert 3 not in [int(made.ids[p.view][int(p.points[0][1]), int(p.points[0][0])]) for p in more]
+
+
+def test_a_grid_of_points_on_an_empty_scene(solids_scene: MadeUpScene):
+    nothing = solids_scene.gaussians.select(torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(LuxelError, match="No objects were found"):
+        auto_prompts(nothing, solids_scene.views, solids_scene.segmenter())
+
+
+class CornerSegmenter:
+    """Finds the first pixels of an image, whatever it is asked for."""
+
+    def embed(self, image: np.ndarray) -> tuple[int, ...]:
+        return image.shape[:2]
+
+    def masks(
+        self, embedding: tuple[int, ...], points: Sequence[Point], box: Box | None = None
+    ) -> MaskChoice:
+        mask = torch.zeros(3, *embedding, dtype=torch.bool)
+        mask[:, :3, :3] = True
+        return MaskChoice(mask, mask * 2.0 - 1, torch.ones(3))
+
+
+def test_a_mask_of_empty_space(solids_scene: MadeUpScene):
+    prompt = Prompt(1, "r_000", box=(10.0, 10.0, 60.0, 60.0))
+    with pytest.raises(
+        LuxelError, match="no primitives of the scene are below the mask of the box 10 10 60 60"
+    ):
+        Propagation(solids_scene.gaussians, solids_scene.views, CornerSegmenter(), [prompt]).run()
+
+
+def test_the_segmenter_of_true_ids_knows_its_images_only(solids_scene: MadeUpScene):
+    with pytest.raises(LuxelError, match="no true ids of this image"):
+        solids_scene.segmenter().embed(np.zeros((8, 8, 3), np.uint8))
