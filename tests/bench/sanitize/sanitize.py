@@ -19,8 +19,8 @@ What it covers
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
-        python tests/bench/sanitize.py
-    compute-sanitizer --tool racecheck --error-exitcode 99 python tests/bench/sanitize.py
+        python tests/bench/sanitize/sanitize.py
+    compute-sanitizer --tool racecheck --error-exitcode 99 python tests/bench/sanitize/sanitize.py
     Without torch's memory cache each tensor is an allocation of its own, so that an access beyond it is seen.
     --device cpu runs the same cases on the CPU backend alone. Prints one line per case; exit status 1 where a
     case failed or differs from the CPU.
@@ -30,7 +30,7 @@ How to run
     export PYTORCH_NO_CUDA_MEMORY_CACHING=1
     for i in 1 2 3 4; do
         compute-sanitizer --tool memcheck --error-exitcode 99 \\
-            python tests/bench/sanitize.py --shard $i/4 > memcheck-$i.txt 2>&1 & jobs="$jobs $!"
+            python tests/bench/sanitize/sanitize.py --shard $i/4 > memcheck-$i.txt 2>&1 & jobs="$jobs $!"
     done
     for job in $jobs; do wait $job || echo "job $job: exit status $?"; done; tail -n 2 memcheck-?.txt
 """
