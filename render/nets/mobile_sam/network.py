@@ -85,7 +85,7 @@ class MobileSam(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Of the encoder's arithmetic."""
-        return self.image_encoder.neck[0].weight.dtype
+        return next(self.image_encoder.parameters()).dtype
 
     @torch.no_grad()
     def encode(self, image: Tensor) -> Embedding:
@@ -179,7 +179,8 @@ def load_mobile_sam(path: str | Path | None = None, device: torch.device | str =
     parameters = fold(read_weights(find_weights(path)))
     network = MobileSam()
     network.load_state_dict(parameters, assign=True)
-    network.requires_grad_(False).to(device, memory_format=torch.channels_last)
+    network.requires_grad_(False).to(device)
+    network.to(memory_format=torch.channels_last)
     if torch.device(device).type == "cuda":
         network.image_encoder.half()
     return network

@@ -69,9 +69,9 @@ class MobileSamSegmenter:
         return MaskChoice(logits > 0, logits, made.predicted_iou[0])
 
 
-def as_tensors(points: Sequence[Point], box: Box | None) -> dict[str, Tensor]:
+def as_tensors(points: Sequence[Point], box: Box | None) -> dict[str, Any]:
     """A prompt as arguments of the network, with a leading 1."""
-    given: dict[str, Tensor] = {}
+    given: dict[str, Any] = {}
     if points:
         given["points"] = torch.tensor([[(x - 0.5, y - 0.5) for x, y, _ in points]])
         given["signs"] = torch.tensor([[int(inside) for *_, inside in points]])
