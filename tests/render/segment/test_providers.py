@@ -123,7 +123,7 @@ class Network:
         return logits
 
 
-class Kept(dict):
+class Encoded(dict):
     def get(self, key, compute):
         if key not in self:
             self[key] = compute()
@@ -146,7 +146,7 @@ def test_mobile_sam_is_a_segmenter(cameras) -> None:
 
 def test_images_are_encoded_once() -> None:
     network = Network()
-    segmenter = MobileSamSegmenter(network, Kept())
+    segmenter = MobileSamSegmenter(network, Encoded())
     for _ in range(2):
         segmenter.embed(IMAGES["a"])
         segmenter.embed(IMAGES["a"] + np.uint8(1))
