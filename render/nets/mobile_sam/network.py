@@ -180,7 +180,7 @@ def load_mobile_sam(path: str | Path | None = None, device: torch.device | str =
     network = MobileSam()
     network.load_state_dict(parameters, assign=True)
     network.requires_grad_(False).to(device)
-    network.to(memory_format=torch.channels_last)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if torch.device(device).type == "cuda":
         network.image_encoder.half()
     return network

@@ -162,24 +162,21 @@ def test_embeddings_are_computed_outside_of_the_lock() -> None:
     assert cache.get("slow", lambda: 5) == 2
 
 
-def test_missing_weights_say_where_to_put_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Following the remedy leads on: to the folder of the cache, or to the file of the variable."""
+def test_missing_weights_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Following the remedy leads on: to the file, or the folder, that the variable names."""
+    packaged = weights.PACKAGED
     monkeypatch.setattr(weights, "PACKAGED", tmp_path / "nothing")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("LUXEL_MOBILE_SAM", raising=False)
+    monkeypatch.delenv(weights.VARIABLE, raising=False)
     with pytest.raises(LuxelError, match="weights of MobileSAM are missing") as caught:
         load_mobile_sam()
-    place = tmp_path / "cache" / "luxel" / "models" / "mobile_sam.fp16.safetensors"
-    assert str(place) in caught.value.remedy and "LUXEL_MOBILE_SAM" in caught.value.remedy
-    place.parent.mkdir(parents=True)
+    assert weights.VARIABLE in caught.value.remedy and "--force-reinstall luxel" in caught.value.remedy
+    place = tmp_path / weights.FILE
     place.write_bytes(b"other")
-    assert weights.find_weights() == place
-    monkeypatch.setenv("LUXEL_MOBILE_SAM", str(tmp_path / "mine"))
-    with pytest.raises(LuxelError, match="mine does not exist"):
-        load_mobile_sam()
-    monkeypatch.setenv("LUXEL_MOBILE_SAM", str(place.parent))
+    monkeypatch.setenv(weights.VARIABLE, str(tmp_path))
     with pytest.raises(LuxelError, match=r"known weights of MobileSAM \(SHA-256"):
         load_mobile_sam()
+    monkeypatch.setenv(weights.VARIABLE, str(packaged))
+    assert next(load_mobile_sam().parameters()).dtype == torch.float32
 
 
 def test_weights_that_cannot_be_read(tmp_path: Path) -> None:
