@@ -56,10 +56,11 @@ def main() -> None:
         rows, columns = np.nonzero(mask)
         box = torch.tensor([[columns.min(), rows.min(), columns.max(), rows.max()]])
         embedding = timed("encoder", lambda image=image: network.encode(image))
-        predictions = timed(
-            "decoder", lambda e=embedding, b=box: network.predict(e, boxes=b, multimask=False)
-        )
-        predicted = predictions.masks[0, 0].cpu().numpy()
+
+        def decode(embedding=embedding, box=box):
+            return network.predict(embedding, boxes=box, multimask=False).masks[0, 0].cpu()
+
+        predicted = timed("decoder", decode).numpy()
         results[path.name] = float((predicted & mask).sum() / (predicted | mask).sum())
     values = list(results.values())
     worst = min(results, key=lambda name: results[name])

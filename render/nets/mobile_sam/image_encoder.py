@@ -173,10 +173,8 @@ class ImageEncoder(nn.Module):
         super().__init__()
         size = EncoderSize() if size is None else size
         first = size.widths[0]
-        self.patch_embed = nn.Module()
-        self.patch_embed.seq = nn.Sequential(
-            nn.Conv2d(3, first // 2, 3, 2, 1), nn.GELU(), nn.Conv2d(first // 2, first, 3, 2, 1)
-        )
+        convolutions = nn.Conv2d(3, first // 2, 3, 2, 1), nn.GELU(), nn.Conv2d(first // 2, first, 3, 2, 1)
+        self.patch_embed = nn.ModuleDict({"seq": nn.Sequential(*convolutions)})
         self.layers = nn.Sequential(*(_stage(size, index) for index in range(len(size.widths))))
         self.neck = nn.Sequential(
             nn.Conv2d(size.widths[-1], size.out, 1, bias=False),
@@ -186,7 +184,7 @@ class ImageEncoder(nn.Module):
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        return self.neck(self.layers(self.patch_embed.seq(image)))
+        return self.neck(self.layers(self.patch_embed["seq"](image)))
 
 
 def _stage(size: EncoderSize, index: int) -> Stage:

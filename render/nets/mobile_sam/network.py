@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -38,14 +40,20 @@ class Predictions:
     """Masks of P prompts, M for each.
 
     Args:
-        masks: bool [P, M, H, W].
+        logits: above 0 inside, at the resolution of the network, float32 [P, M, S / 4, S / 4]; `MobileSam.resize`
+            brings those of a prompt to the image's resolution.
         predicted_iou: what the network expects of each mask's IoU with the object, float32 [P, M]; can exceed 1.
-        logits: before the resize to the image, float32 [P, M, S / 4, S / 4]; `MobileSam.resize` resizes them.
+        full_size: resizes the logits of one prompt.
     """
 
-    masks: Tensor
-    predicted_iou: Tensor
     logits: Tensor
+    predicted_iou: Tensor
+    full_size: Callable[[Tensor], Tensor]
+
+    @property
+    def masks(self) -> Tensor:
+        """Bool [P, M, H, W], resized when they are asked for."""
+        return torch.stack([self.full_size(logits) > 0 for logits in self.logits])
 
 
 class MobileSam(nn.Module):
@@ -77,7 +85,7 @@ class MobileSam(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Of the encoder's arithmetic."""
-        return self.image_encoder.neck[0].weight.dtype
+        return next(self.image_encoder.parameters()).dtype
 
     @torch.no_grad()
     def encode(self, image: Tensor) -> Embedding:
@@ -138,9 +146,7 @@ class MobileSam(nn.Module):
         if self._grid is None or self._grid.device != device:
             self._grid = self.prompt_encoder.grid(self.side // STRIDE)
         logits, iou = self.mask_decoder(features, self._grid, tokens, multimask)
-        logits = logits.float()
-        masks = torch.stack([self.resize(one, embedding) > 0 for one in logits])
-        return Predictions(masks, iou.float(), logits)
+        return Predictions(logits.float(), iou.float(), partial(self.resize, embedding=embedding))
 
     @torch.no_grad()
     def resize(self, logits: Tensor, embedding: Embedding) -> Tensor:
@@ -173,7 +179,8 @@ def load_mobile_sam(path: str | Path | None = None, device: torch.device | str =
     parameters = fold(read_weights(find_weights(path)))
     network = MobileSam()
     network.load_state_dict(parameters, assign=True)
-    network.requires_grad_(False).to(device, memory_format=torch.channels_last)
+    network.requires_grad_(False).to(device)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if torch.device(device).type == "cuda":
         network.image_encoder.half()
     return network

@@ -54,14 +54,13 @@ class PromptEncoder(nn.Module):
         """
         tokens = []
         if points is not None and signs is not None:
-            kinds = torch.cat([self.point_embeddings[0].weight, self.point_embeddings[1].weight])
+            kinds = self._kinds()[:2, 0]
             tokens.append(self._position(points) + kinds[signs.long()])
             if boxes is None:  # stands where the box would be
                 empty = self.not_a_point_embed.weight.expand(len(points), 1, -1)
                 tokens.append(empty)
         if boxes is not None:
-            corners = torch.stack([self.point_embeddings[2].weight, self.point_embeddings[3].weight], dim=1)
-            tokens.append(self._position(boxes.view(-1, 2, 2)) + corners)
+            tokens.append(self._position(boxes.reshape(-1, 2, 2)) + self._kinds()[2:, 0])
         return torch.cat(tokens, dim=1)
 
     def grid(self, rows: int) -> Tensor:
@@ -70,6 +69,10 @@ class PromptEncoder(nn.Module):
         y, x = torch.meshgrid(centre, centre, indexing="ij")
         encoded = self.pe_layer(torch.stack([x, y], dim=-1).flatten(0, 1))
         return encoded.to(self.no_mask_embed.weight.dtype)
+
+    def _kinds(self) -> Tensor:
+        """What is added to the positions of the four kinds of points, [4, 1, F]."""
+        return torch.stack([torch.as_tensor(entry.weight) for entry in self.point_embeddings])
 
     def _position(self, pixels: Tensor) -> Tensor:
         """Encoded centres of pixels; in float32, as half precision cannot tell neighbouring pixels apart."""

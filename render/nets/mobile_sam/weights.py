@@ -16,6 +16,10 @@ WEIGHTS_SHA256 = "bb1d1e7825a35469ef5bcd407469c20acba6bcf54b884c328959115510f052
 VARIABLE = "LUXEL_MOBILE_SAM"
 PACKAGED = Path(__file__).resolve().parents[2] / "data" / FILE
 BATCH_NORM_EPS = 1e-5
+REMEDY = (
+    "Reinstall luxel (`pip install --force-reinstall luxel`), or set LUXEL_MOBILE_SAM to the published file; "
+    "without it, give masks from a folder (luxel segment RUN --masks DIR)."
+)
 # Parts that segmenting by points and boxes does not use: the classifier of TinyViT, and prompts by masks.
 UNUSED = ("image_encoder.head.", "image_encoder.norm_head.", "prompt_encoder.mask_downscaling.")
 
@@ -24,14 +28,8 @@ class WeightsError(LuxelError):
     """The weights of a network are missing, cannot be read, or are not those that are known."""
 
 
-def cached_weights() -> Path:
-    """Where the weights are searched for when nothing else is given: luxel/models in the user's cache folder."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "luxel" / "models" / FILE
-
-
 def find_weights(path: str | Path | None = None) -> Path:
-    """The file of weights: the one given, else that of the environment variable, of the package, of the cache folder.
+    """The file of weights: the one given, else that of the environment variable, else that of the package.
 
     Args:
         path: a file, or the folder that holds it.
@@ -39,13 +37,11 @@ def find_weights(path: str | Path | None = None) -> Path:
     Raises:
         WeightsError: there is no such file.
     """
-    chosen = path or os.environ.get(VARIABLE)
-    tried = [Path(chosen)] if chosen else [PACKAGED, cached_weights()]
-    tried = [entry / FILE if entry.is_dir() else entry for entry in tried]
-    for entry in tried:
-        if entry.is_file():
-            return entry
-    raise WeightsError(f"The weights of MobileSAM are missing ({tried[-1]} does not exist).", _remedy())
+    chosen = Path(path or os.environ.get(VARIABLE) or PACKAGED)
+    chosen = chosen / FILE if chosen.is_dir() else chosen
+    if not chosen.is_file():
+        raise WeightsError(f"The weights of MobileSAM are missing ({chosen} does not exist).", REMEDY)
+    return chosen
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -60,13 +56,13 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         data = path.read_bytes()
     except OSError as error:
         raise WeightsError(
-            f"The weights of MobileSAM, {path}, cannot be read ({error.strerror}).", _remedy()
+            f"The weights of MobileSAM, {path}, cannot be read ({error.strerror}).", REMEDY
         ) from error
     digest = hashlib.sha256(data).hexdigest()
     if digest != WEIGHTS_SHA256:
         raise WeightsError(
             f"{path} does not hold the known weights of MobileSAM (SHA-256 {digest[:12]}..., {len(data)} bytes).",
-            _remedy(),
+            REMEDY,
         )
     return load(data)
 
@@ -95,10 +91,3 @@ def fold(stored: dict[str, Tensor]) -> dict[str, Tensor]:
         out[f"{stem}.weight"] = (tensor.double() * scale[:, None, None, None]).float()
         out[f"{stem}.bias"] = (norm["bias"] - norm["running_mean"] * scale).float()
     return out
-
-
-def _remedy() -> str:
-    return (
-        f"Put {FILE} (SHA-256 {WEIGHTS_SHA256[:12]}...) at {cached_weights()}, or set {VARIABLE} to the file; "
-        "without it, give masks from a folder."
-    )
