@@ -7,46 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
-from luxel.render.segment import Box, MaskChoice, Point, Segmenter, label_map
+from luxel.render.segment import Segmenter, label_map
 from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
+from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
 
 SegmenterName = Literal["mobile-sam", "ids"]
-
-
-class MobileSamSegmenter:
-    """MobileSAM as a `luxel.render.segment.segmenter.Segmenter`.
-
-    Args:
-        network: of `luxel.render.nets.mobile_sam.load_mobile_sam`.
-    """
-
-    def __init__(self, network: Any) -> None:
-        self.network = network
-
-    def embed(self, image: np.ndarray) -> Any:
-        """The encoded image."""
-        return self.network.encode(torch.from_numpy(np.array(image)))
-
-    def masks(self, embedding: Any, points: Sequence[Point], box: Box | None = None) -> MaskChoice:
-        """Three masks; the network counts pixels from their centres."""
-        given: dict[str, Tensor] = {}
-        if points:
-            given["points"] = torch.tensor([[(x - 0.5, y - 0.5) for x, y, _ in points]])
-            given["signs"] = torch.tensor([[int(positive) for *_, positive in points]])
-        if box is not None:
-            given["boxes"] = torch.tensor([box]) - 0.5
-        made = self.network.predict(embedding, **given)
-        logits = self.network.resize(made.logits[0], embedding)
-        return MaskChoice(made.masks[0], logits, made.predicted_iou[0])
 
 
 def find_view(views: Sequence[View], name: str) -> View:
@@ -84,9 +56,9 @@ def make_segmenter(name: SegmenterName, views: Sequence[View], device: torch.dev
                 "Leave it out; true ids are those of made-up scenes.",
             )
         return IdSegmenter.of_views(views)
-    from luxel.render.nets.mobile_sam import load_mobile_sam
+    from luxel.render.nets.mobile_sam import EmbeddingCache, load_mobile_sam
 
-    return MobileSamSegmenter(load_mobile_sam(device=device))
+    return MobileSamSegmenter(load_mobile_sam(device=device), EmbeddingCache())
 
 
 def run_objects(folder: Path, scene: Parameters) -> Objects:
