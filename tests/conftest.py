@@ -14,7 +14,7 @@ import torch
 from tinycudann_stand_in import StandIn
 
 sys.path.insert(0, str(Path(__file__).with_name("error_recording")))
-import raises  # noqa: E402
+import raises
 
 if raises.wanted(sys.argv):  # before any module of luxel is imported
     raises.install()

@@ -355,7 +355,8 @@ def main() -> None:
     if "--write" in sys.argv:
         PAGE.write_text(page())
     missing = not_reached()
-    print("\n".join([f"{len(sites())} messages, {len(interface_sites())} of the interface; reached by no test: {len(missing)}", *missing]))
+    counts = f"{len(sites())} messages, {len(interface_sites())} of the interface"
+    print("\n".join([f"{counts}; reached by no test: {len(missing)}", *missing]))
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ def test_raised_exceptions_are_noted_where_they_are_made(
     file = odd_tree / "render" / "odd.py"
     names: dict[str, Any] = {}
     exec(compile(raises.with_notes(file.read_bytes(), str(file)), str(file), "exec"), names)
-    with pytest.raises(ValueError, match="^path must be a file, got None$"):
+    with pytest.raises(ValueError, match=r"^path must be a file, got None$"):
         names["read"](None, [])
     reached = error_plugin.tests_by_site(error_plugin.notes_in(notes))
     (name,) = reached.pop(error_sites.interface_sites()[0])

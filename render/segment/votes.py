@@ -93,8 +93,10 @@ class Votes:
         if maps.dtype != torch.uint8:
             raise ValueError(f"maps must be uint8, got {maps.dtype}")
         given = maps.to(self._sums.device, torch.int64)
-        if bool(((given >= self.labels) & (given != NO_LABEL)).any()):
-            raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}")
+        beyond = (given >= self.labels) & (given != NO_LABEL)
+        if bool(beyond.any()):
+            largest = int(given[beyond].max())
+            raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}, got {largest}")
         features = torch.zeros_like(self._sums, requires_grad=True)
         blended = rasterize(scene.detach(), camera, time=time, features=features, **options).features
         assert blended is not None

@@ -1,4 +1,4 @@
-"""Notes which raise statements of built-in exceptions the tests reach: modules of luxel are compiled with a note at each.
+"""Notes which raise statements of built-in exceptions the tests reach: luxel is compiled with a note at each.
 
 The exceptions are not luxel's, so nothing in them can write the note (as recorder.py has LuxelError do). pytest's
 processes alone do this, and must before luxel is imported; child processes of tests do not.

@@ -80,5 +80,5 @@ def test_what_does_not_fit_is_named(random_gaussians: Callable[..., Gaussians], 
     drawer, camera = Renderer(random_gaussians(10, device=device)), cameras(device)[0]
     with pytest.raises(ValueError, match=r"\[50, 70, 3\], got \[50, 70\]"):
         drawer.draw_with_gradients(camera, torch.zeros(50, 70, device=device))
-    with pytest.raises(ValueError, match="one camera at a time"):
+    with pytest.raises(ValueError, match="camera must be a single one"):
         drawer.draw(Camera.stack(cameras(device)))

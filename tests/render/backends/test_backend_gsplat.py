@@ -357,7 +357,7 @@ def test_backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LuxelError, match="not on cpu"):
         rasterizer("gsplat", "cpu")
     assert rasterizer("gsplat", "cuda") is backend.rasterize
-    with pytest.raises(ValueError, match="no backend"):
+    with pytest.raises(ValueError, match="backend must be luxel or gsplat"):
         rasterizer("splatter")  # type: ignore[arg-type]
 
 

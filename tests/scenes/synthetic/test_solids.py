@@ -389,7 +389,7 @@ def test_invalid_arguments_are_refused() -> None:
             scene.render(ahead(), time)
         with pytest.raises(ValueError, match=r"in \[0, 1\]"):
             scene.sample_points(5, time)
-    with pytest.raises(ValueError, match="single camera"):
+    with pytest.raises(ValueError, match=r"camera must be a single one .*got poses"):
         scene.render(Camera.stack([ahead(), ahead()]))
     with pytest.raises(ValueError, match="samples"):
         scene.render(ahead(), samples=0)

@@ -79,7 +79,7 @@ def test_screen_regions_agree_with_the_projection(any_scene: Parameters) -> None
     behind = regions.ScreenPoints(any_scene.centres - torch.tensor([0, 0, 100.0]), CAMERA)
     assert not bool(behind.in_rectangle(-1e9, -1e9, 1e9, 1e9).any())
     for bad in ([(0, 0), (1, 1)], [(0, 0)] * 10_001):
-        with pytest.raises(ValueError, match="a polygon needs"):
+        with pytest.raises(ValueError, match="corners must be 3 to"):
             screen.in_polygon(bad)
 
 
@@ -112,7 +112,7 @@ def test_modes_of_combination() -> None:
     }
     for mode, expected in results.items():
         assert combine(a, b, mode).int().tolist() == expected  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="unknown mode"):
+    with pytest.raises(ValueError, match="mode must be one of"):
         combine(a, b, "xor")  # pyright: ignore[reportArgumentType]
 
 

@@ -123,9 +123,9 @@ def test_what_is_refused(device):
                 of_network(64, False, device)(wrong)
     live = torch.ones(1, dtype=torch.int32, device=device)
     rows, weights = torch.rand(5, 32, device=device), torch.rand(3 * 32, device=device, requires_grad=True)
-    with pytest.raises(ValueError, match="no gradients of live rows"):
+    with pytest.raises(ValueError, match="live must be None where a gradient"):
         mlp(rows, weights, 32, 64, 0, 3, live=live)
-    with pytest.raises(ValueError, match="no gradients of live rows"):
+    with pytest.raises(ValueError, match="live must be None where a gradient"):
         colour_inputs(rows.requires_grad_(), torch.rand(5, 3, device=device), live)
 
 

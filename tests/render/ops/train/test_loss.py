@@ -195,7 +195,10 @@ def test_compiles_whole(device: torch.device) -> None:
         ({"target": torch.zeros(8, 9, 3, dtype=torch.uint8)}, "target must be torch.float32"),
         ({"weight": torch.zeros(8, 9, 1)}, r"weight must be \[8, 9\], got \[8, 9, 1\]"),
         ({"weight": torch.zeros(8, 9, dtype=torch.bool)}, "weight must be torch.float32"),
-        ({"rgb": torch.zeros(8, 9, 3, dtype=torch.float16)}, "float16 on cpu is not supported"),
+        (
+            {"rgb": torch.zeros(8, 9, 3, dtype=torch.float16)},
+            "rgb must be float32, or float64 on the CPU, got torch.float16",
+        ),
         ({"padding": "reflect"}, 'padding must be "zero" or "valid"'),
     ],
 )
