@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from gaussians4d_scenes import random_gaussians4d
 
 from luxel.render import renderer
 from luxel.render.camera import Camera
@@ -82,3 +83,5 @@ def test_what_does_not_fit_is_named(random_gaussians: Callable[..., Gaussians], 
         drawer.draw_with_gradients(camera, torch.zeros(50, 70, device=device))
     with pytest.raises(ValueError, match="camera must be a single one"):
         drawer.draw(Camera.stack(cameras(device)))
+    with pytest.raises(ValueError, match="time must be given: 4D Gaussians move"):
+        Renderer(random_gaussians4d(5).to(device)).draw(camera)

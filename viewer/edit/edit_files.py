@@ -69,16 +69,18 @@ def _as_change(kind: list[str], tensors: dict[str, Tensor], state: State) -> Cha
     count = state.scene.count
     if kind[0] == "rows":
         rows, scene = tensors.pop(""), state.scene.tensors()
-        if rows.dtype != torch.int64 or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
-            raise ValueError(f"rows must be int64 below {count}, got {rows.dtype}, or beyond")
+        low, high = (int(rows.min()), int(rows.max())) if len(rows) else (0, -1)
+        if rows.dtype != torch.int64 or not (low >= 0 and high < count):
+            raise ValueError(f"rows must be int64 from 0 to {count - 1}, got {rows.dtype} {low} to {high}")
         for name, values in tensors.items():
-            if values.shape != (len(rows), *scene[name].shape[1:]) or values.dtype != scene[name].dtype:
-                raise ValueError(f"{name} must fit the scene, got {values.dtype} {list(values.shape)}")
+            shape, dtype = [len(rows), *scene[name].shape[1:]], scene[name].dtype
+            if list(values.shape) != shape or values.dtype != dtype:
+                raise ValueError(f"{name} must be {dtype} {shape}, got {values.dtype} {list(values.shape)}")
         device = state.scene.device
         return RowChange(rows.to(device), {name: values.to(device) for name, values in tensors.items()})
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     if kind[0] == "set":
         return SetChange(kind[1], PackedMask.load(arrays, count) if arrays else None)
     if kind[0] != "mask" or kind[1] not in state.masks:
-        raise ValueError(f"a change must be rows, set or mask of {list(state.masks)}, got {kind}")
+        raise ValueError(f"changes must be rows, set or mask, got {kind}")
     return MaskChange(kind[1], PackedMask.load(arrays, count))

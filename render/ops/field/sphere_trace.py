@@ -187,7 +187,7 @@ def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, 
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"{stage}: grid must be float32 or float64, got {dtype}")
     if not 0 <= m < 2**31:
-        raise ValueError(f"{stage}: {m} rays")
+        raise ValueError(f"{stage}: rays.count must be 0 to 2^31 - 1, got {m}")
     side = grid.shape[0] if grid.dim() == 3 else 0
     if not 1 <= side <= MOST_CELLS:
         raise ValueError(

@@ -165,6 +165,7 @@ def test_options_of_segment_that_do_not_fit(run: Path, refused: Refused) -> None
     refused(
         "export", run, "--labels", "--out", run / "x.splat", names="--labels is for .ply and .safetensors"
     )
+    refused("export", run, "--labels", "--mesh", "--out", run / "x.ply", names="--labels cannot be combined")
     scene = run / "scene.ply"
     refused("export", scene, "--object", "x", "--out", run / "x.ply", names="a scene file names no objects")
     if not has_mobile_sam():

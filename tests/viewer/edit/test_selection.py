@@ -81,6 +81,8 @@ def test_screen_regions_agree_with_the_projection(any_scene: Parameters) -> None
     for bad in ([(0, 0), (1, 1)], [(0, 0)] * 10_001):
         with pytest.raises(ValueError, match="corners must be 3 to"):
             screen.in_polygon(bad)
+    with pytest.raises(ValueError, match="points must be 1 to 10000, got 0"):
+        screen.near_stroke([], 5)
 
 
 def test_what_is_hidden_behind_others_is_selected_only_through(grid: Callable[..., Gaussians]) -> None:
@@ -146,7 +148,7 @@ def test_masks_are_packed_without_loss(count: int) -> None:
 def test_damaged_masks_are_refused() -> None:
     for mask in (torch.arange(100) < 1, torch.arange(100) < 60):
         arrays = PackedMask(mask).arrays()
-        with pytest.raises(ValueError, match="no mask"):
+        with pytest.raises(ValueError, match="rows or bits must be a mask of"):
             PackedMask.load(arrays, 8 if "bits" in arrays else 0)
 
 

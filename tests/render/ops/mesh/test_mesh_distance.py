@@ -164,6 +164,10 @@ def test_what_is_refused(device):
     points = torch.rand(20, 3, device=device)
     with pytest.raises(ValueError, match=r"points must be \[20, 3\]"):
         mesh_distance(points[:, :2], tree)
+    with pytest.raises(ValueError, match=r"points must be \[N, 3\], got \[20, 3, 1\]"):
+        mesh_distance(points[..., None], tree)
+    with pytest.raises(ValueError, match="sign must be 0 to 2, got 3"):
+        torch.ops.luxel.mesh_distance(points, tree.boxes, tree.triangles, tree.pseudonormals, 3, False)
     with pytest.raises(ValueError, match="points must be float32 or float64"):
         mesh_distance(points.half(), tree)
     with pytest.raises(ValueError, match=r"sign must be one of .* got 'winding'"):

@@ -89,6 +89,8 @@ def test_what_does_not_fit_is_named(device: torch.device) -> None:
         gather_view(**{**held, "alphas": held["alphas"][:, :, :6]}, table=table)
     with pytest.raises(ValueError, match="table must be a header and"):
         gather_view(**held, table=table[:1])
+    with pytest.raises(ValueError, match="views must be at least 1, got -1"):
+        gather_view(**held, table=table, views=-1)
 
 
 def test_library_checks(device: torch.device) -> None:

@@ -206,3 +206,9 @@ def test_bad_arguments_are_named(change: dict[str, Any], message: str) -> None:
     arguments = {"rgb": torch.zeros(8, 9, 3), "target": torch.zeros(8, 9, 3), "weight": None, **change}
     with pytest.raises(ValueError, match=message):
         photometric_loss(**arguments)
+
+
+def test_the_operation_keeps_what_its_gradient_needs() -> None:
+    rgb = torch.rand(8, 9, 3, requires_grad=True)
+    with pytest.raises(ValueError, match="differentiable must be True where rgb requires a gradient"):
+        torch.ops.luxel.photometric_loss(rgb, rgb.detach(), None, 0.2, False, False)
