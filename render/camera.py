@@ -46,7 +46,7 @@ class Camera:
                 f"got {list(self.intrinsics.shape)}"
             )
         if self.width < 1 or self.height < 1:
-            raise ValueError(f"image size must be at least 1x1, got {self.width}x{self.height}")
+            raise ValueError(f"width and height must be at least 1, got {self.width}x{self.height}")
 
     @property
     def batched(self) -> bool:
@@ -89,10 +89,10 @@ class Camera:
             ValueError: no cameras, or different image sizes.
         """
         if not cameras:
-            raise ValueError("at least one camera is needed")
+            raise ValueError("cameras must hold at least one camera, got none")
         sizes = {(c.width, c.height) for c in cameras}
         if len(sizes) > 1:
-            raise ValueError(f"cameras of one batch must have one image size, got {sorted(sizes)}")
+            raise ValueError(f"cameras must have one image size, got {sorted(sizes)}")
         return replace(
             cameras[0],
             world_to_cam=torch.stack([c.world_to_cam for c in cameras]),
@@ -123,7 +123,10 @@ class Camera:
         forward = np.asarray(target, float) - origin
         right = np.cross(forward, upward)
         if not np.linalg.norm(forward) > 0 or not np.linalg.norm(right) > 0:
-            raise ValueError("look_at needs a target away from eye and an up not parallel to the view")
+            raise ValueError(
+                f"target must differ from eye, and up must not be parallel to the view: "
+                f"got eye {list(eye)}, target {list(target)}, up {list(up)}"
+            )
         forward, right = forward / np.linalg.norm(forward), right / np.linalg.norm(right)
         rotation = np.stack([right, np.cross(forward, right), forward])
         world_to_cam = np.eye(4)

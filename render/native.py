@@ -147,7 +147,8 @@ class Library:
             )
         function, struct, fields = self._functions[stage]
         if not arguments.keys() <= fields:
-            raise TypeError(_unknown_fields(stage, arguments.keys() - fields, fields))
+            unknown = _with_similar(arguments.keys() - fields, fields)
+            raise TypeError(f"{stage}: its argument struct has no field {unknown}")
         args = struct()
         args.dtype = 1 if dtype == torch.float64 else 0
         if device.type == "cuda":
@@ -169,13 +170,13 @@ class Library:
         return status
 
 
-def _unknown_fields(stage: str, unknown: Set[str], fields: Set[str]) -> str:
-    """The message about arguments that a stage's struct lacks, with similar names."""
+def _with_similar(unknown: Set[str], fields: Set[str]) -> str:
+    """Names that a stage's struct lacks, each with similar ones that it has."""
     parts = []
     for name in sorted(unknown):
         near = difflib.get_close_matches(name, fields, n=3, cutoff=0.5)
         parts.append(f"{name} (did you mean {' or '.join(near)}?)" if near else name)
-    return f"{stage}: its argument struct has no field {', '.join(parts)}"
+    return ", ".join(parts)
 
 
 @functools.cache

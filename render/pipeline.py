@@ -79,7 +79,7 @@ def viewing(
 def _times(time: float | Tensor | None, scene: Parameters, cameras: int, single: bool) -> Tensor:
     """The time of each camera, [C]."""
     if time is None:
-        raise ValueError(f"{scene.noun} move: they need a time to be rendered at")
+        raise ValueError(f"time must be given: {scene.noun} move")
     held = scene.opacity_logits
     if not isinstance(time, Tensor):
         return held.new_full((cameras,), time)

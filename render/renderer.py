@@ -72,9 +72,9 @@ class Renderer:
         self, camera: Camera, time: float | None, g_rgb: Tensor | None
     ) -> tuple[Frame, tuple[Tensor, ...]]:
         if camera.batched:
-            raise ValueError("Renderer draws one camera at a time")
+            raise ValueError(f"camera must be a single one, got a batch of {camera.world_to_cam.shape[0]}")
         if self.scene.moves and time is None:
-            raise ValueError(f"{self.scene.noun} move: they need a time to be rendered at")
+            raise ValueError(f"time must be given: {self.scene.noun} move")
         if time is not None and time != self._held_time:
             self._time.fill_(time)
             self._held_time = time

@@ -59,7 +59,10 @@ def orbit(
     """
     axis = np.asarray(up, float)
     if not (radius > 0 and np.linalg.norm(axis) > 0 and abs(elevation) < 0.499 * math.pi and frames >= 1):
-        raise ValueError("an orbit needs radius > 0, an up direction, frames >= 1 and |elevation| < pi / 2")
+        raise ValueError(
+            "radius must be above 0, up not 0, |elevation| below pi / 2 and frames at least 1, "
+            f"got {radius}, {list(up)}, {elevation} and {frames}"
+        )
     axis = axis / np.linalg.norm(axis)
     first = np.cross(axis, np.eye(3)[np.argmin(np.abs(axis))])
     first /= np.linalg.norm(first)
@@ -179,7 +182,7 @@ def interpolate(cameras: Sequence[Camera], frames: int, loop: bool = False) -> l
         ValueError: there are no keyframes, or frames < 1.
     """
     if not cameras or frames < 1:
-        raise ValueError("a path needs at least one keyframe and one frame")
+        raise ValueError(f"cameras and frames must be at least 1, got {len(cameras)} and {frames}")
     keys = len(cameras)
     poses = [camera.cam_to_world.detach().cpu().double().numpy() for camera in cameras]
     turns = [quaternion_from_rotation(pose[:3, :3]) for pose in poses]
@@ -231,7 +234,7 @@ def interpolate_times(times: Sequence[float], frames: int) -> list[float]:
         ValueError: there are no keyframes, or frames < 1.
     """
     if not len(times) or frames < 1:
-        raise ValueError("a path needs at least one keyframe and one frame")
+        raise ValueError(f"times and frames must be at least 1, got {len(times)} and {frames}")
     places = np.arange(frames) * (len(times) - 1) / max(frames - 1, 1)
     return np.interp(places, np.arange(len(times)), np.asarray(times, float)).tolist()
 
@@ -259,9 +262,9 @@ def save_path(
         ValueError: there are no cameras, or not as many times as cameras.
     """
     if not cameras:
-        raise ValueError("a camera path needs at least one camera")
+        raise ValueError("cameras must hold at least one camera, got none")
     if len(times) not in (0, len(cameras)):
-        raise ValueError(f"times must have one entry per camera: {len(cameras)} cameras, {len(times)} times")
+        raise ValueError(f"times must be {len(cameras)} like cameras, or none, got {len(times)}")
     entries = []
     for camera in cameras:
         pose = camera.cam_to_world.detach().cpu().double().numpy() @ OPENGL_TO_OPENCV

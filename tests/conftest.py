@@ -13,12 +13,17 @@ import pytest
 import torch
 from tinycudann_stand_in import StandIn
 
+sys.path.insert(0, str(Path(__file__).with_name("error_recording")))
+import raises
+
+if raises.are_noted(sys.argv):  # before any module of luxel is imported
+    raises.install()
+
 from luxel.render.backends import tinycudann
 from luxel.render.camera import Camera
 from luxel.render.native import cuda_problem
 from luxel.render.primitives.gaussians import Gaussians
 
-sys.path.insert(0, str(Path(__file__).with_name("error_recording")))
 pytest_plugins = ["error_plugin"]
 
 NOT_RUN = {"gpu": "GPU tests that did not run", "captures": "capture tests that did not run"}

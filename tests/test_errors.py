@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import error_advice
 import error_plugin
 import error_sites
 import pytest
+import raises
 import recorder
 
 HOW = "run `python -m pytest FILE --error-sites write` with the file of the test that reaches it"
@@ -22,7 +25,7 @@ def test_every_message_is_reached_by_a_test() -> None:
 
 
 def test_the_list_of_messages_is_up_to_date() -> None:
-    gone = error_sites.reached().keys() - {site.key for site in error_sites.sites()}
+    gone = error_sites.reached().keys() - {site.key for site in error_sites.all_sites()}
     assert not gone, f"these messages are no more; {HOW}: {sorted(gone)}"
     assert error_sites.PAGE.read_text() == error_sites.page(), (
         "run `python tests/error_sites.py --write`: docs/errors.md is not up to date"
@@ -32,6 +35,11 @@ def test_the_list_of_messages_is_up_to_date() -> None:
 def test_every_message_has_a_remedy() -> None:
     bare = [site.key for site in error_sites.sites() if not site.remedy and not site.forwards]
     assert not bare, f"say what to do: {bare}"
+
+
+def test_every_exception_of_the_interface_has_a_message() -> None:
+    bare = [site.key for site in error_sites.interface_sites() if len(site.problem.split()) < 3]
+    assert not bare, f"name the argument and what is expected: {bare}"
 
 
 def test_messages_advise_what_exists() -> None:
@@ -71,6 +79,10 @@ def read(path, many):
     remedy = "Lower it."
     if many:
         raise LuxelError(f"{path}: {', '.join(sorted(many))} {path.stem!r}.", AGAIN)
+    if path is None:
+        raise ValueError(
+            f"path must be a file, got {path}"
+        )
     raise OddError(f"{len(many)} is " + "too many.", remedy)
 class Command:
     def check(self):
@@ -83,10 +95,11 @@ class Command:
 
 @pytest.fixture
 def odd_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A tree of one file with five messages."""
+    """A tree of one file with four messages and a built-in exception."""
     (tmp_path / "render").mkdir()
     (tmp_path / "render" / "odd.py").write_text(SOURCE)
-    cached = (error_sites.sites, error_sites.source_files, error_sites.tree_of, error_sites.error_classes)
+    names = ("sites", "interface_sites", "source_files", "tree_of", "error_classes", "_text")
+    cached = [getattr(error_sites, name) for name in names]
     for name in cached:
         name.cache_clear()
     monkeypatch.setattr(error_sites, "ROOT", tmp_path)
@@ -103,8 +116,12 @@ def test_messages_are_read_from_the_code(odd_tree: Path) -> None:
         ("Command.check", "luxel odd: --n is small.", "Correct it."),
         ("Command.check", "luxel odd: --n {n} is large.", "Correct it."),
     ]
-    assert len(error_sites.not_reached()) == 4
-    assert "| {many} is too many. | Lower it. | none yet |" in error_sites.page()
+    (raised,) = error_sites.interface_sites()
+    assert raised.key == "render/odd.py::read::ValueError: path must be a file, got {path}"
+    assert len(error_sites.not_reached()) == 5
+    messages, interface = error_sites.page().split(error_sites.INTERFACE_HEAD)
+    assert "| {many} is too many. | Lower it. | none yet |" in messages
+    assert "| ValueError | path must be a file, got {path} | none yet |" in interface
 
 
 def test_notes_become_a_table_of_tests(odd_tree: Path) -> None:
@@ -130,7 +147,7 @@ def test_notes_become_a_table_of_tests(odd_tree: Path) -> None:
     table = {key.rsplit("::")[-1]: entry for key, entry in error_sites.reached().items()}
     assert table["{many} is too many."] == {"test": "tests/b.py::test_one"}
     lines_printed, missing = error_plugin.summary(reached, {})
-    assert len(missing) == 2 and lines_printed[0] == "error messages: 2 of 4 reached"
+    assert len(missing) == 3 and lines_printed[0] == "error messages: 2 of 5 reached"
 
 
 def test_a_remedy_is_compared_with_the_command_that_printed_it() -> None:
@@ -147,7 +164,25 @@ def test_a_skipped_test_excuses_its_message(odd_tree: Path) -> None:
     large = error_sites.sites()[-1]
     error_sites.write_reached({large.key: {"test": "tests/c.py::test_gpu"}})
     lines, missing = error_plugin.summary({}, {"tests/c.py::test_gpu[cuda]": "no GPU"})
-    assert len(missing) == 3 and f"error message not reached here: {large.key}: no GPU" in lines
+    assert len(missing) == 4 and f"error message not reached here: {large.key}: no GPU" in lines
+
+
+def test_raised_exceptions_are_noted_where_they_are_made(
+    odd_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place that is noted is that of the list, and the exception is the one that was raised."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.setenv(recorder.FOLDER, str(notes))
+    monkeypatch.setattr(builtins, raises.NOTE, raises.noted, raising=False)
+    file = odd_tree / "render" / "odd.py"
+    names: dict[str, Any] = {}
+    exec(compile(raises.with_notes(file.read_bytes(), str(file)), str(file), "exec"), names)
+    with pytest.raises(ValueError, match=r"^path must be a file, got None$"):
+        names["read"](None, [])
+    reached = error_plugin.tests_by_site(error_plugin.notes_in(notes))
+    (name,) = reached.pop(error_sites.interface_sites()[0])
+    assert not reached and name.endswith("test_raised_exceptions_are_noted_where_they_are_made")
 
 
 def test_errors_of_child_processes_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

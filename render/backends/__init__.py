@@ -31,7 +31,7 @@ def rasterizer(name: Backend, device: torch.device | str | None = None) -> Calla
 
         gsplat.require(device)
         return gsplat.rasterize
-    raise ValueError(f"there is no backend {name!r}; known are luxel and gsplat")
+    raise ValueError(f"backend must be luxel or gsplat, got {name!r}")
 
 
 def require_field_backend(name: FieldBackend, device: torch.device | str | None = None) -> None:
@@ -50,4 +50,4 @@ def require_field_backend(name: FieldBackend, device: torch.device | str | None 
 
         tinycudann.require(device)
     elif name != "luxel":
-        raise ValueError(f"there is no backend {name!r} of fields; known are luxel and tiny-cuda-nn")
+        raise ValueError(f"backend of fields must be luxel or tiny-cuda-nn, got {name!r}")

@@ -115,7 +115,7 @@ def rasterize(
     if not isinstance(gaussians, Gaussians):
         raise LuxelError(f"The gsplat backend draws no {gaussians.noun}.", "Draw with luxel's own backend.")
     if gaussians.means.dtype != torch.float32:
-        raise ValueError(f"the gsplat backend needs float32, got {gaussians.means.dtype}")
+        raise ValueError(f"gaussians must be float32 for the gsplat backend, got {gaussians.means.dtype}")
     require(gaussians.device)
     return rasterize_activated(
         activate(gaussians),
@@ -156,7 +156,7 @@ def rasterize_activated(
     if background is not None and background.shape not in ((3,), (cameras, 3)):
         raise ValueError(f"background must be [3] or [{cameras}, 3], got {list(background.shape)}")
     if statistics is not None and packed:
-        raise ValueError("packed gsplat has no statistics")
+        raise ValueError("statistics must be None where packed is True: gsplat's packed layout has none")
     behind = None if background is None else background.to(inputs.means).expand(cameras, 3)
     # squeeze is a view; the gradient of t[0] would copy the image, which would distort comparisons with gsplat.
     one = (lambda t: t) if camera.batched else (lambda t: t.squeeze(0))

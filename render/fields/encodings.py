@@ -70,10 +70,14 @@ class Grid:
             raise ValueError(f"Grid: hashed must be one of {tuple(HASHED)}, got {self.hashed!r}")
         if self.base * self.growth ** (self.levels - 1) > 2**22 * (1 + 1e-12):  # growth is rounded
             raise ValueError(
-                f"Grid: the finest level has {self.base * self.growth ** (self.levels - 1):.3g} points"
+                "Grid: base growth^(levels - 1), the points of the finest level, must be at most 2^22, "
+                f"got {self.base * self.growth ** (self.levels - 1):.3g}"
             )
         if self.log2_entries is None and self.resolutions[-1] ** self.dimensions > 2**28:
-            raise ValueError(f"Grid: {self.resolutions[-1]}^{self.dimensions} entries; set log2_entries")
+            raise ValueError(
+                f"Grid: log2_entries must be set where the finest level has more than 2^28 points, "
+                f"got {self.resolutions[-1]}^{self.dimensions}"
+            )
 
     @classmethod
     def multi_resolution_hash(
@@ -209,7 +213,10 @@ class FrequencyEncoding(nn.Module):
     def __init__(self, dimensions: int, frequencies: int) -> None:
         super().__init__()
         if dimensions < 1 or frequencies < 1:
-            raise ValueError(f"FrequencyEncoding: {dimensions} dimensions, {frequencies} frequencies")
+            raise ValueError(
+                "FrequencyEncoding: dimensions and frequencies must be at least 1, "
+                f"got {dimensions} and {frequencies}"
+            )
         self.dimensions, self.frequencies = dimensions, frequencies
         self.width = 2 * dimensions * frequencies
 

@@ -39,7 +39,7 @@ class MeshTree:
         corners = mesh.corners()
         faces, device = len(corners), corners.device
         if not faces or not bool(corners.isfinite().all()):
-            raise ValueError(f"MeshTree: {faces} triangles; at least one is needed, and all must be finite")
+            raise ValueError(f"MeshTree: mesh must have triangles, all of them finite, got {faces} triangles")
         depth = max(1, (-(-faces // MOST_OF_A_LEAF) - 1).bit_length())
         leaf = -(-faces // 2**depth)
         # Unused places are spread evenly: each repeats the triangle before it.

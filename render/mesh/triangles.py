@@ -128,7 +128,7 @@ class SurfaceSampler:
         self.corners = mesh.corners()
         sums = mesh.to(torch.float64).areas().cumsum(0)
         if not len(sums) or not sums[-1] > 0:
-            raise ValueError("SurfaceSampler: the mesh has no area")
+            raise ValueError(f"SurfaceSampler: mesh must have an area above 0, got {len(sums)} triangles")
         self.cumulative = (sums / sums[-1]).contiguous()
 
     def draw(self, count: int, generator: torch.Generator | None = None) -> Tensor:

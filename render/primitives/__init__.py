@@ -20,7 +20,7 @@ def register(spec: PrimitiveSpec) -> None:
         ValueError: there is another one of that name.
     """
     if PRIMITIVES.setdefault(spec.name, spec) is not spec:
-        raise ValueError(f"there is a primitive {spec.name} already")
+        raise ValueError(f"spec.name must be new, got {spec.name}, which another primitive has")
 
 
 def spec_of(name: str) -> PrimitiveSpec:

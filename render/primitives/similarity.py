@@ -33,9 +33,9 @@ class Similarity:
     def __post_init__(self) -> None:
         numbers = torch.tensor([*self.quat, self.scale, *self.translation], dtype=torch.float64)
         if not bool(numbers.isfinite().all()):
-            raise ValueError(f"a similarity needs finite numbers, got {self}")
+            raise ValueError(f"quat, scale and translation must be finite, got {self}")
         if not self.scale > 0 or not float(numbers[:4].norm()) > 1e-12:
-            raise ValueError(f"a similarity needs a scale above 0 and a quaternion that is not 0, got {self}")
+            raise ValueError(f"scale must be above 0 and quat not 0, got {self}")
 
     @staticmethod
     def about(

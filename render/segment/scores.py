@@ -41,12 +41,13 @@ class LabelScores:
             ValueError: maps of different sizes, or labels of L and more.
         """
         if predicted.shape != truth.shape:
-            raise ValueError(f"label maps differ in shape, {list(predicted.shape)} and {list(truth.shape)}")
+            raise ValueError(f"predicted must be {list(truth.shape)} like truth, got {list(predicted.shape)}")
         counted = truth != NO_LABEL
         expected, given = truth[counted].long().cpu(), predicted[counted].long().cpu()
         given = given.masked_fill(given == NO_LABEL, 0)
         if len(given) and int(torch.maximum(given, expected).max()) >= self.count:
-            raise ValueError(f"labels must be below {self.count}, or {NO_LABEL}")
+            largest = int(torch.maximum(given, expected).max())
+            raise ValueError(f"labels must be below {self.count}, or {NO_LABEL}, got {largest}")
         one = LabelScores(self.count)
         one._confusion = torch.bincount(expected * self.count + given, minlength=self.count**2).reshape(
             self.count, self.count

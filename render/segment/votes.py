@@ -130,10 +130,12 @@ class Votes:
             raise ValueError(
                 f"the scene must have {self._table.votes.shape[0]} primitives, got {scene.count}"
             )
-        if bool(
-            ((maps >= self.labels) & (maps != NO_LABEL)).any()
-        ):  # where they are: a copy need not be waited for
-            raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}")
+        beyond = (maps >= self.labels) & (
+            maps != NO_LABEL
+        )  # where the maps are: a copy need not be waited for
+        if bool(beyond.any()):
+            largest = int(maps[beyond].max())
+            raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}, got {largest}")
         given = maps.to(self._table.votes.device)
         splats, lists, settings = splat_lists(scene, camera, time, **options)
         label_votes_(

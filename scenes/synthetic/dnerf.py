@@ -154,7 +154,9 @@ def save_dnerf(
         default_camera_samples() if camera_samples is None else camera_samples,
     )
     if unknown := set(camera_samples) - set(SPLITS):
-        raise ValueError(f"splits must be among {', '.join(SPLITS)}, got {', '.join(sorted(unknown))}")
+        raise ValueError(
+            f"camera_samples must be of the splits {', '.join(SPLITS)}, got {', '.join(sorted(unknown))}"
+        )
     listed = [
         (part, index, sample) for part, group in camera_samples.items() for index, sample in enumerate(group)
     ]
@@ -232,11 +234,12 @@ def _one_angle(cameras: Sequence[Camera]) -> float:
         middle = abs(cx - 0.5 * camera.width) + abs(cy - 0.5 * camera.height)
         if not (abs(fx - fy) < 1e-3 * fx and middle < 1e-3):
             raise ValueError(
-                f"D-NeRF requires square pixels and a centred principal point, got {[fx, fy, cx, cy]}"
+                "cameras must have square pixels and a centred principal point, "
+                f"got fx, fy, cx, cy {[fx, fy, cx, cy]}"
             )
         angles.append(2 * math.atan(0.5 * camera.width / fx))
     if np.ptp(angles) > 1e-6 or len({(c.width, c.height) for c in cameras}) > 1:
-        raise ValueError("D-NeRF requires one image size and one field of view for all views of a split")
+        raise ValueError("cameras of a split must have one image size and one field of view, got several")
     return angles[0]
 
 

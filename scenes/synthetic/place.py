@@ -109,7 +109,9 @@ def write_place(
         ValueError: views or points below 1, or a unit that is not above 0.
     """
     if views < 1 or points < 1 or not unit > 0:
-        raise ValueError(f"write_place needs views, points >= 1 and unit > 0, got {views}, {points}, {unit}")
+        raise ValueError(
+            f"views and points must be at least 1 and unit above 0, got {views}, {points} and {unit}"
+        )
     folder = Path(out)
     (folder / "images").mkdir(parents=True, exist_ok=True)
     scene = place_scene(seed, device=device, shadow_side=min(4096, 4 * max(width, height)))

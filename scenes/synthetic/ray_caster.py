@@ -187,7 +187,10 @@ class StaticScene:
             ValueError: a batch of cameras, or samples below 1.
         """
         if camera.batched or samples < 1:
-            raise ValueError("render needs a single camera and samples >= 1")
+            raise ValueError(
+                "camera must be a single one and samples at least 1, "
+                f"got poses {list(camera.world_to_cam.shape)} and {samples}"
+            )
         rays = RayGrid.of_camera(camera, samples)
         depth, ids = self._cast(rays, range(len(self.solids)))
         colour = self._shade(rays, depth, ids)

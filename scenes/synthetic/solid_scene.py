@@ -137,7 +137,7 @@ class SolidScene:
 
     def __post_init__(self) -> None:
         if len(self.solids) > 255:
-            raise ValueError(f"a scene has at most 255 solids, got {len(self.solids)}")
+            raise ValueError(f"solids must be at most 255, got {len(self.solids)}")
 
     def render(self, camera: Camera, time: float = 0.0, *, samples: int = 2) -> RenderedView:
         """Renders the scene at a time.
@@ -151,7 +151,10 @@ class SolidScene:
             ValueError: a batch of cameras, a time outside [0, 1], or samples below 1.
         """
         if camera.batched or samples < 1:
-            raise ValueError("render needs a single camera and samples >= 1")
+            raise ValueError(
+                "camera must be a single one and samples at least 1, "
+                f"got poses {list(camera.world_to_cam.shape)} and {samples}"
+            )
         _check_time(time)
         rays = _CameraRays.of(camera, samples)
         _, ids, colour = self._cast(rays, time, shade=True)

@@ -80,7 +80,7 @@ def notes_in(folder: Path) -> list[dict[str, Any]]:
 def tests_by_site(notes: list[dict[str, Any]]) -> dict[Site, set[str]]:
     """The tests that reached each place."""
     by_file: dict[str, list[Site]] = {}
-    for site in error_sites.sites():
+    for site in error_sites.all_sites():
         by_file.setdefault(str(error_sites.ROOT / site.path), []).append(site)
     result: dict[Site, set[str]] = {}
     for note in notes:
@@ -109,7 +109,7 @@ def merge(tests: dict[Site, set[str]]) -> int:
     A test that is there stays. Of several new ones that one is taken that reaches the fewest places.
     """
     table, added = error_sites.reached(), 0
-    table = {site.key: table[site.key] for site in error_sites.sites() if site.key in table}
+    table = {site.key: table[site.key] for site in error_sites.all_sites() if site.key in table}
     reaches: dict[str, int] = {}
     for ids in tests.values():
         for name in {plain(test) for test in ids}:
@@ -132,13 +132,13 @@ def summary(tests: dict[Site, set[str]], skipped: dict[str, str]) -> tuple[list[
     """What to print at the end of a run, and the keys of places that no test reached without a reason."""
     table, missing, excused = error_sites.reached(), [], []
     reasons = {plain(test): reason for test, reason in skipped.items()}
-    for site in error_sites.sites():
+    for site in error_sites.all_sites():
         if site in tests:
             continue
         entry = table.get(site.key, {})
         reason = entry.get("not here") or reasons.get(entry.get("test", ""))
         (excused if reason else missing).append(f"{site.key}: {reason}" if reason else site.key)
-    lines = [f"error messages: {len(tests)} of {len(error_sites.sites())} reached"]
+    lines = [f"error messages: {len(tests)} of {len(error_sites.all_sites())} reached"]
     lines += [f"error message not reached here: {line}" for line in excused]
     lines += [f"error message that no test reaches: {line}" for line in missing]
     return lines, missing

@@ -29,7 +29,7 @@ def install(errors: ModuleType) -> None:
         frame = sys._getframe(1)
         while frame.f_back and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is self:
             frame = frame.f_back  # of a derived class
-        note(frame.f_code.co_filename, frame.f_lineno, self, command_of(frame))
+        note(frame, self.problem, self.remedy, command_of(frame))
 
     noting.noted = True  # type: ignore[attr-defined]
     errors.LuxelError.__init__ = noting
@@ -48,15 +48,16 @@ _open = os.open
 _written: set[tuple[str, int, str, str]] = set()
 
 
-def note(file: str, line: int, error: Any, command: str) -> None:
+def note(frame: FrameType, problem: str, remedy: str, command: str) -> None:
     """Writes a place, its message and the present test, once a process; at once, as the process may be killed."""
+    file, line = frame.f_code.co_filename, frame.f_lineno
     folder = os.environ.get(FOLDER)
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
-    if not folder or not test or (file, line, error.problem, test) in _written:
+    if not folder or not test or (file, line, problem, test) in _written:
         return
-    _written.add((file, line, error.problem, test))
+    _written.add((file, line, problem, test))
     place = {"file": os.path.realpath(file), "line": line, "test": test, "command": command}
-    text = json.dumps({**place, "problem": error.problem, "remedy": error.remedy}) + "\n"
+    text = json.dumps({**place, "problem": problem, "remedy": remedy}) + "\n"
     # Tests replace Path.open and the like by functions that fail.
     notes = _open(f"{folder}/{os.getpid()}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(notes, text.encode())

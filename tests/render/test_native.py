@@ -101,6 +101,8 @@ def test_unknown_field_is_refused():
         library.call("bin_splats_workspace", cpu, torch.float32, visible_capacity=1, capasity=1)
     with pytest.raises(TypeError, match=r"no field zzz$"):
         library.call("bin_splats_workspace", cpu, torch.float32, zzz=1)
+    with pytest.raises(ValueError, match=r"order_positions: x \[3, 5\] must be contiguous"):
+        library.call("order_positions", cpu, torch.float32, x=torch.zeros(5, 3).t())
     assert library.call("bin_splats_workspace", cpu, torch.float32, visible_capacity=1, capacity=1) > 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from gaussians4d_scenes import random_gaussians4d
 
 from luxel.render import renderer
 from luxel.render.camera import Camera
@@ -80,5 +81,7 @@ def test_what_does_not_fit_is_named(random_gaussians: Callable[..., Gaussians], 
     drawer, camera = Renderer(random_gaussians(10, device=device)), cameras(device)[0]
     with pytest.raises(ValueError, match=r"\[50, 70, 3\], got \[50, 70\]"):
         drawer.draw_with_gradients(camera, torch.zeros(50, 70, device=device))
-    with pytest.raises(ValueError, match="one camera at a time"):
+    with pytest.raises(ValueError, match="camera must be a single one"):
         drawer.draw(Camera.stack(cameras(device)))
+    with pytest.raises(ValueError, match="time must be given: 4D Gaussians move"):
+        Renderer(random_gaussians4d(5).to(device)).draw(camera)

@@ -48,7 +48,7 @@ def test_orbit_goes_round_and_looks_at_the_centre(up: tuple[int, int, int]) -> N
 
 def test_orbit_refuses_invalid_arguments() -> None:
     for bad in ({"radius": 0.0}, {"radius": 1.0, "up": (0, 0, 0)}, {"radius": 1.0, "elevation": math.pi / 2}):
-        with pytest.raises(ValueError, match="orbit"):
+        with pytest.raises(ValueError, match="radius must be above 0, up not 0"):
             orbit((0, 0, 0), **bad)
 
 
@@ -75,7 +75,7 @@ def test_interpolation_passes_through_keyframes(loop: bool) -> None:
 
 def test_interpolation_of_one_keyframe() -> None:
     assert torch.allclose(interpolate(KEYS[:1], 3)[2].world_to_cam, KEYS[0].world_to_cam, atol=1e-6)
-    with pytest.raises(ValueError, match="keyframe"):
+    with pytest.raises(ValueError, match="and frames must be at least 1, got 0 and 3"):
         interpolate([], 3)
 
 
@@ -102,9 +102,9 @@ def test_times_come_back_and_are_interpolated(tmp_path: Path) -> None:
     assert load_path(tmp_path / "path.json").times == [0.0, 2.0, 1.0, -4.0]
     assert interpolate_times([0.0, 2.0, 1.0], 5) == [0.0, 1.0, 2.0, 1.5, 1.0]
     assert interpolate_times([0.25], 3) == [0.25] * 3 and interpolate_times([3.0, 5.0], 1) == [3.0]
-    with pytest.raises(ValueError, match="keyframe"):
+    with pytest.raises(ValueError, match="and frames must be at least 1, got 0 and 3"):
         interpolate_times([], 3)
-    with pytest.raises(ValueError, match="4 cameras, 3 times"):
+    with pytest.raises(ValueError, match="times must be 4 like cameras, or none, got 3"):
         save_path(tmp_path / "path.json", KEYS, times=[0.0, 1.0, 2.0])
     save_path(tmp_path / "still.json", KEYS)
     assert load_path(tmp_path / "still.json").times == []
@@ -151,3 +151,9 @@ def test_invalid_files(tmp_path: Path, change: dict) -> None:
     (tmp_path / "p.json").write_text(json.dumps(document))
     with pytest.raises(CaptureError, match=r"p\.json"):
         load_path(tmp_path / "p.json")
+
+
+def test_paths_of_nothing_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cameras must hold at least one camera"):
+        save_path(tmp_path / "path.json", [])
+    assert not (tmp_path / "path.json").exists()

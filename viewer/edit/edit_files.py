@@ -43,7 +43,7 @@ def unpack_edit(content: bytes, title: str, state: State) -> Edit:
         kinds = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["changes"])
         changes = [_as_change(kind, _part(tensors, i), state) for i, kind in enumerate(kinds)]
     except Exception as error:  # damaged content makes parsers raise exceptions of any type
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+        raise ValueError(f"content is no edit of this scene: {type(error).__name__}: {error}") from error
     return Edit(title, tuple(changes))
 
 
@@ -69,16 +69,18 @@ def _as_change(kind: list[str], tensors: dict[str, Tensor], state: State) -> Cha
     count = state.scene.count
     if kind[0] == "rows":
         rows, scene = tensors.pop(""), state.scene.tensors()
-        if rows.dtype != torch.int64 or (len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count):
-            raise ValueError("rows out of range")
+        low, high = (int(rows.min()), int(rows.max())) if len(rows) else (0, -1)
+        if rows.dtype != torch.int64 or not (low >= 0 and high < count):
+            raise ValueError(f"rows must be int64 from 0 to {count - 1}, got {rows.dtype} {low} to {high}")
         for name, values in tensors.items():
-            if values.shape != (len(rows), *scene[name].shape[1:]) or values.dtype != scene[name].dtype:
-                raise ValueError(f"{name} does not fit the scene")
+            shape, dtype = [len(rows), *scene[name].shape[1:]], scene[name].dtype
+            if list(values.shape) != shape or values.dtype != dtype:
+                raise ValueError(f"{name} must be {dtype} {shape}, got {values.dtype} {list(values.shape)}")
         device = state.scene.device
         return RowChange(rows.to(device), {name: values.to(device) for name, values in tensors.items()})
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     if kind[0] == "set":
         return SetChange(kind[1], PackedMask.load(arrays, count) if arrays else None)
     if kind[0] != "mask" or kind[1] not in state.masks:
-        raise ValueError(f"unknown change {kind}")
+        raise ValueError(f"changes must be rows, set or mask, got {kind}")
     return MaskChange(kind[1], PackedMask.load(arrays, count))

@@ -232,7 +232,7 @@ def _read(file: int, place: int, length: int) -> bytes:
     while length > 0:
         part = os.pread(file, length, place)
         if not part:
-            raise ValueError("the file is too short")
+            raise ValueError(f"the file ends at byte {place}, {length} bytes too early")
         parts.append(part)
         place, length = place + len(part), length - len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -26,7 +26,7 @@ def combine(before: Tensor, made: Tensor, mode: Mode) -> Tensor:
         return before & ~made
     if mode == "intersect":
         return before & made
-    raise ValueError(f"unknown mode {mode!r}, known are {', '.join(MODES)}")
+    raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
 
 
 class PackedMask:
@@ -75,6 +75,8 @@ class PackedMask:
         fits = len(content) <= count if packed.few else len(content) == (count + 7) // 8
         inside = not packed.few or not len(content) or (content.min() >= 0 and content.max() < count)
         if content.dtype != expected or content.ndim != 1 or not fits or not inside:
-            raise ValueError(f"this is no mask of {count} primitives")
+            raise ValueError(
+                f"rows or bits must be a mask of {count} primitives, got {content.dtype} {list(content.shape)}"
+            )
         packed.content = content
         return packed

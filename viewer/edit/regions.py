@@ -109,7 +109,7 @@ class ScreenPoints:
             ValueError: there are fewer corners than three, or too many.
         """
         if not 3 <= len(corners) <= MOST_CORNERS:
-            raise ValueError(f"a polygon needs 3 to {MOST_CORNERS} corners, got {len(corners)}")
+            raise ValueError(f"corners must be 3 to {MOST_CORNERS}, got {len(corners)}")
         return self._within(corners, 0.0, lambda x, y: within_polygon(x, y, corners))
 
     def near_stroke(self, points: Sequence[Point], radius: float) -> Tensor:
@@ -123,7 +123,7 @@ class ScreenPoints:
             ValueError: there are no points, or too many.
         """
         if not 1 <= len(points) <= MOST_CORNERS:
-            raise ValueError(f"a stroke needs 1 to {MOST_CORNERS} points, got {len(points)}")
+            raise ValueError(f"points must be 1 to {MOST_CORNERS}, got {len(points)}")
         return self._within(points, radius, lambda x, y: within_stroke(x, y, points, radius))
 
     def _within(

@@ -145,5 +145,5 @@ class FirstImage:
 
 def _side(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
-        raise ValueError("width and height must be whole numbers of pixels")
+        raise ValueError(f"width and height must be whole numbers of pixels, got {text[:20]!r}")
     return int(text)

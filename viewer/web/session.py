@@ -152,7 +152,7 @@ class StaticSession:
             ValueError: it is of another type, whose controls the pages do not have.
         """
         if type(scene) is not self.scene_type:
-            raise ValueError(f"this session shows {self.scene_type.noun}, not {scene.noun}")
+            raise ValueError(f"scene must be {self.scene_type.noun} as this session shows, got {scene.noun}")
         with self.borrow():
             self._scene, self._numbers = scene.detach(), numbers
             self.version += 1

@@ -23,7 +23,7 @@ def camera_rays(camera: Camera) -> tuple[Tensor, Tensor]:
         ValueError: a batch of cameras.
     """
     if camera.batched:
-        raise ValueError("camera_rays takes one camera")
+        raise ValueError(f"camera must be a single one, got a batch of {camera.world_to_cam.shape[0]}")
     fx, fy, cx, cy = camera.intrinsics.unbind()
     like = {"device": camera.intrinsics.device, "dtype": camera.intrinsics.dtype}
     x = (torch.arange(camera.width, **like) + 0.5 - cx) / fx

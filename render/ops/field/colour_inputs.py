@@ -38,7 +38,9 @@ def colour_inputs(features: Tensor, directions: Tensor, live: Tensor | None = No
     """
     if live is not None:
         if torch.is_grad_enabled() and features.requires_grad:
-            raise ValueError("colour_inputs: there are no gradients of live rows")
+            raise ValueError(
+                "colour_inputs: live must be None where a gradient is required, as it leaves rows unwritten"
+            )
         return torch.ops.luxel.colour_inputs_live(live, features, directions)
     return torch.ops.luxel.colour_inputs(features, directions)
 

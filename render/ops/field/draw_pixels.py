@@ -50,7 +50,7 @@ def _run(
         raise ValueError(f"draw_pixels: numbers must be [R], got {list(numbers.shape)}")
     pool = images.shape[0] if candidates is None else candidates.shape[0]
     if pool == 0:
-        raise ValueError("draw_pixels: there is no pixel to draw")
+        raise ValueError("draw_pixels: images or candidates must hold at least one pixel, got none")
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "numbers": (numbers, torch.int64, (numbers.shape[0],)),
         "images": (images, torch.uint8, tuple(images.shape)),

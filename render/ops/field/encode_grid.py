@@ -90,7 +90,7 @@ def _levels(
     count = len(scales)
     if not 1 <= count <= MOST_LEVELS or len(offsets) != count + 1 or offsets[0] != 0:
         raise ValueError(
-            f"encode_grid: {count} scales (1 to {MOST_LEVELS}) need one offset more, from 0, got {list(offsets)}"
+            f"encode_grid: offsets must be {count} (1 to {MOST_LEVELS}) and one, from 0, got {list(offsets)}"
         )
     rounded = torch.tensor(scales, dtype=torch.float32, device="cpu").double()
     for level, scale in enumerate(rounded.tolist()):
@@ -122,9 +122,13 @@ def check_grid(
     dimensions = x.shape[1]
     firsts, rounded = _levels(tuple(offsets), tuple(scales), dimensions, hashed)
     if offsets[-1] != table.shape[0]:
-        raise ValueError(f"{stage}: offsets end at {offsets[-1]}, table has {table.shape[0]} entries")
+        raise ValueError(
+            f"{stage}: offsets must end at the {table.shape[0]} entries of table, got {offsets[-1]}"
+        )
     if half_table is not None and x.device.type != "cuda":
-        raise ValueError(f"{stage}: float16 tables are for CUDA, x is on {x.device}")
+        raise ValueError(
+            f"{stage}: half_table must be None unless x is on a CUDA device, got x on {x.device}"
+        )
     shape = tuple(table.shape)
     require(
         stage, x.device, {"table": (table, dtype, shape), "half_table": (half_table, torch.float16, shape)}

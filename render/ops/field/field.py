@@ -114,7 +114,7 @@ def field(
     network = Network(inputs, width, hidden_layers, outputs, *codes, precise)
     grad_enabled = torch.is_grad_enabled()
     if live is not None and grad_enabled and any(t.requires_grad for t in (x, table, weights)):
-        raise ValueError("field: there are no gradients of live rows")
+        raise ValueError("field: live must be None where a gradient is required, as it leaves rows unwritten")
     if (grad_enabled and x.requires_grad) or not covered(x.device, x.shape[1], table.shape[1], network):
         features = encode_grid(x, table, offsets, scales, hashed, half_table)
         options = {"precise": precise, "live": live}
@@ -156,7 +156,8 @@ def _check(
     network.check()
     if not covered(x.device, x.shape[1], table.shape[1], network):
         raise ValueError(
-            f"field: no kernel on {x.device} for {x.shape[1]} dimensions, {table.shape[1]} features, {network}"
+            f"field: no kernel on {x.device} for x of {x.shape[1]} dimensions, "
+            f"table of {table.shape[1]} features, {network}"
         )
     expected = {
         "weights": (weights, x.dtype, (network.parameter_count(),)),

@@ -187,13 +187,15 @@ def _check(tensors: Sequence[Tensor | None], region: Region, capacity: int) -> t
     rows = origins if origins is not None else pixels
     if given is None or rows is None or given.dtype not in (torch.float32, torch.float64):
         raise ValueError(
-            "march_rays: rays must be origins and directions, or pixels of views, in a float type"
+            "march_rays: origins or world_to_cam must be given, with directions or pixels, float32 or float64"
         )
     count, views_count = rows.shape[0], 0 if views is None else views.shape[0]
     if not 0 < capacity < 2**31 - 1 or count >= 2**31:
-        raise ValueError(f"march_rays: capacity {capacity} for {count} rays")
+        raise ValueError(
+            f"march_rays: capacity must be 1 to 2^31 - 2 and rays below 2^31, got {capacity} and {count}"
+        )
     if origins is None and views_count == 0:
-        raise ValueError("march_rays: pixels need views")
+        raise ValueError("march_rays: views must be given with pixels, and at least one, got none")
     arguments = region.arguments("march_rays")
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "origins": (origins, given.dtype, (count, 3)),

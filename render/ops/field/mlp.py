@@ -132,7 +132,9 @@ def mlp(
     sizes = inputs, width, hidden_layers, outputs
     if live is not None:
         if keep:
-            raise ValueError("mlp: there are no gradients of live rows")
+            raise ValueError(
+                "mlp: live must be None where a gradient is required, as it leaves rows unwritten"
+            )
         return torch.ops.luxel.mlp_live(live, x, weights, *sizes, *codes, precise)
     return torch.ops.luxel.mlp(x, weights, *sizes, *codes, precise, keep)[0]
 

@@ -36,7 +36,7 @@ def _run(x: Tensor) -> tuple[Tensor, Tensor]:
     dtype = torch.float64 if x.dtype == torch.float64 and x.device.type == "cpu" else torch.float32
     require("order_positions", x.device, {"x": (x, dtype, tuple(x.shape))})
     if x.shape[0] >= 2**30:
-        raise ValueError(f"order_positions: {x.shape[0]} positions, 2^30 are too many")
+        raise ValueError(f"order_positions: x must have below 2^30 rows, got {x.shape[0]}")
     order, ordered = outputs = _fake(x)
     library = library_for(x.device)
     arguments = {

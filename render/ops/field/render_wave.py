@@ -292,7 +292,9 @@ def _march(
 
 def _counts(stage: str, rays: int, n: int, capacity: int, most: int) -> None:
     if not 0 <= rays <= n or capacity < 1 or most < 1:
-        raise ValueError(f"{stage}: {rays} of {n} rays, {capacity} samples, at most {most} of a ray")
+        raise ValueError(
+            f"{stage}: count must be 0 to {n}, capacity and most at least 1, got {rays}, {capacity} and {most}"
+        )
 
 
 def _composite(

@@ -185,9 +185,9 @@ def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, 
     """The fields of the argument struct that both share."""
     stage, dtype, device, m = "sphere_trace", grid.dtype, grid.device, rays.count
     if dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"{stage} needs float32 or float64, got {dtype}")
+        raise ValueError(f"{stage}: grid must be float32 or float64, got {dtype}")
     if not 0 <= m < 2**31:
-        raise ValueError(f"{stage}: {m} rays")
+        raise ValueError(f"{stage}: rays.count must be 0 to 2^31 - 1, got {m}")
     side = grid.shape[0] if grid.dim() == 3 else 0
     if not 1 <= side <= MOST_CELLS:
         raise ValueError(
@@ -195,7 +195,7 @@ def _check(rays: Rays, grid: Tensor, ray_t: Tensor, x: Tensor, lists: dict[str, 
         )
     wide = rays.width >= 1 or rays.size is not None
     if rays.rays is None and (rays.cam_to_unit is None or rays.intrinsics is None or not wide):
-        raise ValueError(f"{stage}: neither rays nor a camera")
+        raise ValueError(f"{stage}: rays or a camera must be given, got neither")
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "rays": (rays.rays, dtype, (m, 6)),
         "cam_to_unit": (rays.cam_to_unit, dtype, (3, 4)),
@@ -240,7 +240,7 @@ def _step(*given: Any) -> None:
     arguments = _check(_rays(tuple(rays)), grid, ray_t, x, lists)
     m, limit = len(ray_t), distance.shape[0] if distance.dim() == 1 else -1
     if not 0 <= limit <= m:
-        raise ValueError(f"sphere_trace: distance must be [up to {m}], got {list(distance.shape)}")
+        raise ValueError(f"sphere_trace: distance must be [0 to {m}], got {list(distance.shape)}")
     dtype = grid.dtype
     require(
         "sphere_trace",

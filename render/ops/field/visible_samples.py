@@ -67,7 +67,7 @@ def _run(*inputs: Any) -> tuple[Tensor, ...]:
     if t.dim() != 1 or t.dtype not in (torch.float32, torch.float64):
         raise ValueError(f"visible_samples: t must be [M], float32 or float64, got {list(t.shape)} {t.dtype}")
     if not 0 < capacity < 2**31 - 1:
-        raise ValueError(f"visible_samples: capacity {capacity}")
+        raise ValueError(f"visible_samples: capacity must be 1 to 2^31 - 2, got {capacity}")
     samples, rays, dtype = t.shape[0], ranges.shape[0], t.dtype
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "raw_positions": (positions, dtype, (samples, 3)),

@@ -61,7 +61,7 @@ def _run(
 ) -> tuple[Tensor, Tensor]:
     stage, dtype = "mesh_distance", points.dtype
     if dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"{stage} needs float32 or float64, got {dtype}")
+        raise ValueError(f"{stage}: points must be float32 or float64, got {dtype}")
     if points.dim() != 2:
         raise ValueError(f"{stage}: points must be [N, 3], got {list(points.shape)}")
     if sign not in SIGNS.values():
@@ -71,7 +71,7 @@ def _run(
     slots = leaf << depth
     if not 1 <= depth <= DEEPEST or leaf < 1:
         raise ValueError(
-            f"{stage}: {boxes.shape[0]} boxes and {triangles.shape[0]} triangles are no tree; see MeshTree"
+            f"{stage}: tree must be of MeshTree.build, got {boxes.shape[0]} boxes, {triangles.shape[0]} triangles"
         )
     expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {
         "points": (points, dtype, (points.shape[0], 3)),

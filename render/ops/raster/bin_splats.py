@@ -44,7 +44,7 @@ def _run(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     c, n = tile_counts.shape
     if primitive not in ROW_WIDTHS:
-        raise ValueError(f"bin_splats: {primitive} is not one of {', '.join(ROW_WIDTHS)}")
+        raise ValueError(f"bin_splats: primitive must be one of {', '.join(ROW_WIDTHS)}, got {primitive}")
     if splats.shape != (c, n, ROW_WIDTHS[primitive]):
         raise ValueError(
             f"bin_splats: splats of {primitive} must be {[c, n, ROW_WIDTHS[primitive]]}, got {list(splats.shape)}"

@@ -46,7 +46,7 @@ def _arguments(
     if background is not None and background.shape != (c, d):
         raise ValueError(f"blend_{primitive}: background must be {[c, d]}, got {list(background.shape)}")
     if absolute and primitive != "gaussians":
-        raise ValueError(f"blend_{primitive}: absolute gradients are for Gaussians only")
+        raise ValueError(f"blend_{primitive}: absolute must be False for all but Gaussians")
     return {
         "splats": splats.contiguous(),
         "values": values.contiguous(),

@@ -42,7 +42,7 @@ def projection_of(primitive: str) -> Projection:
         ValueError: none of that name has been defined.
     """
     if primitive not in _DEFINED:
-        raise ValueError(f"{primitive} has no projection; defined are {', '.join(sorted(_DEFINED))}")
+        raise ValueError(f"primitive must be one of {', '.join(sorted(_DEFINED))}, got {primitive}")
     return _DEFINED[primitive]
 
 
@@ -108,7 +108,7 @@ class Projection:
             ValueError: shapes, types or devices do not fit, or near is not positive.
         """
         if not options["near"] > 0:
-            raise ValueError(f"near must be positive, got {options['near']}")
+            raise ValueError(f"{self.stage}: near must be above 0, got {options['near']}")
         given = (options[name] for name in self.options)
         return getattr(torch.ops.luxel, self.stage)(*tensors, statistics, *given)
 
@@ -117,7 +117,7 @@ class Projection:
         named = dict(zip(self.names, tensors, strict=True))
         first = tensors[0]
         if first.dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"{self.stage} needs float32 or float64, got {first.dtype}")
+            raise ValueError(f"{self.stage}: {self.names[0]} must be float32 or float64, got {first.dtype}")
         expected: dict[str, tuple[Tensor | None, torch.dtype, tuple[int, ...]]] = {}
         for shapes, lead in ((self.parameters, first), (self.cameras, named["world_to_cam"])):
             for name, shape in shapes.items():

@@ -32,7 +32,7 @@ def adam_schedule(lrs: Sequence[float], step: int, betas: tuple[float, float] = 
         ValueError: step < 1.
     """
     if step < 1:
-        raise ValueError(f"adam_schedule needs a step of at least 1, got {step}")
+        raise ValueError(f"adam_schedule: step must be at least 1, got {step}")
     return [*lrs, 1 - betas[0] ** step, 1 - betas[1] ** step]
 
 
@@ -133,7 +133,7 @@ def _check(groups: Groups, rates: Sequence[float], step: int, visible: Tensor | 
         return
     device, dtype = params[0].device, params[0].dtype
     if dtype not in ((torch.float32, torch.float64) if device.type == "cpu" else (torch.float32,)):
-        raise ValueError(f"adam: {dtype} on {device.type} is not supported")
+        raise ValueError(f"adam: params must be float32, or float64 on the CPU, got {dtype} on {device}")
     for group, tensors in enumerate(zip(params, grads, exp_avgs, exp_avg_sqs, strict=True)):
         for name, tensor in zip(("params", "grads", "exp_avgs", "exp_avg_sqs"), tensors, strict=True):
             if tensor.shape != tensors[0].shape:
@@ -218,7 +218,7 @@ def _check_schedule(*args: Any) -> None:
     require("scheduled_adam_", first.device, expected)
     if places and not (min(places) >= 0 and max(places) < schedule.numel() - 2):
         raise ValueError(
-            f"scheduled_adam_: a schedule of {schedule.numel()} numbers has no rates {list(places)}"
+            f"scheduled_adam_: places must be 0 to {schedule.numel() - 3}, the rates of schedule, got {list(places)}"
         )
 
 

@@ -91,7 +91,9 @@ def _check(
     }
     require("gather_view", images.device, expected)
     if table.shape[0] < 2:
-        raise ValueError("gather_view: the table has no rows")
+        raise ValueError(
+            f"gather_view: table must be a header and at least one row, got {table.shape[0]} rows"
+        )
     if views < 1:
         raise ValueError(f"gather_view: views must be at least 1, got {views}")
 

@@ -70,7 +70,9 @@ def _check(rgb: Tensor, target: Tensor, weight: Tensor | None) -> tuple[int, int
         raise ValueError(f"photometric_loss: weight must be {list(shape[:-1])}, got {list(weight.shape)}")
     types = (torch.float32, torch.float64) if rgb.device.type == "cpu" else (torch.float32,)
     if rgb.dtype not in types:
-        raise ValueError(f"photometric_loss: {rgb.dtype} on {rgb.device.type} is not supported")
+        raise ValueError(
+            f"photometric_loss: rgb must be float32, or float64 on the CPU, got {rgb.dtype} on {rgb.device}"
+        )
     for name, tensor in (("target", target), ("weight", weight)):
         if tensor is not None and (tensor.dtype != rgb.dtype or tensor.device != rgb.device):
             raise ValueError(

@@ -38,7 +38,7 @@ def _run(points: Tensor, mask: Tensor | None, k: int) -> Tensor:
     if points.dim() != 2 or points.shape[1] not in (3, 4):
         raise ValueError(f"neighbours: points must be [N, 3] or [N, 4], got {list(points.shape)}")
     if points.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"neighbours needs float32 or float64, got {points.dtype}")
+        raise ValueError(f"neighbours: points must be float32 or float64, got {points.dtype}")
     if not 1 <= k <= MOST:
         raise ValueError(f"neighbours: k must be 1 to {MOST}, got {k}")
     require("neighbours", points.device, {"mask": (mask, torch.bool, (points.shape[0],))})

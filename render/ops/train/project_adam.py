@@ -140,7 +140,9 @@ class AdamStep:
         may_lack = (name for name in known if type_of(name) == "bool" or name in self.projection.penalties)
         off = {name: OFF[type_of(name)] for name in may_lack}
         if wrong := set(known) ^ {*off, *options}:
-            raise TypeError(f"{self.name}: options that are missing or unknown: {', '.join(sorted(wrong))}")
+            raise TypeError(
+                f"{self.name}: options must be {', '.join(known)}; missing or unknown: {', '.join(sorted(wrong))}"
+            )
         return [{**off, **options}[name] for name in known]
 
     def _split(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -158,7 +160,9 @@ class AdamStep:
         lists = {"exp_avgs": exp_avgs, "exp_avg_sqs": exp_avg_sqs, "extras": extras}
         for name, tensors in {"parameters": parameters, **lists}.items():
             if len(tensors) != len(projection.parameters):
-                raise ValueError(f"{stage}: {name} must be {len(projection.parameters)}, got {len(tensors)}")
+                raise ValueError(
+                    f"{stage}: {name} must be {len(projection.parameters)} tensors, got {len(tensors)}"
+                )
         projection.check((*parameters, *cameras))
         first, c = parameters[0], cameras[0].shape[0]
         n, real = first.shape[0], first.dtype

@@ -72,9 +72,12 @@ def _run(*args: object) -> tuple[Tensor, Tensor, Tensor]:
     }
     require("relocate", device, expected)
     if not (count >= 0 and added >= 0 and count + added <= present):
-        raise ValueError(f"relocate: {count} + {added} rows do not lie in {present}")
-    if any(not tensor.is_contiguous() for tensor in rows):
-        raise ValueError("relocate: tensors must be contiguous")
+        raise ValueError(
+            f"relocate: count and added must be at least 0 and together at most {present}, got {count} and {added}"
+        )
+    for name, tensor in named.items():
+        if not tensor.is_contiguous():
+            raise ValueError(f"relocate: {name} is changed in place and must be contiguous")
     source, copies, moved = _fake(*args)
     copies.zero_()
     moved.zero_()

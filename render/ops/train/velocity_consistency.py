@@ -53,7 +53,7 @@ def _check(
     """The fields of the argument struct that forward and backward share."""
     n, dtype, device = rotors.shape[0], rotors.dtype, rotors.device
     if dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"velocity_consistency needs float32 or float64, got {dtype}")
+        raise ValueError(f"velocity_consistency: rotors must be float32 or float64, got {dtype}")
     if neighbours.dim() != 2 or not 1 <= neighbours.shape[1] <= MOST:
         raise ValueError(
             f"velocity_consistency: neighbours must be [N, 1 to {MOST}], got {list(neighbours.shape)}"

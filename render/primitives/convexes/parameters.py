@@ -98,7 +98,7 @@ class Convexes(Parameters):
             ValueError: normals are requested.
         """
         if view.with_normals:
-            raise ValueError("convexes have no normals")
+            raise ValueError("with_normals must be False for convexes, which have no normals")
         options = view._asdict()
         for name in ("times", "dilation", "antialiased", "with_normals"):
             del options[name]

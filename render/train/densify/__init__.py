@@ -34,7 +34,7 @@ def register_strategy(name: str, strategy: type[Strategy], *primitives: str) -> 
         LuxelError: there is no such primitive.
     """
     if STRATEGIES.setdefault(name, strategy) is not strategy:
-        raise ValueError(f"there is a strategy {name} already")
+        raise ValueError(f"name must be new, got {name}, which another strategy has")
     for primitive in primitives:
         spec = spec_of(primitive)
         PRIMITIVES[primitive] = replace(spec, strategies=(*dict.fromkeys((*spec.strategies, name)),))

@@ -306,6 +306,9 @@ def test_the_frame_says_what_it_lacks(stand_in, random_gaussians, toy_camera):
         backend.rasterize(random_gaussians(20), camera, background=torch.zeros(4))
     with pytest.raises(ValueError, match="float32"):
         backend.rasterize(random_gaussians(20, dtype=torch.float64), camera)
+    given, statistics = backend.activate(random_gaussians(20)), torch.zeros(20, 3)
+    with pytest.raises(ValueError, match="statistics must be None where packed is True"):
+        backend.rasterize_activated(given, camera, sh_degree=3, statistics=statistics, packed=True)
 
 
 def test_no_gaussians_are_the_background(stand_in, toy_camera):
@@ -357,7 +360,7 @@ def test_backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LuxelError, match="not on cpu"):
         rasterizer("gsplat", "cpu")
     assert rasterizer("gsplat", "cuda") is backend.rasterize
-    with pytest.raises(ValueError, match="no backend"):
+    with pytest.raises(ValueError, match="backend must be luxel or gsplat"):
         rasterizer("splatter")  # type: ignore[arg-type]
 
 

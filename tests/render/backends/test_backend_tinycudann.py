@@ -88,7 +88,7 @@ def test_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend.importlib, "import_module", broken)
     with pytest.raises(LuxelError, match=r"cannot be imported.*compute capability"):
         require_field_backend(NAME, "cuda")
-    with pytest.raises(ValueError, match="no backend"):
+    with pytest.raises(ValueError, match="backend of fields must be"):
         require_field_backend("tiny")  # type: ignore[arg-type]
 
 

@@ -16,7 +16,9 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import make_application
 from luxel.render.fields.config import FieldConfig, defaults
+from luxel.render.fields.drawing.rays import camera_rays
 from luxel.render.fields.files import field_of_checkpoint, load_field, save_field
+from luxel.render.fields.occupancy import Occupancy
 from luxel.render.fields.posed_images import DeviceImages
 from luxel.render.fields.sdf import SdfField
 from luxel.render.runs.checkpoint import Checkpoint
@@ -106,3 +108,32 @@ def test_a_distance_has_no_density() -> None:
     assert isinstance(field, SdfField)
     with pytest.raises(LuxelError, match=r"'sdf' has no density\. Leave --level out"):
         field.surface(4, level=50.0)
+
+
+def test_what_a_kind_of_field_does_not_have() -> None:
+    image, surface = make_application(small("image")), make_application(small("sdf"))
+    with pytest.raises(NotImplementedError, match="A field of 'image' has no density"):
+        image.densities(torch.zeros(1, 3))
+    with pytest.raises(NotImplementedError, match="A field of 'image' has no density"):
+        _ = image.region
+    with pytest.raises(NotImplementedError, match="A field of 'sdf' is drawn by a camera"):
+        surface.render_size(4, 4)
+
+
+def test_a_configuration_larger_than_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "field.safetensors"
+    save_field(path, make_application(small("image")))
+    large = replace(small("image"), log2_entries=22)
+    save_file(load_file(path), path, {"luxel_field": json.dumps(large.to_dict())})
+    with pytest.raises(
+        LuxelError, match=r"its configuration has a tensor of \[\d+, 2\] numbers, the file fewer"
+    ):
+        load_field(path)
+
+
+def test_rays_and_cells_that_cannot_be() -> None:
+    camera = Camera.look_at((0, -3, 0), (0, 0, 0), fov_y=0.8, width=8, height=6)
+    with pytest.raises(ValueError, match="camera must be a single one, got a batch of 2"):
+        camera_rays(Camera.stack([camera, camera]))
+    with pytest.raises(ValueError, match="resolution must be a multiple of 4, 4 to 1024, got 6"):
+        Occupancy(6)

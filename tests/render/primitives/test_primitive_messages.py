@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from convex_scenes import axis_camera, random_convexes
 
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Gaussians
+from luxel.render.primitives import PRIMITIVES, Gaussians, register
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.primitives.similarity import Similarity
+from luxel.render.rasterize import rasterize
 
 
 class Fixed(Gaussians):
@@ -25,3 +28,16 @@ def test_what_a_primitive_does_not_support(random_gaussians: Callable[..., Gauss
         fixed.transformed(Similarity(scale=2.0))
     with pytest.raises(LuxelError, match=r"Gaussians have no size.*by place, opacity or colour"):
         _ = fixed.sizes
+
+
+def test_convexes_have_no_normals() -> None:
+    camera = axis_camera()
+    with pytest.raises(ValueError, match="with_normals must be False for convexes"):
+        rasterize(random_convexes(3), camera, normals=True)
+    assert rasterize(random_convexes(3), camera).normals is None, "the remedy works"
+
+
+def test_names_of_primitives_are_taken_once() -> None:
+    with pytest.raises(ValueError, match=r"spec.name must be new, got gaussians"):
+        register(replace(PRIMITIVES["gaussians"], strategies=()))
+    assert PRIMITIVES["gaussians"].strategies

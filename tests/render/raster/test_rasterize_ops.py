@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gaussians4d_scenes import random_gaussians4d
 from torch._subclasses import FakeTensorMode
 
 from luxel.render.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import CHANNELS, blend_splats
 from luxel.render.ops.raster.project_gaussians import project_gaussians
+from luxel.render.ops.raster.projection import projection_of
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import DensifyStatistics, rasterize
 from luxel.render.reference.raster.bin_splats import bin_splats_reference
@@ -308,3 +310,18 @@ def test_what_lies_past_the_last_instance_does_not_matter(scene):
             )[:2]
             expected = expected or actual
             assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
+
+
+def test_scenes_that_move_need_a_time(toy_camera) -> None:
+    scene, camera = random_gaussians4d(5), toy_camera()
+    with pytest.raises(ValueError, match="time must be given: 4D Gaussians move"):
+        rasterize(scene, camera)
+    with pytest.raises(ValueError, match=r"time must be \[\], got \[2\]"):
+        rasterize(scene, camera, time=torch.zeros(2))
+    with pytest.raises(ValueError, match=r"time must be \[\] or \[2\], got \[3\]"):
+        rasterize(scene, Camera.stack([camera, camera]), time=torch.zeros(3))
+
+
+def test_projections_have_the_names_of_primitives() -> None:
+    with pytest.raises(ValueError, match=r"primitive must be one of .*gaussians.*, got spheres"):
+        projection_of("spheres")

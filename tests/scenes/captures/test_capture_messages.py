@@ -18,6 +18,7 @@ from luxel.render.primitives import Gaussians
 from luxel.scenes.captures import open_capture, triangulate
 from luxel.scenes.captures.capture_format import CaptureContents
 from luxel.scenes.captures.colmap import read_colmap
+from luxel.scenes.captures.formats import CAPTURE_FORMATS, register_capture_format
 from luxel.scenes.captures.transforms import read_transforms
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
@@ -148,3 +149,10 @@ def test_a_path_with_a_lens_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text(json.dumps(document))
     with pytest.raises(CaptureError, match=r"p\.json: camera 0: invalid intrinsics \[-1"):
         load_path(tmp_path / "p.json")
+
+
+def test_names_of_capture_formats_are_taken_once() -> None:
+    before = list(CAPTURE_FORMATS)
+    with pytest.raises(ValueError, match=f"named {before[0].name!r} is already registered"):
+        register_capture_format(before[0])
+    assert before == CAPTURE_FORMATS

@@ -167,6 +167,7 @@ def test_unused_vertices_are_left_out(tmp_path):
             b"ply\nformat ascii 1.0\nelement dot 9223372036854775807\nend_header\n",
             "without properties",
         ),
+        ("a.ply", ply("ascii").replace(b"vertex 8", b"vertex -8"), "a negative count, or a repeated name"),
         ("a.ply", ply("ascii")[:-12], "cut short or damaged among 6 x face"),
         ("a.ply", ply("binary_little_endian")[:-3], "cut short or damaged among 6 x face"),
         ("a.ply", ply("binary_big_endian", mixed=True)[:-30], "cut short or damaged among 7 x face"),

@@ -92,6 +92,10 @@ def test_truncated_points(tmp_path: Path, kind: str) -> None:
             "need the properties y, z",
         ),
         ("solid cube\nend_header\n", "not a PLY file"),
+        (
+            "ply\nformat ascii 1.0\nelement dot 1\nproperty int i\nelement vertex 1\nend_header\n1",
+            r"a\.ply: .*elements before the vertices",
+        ),
     ],
 )
 def test_invalid_headers(tmp_path: Path, text: str, message: str) -> None:

@@ -236,14 +236,39 @@ def test_damaged_images_are_refused(tmp_path: Path, suffix: str) -> None:
 def test_tiff_files_that_announce_too_much(tmp_path: Path, compression: str) -> None:
     path = tmp_path / "a.tif"
     gradient(64, 48).save(path, compression=compression)
+    retag(path, {256: 19000, 257: 19000, 278: 19000})  # width, height, rows of a strip
+    with pytest.raises(CaptureError, match=r"a\.tif"):
+        read_image(path)
+
+
+def retag(path: Path, values: dict[int, int | None]) -> None:
+    """Gives tags of a TIFF file one number each; None takes a tag away."""
     data = bytearray(path.read_bytes())
     start = struct.unpack_from("<I", data, 4)[0]
     for entry in range(struct.unpack_from("<H", data, start)[0]):
         at = start + 2 + 12 * entry
-        if struct.unpack_from("<H", data, at)[0] in (256, 257, 278):  # width, height, rows of a strip
-            struct.pack_into("<HII", data, at + 2, 4, 1, 19000)
+        tag = struct.unpack_from("<H", data, at)[0]
+        if values.get(tag, 0) is None:
+            struct.pack_into("<H", data, at, 60000 + tag % 1000)
+        elif tag in values:
+            struct.pack_into("<HII", data, at + 2, 4, 1, values[tag])
     path.write_bytes(data)
-    with pytest.raises(CaptureError, match=r"a\.tif"):
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({279: None}, "the lengths of its strips are missing"),
+        ({273: None}, "the positions of its strips are missing"),
+        ({278: 5}, "there are 1 strips of 5 rows for 48 rows"),
+    ],
+)
+def test_tiff_files_without_their_strips(tmp_path: Path, values: dict[int, int | None], message: str) -> None:
+    path = tmp_path / "a.tif"
+    gradient(64, 48).save(path, compression="tiff_lzw")
+    assert read_image(path).shape == (48, 64, 3)
+    retag(path, values)
+    with pytest.raises(CaptureError, match=rf"a\.tif: cannot be read as an image.*{message}"):
         read_image(path)
 
 

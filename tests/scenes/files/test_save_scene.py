@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 import luxel.scenes as scenes
 from luxel.render.primitives import PRIMITIVES, Convexes, Gaussians4d, Parameters
 from luxel.render.primitives.gaussians import SH_C0
+from luxel.scenes.files.formats import SCENE_FORMATS, register_scene_format
 from luxel.scenes.files.ply import read_vertices, write_vertices
 from luxel.scenes.synthetic.toy import torus_knot
 
@@ -201,3 +203,14 @@ def test_mixed_files_become_float32(tmp_path: Path, scene: Parameters) -> None:
     actual = scenes.load_primitives(tmp_path / "a.safetensors")
     for name, tensor in tensors.items():
         assert torch.equal(getattr(actual, name), tensor.float()), name
+
+
+def test_suffixes_of_scene_formats_are_taken_once() -> None:
+    before = list(SCENE_FORMATS)
+    for suffix, message in (
+        (".PLY", r"must be in lower case with a dot, got '.PLY'"),
+        (".ply", "already registered"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            register_scene_format(replace(before[0], suffix=suffix))
+    assert before == SCENE_FORMATS

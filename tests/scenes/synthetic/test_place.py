@@ -129,5 +129,5 @@ def test_views_held_out_look_inward_and_outward() -> None:
 
 @pytest.mark.parametrize("change", [{"views": 0}, {"points": 0}, {"unit": 0.0}, {"unit": float("nan")}])
 def test_sizes_of_nothing_are_refused(tmp_path: Path, change: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="write_place needs"):
+    with pytest.raises(ValueError, match="views and points must be at least 1"):
         write_place(tmp_path, **{**SMALL, **change})  # type: ignore[arg-type]

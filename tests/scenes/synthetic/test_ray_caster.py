@@ -128,7 +128,7 @@ def test_highlights_depend_on_the_direction_of_view() -> None:
 
 def test_a_batch_of_cameras_is_refused() -> None:
     camera = Camera.stack([Camera.look_at((0, -4, 0), (0, 0, 0), width=4, height=4)] * 2)
-    with pytest.raises(ValueError, match="single camera"):
+    with pytest.raises(ValueError, match=r"camera must be a single one .*got poses"):
         StaticScene(solids()).render(camera)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save
 from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Gaussians, Parameters
 from luxel.render.primitives.similarity import Similarity
 from luxel.viewer.edit import Document, Edit, History, history, operations
+from luxel.viewer.edit.edit_files import unpack_edit
 
 
 def everything(document: Document) -> list[Tensor]:
@@ -137,3 +140,27 @@ def test_nothing_is_hidden(grid: Callable[..., Gaussians]) -> None:
     document.apply(operations.hide(document.state))
     document.apply(operations.show_all(document.state))
     assert bool(document.shown.all())
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensors", "message"),
+    [
+        (
+            ["rows"],
+            {"0.": torch.tensor([216])},
+            r"rows must be int64 from 0 to 215, got torch.int64 216 to 216",
+        ),
+        (
+            ["rows"],
+            {"0.": torch.tensor([1]), "0.means": torch.zeros(1, 2)},
+            r"means must be torch.float32 \[1, 3\]",
+        ),
+        (["turn", "all"], {}, r"changes must be rows, set or mask, got \['turn', 'all'\]"),
+    ],
+)
+def test_edits_that_are_of_no_such_scene(
+    grid: Callable[..., Gaussians], kind: list[str], tensors: dict[str, Tensor], message: str
+) -> None:
+    content = save({"x": torch.zeros(1), **tensors}, {"changes": json.dumps([kind])})
+    with pytest.raises(ValueError, match=f"no edit of this scene: ValueError: {message}"):
+        unpack_edit(content, "an edit", Document(grid()).state)

@@ -79,8 +79,10 @@ def test_screen_regions_agree_with_the_projection(any_scene: Parameters) -> None
     behind = regions.ScreenPoints(any_scene.centres - torch.tensor([0, 0, 100.0]), CAMERA)
     assert not bool(behind.in_rectangle(-1e9, -1e9, 1e9, 1e9).any())
     for bad in ([(0, 0), (1, 1)], [(0, 0)] * 10_001):
-        with pytest.raises(ValueError, match="a polygon needs"):
+        with pytest.raises(ValueError, match="corners must be 3 to"):
             screen.in_polygon(bad)
+    with pytest.raises(ValueError, match="points must be 1 to 10000, got 0"):
+        screen.near_stroke([], 5)
 
 
 def test_what_is_hidden_behind_others_is_selected_only_through(grid: Callable[..., Gaussians]) -> None:
@@ -112,7 +114,7 @@ def test_modes_of_combination() -> None:
     }
     for mode, expected in results.items():
         assert combine(a, b, mode).int().tolist() == expected  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="unknown mode"):
+    with pytest.raises(ValueError, match="mode must be one of"):
         combine(a, b, "xor")  # pyright: ignore[reportArgumentType]
 
 
@@ -146,7 +148,7 @@ def test_masks_are_packed_without_loss(count: int) -> None:
 def test_damaged_masks_are_refused() -> None:
     for mask in (torch.arange(100) < 1, torch.arange(100) < 60):
         arrays = PackedMask(mask).arrays()
-        with pytest.raises(ValueError, match="no mask"):
+        with pytest.raises(ValueError, match="rows or bits must be a mask of"):
             PackedMask.load(arrays, 8 if "bits" in arrays else 0)
 
 

@@ -231,6 +231,6 @@ def test_a_session_keeps_its_primitive(carousel: Callable[..., Gaussians4d]) -> 
     session.show(carousel(3))
     with session.borrow() as scene:
         assert scene.count == 15
-    with pytest.raises(ValueError, match="this session shows 4D Gaussians, not convexes"):
+    with pytest.raises(ValueError, match="scene must be 4D Gaussians as this session shows, got convexes"):
         session.show(Convexes.empty())
     assert session.version == 1

@@ -119,7 +119,7 @@ class PairSession:
     def __getattr__(self, name: str) -> Any:
         """What else the main session has, such as its trainer."""
         if name.startswith("_"):
-            raise AttributeError(name)
+            raise AttributeError(f"{type(self).__name__} has no attribute {name}")
         return getattr(self._own, name)
 
 

@@ -211,9 +211,9 @@ def test_what_is_refused(device):
         encode_grid(x, torch.zeros(4, 3, device=device), *levels)
     with pytest.raises(ValueError, match=r"table must be .* torch.float32 on .* torch.float64"):
         encode_grid(x, table.double(), *levels)
-    with pytest.raises(ValueError, match="offsets end at"):
+    with pytest.raises(ValueError, match="offsets must end at"):
         encode_grid(x, table[1:], *levels)
-    with pytest.raises(ValueError, match=r"5 scales \(1 to 32\) need one offset more"):
+    with pytest.raises(ValueError, match=r"offsets must be 5 \(1 to 32\) and one, from 0"):
         encode_grid(x, table, levels[0][1:], levels[1])
     with pytest.raises(ValueError, match="level 0 has 6 entries for 27 points; fewer must be a power of two"):
         encode_grid(x, table[:6], (0, 6), (2.0,))
@@ -226,5 +226,5 @@ def test_what_is_refused(device):
         rest = (None, list(levels[0]), list(levels[1]), 1, True, True)
         torch.ops.luxel.encode_grid_bwd(torch.zeros(5, 9, device=device), x, table, *rest)
     if device.type == "cpu":
-        with pytest.raises(ValueError, match="float16 tables are for CUDA"):
+        with pytest.raises(ValueError, match="half_table must be None unless"):
             encode_grid(x, table, *levels, table.half())

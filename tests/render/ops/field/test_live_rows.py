@@ -27,12 +27,13 @@ ROWS = 1000
 Stage = Callable[[Tensor | None], Any]
 
 
-def of_grid(name: str, device: torch.device) -> Stage:
+def of_grid(name: str, device: torch.device, trained: bool = False) -> Stage:
     grid, generator = GRIDS[name], torch.Generator().manual_seed(0)
     sizes = Network(grid.width, 64, 2, 5)
     x = torch.rand(ROWS, grid.dimensions, generator=generator).to(device)
     table = torch.randn(grid.entries, grid.features, generator=generator).to(device)
     weights = (0.2 * torch.randn(sizes.parameter_count(), generator=generator)).to(device)
+    weights.requires_grad_(trained)
     half = table.half() if device.type == "cuda" else None
     levels = grid.offsets, grid.scales, grid.hashed
 
@@ -123,10 +124,15 @@ def test_what_is_refused(device):
                 of_network(64, False, device)(wrong)
     live = torch.ones(1, dtype=torch.int32, device=device)
     rows, weights = torch.rand(5, 32, device=device), torch.rand(3 * 32, device=device, requires_grad=True)
-    with pytest.raises(ValueError, match="no gradients of live rows"):
+    with pytest.raises(ValueError, match="live must be None where a gradient"):
         mlp(rows, weights, 32, 64, 0, 3, live=live)
-    with pytest.raises(ValueError, match="no gradients of live rows"):
+    with pytest.raises(ValueError, match="live must be None where a gradient"):
         colour_inputs(rows.requires_grad_(), torch.rand(5, 3, device=device), live)
+    with pytest.raises(ValueError, match="live must be None where a gradient"):
+        of_grid("hash", device, trained=True)(live)
+    given, directions, weights, sizes = colour_given(64, device)
+    with pytest.raises(ValueError, match=r"features must be float32 or float64, got torch.float16"):
+        colour_network(given.half(), directions, weights, *sizes[1:4])
 
 
 def test_opcheck(device):

@@ -256,10 +256,16 @@ def test_what_is_refused(device):
         march_rays(origins, directions, REGION._replace(step=0.0), None, capacity=9)
     with pytest.raises(ValueError, match="resolution must be a multiple of 4"):
         march_rays(origins, directions, REGION._replace(resolution=7), None, capacity=9)
-    with pytest.raises(ValueError, match="capacity 0"):
+    with pytest.raises(ValueError, match=r"capacity must be 1 to .* got 0 and 5"):
         march_rays(origins, directions, REGION, None, capacity=0)
     with pytest.raises(ValueError, match=r"directions must be \[5, 3\]"):
         march_rays(origins, directions[:4], REGION, None, capacity=9)
+    with pytest.raises(ValueError, match=r"origins or world_to_cam must be given, .* float32 or float64"):
+        march_rays(origins.half(), directions, REGION, None, capacity=9)
+    pixels, views = (torch.zeros(*n, dtype=torch.int64, device=device) for n in ((3,), (0, 2)))
+    poses, lenses = torch.zeros(0, 4, 4, device=device), torch.zeros(0, 4, device=device)
+    with pytest.raises(ValueError, match="views must be given with pixels, and at least one"):
+        march_pixels(pixels, views, poses, lenses, REGION, None, capacity=9)
     assert march_rays(origins[:0], directions[:0], REGION, None, capacity=4).counters.tolist() == [0] * 5
 
 
@@ -286,8 +292,12 @@ def test_drawn_pixels(device):
     )
     _, targets, _ = (t.cpu() for t in draw_pixels(given[0], given[1][:, :3].contiguous()))
     torch.testing.assert_close(targets, images[numbers % 200, :3] / 255, rtol=0, atol=1e-7)
-    with pytest.raises(ValueError, match="there is no pixel"):
+    with pytest.raises(ValueError, match="at least one pixel, got none"):
         draw_pixels(given[0], given[1][:0])
+    with pytest.raises(ValueError, match=r"images must be \[P, 3 or 4\], got \[200, 2\]"):
+        draw_pixels(given[0], given[1][:, :2])
+    with pytest.raises(ValueError, match=r"numbers must be \[R\], got \[3000, 1\]"):
+        draw_pixels(given[0][:, None], given[1])
 
 
 def test_opcheck(device):

@@ -67,3 +67,5 @@ def test_what_is_refused(device):
         order_positions(torch.rand(5, 4, device=device))
     with pytest.raises(ValueError, match=r"x must be \[5, 3\] torch.float32"):
         order_positions(torch.rand(5, 3, device=device).half())
+    with pytest.raises(ValueError, match=r"x must have below 2\^30 rows, got 1073741824"):
+        order_positions(torch.rand(1, 3, device=device).expand(2**30, 3))

@@ -166,7 +166,10 @@ def test_what_is_refused(device):
     view = camera.world_to_cam, camera.intrinsics, 4, 0, REGION, None
     with pytest.raises(ValueError, match=r"background must be \[3\]"):
         begin_waves_(rays, *view, background[:2])
-    with pytest.raises(ValueError, match="17 of 16 rays"):
+    with pytest.raises(ValueError, match=r"state must be float32 or float64, got torch.float16"):
+        halves = camera.world_to_cam.half(), camera.intrinsics.half(), *view[2:], background.half()
+        begin_waves_(rays._replace(state=rays.state.half()), *halves)
+    with pytest.raises(ValueError, match=r"count must be 0 to 16, .* got 17"):
         march_wave_(0, rays, samples, *view, listed=17, most=4)
     with pytest.raises(ValueError, match=r"colour must be \[64, 3\]"):
         composite_wave_(

@@ -139,7 +139,7 @@ def test_opcheck(device):
 def test_what_is_refused(device):
     grid = torch.zeros(4, 4, 4, device=device)
     rays = torch.zeros(5, 6, device=device)
-    with pytest.raises(ValueError, match="neither rays nor a camera"):
+    with pytest.raises(ValueError, match="rays or a camera must be given"):
         sphere_trace(Rays(5), grid, ball)
     with pytest.raises(ValueError, match=r"rays must be \[5, 6\]"):
         sphere_trace(Rays(5, rays[:, :5]), grid, ball)
@@ -147,5 +147,23 @@ def test_what_is_refused(device):
         sphere_trace(Rays(5, rays), grid[:, :3], ball)
     with pytest.raises(ValueError, match=r"grid must be \[R, R, R\]"):
         sphere_trace(Rays(5, rays), grid[0], ball)
-    with pytest.raises(ValueError, match="needs float32 or float64"):
+    with pytest.raises(ValueError, match="grid must be float32 or float64"):
         sphere_trace(Rays(5, rays.half()), grid.half(), ball)
+
+
+@pytest.mark.parametrize(
+    ("count", "distances", "message"),
+    [
+        (-1, 5, r"rays.count must be 0 to 2\^31 - 1, got -1"),
+        (5, 6, r"distance must be \[0 to 5\], got \[6\]"),
+    ],
+)
+def test_lists_that_do_not_fit(count: int, distances: int, message: str) -> None:
+    def lists(*shape: int) -> list[Tensor]:
+        return [torch.zeros(shape, dtype=torch.int32) for _ in range(3)]
+
+    each, counts, grid = lists(5), lists(1), torch.zeros(4, 4, 4)
+    begin = torch.zeros(5, 6), None, None, None, None, 0, count, grid, torch.zeros(5), each[0], counts[0]
+    step = each[1], counts[1], torch.zeros(distances), each[2], counts[2], torch.zeros(5, 3), 1e-3, 0.0
+    with pytest.raises(ValueError, match=message):
+        torch.ops.luxel.sphere_trace_step(*begin, torch.zeros(5, 3), *step)

@@ -201,7 +201,7 @@ def test_what_is_refused(device):
         visible_samples(raw, density[:-1], capacity=10)
     with pytest.raises(ValueError, match="raw_ranges must be"):
         visible_samples(raw._replace(ranges=raw.ranges.long()), density, capacity=10)
-    with pytest.raises(ValueError, match="capacity 0"):
+    with pytest.raises(ValueError, match=r"capacity must be 1 to .* got 0"):
         visible_samples(raw, density, capacity=0)
     with pytest.raises(ValueError, match="t must be"):
         visible_samples(raw._replace(t=raw.t.long()), density, capacity=10)

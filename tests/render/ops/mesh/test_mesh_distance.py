@@ -164,13 +164,17 @@ def test_what_is_refused(device):
     points = torch.rand(20, 3, device=device)
     with pytest.raises(ValueError, match=r"points must be \[20, 3\]"):
         mesh_distance(points[:, :2], tree)
-    with pytest.raises(ValueError, match="needs float32 or float64"):
+    with pytest.raises(ValueError, match=r"points must be \[N, 3\], got \[20, 3, 1\]"):
+        mesh_distance(points[..., None], tree)
+    with pytest.raises(ValueError, match="sign must be 0 to 2, got 3"):
+        torch.ops.luxel.mesh_distance(points, tree.boxes, tree.triangles, tree.pseudonormals, 3, False)
+    with pytest.raises(ValueError, match="points must be float32 or float64"):
         mesh_distance(points.half(), tree)
     with pytest.raises(ValueError, match=r"sign must be one of .* got 'winding'"):
         mesh_distance(points, tree, "winding")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="are no tree"):
+    with pytest.raises(ValueError, match=r"tree must be of MeshTree.build"):
         mesh_distance(points, MeshTree(tree.boxes, tree.triangles[:2], tree.pseudonormals))
-    with pytest.raises(ValueError, match="at least one is needed"):
+    with pytest.raises(ValueError, match="mesh must have triangles"):
         MeshTree.build(TriangleMesh(torch.zeros(3, 3), torch.zeros(0, 3, dtype=torch.int32)))
-    with pytest.raises(ValueError, match="no area"):
+    with pytest.raises(ValueError, match="mesh must have an area above 0"):
         SurfaceSampler(TriangleMesh(torch.zeros(3, 3), torch.tensor([[0, 1, 2]])))

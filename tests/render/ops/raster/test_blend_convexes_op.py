@@ -117,7 +117,7 @@ def test_what_is_refused_is_named(toy_camera, device):
             splats, values, background, instances, ranges, plan, primitive="convexes", **how, **more
         )
 
-    with pytest.raises(ValueError, match="absolute gradients are for Gaussians"):
+    with pytest.raises(ValueError, match="absolute must be False"):
         blend(absolute=True)
     with pytest.raises(ValueError, match="channels"):
         blend(values=drawn.splats[..., :5])

@@ -81,10 +81,15 @@ def test_a_schedule_on_the_device_moves_as_the_host_does(precision: dict[str, An
 
 
 def test_schedules_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="a step of at least 1"):
+    with pytest.raises(ValueError, match="adam_schedule: step must be at least 1, got"):
         adam_schedule([0.1], 0)
+    halves = [[torch.zeros(2, 3, dtype=torch.float16)] for _ in range(4)]
+    with pytest.raises(
+        ValueError, match=r"params must be float32, or float64 on the CPU, got torch.float16 on cpu"
+    ):
+        fused_adam_(*halves, [0.1], 1)
     tensors = [[torch.zeros(2, 3)] for _ in range(4)]
-    with pytest.raises(ValueError, match="no rates"):
+    with pytest.raises(ValueError, match="places must be 0 to"):
         scheduled_adam_(*tensors, [1], torch.zeros(3))
     with pytest.raises(ValueError, match="schedule must be"):
         scheduled_adam_(*tensors, [0], torch.zeros(3, dtype=torch.float64))

@@ -87,8 +87,10 @@ def test_what_does_not_fit_is_named(device: torch.device) -> None:
     held, table = images(device, True, True), table_of(device)
     with pytest.raises(ValueError, match=r"alphas must be \[3, 5, 7\] torch.uint8 .*\[3, 5, 6\]"):
         gather_view(**{**held, "alphas": held["alphas"][:, :, :6]}, table=table)
-    with pytest.raises(ValueError, match="no rows"):
+    with pytest.raises(ValueError, match="table must be a header and"):
         gather_view(**held, table=table[:1])
+    with pytest.raises(ValueError, match="views must be at least 1, got -1"):
+        gather_view(**held, table=table, views=-1)
 
 
 def test_library_checks(device: torch.device) -> None:

@@ -195,7 +195,10 @@ def test_compiles_whole(device: torch.device) -> None:
         ({"target": torch.zeros(8, 9, 3, dtype=torch.uint8)}, "target must be torch.float32"),
         ({"weight": torch.zeros(8, 9, 1)}, r"weight must be \[8, 9\], got \[8, 9, 1\]"),
         ({"weight": torch.zeros(8, 9, dtype=torch.bool)}, "weight must be torch.float32"),
-        ({"rgb": torch.zeros(8, 9, 3, dtype=torch.float16)}, "float16 on cpu is not supported"),
+        (
+            {"rgb": torch.zeros(8, 9, 3, dtype=torch.float16)},
+            "rgb must be float32, or float64 on the CPU, got torch.float16",
+        ),
         ({"padding": "reflect"}, 'padding must be "zero" or "valid"'),
     ],
 )
@@ -203,3 +206,9 @@ def test_bad_arguments_are_named(change: dict[str, Any], message: str) -> None:
     arguments = {"rgb": torch.zeros(8, 9, 3), "target": torch.zeros(8, 9, 3), "weight": None, **change}
     with pytest.raises(ValueError, match=message):
         photometric_loss(**arguments)
+
+
+def test_the_operation_keeps_what_its_gradient_needs() -> None:
+    rgb = torch.rand(8, 9, 3, requires_grad=True)
+    with pytest.raises(ValueError, match="differentiable must be True where rgb requires a gradient"):
+        torch.ops.luxel.photometric_loss(rgb, rgb.detach(), None, 0.2, False, False)

@@ -183,8 +183,11 @@ def test_opcheck(rows: Rows) -> None:
 
 
 def test_what_does_not_fit_is_named(rows: Rows) -> None:
-    with pytest.raises(ValueError, match=r"500 \+ 41 rows do not lie in 540"):
+    with pytest.raises(ValueError, match=r"count and added must be .* at most 540, got 500 and 41"):
         rows.relocate(500, added=41)
     with pytest.raises(ValueError, match="m_quats must be"):
         broken = (rows.exp_avgs[0], rows.exp_avgs[1][:, :3], *rows.exp_avgs[2:])
         rows._replace(exp_avgs=broken).relocate(500)
+    with pytest.raises(ValueError, match="m_means is changed in place and must be contiguous"):
+        apart = (rows.exp_avgs[0].t().contiguous().t(), *rows.exp_avgs[1:])
+        rows._replace(exp_avgs=apart).relocate(500)

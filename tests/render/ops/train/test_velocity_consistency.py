@@ -201,3 +201,5 @@ def test_opcheck_and_what_is_refused(device):
         velocity_consistency(*plain, near[:, :0], visible)
     with pytest.raises(ValueError, match=r"neighbours must be \[30, 4\] torch.int32"):
         velocity_consistency(*plain, near.long(), visible)
+    with pytest.raises(ValueError, match=r"rotors must be float32 or float64, got torch.float16"):
+        velocity_consistency(*(t.half() for t in plain), near, visible)

@@ -324,3 +324,9 @@ def test_two_scenes_in_a_browser(open_page: Callable[..., Any], tmp_path: Any) -
 def test_outputs_of_a_pair_with_training_cameras() -> None:
     session = pair_of(ball(), other_ball(), views=True)
     assert "seen by" in outputs_of(session.scene_type, len(session.training_views) > 0)
+
+
+def test_a_pair_has_no_private_names_of_its_sides() -> None:
+    pair = pair_of(ball(20), ball(30))
+    with pytest.raises(AttributeError, match="PairSession has no attribute _scene"):
+        _ = pair._scene

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,10 @@ def test_images_of_a_moving_camera_become_video_on_a_slow_link() -> None:
     assert show(shifting_images(1, 640, 480)[0], 100, False).png
     assert show(shifting_images(2, 640, 480)[1], 80, True).video == "h264"
     sink.close()
+
+
+def test_an_encoder_that_holds_images_back_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = VideoEncoder("vp8", 32, 24, 1_000_000)
+    monkeypatch.setattr(encoder, "_context", SimpleNamespace(width=32, height=24, encode=lambda frame: []))
+    with pytest.raises(RuntimeError, match="the vp8 encoder gave 0 frames for one image"):
+        encoder.encode(np.zeros((24, 32, 3), np.uint8), 0.0)

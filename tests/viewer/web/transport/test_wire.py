@@ -56,6 +56,9 @@ def test_image_header_has_the_layout_that_the_page_reads() -> None:
     assert split_image(message) == (header, b"file")
     with pytest.raises(ValueError, match="version"):
         split_image(b"\x02" + message[1:])
+    for other in range(3, 256):
+        with pytest.raises(ValueError, match="version"):
+            split_image(message[:6] + bytes([other]) + message[7:])
 
 
 def test_impossible_canvas_is_clamped() -> None:
@@ -92,6 +95,7 @@ IDENTITY = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0]
         '{"type": "drawn", "image": 1, "decode": -1}',
         '{"type": "drawn", "image": -1, "decode": 1}',
         '{"type": "drawn", "image": 1, "decode": 1, "latency": "long"}',
+        '{"type": "decoders", "video": "vp8"}',
     ],
 )
 def test_anything_else_is_refused(text: str | bytes) -> None:
