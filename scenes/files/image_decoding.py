@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+import cv2
 import numpy as np
 import simplejpeg
 from PIL import Image, UnidentifiedImageError
@@ -217,7 +218,7 @@ def _check_tiff(image: Image.Image, size: int) -> int:
 
 
 def _decoded(image: Image.Image, data: bytes, factor: int) -> Image.Image:
-    """The image with its pixels; JPEG files by libjpeg-turbo, whose warnings are errors."""
+    """The image with its pixels; JPEG files by libjpeg-turbo, whose warnings are errors, WebP by OpenCV."""
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         colours = "RGB" if image.mode == "RGB" else "GRAY"
         height, width = (-(-side // factor) if factor > 1 else 0 for side in (image.height, image.width))
@@ -227,11 +228,25 @@ def _decoded(image: Image.Image, data: bytes, factor: int) -> Image.Image:
             if "extraneous" not in str(error):  # of several cameras, harmless
                 raise
         else:
-            whole = Image.fromarray(pixels if colours == "RGB" else np.ascontiguousarray(pixels[..., 0]))
-            whole.info = image.info
-            whole.format = image.format
-            return whole
+            return _made(pixels if colours == "RGB" else np.ascontiguousarray(pixels[..., 0]), image)
+    if image.format == "WEBP" and not getattr(
+        image, "is_animated", False
+    ):  # Pillow takes four times the memory
+        decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+        if decoded is None:
+            raise ValueError("its pixels are damaged or cut short")
+        alpha = decoded.shape[2] == 4
+        return _made(
+            cv2.cvtColor(decoded, cv2.COLOR_BGRA2RGBA if alpha else cv2.COLOR_BGR2RGB, decoded), image
+        )
     if factor > 1:
         image.draft(None, (image.width // factor, image.height // factor))
     image.load()
     return image
+
+
+def _made(pixels: np.ndarray, image: Image.Image) -> Image.Image:
+    """Decoded pixels as an image with the format and the texts of another one."""
+    whole = Image.fromarray(pixels)
+    whole.info, whole.format = image.info, image.format
+    return whole
