@@ -299,6 +299,21 @@ def test_webp_files_are_measured_before_pillow_opens_them(
             read(path)
 
 
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+@pytest.mark.parametrize("options", [{"quality": 80}, {"lossless": True}])
+def test_webp_files_have_the_pixels_that_pillow_reads(tmp_path: Path, mode: str, options: dict) -> None:
+    path = tmp_path / "a.webp"
+    noise = np.random.default_rng(0).integers(0, 255, (50, 70, len(mode)), dtype=np.uint8)
+    Image.fromarray(noise).save(path, **options)
+    with image_decoding.opened_image(path) as image, Image.open(path) as expected:
+        assert (image.mode, image.format) == (mode, "WEBP")
+        assert np.array_equal(np.asarray(image), np.asarray(expected))
+    if "lossless" in options:
+        path.write_bytes(path.read_bytes()[:60] + b"\xff" * 40 + path.read_bytes()[100:])
+        with pytest.raises(CaptureError, match="damaged or cut short"):
+            read_image(path)
+
+
 def image_size(path: Path) -> tuple[int, ...]:
     return read_image(path).shape[:2]
 
