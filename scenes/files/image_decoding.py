@@ -6,6 +6,8 @@ its strips, all by the number of pixels that a file of its size can hold.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import io
 import logging
 import math
@@ -45,6 +47,10 @@ STRIPS = ((273, 279), (324, 325))  # TIFF: tags of positions and lengths of stri
 _limit = [MAX_MEGAPIXELS]
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")  # what matters becomes an error
+with contextlib.suppress(OSError, AttributeError):  # libtiff's lines on stderr would stand between luxel's
+    _libtiff = ctypes.CDLL(Image.core.__file__)  # finds it among what Pillow is linked with
+    _libtiff.TIFFSetErrorHandler(None)
+    _libtiff.TIFFSetWarningHandler(None)
 Image.MAX_IMAGE_PIXELS = None  # Pillow's own limit, which would warn at 89 and refuse at 179 megapixels
 
 

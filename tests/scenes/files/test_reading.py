@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from image_makers import gradient, one_bit_png, retag
 from PIL import Image
 
 import luxel.scenes as scenes
@@ -156,19 +157,6 @@ def test_vertex_numbers_beyond_64_bits(tmp_path: Path, number: str) -> None:
         scenes.read_mesh(path.with_suffix(".ply"))
 
 
-def one_bit_png(path: Path, side: int) -> None:
-    """A valid PNG of zeros."""
-    packer, row = zlib.compressobj(9), bytes(1 + side // 8)
-    body = b"".join(packer.compress(row) for _ in range(side)) + packer.flush()
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
-    ends = chunk(b"IHDR", header), chunk(b"IDAT", body), chunk(b"IEND", b"")
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(ends))
-
-
 def test_images_above_the_limit_are_refused_and_the_remedy_works(tmp_path: Path) -> None:
     path = tmp_path / "huge.png"
     one_bit_png(path, 24000)
@@ -184,13 +172,6 @@ def test_images_above_the_limit_are_refused_and_the_remedy_works(tmp_path: Path)
     for wrong in (0, -1, float("nan"), float("inf")):
         with pytest.raises(CaptureError, match="--max-megapixels"):
             read_image(path, max_megapixels=wrong)
-
-
-def gradient(width: int, height: int) -> Image.Image:
-    y, x = np.mgrid[:height, :width]
-    return Image.fromarray(
-        np.stack([x * 255 // width, y * 255 // height, (x + y) % 256], -1).astype(np.uint8)
-    )
 
 
 def test_jpeg_files_are_decoded_smaller_where_less_is_asked(tmp_path: Path) -> None:
@@ -239,20 +220,6 @@ def test_tiff_files_that_announce_too_much(tmp_path: Path, compression: str) -> 
     retag(path, {256: 19000, 257: 19000, 278: 19000})  # width, height, rows of a strip
     with pytest.raises(CaptureError, match=r"a\.tif"):
         read_image(path)
-
-
-def retag(path: Path, values: dict[int, int | None]) -> None:
-    """Gives tags of a TIFF file one number each; None takes a tag away."""
-    data = bytearray(path.read_bytes())
-    start = struct.unpack_from("<I", data, 4)[0]
-    for entry in range(struct.unpack_from("<H", data, start)[0]):
-        at = start + 2 + 12 * entry
-        tag = struct.unpack_from("<H", data, at)[0]
-        if values.get(tag, 0) is None:
-            struct.pack_into("<H", data, at, 60000 + tag % 1000)
-        elif tag in values:
-            struct.pack_into("<HII", data, at + 2, 4, 1, values[tag])
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize(
