@@ -6,9 +6,13 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from luxel.render.camera import Camera
 from luxel.render.ops.raster.bin_splats import bin_splats
 from luxel.render.ops.raster.blend_splats import Blended, blend_splats_bwd, blend_splats_fwd
 from luxel.render.primitives.parameters import Parameters, Projected, Viewing
+
+DILATION = 0.3  # px^2 on the diagonal of screen covariances
+MAX_ALPHA = 0.99  # of one splat at a pixel
 
 
 class TileLists(NamedTuple):
@@ -29,6 +33,60 @@ class BlendSettings(NamedTuple):
     max_alpha: float
     absolute: bool
     deterministic: bool
+
+
+def viewing(
+    scene: Parameters,
+    camera: Camera,
+    *,
+    time: float | Tensor | None = None,
+    sh_degree: int | None = None,
+    antialiased: bool = False,
+    dilation: float = DILATION,
+    depth: bool = False,
+    normals: bool = False,
+) -> Viewing:
+    """The cameras and options of a projection, in the float type and on the device of the scene.
+
+    Args:
+        scene: N primitives.
+        camera: a camera or C of them.
+        time, sh_degree, antialiased, dilation, depth, normals: see `luxel.render.rasterize.rasterize`.
+
+    Raises:
+        ValueError: a scene that moves without a time, or times of another shape.
+    """
+    single = not camera.batched
+    world_to_cam = camera.world_to_cam[None] if single else camera.world_to_cam
+    intrinsics = camera.intrinsics[None] if single else camera.intrinsics
+    dtype, device = scene.opacity_logits.dtype, scene.opacity_logits.device
+    return Viewing(
+        world_to_cam=world_to_cam.to(device=device, dtype=dtype),
+        intrinsics=intrinsics.to(device=device, dtype=dtype),
+        times=_times(time, scene, world_to_cam.shape[0], single) if scene.moves else None,
+        width=camera.width,
+        height=camera.height,
+        near=camera.near,
+        far=camera.far,
+        sh_degree=scene.sh_degree if sh_degree is None else sh_degree,
+        dilation=dilation,
+        antialiased=antialiased,
+        with_depth=depth,
+        with_normals=normals,
+    )
+
+
+def _times(time: float | Tensor | None, scene: Parameters, cameras: int, single: bool) -> Tensor:
+    """The time of each camera, [C]."""
+    if time is None:
+        raise ValueError(f"time must be given: {scene.noun} move")
+    held = scene.opacity_logits
+    if not isinstance(time, Tensor):
+        return held.new_full((cameras,), time)
+    if time.shape not in ((),) + (((cameras,),) if not single else ()):
+        expected = "[]" if single else f"[] or [{cameras}]"
+        raise ValueError(f"time must be {expected}, got {list(time.shape)}")
+    return time.to(held).expand(cameras)
 
 
 def project(scene: Parameters, view: Viewing, statistics: Tensor | None = None) -> Projected:

@@ -16,11 +16,9 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.raster.blend_splats import CHANNELS, Blended
-from luxel.render.pipeline import BlendSettings, bin_tiles, blend, project
-from luxel.render.primitives.parameters import Parameters, Viewing
+from luxel.render.pipeline import DILATION, MAX_ALPHA, BlendSettings, bin_tiles, blend, project, viewing
+from luxel.render.primitives.parameters import Parameters
 
-DILATION = 0.3  # px^2 on the diagonal of screen covariances
-MAX_ALPHA = 0.99  # of one splat at a pixel
 SPARE = 256  # capacity above the need of the last similar frame, besides a quarter
 
 
@@ -184,23 +182,17 @@ def rasterize(
     if features is not None and (features.dim() != 2 or features.shape[0] != scene.count):
         raise ValueError(f"features must be [{scene.count}, F], got {list(features.shape)}")
     single = not camera.batched
-    world_to_cam = camera.world_to_cam[None] if single else camera.world_to_cam
-    intrinsics = camera.intrinsics[None] if single else camera.intrinsics
-    cameras, size = world_to_cam.shape[0], {"width": camera.width, "height": camera.height}
-    dtype, device = scene.opacity_logits.dtype, scene.opacity_logits.device
-    view = Viewing(
-        world_to_cam=world_to_cam.to(device=device, dtype=dtype),
-        intrinsics=intrinsics.to(device=device, dtype=dtype),
-        times=_times(time, scene, cameras, single) if scene.moves else None,
-        **size,
-        near=camera.near,
-        far=camera.far,
-        sh_degree=scene.sh_degree if sh_degree is None else sh_degree,
-        dilation=dilation,
+    view = viewing(
+        scene,
+        camera,
+        time=time,
+        sh_degree=sh_degree,
         antialiased=antialiased,
-        with_depth=depth,
-        with_normals=normals,
+        dilation=dilation,
+        depth=depth,
+        normals=normals,
     )
+    cameras, size = view.world_to_cam.shape[0], {"width": camera.width, "height": camera.height}
     projected = project(scene, view, None if statistics is None else statistics.data)
 
     if on_totals is not None:
@@ -236,25 +228,14 @@ def rasterize(
 
     if max_instances is None:
         frame = _draw_with_capacity(
-            draw, projected.totals, (device, *projected.tile_counts.shape, camera.width, camera.height)
+            draw,
+            projected.totals,
+            (projected.totals.device, *projected.tile_counts.shape, camera.width, camera.height),
         )
     else:
         rows = projected.tile_counts.numel()
         frame = draw(min(max_visible or rows, rows), max_instances)
     return _first(frame) if single else frame
-
-
-def _times(time: float | Tensor | None, scene: Parameters, cameras: int, single: bool) -> Tensor:
-    """The time of each camera, [C]."""
-    if time is None:
-        raise ValueError(f"time must be given: {scene.noun} move")
-    held = scene.opacity_logits
-    if not isinstance(time, Tensor):
-        return held.new_full((cameras,), time)
-    if time.shape not in ((),) + (((cameras,),) if not single else ()):
-        expected = "[]" if single else f"[] or [{cameras}]"
-        raise ValueError(f"time must be {expected}, got {list(time.shape)}")
-    return time.to(held).expand(cameras)
 
 
 _ROOM: dict[

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -16,11 +14,11 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.segment import Segmenter, label_map
 from luxel.render.segment.objects import Objects, SceneObject, has_objects, load_objects
+from luxel.render.segment.providers.mobile_sam import MobileSamSegmenter
 from luxel.scenes.captures.true_ids import have_ids, read_ids
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter
 
 SegmenterName = Literal["mobile-sam", "ids"]
-MOBILE_SAM = "luxel.render.nets.mobile_sam"
 
 
 def find_view(views: Sequence[View], name: str) -> View:
@@ -45,19 +43,11 @@ def _short_names(view: View) -> tuple[str, ...]:
     return path.name, path.stem, path.with_suffix("").as_posix()
 
 
-def has_mobile_sam() -> bool:
-    """Whether this version of luxel has MobileSAM."""
-    try:
-        return importlib.util.find_spec(MOBILE_SAM) is not None
-    except ModuleNotFoundError:  # the package that would hold it
-        return False
-
-
 def make_segmenter(name: SegmenterName, views: Sequence[View], device: torch.device) -> Segmenter:
     """A segmenter by its name.
 
     Raises:
-        LuxelError: it is not available.
+        LuxelError: the views have no true ids, or the weights of MobileSAM are missing or of another hash.
     """
     if name == "ids":
         if not have_ids(views):
@@ -66,13 +56,9 @@ def make_segmenter(name: SegmenterName, views: Sequence[View], device: torch.dev
                 "Leave it out; true ids are those of made-up scenes.",
             )
         return IdSegmenter.of_views(views)
-    if not has_mobile_sam():
-        raise LuxelError(
-            "This version of luxel has no segmenter for clicks on photographs.",
-            "Give label maps of the views with --masks DIR.",
-        )
-    module: Any = importlib.import_module(MOBILE_SAM)
-    return module.load(device)
+    from luxel.render.nets.mobile_sam import EmbeddingCache, load_mobile_sam
+
+    return MobileSamSegmenter(load_mobile_sam(device=device), EmbeddingCache())
 
 
 def run_objects(folder: Path, scene: Parameters) -> Objects:

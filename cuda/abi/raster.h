@@ -1,7 +1,7 @@
-/* The C ABI of the tile rasterizer: projection of primitives to splats, lists of splats per tile, and blending.
+/* The C ABI of the tile rasterizer: projection of primitives to splats, lists of splats per tile, blending, and labels.
  *
  * Letters: N primitives of P parameter tensors, C cameras, H W image, T tiles of one image, K points of a convex, D channels,
- * R numbers of a splat (a primitive's row on the screen). */
+ * L labels, R numbers of a splat (a primitive's row on the screen). */
 #ifndef LUXEL_ABI_RASTER_H
 #define LUXEL_ABI_RASTER_H
 
@@ -306,12 +306,78 @@ LUXEL_API int64_t luxel_blend_convexes_workspace(const luxel_blend_args* args);
 LUXEL_API int luxel_blend_convexes_fwd(const luxel_blend_args* args);
 LUXEL_API int luxel_blend_convexes_bwd(const luxel_blend_args* args);
 
+/* label_votes: how much of each label's pixels a primitive contributes to: sums of T alpha over the pixels of a label, T and
+ * alpha as in blend; the argmax by label is the optimum of FlashSplat's programme (Shen et al. 2024).
+ *
+ * Sums are fixed point, so that they have the same bits in any order: an int64 in units of 2^-24; with fine two of them, in
+ * units of 2^-20 and 2^-52. Sums of all calls are below 2^38 pixels.
+ *
+ * Dense table, keys is null: votes [N,L+1], the last column for pixels without a vote. Sparse table: votes [N,9]. Column k of
+ * the first eight holds the label in byte k of keys, 255 if none. Further labels of a primitive are in its row of pool; if no row
+ * is left, they are added to the last column, as are pixels without a vote. Which label has which slot varies from run to run
+ * on the GPU, the sums of a label do not. */
+enum { LUXEL_VOTE_SLOTS = 8, LUXEL_NO_LABEL = 255 };
+typedef struct luxel_label_votes_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* splats;         /* in  real [C,N,R], R of the primitive; on the GPU 16-byte aligned */
+  const int32_t* instances;   /* in  [capacity] */
+  const int32_t* ranges;      /* in  [C*T,2] */
+  int64_t capacity;
+  const int32_t* plan;        /* in  of bin_splats, GPU only */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t primitive;          /* LUXEL_GAUSSIANS or LUXEL_CONVEXES */
+  int32_t width;              /* px */
+  int32_t height;             /* px */
+  float max_alpha;            /* in (0,1) */
+  const uint8_t* maps;        /* in  [C,H,W] labels; L and above: no vote */
+  int32_t labels;             /* L, 1..255 */
+  int32_t centre_rule;        /* 1: SAGOnline's rule (Sun et al. 2025) instead of T alpha: one vote of a pixel for each splat of its
+                                 tile's list whose centre is within 2 px of it, while T is above 0.01 */
+  int32_t fine;               /* 1: CPU only */
+  int64_t* votes;             /* inout [N,L+1], [N,9] of a sparse table, or either with a last dimension of 2 if fine */
+  int64_t* keys;              /* inout [N] optional: eight labels, a byte each */
+  int32_t* rows;              /* inout [N] with keys: row in pool; -1 if none yet, -2 if none was left */
+  int64_t* pool;              /* inout [pool_rows,255], or [pool_rows,255,2] if fine, with keys */
+  int32_t pool_rows;
+  int32_t* pool_used;         /* inout [1] with keys: rows requested so far, may exceed pool_rows */
+} luxel_label_votes_args;
+LUXEL_API int luxel_label_votes(const luxel_label_votes_args* args);
+
+/* label_render: per pixel the label with the largest sum of T alpha over its splats; of equal ones the lowest. */
+typedef struct luxel_label_render_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* splats;         /* in  real [C,N,R], R of the primitive; on the GPU 16-byte aligned */
+  const int32_t* instances;   /* in  [capacity] */
+  const int32_t* ranges;      /* in  [C*T,2] */
+  int64_t capacity;
+  const int32_t* plan;        /* in  of bin_splats, GPU only */
+  int32_t count;              /* N */
+  int32_t cameras;            /* C */
+  int32_t primitive;          /* LUXEL_GAUSSIANS or LUXEL_CONVEXES */
+  int32_t width;              /* px */
+  int32_t height;             /* px */
+  float max_alpha;            /* in (0,1) */
+  const uint8_t* labels;      /* in  [N]; those of label_count and above contribute to no label */
+  int32_t label_count;        /* L, 1..255 */
+  uint8_t* image;             /* out [C,H,W], 255 where no labelled splat contributes */
+  void* weight;               /* out real [C,H,W] the largest sum, or 0 */
+  void* transmittance;        /* out real [C,H,W] T_end of all splats */
+} luxel_label_render_args;
+LUXEL_API int luxel_label_render(const luxel_label_render_args* args);
+
 #define LUXEL_RASTER_STRUCTS(X) \
   X(luxel_project_gaussians_args) \
   X(luxel_project_gaussians4d_args) \
   X(luxel_project_convexes_args) \
   X(luxel_bin_splats_args) \
-  X(luxel_blend_args)
+  X(luxel_blend_args) \
+  X(luxel_label_votes_args) \
+  X(luxel_label_render_args)
 
 #ifdef __cplusplus
 }

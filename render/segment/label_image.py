@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
+from luxel.render.ops.raster.label_render import label_render
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.rasterize import rasterize
-from luxel.render.segment.votes import NO_LABEL
+from luxel.render.segment.splat_lists import splat_lists
 
 
 class LabelImage(NamedTuple):
     """What a camera sees of labelled primitives; with a leading C for a batch of cameras.
 
     Args:
-        labels: uint8 [H, W]: the label with the largest blended weight; NO_LABEL where no labelled primitive
-            contributes.
-        weights: the blended weight of that label, float32 [H, W].
-        transmittance: fraction of the background that is visible, float32 [H, W].
+        labels: uint8 [H, W]: the label with the largest blended weight, of equal ones the lowest; NO_LABEL where no
+            labelled primitive contributes.
+        weights: the blended weight of that label, [H, W], in the float type of the scene.
+        transmittance: fraction of the background that is visible, [H, W], likewise.
     """
 
     labels: Tensor
@@ -42,21 +42,26 @@ def label_image(
         scene: N primitives.
         camera: a camera or C of them.
         labels: uint8 [N]; NO_LABEL: contributes to no label.
-        count: L; labels are below it.
+        count: L, 1 to 255; labels from it on contribute to no label.
         time: of moving scenes.
-        options: others of `rasterize` that change alpha.
+        options: others of `rasterize` that change alpha: antialiased, dilation, max_alpha.
 
     Raises:
-        ValueError: labels of another number of primitives, or of another type.
+        ValueError: labels of another number of primitives, or of another type, or L out of range.
     """
     if labels.shape != (scene.count,) or labels.dtype != torch.uint8:
         raise ValueError(f"labels must be uint8 [{scene.count}], got {labels.dtype} {list(labels.shape)}")
-    ids = labels.to(scene.device, torch.int64).clamp(max=count)
-    one_hot = torch.nn.functional.one_hot(ids, count + 1)[:, :count].to(scene.opacity_logits.dtype)
-    with torch.no_grad():
-        frame = rasterize(scene, camera, time=time, features=one_hot, **options)
-    assert frame.features is not None
-    assert frame.transmittance is not None
-    top, index = frame.features.max(dim=-1)
-    leading = torch.where(top > 0, index, NO_LABEL).to(torch.uint8)
-    return LabelImage(leading, top, frame.transmittance)
+    splats, lists, settings = splat_lists(scene, camera, time, **options)
+    rendered = label_render(
+        splats,
+        lists.instances,
+        lists.ranges,
+        lists.plan,
+        labels.to(scene.device),
+        label_count=count,
+        width=settings.width,
+        height=settings.height,
+        max_alpha=settings.max_alpha,
+        primitive=settings.policy,
+    )
+    return LabelImage(*(rendered if camera.batched else (image[0] for image in rendered)))

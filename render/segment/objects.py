@@ -111,9 +111,13 @@ class Objects:
         self.objects.append(SceneObject(label, name, colour_of(label)))
         return self.objects[-1]
 
+    def fits(self, scene: Parameters) -> bool:
+        """Whether the labels are of this scene."""
+        return scene.count == len(self.labels) and scene_digest(scene) == self.scene
+
     def require_scene(self, folder: Path, scene: Parameters) -> None:
         """Raises LuxelError unless the labels are of this scene."""
-        if scene.count != len(self.labels) or scene_digest(scene) != self.scene:
+        if not self.fits(scene):
             raise LuxelError(
                 f"{folder / FILE}: the labels are of another scene: {len(self.labels):,} primitives, and this one has "
                 f"{scene.count:,}, or they have changed since.",

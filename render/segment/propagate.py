@@ -195,14 +195,19 @@ class Propagation:
                     )
 
     def _prompted(self, name: str) -> _ViewMasks:
-        """The masks of the prompts in a view; of the three the one that the segmenter is surest of."""
+        """The masks of the prompts in a view, each the one of three that `best_for` chooses."""
         masks, view = _ViewMasks({}), self.views[name]
         for label in dict.fromkeys(prompt.label for prompt in self.prompts if prompt.view == name):
             own = [prompt for prompt in self.prompts if (prompt.view, prompt.label) == (name, label)]
             points = [point for prompt in own for point in prompt.points]
             box = next((prompt.box for prompt in own if prompt.box is not None), None)
+            if box is None and not any(positive for *_, positive in points):
+                raise LuxelError(
+                    f"{name}: there is a point beside an object, but none on it.",
+                    "Click on it in this view too.",
+                )
             choice = self._masks(view, points, box)
-            best = int(choice.predicted_iou.argmax())
+            best = best_for(choice, points)
             if not bool(choice.masks[best].any()):
                 raise LuxelError(
                     f"{name}: {_in_words(own[0])} is on nothing: the segmenter finds no mask there.",
@@ -265,6 +270,19 @@ class Propagation:
     def _add(self, votes: Votes, view: View, maps: Tensor) -> None:
         camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
         votes.add(self.scene, camera, maps.to(self.scene.device), time, **self._render)
+
+
+def best_for(choice: MaskChoice, points: Sequence[Point]) -> int:
+    """The mask that most points agree with; of several that of the largest predicted IoU."""
+    height, width = choice.masks.shape[-2:]
+    agreeing = [
+        sum(
+            bool(mask[min(int(y), height - 1), min(int(x), width - 1)]) == positive
+            for x, y, positive in points
+        )
+        for mask in choice.masks
+    ]
+    return max(range(len(agreeing)), key=lambda index: (agreeing[index], float(choice.predicted_iou[index])))
 
 
 def changed_share(before: Tensor, after: Tensor, area: Tensor, count: int) -> float:

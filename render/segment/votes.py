@@ -12,11 +12,18 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
+from luxel.render.ops.raster.label_votes import (
+    MOST_LABELS,
+    NO_LABEL,
+    label_votes_,
+    slot_labels,
+    to_weights,
+    vote_table,
+)
 from luxel.render.primitives.parameters import Parameters
-from luxel.render.rasterize import rasterize
+from luxel.render.segment.splat_lists import splat_lists
 
-MOST_LABELS = 255  # 0 to 254
-NO_LABEL = 255  # of a pixel: no vote; of a primitive: undecided
+__all__ = ["MOST_LABELS", "NO_LABEL", "Leaders", "Votes"]
 
 
 class Leaders(NamedTuple):
@@ -35,11 +42,17 @@ class Leaders(NamedTuple):
 class Votes:
     """Votes of N primitives for L labels, summed over label maps.
 
+    Sums are fixed point: the same maps give the same bits on every run, in any order of the views. Up to 32 labels
+    each has a column; beyond, a primitive has eight slots, and the ninth and further of its labels go to a row of
+    a pool for N / 32 + 1024 primitives (`luxel.render.ops.raster.label_votes.vote_table`, `out_of_room`).
+
     Args:
         count: N.
         labels: L, 1 to 255.
         device: where the sums are kept; that of the primitives.
-        dtype: of the sums that are returned.
+        dtype: of the sums that are returned. float64 on the CPU: sums have 52 instead of 24 bits after the point.
+        centre_rule: count votes as SAGOnline does (Sun et al. 2025), to compare: one of each pixel within 2 px of a
+            primitive's centre while T is above 0.01, instead of T alpha of all pixels.
 
     Raises:
         ValueError: ``labels`` out of range.
@@ -51,21 +64,40 @@ class Votes:
         labels: int,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
+        *,
+        centre_rule: bool = False,
     ) -> None:
         if not 1 <= labels <= MOST_LABELS:
             raise ValueError(f"labels must be 1 to {MOST_LABELS}, got {labels}")
-        self.labels = labels
-        self._sums = torch.zeros(count, labels + 1, device=device, dtype=dtype)
+        self.labels, self.dtype, self.centre_rule = labels, dtype, centre_rule
+        fine = dtype == torch.float64 and torch.device(device).type == "cpu"
+        self._table = vote_table(count, labels, device, fine)
 
     @property
     def weights(self) -> Tensor:
-        """Votes for each label, [N, L]."""
-        return self._sums[:, : self.labels]
+        """Votes for each label, [N, L]; computed at each access."""
+        if self._table.keys is None:
+            return self._numbers(self._table.votes[:, : self.labels])
+        held, labels = self._slots()
+        dense = held.new_zeros(held.shape[0], NO_LABEL + 1).scatter_(1, labels.long(), held)[:, : self.labels]
+        with_row, rows = self._pool_rows()
+        dense[with_row] += self._numbers(rows)[:, : self.labels]
+        return dense
 
     @property
     def seen(self) -> Tensor:
-        """Contribution to all pixels, those without a vote included, [N]."""
-        return self._sums[:, self.labels]
+        """Contribution to all pixels, those without a vote included, [N]; computed at each access."""
+        sums = self._table.votes.sum(1)
+        if self._table.keys is not None:
+            with_row, rows = self._pool_rows()
+            sums[with_row] += rows.sum(1)
+        return self._numbers(sums)
+
+    @property
+    def out_of_room(self) -> int:
+        """Primitives with more than eight labels for which the pool had no row left: their further labels are part of
+        ``seen`` only. 0 up to 32 labels."""
+        return 0 if self._table.rows is None else int((self._table.rows == -2).sum())
 
     def add(
         self,
@@ -77,6 +109,8 @@ class Votes:
     ) -> None:
         """Adds the votes of label maps, in place.
 
+        Primitives that are not finite get none. A map without a label only adds to ``seen``.
+
         Args:
             scene: the N primitives.
             camera: a camera or C of them.
@@ -85,35 +119,80 @@ class Votes:
             options: others of `rasterize` that change alpha: antialiased, dilation, max_alpha.
 
         Raises:
-            ValueError: maps of another size, or labels beyond L.
+            ValueError: maps of another size, labels beyond L, or a scene of another number of primitives.
         """
         shape = (*camera.world_to_cam.shape[:-2], camera.height, camera.width)
         if maps.shape != shape:
             raise ValueError(f"maps must be {list(shape)}, got {list(maps.shape)}")
         if maps.dtype != torch.uint8:
             raise ValueError(f"maps must be uint8, got {maps.dtype}")
-        given = maps.to(self._sums.device, torch.int64)
-        beyond = (given >= self.labels) & (given != NO_LABEL)
-        if bool(beyond.any()):
-            largest = int(given[beyond].max())
+        if scene.count != self._table.votes.shape[0]:
+            raise ValueError(f"scene must have {self._table.votes.shape[0]} primitives, got {scene.count}")
+        beyond = (maps >= self.labels) & (maps != NO_LABEL)
+        if bool(beyond.any()):  # where the maps are: a copy need not be waited for
+            largest = int(maps[beyond].max())
             raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}, got {largest}")
-        features = torch.zeros_like(self._sums, requires_grad=True)
-        blended = rasterize(scene.detach(), camera, time=time, features=features, **options).features
-        assert blended is not None
-        votes = torch.zeros_like(blended).scatter_(-1, given.clamp(max=self.labels)[..., None], 1)
-        votes[..., -1] = 1
-        self._sums += torch.autograd.grad(blended, features, votes)[0]
+        given = maps.to(self._table.votes.device)
+        splats, lists, settings = splat_lists(scene, camera, time, **options)
+        label_votes_(
+            self._table,
+            splats,
+            lists.instances,
+            lists.ranges,
+            lists.plan,
+            given if camera.batched else given[None],
+            labels=self.labels,
+            width=settings.width,
+            height=settings.height,
+            max_alpha=settings.max_alpha,
+            centre_rule=self.centre_rule,
+            primitive=settings.policy,
+        )
 
     def leaders(self, background_bias: float = 1.0) -> Leaders:
-        """The two labels with most votes of each primitive.
+        """The two labels with most votes of each primitive; of equal ones the lowest.
 
         Args:
             background_bias: factor on the votes for label 0; above 1, primitives that are doubtful become background.
         """
-        weights = self.weights.float()
-        if background_bias != 1:
-            weights = weights.clone()
-            weights[:, 0] *= background_bias
-        top, index = torch.nn.functional.pad(weights, (0, 1)).topk(2, dim=1)
-        label = torch.where(top[:, 0] > 0, index[:, 0], NO_LABEL).to(torch.uint8)
-        return Leaders(label, top[:, 0], top[:, 1])
+        if self._table.keys is None:
+            weights = self.weights.float()
+            return _leaders(weights, torch.arange(self.labels, device=weights.device), background_bias)
+        held, labels = self._slots()
+        leaders = _leaders(held.float(), labels, background_bias)
+        with_row, rows = self._pool_rows()
+        if with_row.numel():
+            index = labels[with_row].long().clamp(max=MOST_LABELS - 1)
+            rows = self._numbers(rows).scatter_add(1, index, held[with_row]).float()
+            of_rows = _leaders(rows, torch.arange(MOST_LABELS, device=rows.device), background_bias)
+            for all_rows, some in zip(leaders, of_rows, strict=True):
+                all_rows[with_row] = some
+        return leaders
+
+    def _numbers(self, sums: Tensor) -> Tensor:
+        return to_weights(sums, self._table.fine, self.dtype)
+
+    def _slots(self) -> tuple[Tensor, Tensor]:
+        """Sums and labels of the eight slots, [N, 8], by ascending label: on a GPU slots are taken in any order."""
+        assert self._table.keys is not None
+        labels, order = slot_labels(self._table.keys).sort(dim=1)
+        return self._numbers(self._table.votes[:, :-1]).gather(1, order), labels
+
+    def _pool_rows(self) -> tuple[Tensor, Tensor]:
+        """Primitives with a row in the pool, and their sums, [K, 255], in fixed point as in the table."""
+        assert self._table.rows is not None and self._table.pool is not None
+        with_row = (self._table.rows >= 0).nonzero()[:, 0]
+        return with_row, self._table.pool[self._table.rows[with_row].long()]
+
+
+def _leaders(weights: Tensor, labels: Tensor, background_bias: float) -> Leaders:
+    """The two largest of [N, K], which have labels [K] or [N, K]; max takes the first of equal ones."""
+    if background_bias != 1:
+        weights = torch.where(labels == 0, weights * background_bias, weights)
+    weights = torch.nn.functional.pad(weights, (0, 2))  # two to choose where K is 0 or 1
+    top, index = weights.max(dim=1)
+    second = weights.scatter(1, index[:, None], -1).amax(dim=1)
+    of_top = torch.nn.functional.pad(labels.expand(weights.shape[0], -1), (0, 2)).gather(1, index[:, None])[
+        :, 0
+    ]
+    return Leaders(torch.where(top > 0, of_top, NO_LABEL).to(torch.uint8), top, second)

@@ -74,7 +74,7 @@ def opened_header(path: Path) -> Iterator[Image.Image]:
     with (
         reading(path, "an image", REMEDY),
         path.open("rb") as file,
-        _opened(file) as image,
+        _opened(path, file) as image,
     ):
         yield image
 
@@ -94,7 +94,7 @@ def opened_image(path: Path, least: int | None = None) -> Iterator[Image.Image]:
     data = read_bytes(path)
     with (
         reading(path, "an image", REMEDY),
-        _opened(io.BytesIO(data)) as image,
+        _opened(path, io.BytesIO(data)) as image,
     ):
         factor = _reduction(image, least)
         _check_size(path, image, factor)
@@ -102,7 +102,11 @@ def opened_image(path: Path, least: int | None = None) -> Iterator[Image.Image]:
         yield _decoded(image, data, factor)
 
 
-def _opened(file: IO[bytes]) -> Image.Image:
+def _opened(path: Path, file: IO[bytes]) -> Image.Image:
+    size = _webp_size(file.read(30))
+    if size is not None:  # Pillow allocates its decoder's memory before it says how large the image is
+        _check_megapixels(path, *size)
+    file.seek(0)
     try:
         return Image.open(file, formats=FORMATS)
     except UnidentifiedImageError:
@@ -122,11 +126,28 @@ def _reduction(image: Image.Image, least: int | None) -> int:
     return 1
 
 
+def _webp_size(head: bytes) -> tuple[int, int] | None:
+    """Width and height of a WebP image by the first 30 bytes of its file; None for other files (RFC 9649, 2)."""
+    if head[:4] != b"RIFF" or head[8:12] != b"WEBP" or len(head) < 30:
+        return None
+    if head[12:16] == b"VP8X":
+        width, height = (int.from_bytes(head[at : at + 3], "little") + 1 for at in (24, 27))
+    elif head[12:16] == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    else:
+        width, height = (int.from_bytes(head[at : at + 2], "little") & 0x3FFF for at in (26, 28))
+    return width, height
+
+
 def _check_size(path: Path, image: Image.Image, factor: int) -> None:
-    width, height = image.size
+    _check_megapixels(path, *image.size, factor, image.format in ("JPEG", "MPO"))
+
+
+def _check_megapixels(path: Path, width: int, height: int, factor: int = 1, reducible: bool = False) -> None:
     megapixels = width * height / factor**2 / 1e6
     if megapixels > _limit[0]:
-        smaller = " or give a smaller --max-size," if image.format in ("JPEG", "MPO") else ""
+        smaller = " or give a smaller --max-size," if reducible else ""
         raise CaptureError(
             f"{path}: the image has {width}x{height} pixels, {megapixels:.0f} megapixels; the limit is {_limit[0]:g}.",
             f"Scale it down,{smaller} or raise the limit with --max-megapixels {math.ceil(megapixels)}.",

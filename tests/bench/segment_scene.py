@@ -5,10 +5,10 @@ What it measures
     true masks of 24 or 6 of its training views, from masks with noise of 3 px at their borders of which a fifth is
     missing, and from odd and even views alone. Printed are the mean IoU over 20 unseen views and the fraction of
     visible primitives whose labels agree. With --clicks the masks come from one click on each solid in one view,
-    carried through the scene (`luxel.render.segment.propagate`) with a segmenter made from the true ids.
+    carried through the scene (`luxel.render.segment.propagate`) with a segmenter made from the true ids, or MobileSAM.
 
 How to run
-    python tests/bench/segment_scene.py [--folder FOLDER] [--primitive convexes] [--clicks]
+    python tests/bench/segment_scene.py [--folder FOLDER] [--primitive convexes] [--clicks [--segmenter mobile-sam]]
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from luxel.render.segment import (
     solve,
     solve_maps,
 )
+from luxel.render.segment.mask_prompt import innermost_point
 from luxel.scenes import open as open_capture
 from luxel.scenes import save_dnerf, static_scene
 from luxel.scenes.captures.true_ids import read_ids
@@ -42,6 +43,7 @@ from luxel.scenes.files.scene_files import load_primitives
 from luxel.scenes.synthetic.dnerf import default_camera_samples
 from luxel.scenes.synthetic.id_segmenter import IdSegmenter, displaced
 from luxel.viewer.cli import main as luxel
+from luxel.viewer.segmenting import SegmenterName, make_segmenter
 
 SOLIDS, SIDE, TRAIN, TEST = 10, 256, 48, 20
 LABELS = SOLIDS + 2  # the background and the platform
@@ -107,12 +109,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--smoothing", type=float, default=0.0)
     parser.add_argument("--clicks", action="store_true")
+    parser.add_argument("--segmenter", choices=("ids", "mobile-sam"), default="ids")
     options = parser.parse_args()
     scene, train, test = made_scene(options.folder, options.primitive, options.steps)
     chosen = SolveOptions(smoothing=options.smoothing)
     print(f"{scene.count:,} {scene.noun}, {len(test)} unseen views")
     if options.clicks:
-        print_clicks(scene, train, test, chosen)
+        print_clicks(scene, train, test, chosen, options.segmenter)
         return
     for title, views, noise in (
         ("24 views", spread(train, 24), False),
@@ -132,25 +135,30 @@ def main() -> None:
     print_stability(scene, train, chosen)
 
 
-def print_clicks(scene: Parameters, train: list[View], test: list[View], options: SolveOptions) -> None:
+def print_clicks(
+    scene: Parameters,
+    train: list[View],
+    test: list[View],
+    options: SolveOptions,
+    name_of_segmenter: SegmenterName,
+) -> None:
     """Prints what one click on each solid in one view leads to; views are tried until one shows all of them."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "render" / "segment"))
-    from made_up import middle
-
     truth = {view.name: ids(view) for view in train}
     least = {
         name: int(torch.bincount(t.flatten().int(), minlength=LABELS).min()) for name, t in truth.items()
     }
     name = max(least, key=least.__getitem__)
-    prompts = [Prompt(label, name, ((*middle(truth[name] == label), True),)) for label in range(1, LABELS)]
-    for noise in (0.0, 2.0):
+    prompts = [Prompt(label, name, (innermost_point(truth[name] == label),)) for label in range(1, LABELS)]
+    for noise in (0.0, 2.0) if name_of_segmenter == "ids" else (0.0,):
+        made = make_segmenter(name_of_segmenter, train, scene.device)
+        segmenter = IdSegmenter.of_views(train, noise) if noise else made
         started = time.perf_counter()
-        segmenter = IdSegmenter.of_views(train, noise)
         result = Propagation(scene, train, segmenter, prompts, PropagateOptions(), options).run()
         seconds = time.perf_counter() - started
         scores = scored(scene, result.solution.labels, test)
         print(
-            f"one click each in {name}, masks with {noise:g} px of noise: mIoU {100 * scores.mean_iou:.2f} % (least "
+            f"one click each in {name}, masks of {name_of_segmenter} with {noise:g} px of noise: "
+            f"mIoU {100 * scores.mean_iou:.2f} % (least "
             f"{100 * float(scores.iou[1:].min()):.2f}) after {len(result.maps)} views {list(result.maps)}, changes "
             f"{[round(change, 4) for change in result.changes]}, {seconds:.1f} s; skipped: {result.skipped}"
         )

@@ -30,7 +30,7 @@ from .samples import Sample, samples
 
 BATCH, OPTIONS_BATCH = 3000, 20
 OTHER_SUFFIX = 0.05  # share of files that are read under the suffix of another format
-MEGAPIXELS = 40  # limit of images, so that none may take more than GROWTH
+MEGAPIXELS = 20  # limit of images: Pillow takes up to 15 bytes for a pixel of WebP, 300 MB in all
 HANG, BATCH_SECONDS = 10, 2  # seconds: of one input, after which a batch ends
 KEPT = 20_000  # bytes of a file that failed, in the outcome file
 ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory

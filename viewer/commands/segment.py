@@ -28,6 +28,7 @@ from luxel.render.segment import (
 )
 from luxel.render.segment.objects import (
     Objects,
+    SceneObject,
     as_plain,
     has_objects,
     load_objects,
@@ -65,6 +66,7 @@ class Segment(Options):
     Examples:
         luxel segment runs/first --click IMG_0007 320 210 --name toy
         luxel segment runs/first --click IMG_0007 320 210 --click IMG_0007 380 260 --name toy
+        luxel segment runs/first --click IMG_0007 320 210 --exclude IMG_0007 300 290 --name toy
         luxel segment runs/first --box IMG_0007 250 140 420 330 --name toy
         luxel segment runs/first --masks masks/
         luxel segment runs/first --auto
@@ -77,6 +79,8 @@ class Segment(Options):
     """A point inside an object: name of the view, pixels from its upper left corner; may be given several times."""
     box: Annotated[tuple[BoxOption, ...], tyro.conf.UseAppendAction, optional("VIEW X0 Y0 X1 Y1")] = ()
     """A box around an object, pixels; may be given several times."""
+    exclude: Annotated[tuple[Click, ...], tyro.conf.UseAppendAction, optional("VIEW X Y")] = ()
+    """A point beside the object, in a view with a click or a box on it; may be given several times."""
     name: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, optional("NAME")] = ()
     """Name of an object; may be given several times. Default: object-1, object-2, ..."""
     masks: Annotated[Path | None, optional("DIR")] = None
@@ -137,6 +141,11 @@ class Segment(Options):
             raise LuxelError(
                 f"luxel segment: {len(self.name)} names for {prompts} clicks and boxes.",
                 "Give one --name for all of them, or one for each.",
+            )
+        if self.exclude and prompts != 1 and len(set(self.name)) != 1:
+            raise LuxelError(
+                "luxel segment: --exclude belongs to one object, and these clicks and boxes are of several or none.",
+                "Give the clicks of one object, with one --name.",
             )
 
     def _open(self) -> Capture:
@@ -231,11 +240,16 @@ class Segment(Options):
             (name, {"points": ((x, y, True),)}) for name, x, y in self.click
         ]
         given += [(name, {"box": (x0, y0, x1, y1)}) for name, x0, y0, x1, y1 in self.box]
-        prompts = []
+        named = len(given)
+        given += [(name, {"points": ((x, y, False),)}) for name, x, y in self.exclude]
+        prompts: list[Prompt] = []
+        entry: SceneObject | None = None
         for index, (view, prompt) in enumerate(given):
             place = find_view(views, view)
-            name = self.name[index if len(self.name) > 1 else 0] if self.name else _unused(objects)
-            entry = objects.named(name) or objects.add(name)
+            if index < named:  # points beside the object follow it
+                name = self.name[index if len(self.name) > 1 else 0] if self.name else _unused(objects)
+                entry = objects.named(name) or objects.add(name)
+            assert entry is not None
             prompts.append(Prompt(entry.label, place.name, **prompt))
         return prompts
 

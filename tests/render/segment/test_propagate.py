@@ -24,7 +24,7 @@ from luxel.render.segment import (
     next_view,
 )
 from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
-from luxel.render.segment.propagate import changed_share
+from luxel.render.segment.propagate import best_for, changed_share
 
 
 def clicks(made: MadeUpScene, views: list[str]) -> list[Prompt]:
@@ -159,6 +159,26 @@ def test_a_grid_of_points_on_an_empty_scene(solids_scene: MadeUpScene):
     nothing = solids_scene.gaussians.select(torch.zeros(0, dtype=torch.int64))
     with pytest.raises(LuxelError, match="No objects were found"):
         auto_prompts(nothing, solids_scene.views, solids_scene.segmenter())
+
+
+def test_points_choose_among_the_masks(solids_scene: MadeUpScene):
+    made, ids = solids_scene, solids_scene.ids["r_000"] == 3
+    segmenter, view = made.segmenter(), made.views[0]
+    rows, columns = ids.nonzero().unbind(1)
+    top, bottom = (
+        (float(columns[rows == row].float().median()) + 0.5, float(row) + 0.5)
+        for row in (rows.min(), rows.max())
+    )
+    choice = segmenter.masks(segmenter.embed(view.read().rgb), [(*top, True)])
+    assert best_for(choice, [(*top, True)]) == 1
+    assert best_for(choice, [(*top, True), (*bottom, True)]) == 1
+    assert best_for(choice, [(*top, True), (*bottom, False)]) == 0
+    prompts = [Prompt(1, "r_000", ((*top, True),)), Prompt(1, "r_000", ((*bottom, False),))]
+    options = PropagateOptions(views=1)
+    part = Propagation(made.gaussians, made.views, segmenter, prompts, options).run().maps["r_000"]
+    assert part[int(top[1]), int(top[0])] == 1 and part[int(bottom[1]), int(bottom[0])] == 0
+    with pytest.raises(LuxelError, match="a point beside an object, but none on it"):
+        Propagation(made.gaussians, made.views, segmenter, prompts[1:], options).run()
 
 
 class CornerSegmenter:

@@ -6,6 +6,8 @@ import math
 
 import pytest
 import torch
+from convex_scenes import random_convexes
+from gaussians4d_scenes import random_gaussians4d
 from made_up import MadeUpScene
 
 from luxel.render.primitives.gaussians import Gaussians
@@ -19,6 +21,7 @@ from luxel.render.segment import (
     solve,
     solve_maps,
 )
+from luxel.render.segment.votes import Leaders
 from luxel.scenes.synthetic.id_segmenter import displaced
 
 
@@ -90,7 +93,22 @@ class GivenVotes(Votes):
 
     def __init__(self, sums: torch.Tensor) -> None:
         super().__init__(len(sums), sums.shape[1])
-        self._sums = torch.cat([sums, sums.sum(1, keepdim=True)], dim=1)
+        self._given = sums
+
+    @property
+    def weights(self) -> torch.Tensor:
+        return self._given
+
+    @property
+    def seen(self) -> torch.Tensor:
+        return self._given.sum(1)
+
+    def leaders(self, background_bias: float = 1.0) -> Leaders:
+        weights = self._given.clone()
+        weights[:, 0] *= background_bias
+        top, index = weights.topk(2, dim=1)
+        label = torch.where(top[:, 0] > 0, index[:, 0], NO_LABEL).to(torch.uint8)
+        return Leaders(label, top[:, 0], top[:, 1])
 
 
 def test_undecided_primitives_take_the_label_of_their_neighbours():
@@ -144,6 +162,20 @@ def test_smoothing_removes_a_doubtful_speck_and_keeps_a_clear_one():
     sums[3], sums[6] = torch.tensor([5.0, 4.0]), torch.tensor([9.0, 0.0])
     solution = solve(line(9), GivenVotes(sums), SolveOptions(neighbours=2, smoothing=0.5))
     assert solution.labels.tolist() == [1, 1, 1, 1, 1, 1, 0, 1, 1]
+
+
+@pytest.mark.parametrize("make", [random_convexes, random_gaussians4d], ids=["convexes", "4D Gaussians"])
+def test_any_primitive_is_labelled(make, toy_camera):
+    scene = make(60).to(torch.float32)
+    camera, time = toy_camera(40, 30), 0.5 if scene.moves else None
+    maps = torch.zeros(30, 40, dtype=torch.uint8)
+    maps[:, 20:] = 1
+    votes = Votes(scene.count, 2)
+    votes.add(scene, camera, maps, time)
+    solution = solve(scene, votes, SolveOptions(smoothing=0.1))
+    assert (solution.labels != NO_LABEL).all()
+    assert (label_map(scene, camera, solution.labels, 2, time)[:, 30:] == 1).float().mean() > 0.5
+    assert solution.filled.any() == (votes.weights.sum(1) == 0).any()
 
 
 def test_votes_of_another_scene():

@@ -283,6 +283,22 @@ def test_lossy_webp_files_that_announce_too_much(tmp_path: Path) -> None:
         read_image(path)
 
 
+@pytest.mark.parametrize(
+    "options", [{"quality": 80}, {"lossless": True}, {"quality": 80, "exif": b"Exif\0\0"}]
+)
+def test_webp_files_are_measured_before_pillow_opens_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict
+) -> None:
+    path = tmp_path / "a.webp"
+    Image.new("RGB", (301, 203), (200, 100, 50)).save(path, **options)
+    assert image_decoding._webp_size(path.read_bytes()[:30]) == (301, 203)
+    monkeypatch.setattr(image_decoding, "_limit", [0.05])
+    monkeypatch.setattr(Image, "open", None)  # it would allocate memory for all pixels
+    for read in (read_image, read_header):
+        with pytest.raises(CaptureError, match=r"301x203 pixels.*--max-megapixels 1"):
+            read(path)
+
+
 def image_size(path: Path) -> tuple[int, ...]:
     return read_image(path).shape[:2]
 

@@ -29,6 +29,7 @@ CALLS: dict[str, list[str] | str] = {
     "luxel render SCENE --out PATH": ["render", "SCENE", "--out", "NEW", *FRAMES, *CPU],
     "luxel export --help": ["export", "--help"],
     "luxel segment --help": ["segment", "--help"],
+    "luxel segment RUN --masks DIR": "tests/viewer/commands/test_segment.py::test_masks_and_clicks_are_not_mixed",
     "luxel segment RUN --kept": "tests/viewer/commands/test_segment.py::test_labels_of_another_scene_are_voted_again",
     "luxel view RUN": ["view", "RUN", "--port", "0", *CPU],
     "luxel view A B": ["view", "RUN", "SCENE", "--port", "0", *CPU],

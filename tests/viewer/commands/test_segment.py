@@ -20,7 +20,6 @@ from luxel.scenes.captures.true_ids import read_ids
 from luxel.scenes.files.label_column import load_labels
 from luxel.scenes.synthetic.dnerf import default_camera_samples
 from luxel.viewer.cli import main
-from luxel.viewer.segmenting import has_mobile_sam
 
 CPU = ["--device", "cpu"]
 IDS = ["--segmenter", "ids", *CPU]
@@ -74,6 +73,11 @@ def test_objects_from_clicks_are_evaluated_and_exported(run: Path, tmp_path: Pat
     view = best_view(train_views(run))
     clicks = [word for label in (1, 2, 3, 4) for word in click_on(view, label)]
     names = [word for name in ("platform", "a", "b", "c") for word in ("--name", name)]
+    beside = ["--exclude", view.name, "0", "0"]
+    assert (
+        main(["segment", str(run), *click_on(view, 1), *beside, "--name", "platform", "--views", "1", *IDS])
+        == 0
+    )
     assert main(["segment", str(run), *clicks, *names, "--views", "6", *IDS]) == 0
     assert "4 objects from masks of" in capsys.readouterr().out
     assert main(["eval", str(run), "--no-lpips", "--json", *CPU]) == 0
@@ -129,16 +133,14 @@ def test_labels_of_another_scene_are_voted_again(run: Path, refused: Refused) ->
     maps = write_maps(run.parent / "maps", train_views(run))
     assert main(["segment", str(run), "--masks", str(maps), *CPU]) == 0
     before = load_objects(run).labels
-    scene = load_primitives(run / "scene.ply")
-    shutil.rmtree(run / "checkpoints")
-    (run / "scene.json").unlink()
-    save_scene(run / "scene.ply", scene.select(torch.arange(0, scene.count, 2)))
+    assert main(["train", "--resume", str(run), "--steps", "104", "--no-lpips", *CPU]) == 0
     said = refused("export", run, "--object", "object-1", "--out", run / "o.ply", names="of another scene")
     assert f"luxel segment {run} --kept" in said
     refused("eval", run, "--no-lpips", *CPU, names="of another scene")
     assert main(["segment", str(run), "--kept", *CPU]) == 0
     after = load_objects(run).labels
-    assert (after == before[::2]).float().mean() > 0.9
+    assert len(after) == load_primitives(run / "scene.ply").count
+    assert (after[: len(before)] == before[: len(after)]).float().mean() > 0.9
     assert main(["export", str(run), "--object", "object-1", "--out", str(run / "o.ply")]) == 0
 
 
@@ -157,6 +159,7 @@ def test_options_of_segment_that_do_not_fit(run: Path, refused: Refused) -> None
     refused("segment", run, "--auto", "--kept", names="exclude each other")
     words = ["--click", "a", 1, 1] * 3
     refused("segment", run, *words, "--name", "a", "--name", "b", names="2 names for 3 clicks")
+    refused("segment", run, *words, "--exclude", "a", 2, 2, names="--exclude belongs to one object")
     refused("segment", run, "--click", "a", -1, 1, names="--click -1")
     refused("segment", run, "--kept", *CPU, names="no objects yet")
     refused("segment", run / "config.json", "--auto", names="is a file")
@@ -165,11 +168,11 @@ def test_options_of_segment_that_do_not_fit(run: Path, refused: Refused) -> None
     refused(
         "export", run, "--labels", "--out", run / "x.splat", names="--labels is for .ply and .safetensors"
     )
-    refused("export", run, "--labels", "--mesh", "--out", run / "x.ply", names="--labels cannot be combined")
+    refused(
+        "export", run, "--labels", "--time", 0, "--out", run / "x.ply", names="--labels cannot be combined"
+    )
     scene = run / "scene.ply"
     refused("export", scene, "--object", "x", "--out", run / "x.ply", names="a scene file names no objects")
-    if not has_mobile_sam():
-        refused("segment", run, *click_on(train_views(run)[0], 1), *CPU, names="no segmenter")
 
 
 def broken_maps(run: Path, folder: Path, what: str) -> Path:
@@ -232,6 +235,23 @@ def test_boxes_of_nothing(run: Path, refused: Refused) -> None:
     rows, columns = np.nonzero(read_ids(view) == 2)
     box = [str(edge) for edge in (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)]
     assert main(["segment", str(run), "--box", view.name, *box, "--views", "2", *IDS]) == 0
+
+
+def test_weights_that_are_missing(run: Path, tmp_path: Path, refused: Refused, monkeypatch) -> None:
+    monkeypatch.setenv("LUXEL_MOBILE_SAM", str(tmp_path / "none.safetensors"))
+    click = click_on(train_views(run)[0], 1)
+    said = refused("segment", run, *click, *CPU, names="weights of MobileSAM are missing")
+    assert "give masks from a folder" in said
+    assert not (run / FILE).exists()
+
+
+@pytest.mark.slow
+def test_a_click_with_mobile_sam(run: Path) -> None:
+    view = best_view(train_views(run))
+    assert main(["segment", str(run), *click_on(view, 1), "--views", "1", *CPU]) == 0
+    labels = load_objects(run).maps[view.name].numpy()
+    truth = read_ids(view) == 1
+    assert ((labels == 1) & truth).sum() > 0.5 * truth.sum()
 
 
 def test_names_of_views_that_are_not_unique(run: Path, refused: Refused) -> None:

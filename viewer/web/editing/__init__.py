@@ -5,6 +5,7 @@ A new tool is a subclass of `Tool` and one line in TOOLS.
 
 from luxel.viewer.web.editing.editor import SceneEditor
 from luxel.viewer.web.editing.freehand_tools import BrushTool, LassoTool
+from luxel.viewer.web.editing.object_tool import ObjectTool
 from luxel.viewer.web.editing.range_tool import RangeTool
 from luxel.viewer.web.editing.screen_tools import ClickTool, PolygonTool, RectangleTool
 from luxel.viewer.web.editing.space_tools import BoxTool, PlaneTool, SphereTool
@@ -13,6 +14,7 @@ from luxel.viewer.web.editing.transform_tool import TransformTool
 
 TOOLS: list[type[Tool]] = [
     ClickTool,
+    ObjectTool,
     RectangleTool,
     LassoTool,
     PolygonTool,

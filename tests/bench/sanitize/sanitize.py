@@ -14,12 +14,13 @@ What it covers
     float32 and float16, fields as one stage, and positions in order, see `sanitize_fields.py`. The multilayer
     perceptron in half and in float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes,
     what can be seen along them, images in waves and steps of a radiance field, see `sanitize_march.py`. Distances to
-    meshes, and rays to the surface of a distance, see `sanitize_meshes.py`.
+    meshes, and rays to the surface of a distance, see `sanitize_meshes.py`. Votes of label maps and label images, see
+    `sanitize_labels.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
-        python tests/bench/sanitize.py
-    compute-sanitizer --tool racecheck --error-exitcode 99 python tests/bench/sanitize.py
+        python tests/bench/sanitize/sanitize.py
+    compute-sanitizer --tool racecheck --error-exitcode 99 python tests/bench/sanitize/sanitize.py
     Without torch's memory cache each tensor is an allocation of its own, so that an access beyond it is seen.
     --device cpu runs the same cases on the CPU backend alone. Prints one line per case; exit status 1 where a
     case failed or differs from the CPU.
@@ -29,7 +30,7 @@ How to run
     export PYTORCH_NO_CUDA_MEMORY_CACHING=1
     for i in 1 2 3 4; do
         compute-sanitizer --tool memcheck --error-exitcode 99 \\
-            python tests/bench/sanitize.py --shard $i/4 > memcheck-$i.txt 2>&1 & jobs="$jobs $!"
+            python tests/bench/sanitize/sanitize.py --shard $i/4 > memcheck-$i.txt 2>&1 & jobs="$jobs $!"
     done
     for job in $jobs; do wait $job || echo "job $job: exit status $?"; done; tail -n 2 memcheck-?.txt
 """
@@ -50,6 +51,7 @@ from sanitize_adam import adam_cases
 from sanitize_convexes import convex_cases
 from sanitize_fields import field_cases
 from sanitize_gaussians4d import gaussians4d_cases
+from sanitize_labels import label_cases
 from sanitize_march import march_cases
 from sanitize_meshes import mesh_cases
 from sanitize_mlp import mlp_cases
@@ -310,6 +312,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         out |= adam_cases(name, gaussians, cameras, penalties)
     for views in (1, 3):
         out[f"gather {views} views"] = lambda device, v=views: gather_case(device, v)
+    out |= label_cases(hard, {"one view": camera_at(0.3, 67, 45), "three views": batch})
     more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases() | march_cases() | mesh_cases()
     return out | convex_cases(camera_at) | more
 

@@ -1,0 +1,1 @@
+"""Networks with published weights, written in plain torch. One folder a network."""

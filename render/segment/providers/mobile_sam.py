@@ -1,0 +1,84 @@
+"""MobileSAM as a segmenter."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.segment.segmenter import Box, MaskChoice, Point
+
+
+class PromptableNetwork(Protocol):
+    """What is used of `luxel.render.nets.mobile_sam.MobileSam`; see there."""
+
+    def encode(self, image: Tensor) -> Any: ...
+
+    def predict(
+        self,
+        embedding: Any,
+        points: Tensor | None = None,
+        signs: Tensor | None = None,
+        boxes: Tensor | None = None,
+        multimask: bool = True,
+    ) -> Any: ...
+
+    def resize(self, logits: Tensor, embedding: Any) -> Tensor: ...
+
+
+class KeptEmbeddings(Protocol):
+    """What is used of `luxel.render.nets.mobile_sam.EmbeddingCache`; see there."""
+
+    def get(self, key: Hashable, compute: Callable[[], Any]) -> Any: ...
+
+
+class MobileSamSegmenter:
+    """A `luxel.render.segment.segmenter.Segmenter` made of the network.
+
+    Args:
+        network: `luxel.render.nets.mobile_sam.load_mobile_sam`.
+        embeddings: keeps what images were encoded to; None: nothing is kept.
+    """
+
+    def __init__(self, network: PromptableNetwork, embeddings: KeptEmbeddings | None = None) -> None:
+        self.network, self.embeddings = network, embeddings
+
+    def embed(self, image: np.ndarray, key: Hashable = None) -> Any:
+        """The encoded image.
+
+        Args:
+            image: uint8 [H, W, 3].
+            key: what the image shows, such as (name of the view, version of the scene); None: its pixels tell.
+        """
+
+        def encode() -> Any:
+            return self.network.encode(torch.from_numpy(np.array(image)))
+
+        if self.embeddings is None:
+            return encode()
+        return self.embeddings.get(_digest(image) if key is None else key, encode)
+
+    def masks(self, embedding: Any, points: Sequence[Point], box: Box | None = None) -> MaskChoice:
+        """Three masks, see `Segmenter.masks`. Its pixels begin at their corner, the network's at their centre."""
+        made = self.network.predict(embedding, **as_tensors(points, box))
+        logits = self.network.resize(made.logits[0], embedding)
+        return MaskChoice(logits > 0, logits, made.predicted_iou[0])
+
+
+def as_tensors(points: Sequence[Point], box: Box | None) -> dict[str, Any]:
+    """A prompt as arguments of the network, with a leading 1."""
+    given: dict[str, Any] = {}
+    if points:
+        given["points"] = torch.tensor([[(x - 0.5, y - 0.5) for x, y, _ in points]])
+        given["signs"] = torch.tensor([[int(inside) for *_, inside in points]])
+    if box is not None:
+        given["boxes"] = torch.tensor([box]) - 0.5
+    return given
+
+
+def _digest(image: np.ndarray) -> str:
+    return hashlib.sha256(f"{image.shape}".encode() + np.ascontiguousarray(image).tobytes()).hexdigest()

@@ -1,0 +1,234 @@
+"""Selection of whole objects: those that `luxel segment` has found, and others by a click."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from luxel.render.camera import Camera
+from luxel.render.errors import LuxelError
+from luxel.render.segment import Segmenter, label_image
+from luxel.render.segment.objects import Objects, has_objects, load_objects
+from luxel.viewer.edit import Document, Mode, operations
+from luxel.viewer.segmenting import make_segmenter
+from luxel.viewer.web.editing.find_object import VIEWS, ClickedView, ObjectSearch
+from luxel.viewer.web.editing.screen_tools import ClickedTool
+from luxel.viewer.web.page import Click
+from luxel.viewer.web.shading import DisplaySettings, draw, drawing_options
+from luxel.viewer.web.transport.encoders import as_array
+
+log = logging.getLogger("luxel.viewer")
+
+NONE = "none yet"
+_segmenters: dict[torch.device, Segmenter] = {}  # shared by all pages: loading one takes a second
+_loading = threading.Lock()
+
+
+def segmenter_for(device: torch.device) -> Segmenter:
+    """The segmenter of clicks, loaded when it is first asked for.
+
+    Raises:
+        LuxelError: there is none.
+    """
+    with _loading:
+        if device not in _segmenters:
+            _segmenters[device] = make_segmenter("mobile-sam", (), device)
+        return _segmenters[device]
+
+
+class _Outdated(Exception):
+    """A later click, or another tool, has taken the place of this search."""
+
+
+class ObjectTool(ClickedTool):
+    """Selects the object under the cursor: by its label where the run has objects, else with a segmenter.
+
+    The segmenter finds the object in the image of the page, whose primitives are selected at once; then a thread looks
+    at further views, and the selection becomes what they agree on.
+    """
+
+    name, hint = "Object", "Click an object: it is selected as the image shows it, then all around"
+
+    def build(self, gui: Any) -> None:
+        """Adds the objects of the run, and the progress of a search."""
+        self._known = gui.add_dropdown(
+            "Objects", (NONE,), disabled=True, hint="Objects that luxel segment has found"
+        )
+        buttons = gui.add_button_group("", ["Select object", "Solo"], hint="Solo hides everything else")
+        self._progress = gui.add_markdown("")
+        self.controls = [self._known, buttons, self._progress]
+        buttons.on_click(lambda _: self._act(buttons.value))
+        self._objects: Objects | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-object")
+        self._searches = 0
+
+    def start(self) -> None:
+        """Listens to clicks, and lists the objects of the run."""
+        super().start()
+        self._progress.visible = False
+        self._load()
+
+    def stop(self) -> None:
+        """Listens no more, and ends a search."""
+        super().stop()
+        self._searches += 1
+
+    def _load(self) -> None:
+        folder = self.page.session.folder
+        if self._objects is not None or folder is None or not has_objects(folder):
+            return
+        objects, document = load_objects(folder), self.workspace.editor.run(lambda document: document)
+        if document.history.undo_titles:  # rows stay in place, whatever was edited
+            same = len(objects.labels) == document.state.scene.count
+        else:
+            same = objects.fits(document.state.scene)
+        if not same:
+            raise LuxelError(
+                "the objects of this run are of another state of its scene.",
+                f"Vote again from the kept masks: `luxel segment {folder} --kept`.",
+            )
+        self._objects = objects
+        names = tuple(entry.name for entry in objects.objects)
+        if names:
+            self._known.options, self._known.value, self._known.disabled = names, names[0], False
+
+    def _act(self, button: str) -> None:
+        def act() -> None:
+            entry = self._objects.named(self._known.value) if self._objects is not None else None
+            if entry is None:
+                raise LuxelError(
+                    "this run has no objects yet.", "Click an object, or see `luxel segment --help`."
+                )
+            self._select_label(entry.label, entry.name, "replace" if button == "Solo" else None)
+            if button == "Solo":
+                self.workspace.editor.run(_solo)
+
+        self.workspace.guard(act)
+
+    def _select_label(self, label: int, name: str, mode: Mode | None = None) -> None:
+        assert self._objects is not None
+        mask = self._objects.labels == label
+        self.workspace.select(lambda scene: mask.to(scene.device), f"Select {name}", mode)
+
+    def _clicked(self, click: Click) -> None:
+        self._searches += 1
+        number = self._searches
+        unknown: list[ClickedView] = []
+        self.workspace.guard(lambda: unknown.extend(self._find(click)))
+        for clicked in unknown:  # once the guard has cleared the last message
+            self._say("Looking at the image…")
+            self._pool.submit(self._search, clicked, number, self.workspace.mode())
+
+    def _find(self, click: Click) -> list[ClickedView]:
+        """Selects what has a label; returns what is to be searched for."""
+        clicked = self._view(click)
+        label = self._label_at(clicked)
+        if label:
+            entry = next(entry for entry in self._objects.objects if entry.label == label)  # type: ignore[union-attr]
+            self._select_label(label, entry.name)
+            return []
+        if click.point is None:
+            raise LuxelError("nothing opaque enough is under the cursor.", "Click a solid part of the image.")
+        return [clicked]
+
+    def _view(self, click: Click) -> ClickedView:
+        """What the page shows where it was clicked."""
+        page, stream = self.page, self.page.stream
+        pose, settings = page.pose(), stream.settings
+        scene = self.workspace.editor.run(lambda document: document.drawn(highlight=False))
+        render = drawing_options(scene, antialiased=settings.antialiased, time=stream.time)
+        render.pop("time", None)
+        plain = DisplaySettings(near=settings.near, far=settings.far, antialiased=settings.antialiased)
+
+        def image(camera: Camera, time: float) -> np.ndarray:
+            with page.session.borrow():
+                return as_array(
+                    draw(page.render, scene, camera.to(scene.device), replace(plain, time=time))[0]
+                ).copy()
+
+        return ClickedView(
+            scene,
+            pose.camera(pose.width, pose.height, settings.near, settings.far),
+            stream.time,
+            click.pixel,
+            click.point,
+            page.extent.up,
+            image,
+            render,
+        )
+
+    def _label_at(self, clicked: ClickedView) -> int:
+        """The label of the run's object under the cursor; 0 where there is none."""
+        if self._objects is None:
+            return 0
+        camera = clicked.camera
+        around = replace(
+            camera,
+            width=1,
+            height=1,
+            intrinsics=camera.intrinsics
+            - camera.intrinsics.new_tensor([0, 0, int(clicked.point[0]), int(clicked.point[1])]),
+        )
+        scene = clicked.scene
+        time = clicked.time if scene.moves else None
+        labels = self._objects.labels.to(scene.device)
+        count = 1 + max((entry.label for entry in self._objects.objects), default=0)
+        with self.page.session.borrow():
+            seen = label_image(scene, around.to(scene.device), labels, count, time, **clicked.render)
+        label = int(seen.labels[0, 0])
+        return label if 0 < label < count and float(seen.transmittance[0, 0]) < 0.5 else 0
+
+    def _search(self, clicked: ClickedView, number: int, mode: Mode) -> None:
+        """Runs in a thread: selects what the page's image shows, then what all views agree on."""
+
+        def current(looked: int = 0) -> None:
+            if number != self._searches:
+                raise _Outdated
+            if looked:
+                self._say(f"Looking at view {looked} of {VIEWS}…")
+
+        def search() -> None:
+            with suppress(_Outdated):
+                views = self.page.session.views
+                job = ObjectSearch(segmenter_for(clicked.scene.device), clicked, views)
+                current()
+                version = self._selected(job.first(), mode, None)
+                mask = job.everywhere(current)
+                current()
+                self._selected(mask, mode, version)
+
+        self.workspace.guard(search)
+        if number == self._searches:
+            self._say("")
+
+    def _selected(self, mask: Tensor, mode: Mode, instead_of: int | None) -> int:
+        """Selects an object; in place of the edit that led to version ``instead_of``, if nothing came after it."""
+
+        def select(document: Document) -> int:
+            if instead_of is not None:
+                if document.version != instead_of:
+                    raise _Outdated
+                document.undo()
+            document.select(mask.to(document.selected.device), mode, "Select object")
+            return document.version
+
+        return self.workspace.editor.run(select)
+
+    def _say(self, text: str) -> None:
+        self._progress.content, self._progress.visible = text, bool(text)
+
+
+def _solo(document: Document) -> None:
+    """Hides all but the selection, which stays."""
+    chosen = document.selected.clone()
+    document.invert()
+    document.apply(operations.hide(document.state))
+    document.select(chosen, "replace", "Solo")
