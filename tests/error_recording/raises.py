@@ -20,7 +20,7 @@ NOTE = "__luxel_note__"
 
 
 def wanted(arguments: list[str]) -> bool:
-    """Whether this process of pytest is to note errors: it was told to, or is a worker of one that was."""
+    """Whether this process of pytest is to note errors: it has the option, or is a worker of one that has."""
     return recorder.FOLDER in os.environ or any(text.startswith("--error-sites") for text in arguments)
 
 
