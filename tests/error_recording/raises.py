@@ -19,7 +19,7 @@ from error_sites import BUILTINS, PRODUCTION, ROOT, raised_call
 NOTE = "__luxel_note__"
 
 
-def wanted(arguments: list[str]) -> bool:
+def requested(arguments: list[str]) -> bool:
     """Whether this process of pytest is to note errors: it has the option, or is a worker of one that has."""
     return recorder.FOLDER in os.environ or any(text.startswith("--error-sites") for text in arguments)
 
