@@ -16,7 +16,7 @@ from tinycudann_stand_in import StandIn
 sys.path.insert(0, str(Path(__file__).with_name("error_recording")))
 import raises
 
-if raises.are_noted(sys.argv):  # before any module of luxel is imported
+if raises.requested(sys.argv):  # before any module of luxel is imported
     raises.install()
 
 from luxel.render.backends import tinycudann

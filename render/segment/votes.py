@@ -127,13 +127,9 @@ class Votes:
         if maps.dtype != torch.uint8:
             raise ValueError(f"maps must be uint8, got {maps.dtype}")
         if scene.count != self._table.votes.shape[0]:
-            raise ValueError(
-                f"the scene must have {self._table.votes.shape[0]} primitives, got {scene.count}"
-            )
-        beyond = (maps >= self.labels) & (
-            maps != NO_LABEL
-        )  # where the maps are: a copy need not be waited for
-        if bool(beyond.any()):
+            raise ValueError(f"scene must have {self._table.votes.shape[0]} primitives, got {scene.count}")
+        beyond = (maps >= self.labels) & (maps != NO_LABEL)
+        if bool(beyond.any()):  # where the maps are: a copy need not be waited for
             largest = int(maps[beyond].max())
             raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}, got {largest}")
         given = maps.to(self._table.votes.device)

@@ -19,8 +19,8 @@ from error_sites import BUILTINS, PRODUCTION, ROOT, raised_call
 NOTE = "__luxel_note__"
 
 
-def are_noted(arguments: list[str]) -> bool:
-    """Whether this process of pytest is to note errors: it has the option, or is a worker of one that has it."""
+def requested(arguments: list[str]) -> bool:
+    """Whether this process of pytest is to note errors: it has the option, or is a worker of one that has."""
     return recorder.FOLDER in os.environ or any(text.startswith("--error-sites") for text in arguments)
 
 

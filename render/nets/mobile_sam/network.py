@@ -191,7 +191,7 @@ def _checked(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """The prompts of `MobileSam.predict`, with signs for all points."""
     if points is None and boxes is None:
-        raise ValueError("predict needs points or boxes")
+        raise ValueError("points or boxes must be given, got neither")
     count = len(points) if points is not None else len(boxes)  # type: ignore[arg-type]
     if points is not None:
         if points.dim() != 3 or points.shape[-1] != 2 or points.shape[1] == 0:
@@ -200,7 +200,7 @@ def _checked(
         if signs.shape != points.shape[:2] or not bool(((signs == 0) | (signs == 1)).all()):
             raise ValueError(f"signs must be 0 or 1, {list(points.shape[:2])}, got {list(signs.shape)}")
     elif signs is not None:
-        raise ValueError("signs are those of points, and there are none")
+        raise ValueError("signs must be None where there are no points")
     if boxes is not None and boxes.shape != (count, 4):
         raise ValueError(f"boxes must be {[count, 4]}, got {list(boxes.shape)}")
     return points, signs, boxes

@@ -45,7 +45,7 @@ def _run(
 ) -> tuple[Tensor, Tensor, Tensor]:
     c, n = splats.shape[:2]
     if primitive not in ROW_WIDTHS:
-        raise ValueError(f"label_render: {primitive} is not one of {', '.join(ROW_WIDTHS)}")
+        raise ValueError(f"label_render: primitive must be one of {', '.join(ROW_WIDTHS)}, got {primitive}")
     if not 1 <= label_count <= 255:
         raise ValueError(f"label_render: label_count must be 1 to 255, got {label_count}")
     require(

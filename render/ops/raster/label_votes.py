@@ -109,11 +109,14 @@ def _run(
     c, n = splats.shape[:2]
     fine, device = votes.dim() == 3, splats.device
     if primitive not in ROW_WIDTHS:
-        raise ValueError(f"label_votes: {primitive} is not one of {', '.join(ROW_WIDTHS)}")
-    if not 1 <= labels <= (MOST_DENSE if keys is None else MOST_LABELS):
-        raise ValueError(f"label_votes: {labels} labels do not fit the table")
+        raise ValueError(f"label_votes: primitive must be one of {', '.join(ROW_WIDTHS)}, got {primitive}")
+    most = MOST_DENSE if keys is None else MOST_LABELS
+    if not 1 <= labels <= most:
+        raise ValueError(f"label_votes: labels must be 1 to {most} in such a table, got {labels}")
     if fine and device.type != "cpu":
-        raise ValueError("label_votes: fine tables are for the CPU only")
+        raise ValueError(
+            f"label_votes: votes must be [N, columns] on {device}: fine tables are for the CPU only"
+        )
     parts, columns = (2,) if fine else (), labels + 1 if keys is None else SLOTS + 1
     require(
         "label_votes",

@@ -78,7 +78,7 @@ def test_signs_and_places_of_points_count(network: MobileSam, embedding) -> None
         ({}, "points or boxes"),
         ({"points": torch.zeros(3, 2)}, r"points must be \[P, K, 2\]"),
         ({"points": torch.zeros(1, 2, 2), "signs": torch.tensor([[1, 2]])}, "signs must be 0 or 1"),
-        ({"boxes": torch.zeros(1, 4), "signs": torch.ones(1, 1)}, "signs are those of points"),
+        ({"boxes": torch.zeros(1, 4), "signs": torch.ones(1, 1)}, "signs must be None where"),
         ({"points": torch.zeros(2, 1, 2), "boxes": torch.zeros(1, 4)}, r"boxes must be \[2, 4\]"),
     ],
 )
