@@ -66,8 +66,8 @@ def test_to_changes_both_tensors():
         ({"world_to_cam": torch.eye(3)}, "world_to_cam"),
         ({"intrinsics": torch.ones(3)}, "intrinsics"),
         ({"world_to_cam": torch.eye(4).repeat(2, 1, 1)}, "intrinsics"),
-        ({"width": 0}, "size"),
-        ({"height": -1}, "size"),
+        ({"width": 0}, "width and height must be at least 1, got 0x3"),
+        ({"height": -1}, "width and height must be at least 1, got 4x-1"),
     ],
 )
 def test_wrong_shapes_are_refused_by_name(change, words):
@@ -88,5 +88,5 @@ def test_stack_wants_one_size():
 
 @pytest.mark.parametrize("target", [(1.0, 2.0, 3.0), (1.0, 2.0, 9.0)])
 def test_look_at_nowhere_or_along_up_is_refused(target):
-    with pytest.raises(ValueError, match="look_at"):
+    with pytest.raises(ValueError, match="target must differ from eye"):
         Camera.look_at((1.0, 2.0, 3.0), target)

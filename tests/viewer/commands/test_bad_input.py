@@ -118,6 +118,7 @@ def test_a_full_disk_leaves_the_old_checkpoint(run: Path) -> None:
     scene = (run / "scene.ply").read_bytes()
     code = (
         "import resource, sys\n"
+        "sys.dont_write_bytecode = True\n"  # its files would be cut short too
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
         "from luxel.viewer.cli import main\n"
         "sys.exit(main(sys.argv[1:]))"

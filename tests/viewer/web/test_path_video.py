@@ -215,6 +215,7 @@ def test_a_video_on_a_full_disk_is_one_message(tmp_path: Path) -> None:
     pytest.importorskip("av", reason="video test not run: no PyAV")
     code = (
         "import resource, signal, sys; from pathlib import Path; import numpy as np\n"
+        "sys.dont_write_bytecode = True\n"  # its files would be cut short too
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         "from luxel.viewer.video import write_video\n"

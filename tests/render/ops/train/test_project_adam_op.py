@@ -49,7 +49,7 @@ def test_opcheck_and_fake_tensors(primitive, random_gaussians, toy_camera, devic
             {"exp_avgs": [torch.zeros(75, 2)] * 6},
             r"exp_avgs\[0\] must be \[75, 3\] torch.float32 on cpu, got \[75, 2\]",
         ),
-        ({"exp_avgs": [torch.zeros(75, 3)] * 5}, "exp_avgs must be 6, got 5"),
+        ({"exp_avgs": [torch.zeros(75, 3)] * 5}, "exp_avgs must be 6 tensors, got 5"),
         ({"extras": [None] * 4 + [torch.zeros(75)] + [None]}, r"extras\[4\] must be \[75, 3\]"),
         ({"schedule": torch.zeros(7)}, r"schedule must be \[8\]"),
         ({"schedule": torch.zeros(8).double()}, "schedule must be .* torch.float32"),
