@@ -36,7 +36,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         contexts.append(browser.new_context(viewport={**WINDOW, **size}))
         page = contexts[-1].new_page()
         page.goto(app.url)
-        page.get_by_text("Render", exact=True).wait_for(state="attached", timeout=20_000)
+        page.get_by_text("Render", exact=True).wait_for(state="attached", timeout=60_000)
         return page
 
     yield open_page

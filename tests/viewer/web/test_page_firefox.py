@@ -30,7 +30,7 @@ def test_firefox_shows_the_image_and_follows_a_drag(
     shown: ViewerApp, firefox: FirefoxPage, tmp_path: Path
 ) -> None:
     firefox.open(shown.url)
-    until(lambda: any(opened.page.sink.stream.connected for opened in shown._pages.values()), "no stream", 40)
+    until(lambda: any(opened.page.sink.stream.connected for opened in shown._pages.values()), "no stream")
     client = newest_client(shown)
     at_rest(shown, client, 40)
 

@@ -121,14 +121,14 @@ def test_a_run_is_steered_and_plotted_on_the_page(
             value = page.locator(".mantine-TextInput-input:visible").first
             value.fill("about 500")
             page.get_by_role("button", name="Apply").click()
-            page.get_by_text("is no number").wait_for(timeout=10_000)
+            page.get_by_text("is no number").wait_for(timeout=60_000)
             value.fill(str(before + 501))
             page.get_by_role("button", name="Apply").click()
             until(lambda: trainer.config.steps == before + 501, "the run was not shortened")
             page.get_by_role("button", name="Save").click()
-            page.get_by_text(f"step-{before + 1:08d}").wait_for(timeout=10_000)
+            page.get_by_text(f"step-{before + 1:08d}").wait_for(timeout=60_000)
             page.get_by_text("Plots", exact=True).click()
-            page.get_by_text(f"changed steps = {before + 501}").wait_for(timeout=10_000)
+            page.get_by_text(f"changed steps = {before + 501}").wait_for(timeout=60_000)
             assert page.locator(".uplot").count() >= 4, "PSNR, loss, count and memory"
             assert not page.get_by_text("PSNR of held-out views").count(), "there is none yet"
             page.mouse.move(1100, 700)

@@ -170,7 +170,7 @@ def test_compare_panel_in_a_browser(open_page: Callable[..., Any], tmp_path: Any
         panel = next(panel for panel in panels if isinstance(panel, ComparePanel))
         page.get_by_text("Compare", exact=True).first.click()
         page.get_by_role("checkbox", name="Compare").check()
-        page.get_by_text("dB", exact=False).first.wait_for(timeout=15_000)
+        page.get_by_text("dB", exact=False).first.wait_for(timeout=60_000)
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "split.png"))
         before = screenshot(page)
@@ -178,7 +178,7 @@ def test_compare_panel_in_a_browser(open_page: Callable[..., Any], tmp_path: Any
         until(lambda: "photo_1" in panel._shown and "dB" in panel._shown, "the next view is not compared")
         page.get_by_label("Image").click()
         page.get_by_role("option", name="luminance error").click()
-        page.get_by_text("too bright").first.wait_for(timeout=15_000)
+        page.get_by_text("too bright").first.wait_for(timeout=60_000)
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "luminance.png"))
         assert np.abs(screenshot(page) - before).mean() > 3
@@ -186,5 +186,5 @@ def test_compare_panel_in_a_browser(open_page: Callable[..., Any], tmp_path: Any
         page.mouse.down()
         page.mouse.move(360, 320, steps=4)
         page.mouse.up()
-        page.get_by_text("stands at no view").wait_for(timeout=15_000)
+        page.get_by_text("stands at no view").wait_for(timeout=60_000)
         assert legend_of(app._pages[client.client_id].page.stream._state.caption) is None

@@ -234,6 +234,6 @@ def test_coverage_in_a_browser(open_page: Callable[..., Any], tmp_path: Any) -> 
         at_rest(app, client)
         page.get_by_label("Output").click()
         page.get_by_role("option", name="seen by").click()
-        page.get_by_text("or more views").first.wait_for(timeout=20_000)
+        page.get_by_text("or more views").first.wait_for(timeout=60_000)
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "seen.png"))

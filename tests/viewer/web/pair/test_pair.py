@@ -311,12 +311,12 @@ def test_two_scenes_in_a_browser(open_page: Callable[..., Any], tmp_path: Any) -
         assert np.abs(screenshot(page) - before)[:, :600].mean() > 3
         page.get_by_label("Image").first.click()
         page.get_by_role("option", name="difference").click()
-        page.get_by_text("absolute difference").first.wait_for(timeout=15_000)
+        page.get_by_text("absolute difference").first.wait_for(timeout=60_000)
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "difference.png"))
         page.get_by_label("Output").click()
         page.get_by_role("option", name="depth").click()
-        page.get_by_text("capture units farther").first.wait_for(timeout=15_000)
+        page.get_by_text("capture units farther").first.wait_for(timeout=60_000)
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "depth.png"))
 
