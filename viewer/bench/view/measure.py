@@ -167,7 +167,7 @@ def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
         tab.wait_for("window.__viserMutable?.cameraControl")
         served = _only_page(app, streaming=path != "viser")
         if path == "jpeg":
-            served.sink.stream.offer_video(())
+            served.sink.stream.forbid_video()  # the page may offer it again
         tab.wait_for("document.body.innerText.includes('Reset view')")
         link.limit(settings.megabits)
         driven = tab.evaluate(f"({drive})({json.dumps(options)})", 60 + settings.seconds)

@@ -113,6 +113,10 @@ class StreamSink:
         """Takes the video codecs that the page decodes."""
         self._video.offer(codecs)
 
+    def forbid_video(self) -> None:
+        """Sends files alone from now on, whatever the page offers."""
+        self._video.forbid()
+
     def note_round_trip(self, seconds: float) -> None:
         """Takes the time that an empty message to the page and its answer took."""
         self._link.answered(seconds)

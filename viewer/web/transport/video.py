@@ -141,6 +141,11 @@ class MotionVideo:
         self._codec = next((name for name in self._codecs if name in codecs), None)
         self._offers += 1
 
+    def forbid(self) -> None:
+        """No video from now on, whatever the page offers."""
+        self._codecs = ()
+        self.offer(())
+
     def note_file(self, size: int) -> None:
         """Takes the size of a JPEG file that was sent while the camera moved."""
         self._sizes.append(size)

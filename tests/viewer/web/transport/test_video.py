@@ -70,6 +70,16 @@ def test_video_is_for_slow_links_and_pages_that_decode_it() -> None:
     assert MotionVideo(link_of(5e5), codecs=()).encode(shifting_images(1)[0], 0.0) is None
 
 
+def test_a_page_that_offers_video_again_gets_none_where_it_is_forbidden() -> None:
+    motion = MotionVideo(link_of(5e5))
+    motion.note_file(60_000)
+    motion.offer(("h264", "vp8"))
+    assert motion.chosen
+    motion.forbid()
+    motion.offer(("h264", "vp8"))
+    assert not motion.chosen and motion.encode(shifting_images(1)[0], 0.0) is None
+
+
 def test_a_page_that_asks_again_gets_a_key_frame() -> None:
     motion = MotionVideo(link_of(5e5))
     motion.offer(CODECS)
