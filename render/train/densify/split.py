@@ -35,6 +35,9 @@ class SplitStrategy(Strategy):
     pixels_each: Count = 32
     """Pixels with detail, of all training images together, for each Gaussian, without `cap_max`. A pixel shows detail
     where it differs from its neighbours by more than 12/255 at half the size."""
+    sharp_share: Share = 0.17
+    """Share of the pixels of the scene that show detail in sharp photographs. Where fewer do, `pixels_each` is divided
+    by the square root of their ratio: soft photographs carry fewer Gaussians still; 0: they do not."""
     grow_grad2d: Positive = 2e-4
     """Mean absolute screen gradient (per half image size) above which a Gaussian is split."""
     growth: Annotated[float, Bounds(0, 100)] = 0.1
@@ -106,11 +109,16 @@ class SplitStrategy(Strategy):
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
-        cap = count_limit(self.cap_max, now.detail, self.pixels_each, now.cap)
+        cap = count_limit(self.cap_max, self.detail_that_counts(now), self.pixels_each, now.cap)
         number = min(above, max(0, cap - alive), round(self.growth_at(now, alive, cap) * alive))
         if number == above:
             return high.nonzero()[:, 0]
         return pull.argsort(descending=True, stable=True)[:number]
+
+    def detail_that_counts(self, now: Situation) -> int:
+        """Pixels with detail that carry Gaussians; fewer than there are in soft photographs, see `sharp_share`."""
+        needed = self.sharp_share * now.pixels * now.coverage
+        return now.detail if now.detail >= needed else round(now.detail * math.sqrt(now.detail / needed))
 
     def growth_at(self, now: Situation, count: int, cap: int) -> float:
         """Largest share by which ``count`` grows at a refinement, on its way to ``cap``; see `growth_until`."""

@@ -36,12 +36,14 @@ def covariances(scene: Gaussians) -> torch.Tensor:
     return axes @ axes.mT
 
 
-def situation(pull: torch.Tensor, cap: int | None = None, detail: int = 10**9, step: int = 1000) -> Situation:
+def situation(
+    pull: torch.Tensor, cap: int | None = None, detail: int = 10**9, step: int = 1000, **images: Any
+) -> Situation:
     """After a step at which Gaussians are split, with these mean absolute gradients."""
     statistics = DensifyStatistics.zeros(pull.numel())
     statistics.data[:, 1], statistics.data[:, 2] = 3 * pull, 3
     return Situation(
-        step, float(step), 30_000, 1.0, cap, torch.Generator(), detail=detail, statistics=statistics
+        step, float(step), 30_000, 1.0, cap, torch.Generator(), detail=detail, statistics=statistics, **images
     )
 
 
@@ -110,6 +112,18 @@ def test_the_cap_follows_the_detail() -> None:
     pull, lives = torch.full((30_000,), 2.0), torch.ones(30_000, dtype=torch.bool)
     assert strategy.choose(lives, situation(pull, detail=3_500_000)).numel() == 5000
     assert strategy.choose(lives, situation(pull, detail=1000)).numel() == 0
+
+
+def test_soft_photographs_carry_fewer() -> None:
+    strategy = SplitStrategy(sharp_share=0.2)
+    pull = torch.ones(3)
+    counted = [
+        strategy.detail_that_counts(situation(pull, detail=detail, pixels=10_000_000, coverage=coverage))
+        for detail, coverage in ((2_000_000, 1.0), (500_000, 1.0), (500_000, 0.25))
+    ]
+    assert counted == [2_000_000, 250_000, 500_000], "a cut-out that is sharp is not soft"
+    strategy.sharp_share = 0
+    assert strategy.detail_that_counts(situation(pull, detail=5, pixels=10_000_000)) == 5
 
 
 def test_a_refinement_splits_removes_and_restarts_moments_of_parts() -> None:
