@@ -53,7 +53,7 @@ REMOVED_OF_STRATEGIES = {
     "spacetime": ("hold_back", "error_views"),
 }
 # Values that runs of earlier versions had of options which these lacked.
-ADDED_TO_STRATEGIES = {"split": {"sharp_share": 0.0}}
+ADDED_TO_STRATEGIES = {"split": {"sharp_share": 0.0, "finer_power": 0.0}}
 REMOVED_PARTS = {"pruning": "share"}  # groups of options that no longer exist, and what enabled each
 
 

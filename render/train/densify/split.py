@@ -16,6 +16,7 @@ from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
+FEW_STEPS = 7_000  # of a run in which `grow_grad2d` is the threshold
 RATIO = 0.5**0.5  # of a part's longest standard deviation to the parent's
 
 
@@ -39,7 +40,10 @@ class SplitStrategy(Strategy):
     """Share of the pixels of the scene that show detail in sharp photographs. Where fewer do, `pixels_each` is divided
     by the square root of their ratio: soft photographs carry fewer Gaussians still; 0: they do not."""
     grow_grad2d: Positive = 2e-4
-    """Mean absolute screen gradient (per half image size) above which a Gaussian is split."""
+    """Mean absolute screen gradient (per half image size) above which a Gaussian is split, in runs of up to 7,000
+    steps."""
+    finer_power: Share = 0.2
+    """Longer runs can fit more: `grow_grad2d` is multiplied by (7,000 / steps) to this power; 0: it is the same."""
     growth: Annotated[float, Bounds(0, 100)] = 0.1
     """Largest share by which the count grows at each refinement."""
     growth_until: Share = 0.5
@@ -105,7 +109,8 @@ class SplitStrategy(Strategy):
             now: state of the run, with statistics.
         """
         stats = now.statistics
-        pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / self.grow_grad2d
+        threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
+        pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / threshold
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())

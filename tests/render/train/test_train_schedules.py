@@ -146,10 +146,10 @@ def test_noise_and_scale_regulariser_of_past_runs_were_in_capture_units() -> Non
     assert past == McmcStrategy(noise=5e5 * 25, scale_regulariser=0.05)
 
 
-def test_runs_from_before_soft_photographs_had_fewer_gaussians_keep_their_cap() -> None:
+def test_runs_from_before_the_images_and_the_length_changed_growth_go_on_as_they_began() -> None:
     old = TrainConfig().to_dict()
-    del old["strategy"]["sharp_share"]
-    assert TrainConfig.from_run(old, 1.0).strategy == SplitStrategy(sharp_share=0)
+    del old["strategy"]["sharp_share"], old["strategy"]["finer_power"]
+    assert TrainConfig.from_run(old, 1.0).strategy == SplitStrategy(sharp_share=0, finer_power=0)
     assert TrainConfig.from_run(TrainConfig().to_dict(), 1.0).strategy == SplitStrategy()
 
 
