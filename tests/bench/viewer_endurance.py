@@ -244,7 +244,7 @@ def endure(args: argparse.Namespace, server: Server, run: RunConnection | None, 
     lost: Counter[str] = Counter()
     alone, shared = [], []
     asyncio.run(pages_for(address, min(90.0, 20 * args.minutes), args.clients, poses, args.rate))  # warm-up
-    start, began = server.settled(), time.monotonic()
+    start, began = server.settled(12.0), time.monotonic()
     print(f"{start:.0f} MiB after the warm-up", flush=True)
     first_sample = len(server.memory)
     window = min(args.window, 60 * args.minutes / 2)
@@ -281,7 +281,7 @@ def endure(args: argparse.Namespace, server: Server, run: RunConnection | None, 
             slowed <= SHARE + SLACK, f"training is {slowed:.0%} slower, allowed are {SHARE + SLACK:.0%}"
         )
     report.add(memory_slope_mib_per_min=slope(server.memory[first_sample:]))
-    report.memory(start, server.settled(), MEMORY_LONG)
+    report.memory(start, server.settled(12.0), MEMORY_LONG)  # after the last trim
 
 
 def chaos(args: argparse.Namespace, server: Server, report: Report) -> None:
