@@ -140,11 +140,13 @@ def _qualities(primitive: str, device: torch.device, settings: Settings, attempt
         print(f"  {text}", file=sys.stderr, flush=True)
 
     kept: list[LabelledScene] = []
+    bounds: list[float] = []
     segmenters: list[Segmenter] = []
 
     def measure(provider: ProviderName, views: int) -> dict[str, Any]:
         if not kept:
             kept.append(labelled_scene(primitive, settings.sizes, settings.cache, device, say))
+            bounds.append(quality.bound(kept[0], settings.solve))
         made = kept[0]
         if provider == "mobile-sam":
             if not segmenters:
@@ -152,7 +154,8 @@ def _qualities(primitive: str, device: torch.device, settings: Settings, attempt
             scored = quality.from_clicks(made, segmenters[0], views, settings.solve)
         else:
             scored = quality.from_maps(made, provider, views, settings.solve)
-        return {"scene": made.name, "count": made.scene.count, "held_out": len(made.test), **scored}
+        facts = {"scene": made.name, "count": made.scene.count, "held_out": len(made.test)}
+        return {**facts, "bound": bounds[0], **scored}
 
     for provider in settings.providers:
         for views in settings.clicked_views if provider == "mobile-sam" else settings.views:

@@ -76,6 +76,12 @@ def scores(made: LabelledScene, labels: Tensor) -> dict[str, Any]:
     return {"miou": total.mean_iou, "least_iou": least, "accuracy": total.accuracy}
 
 
+def bound(made: LabelledScene, options: SolveOptions) -> float:
+    """mIoU on the held-out views of labels from their own true maps: what the primitives allow."""
+    votes = _voted(made, made.test)
+    return float(scores(made, solve(made.scene, votes, options).labels)["miou"])
+
+
 def stability(made: LabelledScene, options: SolveOptions) -> float:
     """Fraction of the primitives, seen by odd and by even views, that both give one label."""
     odd, even = (_voted(made, made.train[start::2]) for start in (1, 0))

@@ -43,22 +43,24 @@ def printed(report: dict[str, Any]) -> int:
 
 
 def _quality(rows: list[dict[str, Any]]) -> Section:
-    head = ["primitive", "scene", "masks from", "views", "mIoU (%)", "least (%)", "right pixels (%)"]
-    head += ["one mask of votes (ms)", "labels in all (s)", "masks missing", "odd and even views agree (%)"]
+    head = ["primitive", "scene", "masks from", "views", "mIoU (%)", "bound (%)", "least (%)", "pixels (%)"]
+    head += ["votes of a mask (ms)", "all (s)", "missing", "odd, even agree (%)"]
     table = Table(head, [], words=3)
     for row in rows:
         cells = [f"{row['count']:,} {PRIMITIVES[row['primitive']].noun}", row["scene"]]
         cells += [PROVIDERS[row["provider"]], str(row["views"])]
-        cells += [shown(_percent(row[key]), ".2f") for key in ("miou", "least_iou", "accuracy")]
+        cells += [shown(_percent(row[key]), ".2f") for key in ("miou", "bound", "least_iou", "accuracy")]
         cells += [shown(row["vote_ms"], ".2f"), shown(row["seconds"], ".2f"), str(row["missing"])]
         table.rows.append([*cells, shown(_percent(row.get("stability")), ".2f")])
     side = rows[0]["scene"].split("-")[1]
     text = (
         f"mIoU of the rendered labels on {rows[0]['held_out']} held-out views of made-up scenes of solids on a "
         f"platform, {side}x{side} pixels: at rest, or moving and filmed by a rig of cameras, where views are held out "
-        "in place and time. Seconds in all: from the masks, or from the clicks with the network, to the labels of the "
+        "in place and time. Bound: labels from the true maps of the held-out views themselves. Least: of an object. "
+        "Pixels: with their true label. All: from the masks, or from the clicks with the network, to the labels of the "
         "primitives (and, from masks, the images of the labels). Missing: masks that a view lacks or that disagree "
-        "with the other views; they do not vote."
+        "with the other views; they do not vote. Agree: primitives to which the odd and the even views give one "
+        "label."
     )
     return Section("Quality", text, [table])
 
@@ -90,12 +92,16 @@ def _plots(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
     first = [row for row in rows if all(row[key] == rows[0][key] for key in ("scene", "width", "height"))]
     if len(first) < 2:
         return []
-    names = (COLOUR, "votes", "label image")
-    lines = [
-        Series(name, f"s{k}", sorted((row["labels"], row["times"][name]["median"]) for row in first))
-        for k, name in enumerate(names)
-    ]
-    return [("Milliseconds of a view by number of labels", line_plot(lines, "labels", "ms"))]
+    plots = []
+    for what, end in (("a view", ""), ("the kernels alone", ", stage")):
+        lines = [
+            Series(
+                name, f"s{k}", sorted((row["labels"], row["times"][name + end]["median"]) for row in first)
+            )
+            for k, name in enumerate((COLOUR, "votes", "label image"))
+        ]
+        plots.append((f"Milliseconds of {what} by number of labels", line_plot(lines, "labels", "ms")))
+    return plots
 
 
 def _time(row: dict[str, Any], name: str, gpu: str) -> str:
@@ -118,7 +124,7 @@ def _network(rows: list[dict[str, Any]]) -> Section:
         table.rows.append(["MobileSAM", f"{row['width']}x{row['height']}", *cells])
     text = (
         "Median milliseconds. The encoder sees an image once, at 1024 pixels of its longer side whatever its size; "
-        f"the decoder makes masks for prompts. Computed by {rows[0]['threads']} threads where there is no GPU. ! marks "
+        f"the decoder makes masks for prompts. Threads where there is no GPU: {rows[0]['threads']}. ! marks "
         "what misses its goal."
     )
     return Section("Network", text, [table])
