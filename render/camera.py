@@ -56,12 +56,7 @@ class Camera:
     @property
     def cam_to_world(self) -> Tensor:
         """The inverse transform, [4, 4] or [C, 4, 4]."""
-        rotation = self.world_to_cam[..., :3, :3].mT
-        out = torch.zeros_like(self.world_to_cam)
-        out[..., :3, :3] = rotation
-        out[..., :3, 3:] = -rotation @ self.world_to_cam[..., :3, 3:]
-        out[..., 3, 3] = 1
-        return out
+        return _inverse(self.world_to_cam)
 
     @property
     def position(self) -> Tensor:
@@ -140,6 +135,16 @@ class Camera:
         )
 
 
+def _inverse(rigid: Tensor) -> Tensor:
+    """The inverse of rigid transforms, [..., 4, 4]."""
+    rotation = rigid[..., :3, :3].mT
+    out = torch.zeros_like(rigid)
+    out[..., :3, :3] = rotation
+    out[..., :3, 3:] = -rotation @ rigid[..., :3, 3:]
+    out[..., 3, 3] = 1
+    return out
+
+
 @dataclass
 class Pixels:
     """One image as bytes on the host.
@@ -172,6 +177,12 @@ class View:
     read: Callable[[], Pixels]
     time: float = 0.0
     path: Path | None = None
+
+
+def poses_of(views: Iterable[View]) -> np.ndarray:
+    """Camera to world of each view, float64 [V, 4, 4]: all at once, as a capture has hundreds."""
+    matrices = [view.camera.world_to_cam for view in views]
+    return _inverse(torch.stack(matrices).double()).cpu().numpy() if matrices else np.zeros((0, 4, 4))
 
 
 def pixel_count(views: Iterable[View]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from luxel.render.camera import Camera
+from luxel.render.camera import Camera, View, poses_of
 
 
 def project(camera: Camera, point) -> tuple[torch.Tensor, float]:
@@ -90,3 +90,11 @@ def test_stack_wants_one_size():
 def test_look_at_nowhere_or_along_up_is_refused(target):
     with pytest.raises(ValueError, match="target must differ from eye"):
         Camera.look_at((1.0, 2.0, 3.0), target)
+
+
+def test_poses_of_views():
+    cameras = [Camera.look_at((1, 2, 3), (0, 0, 0)), Camera.look_at((-4, 0, 1), (0, 1, 0))]
+    poses = poses_of([View("", camera, lambda: None) for camera in cameras])  # type: ignore[arg-type, return-value]
+    assert poses.dtype == "float64" and poses_of([]).shape == (0, 4, 4)
+    for pose, camera in zip(poses, cameras, strict=True):
+        torch.testing.assert_close(torch.tensor(pose).float(), camera.cam_to_world, rtol=0, atol=1e-6)

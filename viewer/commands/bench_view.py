@@ -29,6 +29,7 @@ class View(Options):
 
     Drives Chromium on this machine, with prepared frames in place of the renderer: luxel's image stream
     and, beside it, viser's own messages. Prints a table and writes OUT/view.json, view.md and view.html.
+    With --browser firefox, drives Firefox on a display of its own (Xvfb) and measures luxel's stream alone.
 
     With --client python, clients without a browser take its place: they acknowledge images like a page. They also
     measure a rendered scene and several clients at a time.
@@ -36,6 +37,7 @@ class View(Options):
     Examples:
         luxel bench view
         luxel bench view --seconds 5 --size 1920x1080
+        luxel bench view --browser firefox
         luxel bench view --megabits 8
         luxel bench view bonsai.splat --client python
         luxel bench view --client python --clients 1 4 16 --megabits 8
@@ -44,7 +46,7 @@ class View(Options):
     scene: tyro.conf.Positional[Path | None] = None
     """Scene file or run folder to render, with --client python; default: prepared frames."""
     client: Literal["browser", "python"] = "browser"
-    """What takes the images: headless Chromium, or clients without a browser."""
+    """What takes the images: a browser without a screen, or clients without a browser."""
     clients: tuple[Annotated[int, Bounds(1, MOST_CLIENTS)], ...] = (1,)
     """Numbers of clients at a time, 1 to 64, with --client python; a row of the report for each."""
     rate: Annotated[float, Bounds(1, 1000)] | None = None
@@ -60,7 +62,7 @@ class View(Options):
     size: str = "1280x720"
     """Size of the browser's window as WIDTHxHEIGHT."""
     browser: Annotated[str, tyro.conf.arg(metavar="PATH")] = measure.CHROMIUM
-    """Chromium to run."""
+    """Chromium or Firefox (128 or newer, with Xvfb) to run: a path, or `firefox`."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import viser.transforms as vtf
 
-from luxel.render.camera import Camera, View
+from luxel.render.camera import Camera, View, poses_of
 from luxel.viewer.web.drawable import Drawable
 
 MAX_SIDE = 4096  # pixels of an image along one axis
@@ -129,7 +129,7 @@ def find_extent(
     tends to have it, and there is no front.
     """
     if views:
-        poses = torch.stack([v.camera.cam_to_world for v in views]).double().numpy()
+        poses = poses_of(views)
         centres, forward = poses[:, :3, 3], poses[:, :3, 2]
         away = np.eye(3) - forward[:, :, None] * forward[:, None, :]  # removes the part along an axis
         system = away.sum(0) + 1e-3 * len(views) * np.eye(3)  # parallel axes: stay near the cameras

@@ -18,6 +18,7 @@ from luxel.render.primitives import Gaussians
 from luxel.viewer.bench.machine import machine_facts
 from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.view.browser import Browser, open_browser
+from luxel.viewer.bench.view.firefox import Firefox, is_firefox, open_firefox
 from luxel.viewer.bench.view.frames import BITS, COLUMNS, ROWS, TURN, PreparedFrames
 from luxel.viewer.bench.view.load import measure_clients
 from luxel.viewer.bench.view.slow_link import slow_link
@@ -45,7 +46,7 @@ class Settings:
     Args:
         warmup, seconds: before and during the measurement.
         width, height: of the window, pixels.
-        browser: Chromium to run.
+        browser: name or path of the Chromium or Firefox to run.
         megabits: speed of the link to the page or to each client, Mbit/s; None: unlimited.
     """
 
@@ -124,7 +125,8 @@ def _results(settings: Settings, device: torch.device) -> dict[str, Any]:
 
 
 def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measures the stream and, beside it, viser's messages; over a slow link also the stream without video.
+    """Measures the stream and, beside it, viser's messages; over a slow link also the stream without video. Firefox
+    measures the stream alone.
 
     Args:
         settings: duration and window.
@@ -138,9 +140,13 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
         LuxelError: there is no such browser, or it does not start.
     """
     results = _results(settings, torch.device("cpu"))
-    with open_browser(settings.browser, settings.width, settings.height) as browser:
+    firefox = is_firefox(settings.browser)
+    start = open_firefox if firefox else open_browser
+    with start(settings.browser, settings.width, settings.height) as browser:
         results["browser"] = browser.version
         for path in PATHS if settings.megabits is None else PATHS_OF_SLOW_LINKS:
+            if firefox and path == "viser":
+                continue
             row: dict[str, Any] = {"path": path, "failures": {}}
             try:
                 row |= _measure(browser, path, settings)
@@ -151,7 +157,7 @@ def run(settings: Settings, keep: Callable[[dict[str, Any]], None]) -> dict[str,
     return results
 
 
-def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
+def _measure(browser: Browser | Firefox, path: str, settings: Settings) -> dict[str, Any]:
     up = np.array([0.0, 0.0, 1.0])
     session = StaticSession(_scene(), name="bench", up=up)
     before = NO_STREAM if path == "viser" else ""
@@ -168,7 +174,7 @@ def _measure(browser: Browser, path: str, settings: Settings) -> dict[str, Any]:
         served = _only_page(app, streaming=path != "viser")
         if path == "jpeg":
             served.sink.stream.forbid_video()  # the page may offer it again
-        tab.wait_for("document.body.innerText.includes('Reset view')")
+        tab.wait_for("document.body.innerText.includes('Camera path')")  # its group may be folded
         link.limit(settings.megabits)
         driven = tab.evaluate(f"({drive})({json.dumps(options)})", 60 + settings.seconds)
         figures = served.sink.stream.figures.summary(settings.seconds)

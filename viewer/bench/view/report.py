@@ -29,12 +29,16 @@ def sections(report: dict[str, Any]) -> list[Section]:
         cells += [shown(row.get(key), ".1f") for key in ("encode_ms", "decode_ms")]
         table.rows.append([*cells, shown(row.get("kilobytes"), ".0f")])
     link = "" if report.get("megabits") is None else f" over a link of {report['megabits']:g} Mbit/s"
+    viser = (
+        "; for viser's messages the page reads back pixels of every frame to know its camera, which costs it some time"
+        if any(row["path"] == "viser" for row in report["rows"])
+        else ""
+    )
     text = (
-        f"Headless {report.get('browser', 'browser')} without a GPU, window {report['window']}, panel open, on this "
+        f"{report.get('browser', 'Browser')} without screen and GPU, window {report['window']}, panel open, on this "
         f"machine{link}. The camera turns in every animation frame; frames are prepared, so that the renderer is not "
         "measured. Latency: from the frame of the page to the drawn image of its camera, median and 95th percentile "
-        f"over {report['seconds']:g} s; for viser's messages the page reads back pixels of every frame to know its "
-        "camera, which costs it some time."
+        f"over {report['seconds']:g} s{viser}."
     )
     return [Section("Latency", text, [table]), *_failures(report)]
 

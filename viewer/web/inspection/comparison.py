@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from luxel.render.camera import Camera, View
+from luxel.render.camera import Camera, View, poses_of
 from luxel.render.evaluate import ground_truth
 from luxel.render.metrics import psnr
 from luxel.viewer.web.drawable import Drawable
@@ -107,8 +107,7 @@ class Comparer:
         self.under: Painter | None = None
         self._session, self._radius, self._on_change = session, radius, on_change
         self._views: Sequence[View] = session.views
-        poses = [view.camera.cam_to_world.double().numpy() for view in self._views]
-        self._poses = np.stack(poses) if poses else np.zeros((0, 4, 4))
+        self._poses = poses_of(self._views)
         self._photographs: dict[str, View | str] = {}
         self._key: Any = None
         self._compared: Compared | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from luxel.render.camera import poses_of
 from luxel.viewer.web.inspection.comparison import MODES, Comparer
 from luxel.viewer.web.inspection.legend import legend_of
 from luxel.viewer.web.panels.panel import Panel
@@ -86,12 +87,10 @@ class ComparePanel(Panel):
     def _nearest(self) -> int:
         """Index of the view nearest to the camera of the page, a turn by one radian counting like the radius."""
         pose, radius = self.page.pose(), self.page.extent.radius
-        costs = []
-        for view in self.page.session.views:
-            matrix = view.camera.cam_to_world.double().numpy()
-            apart = np.linalg.norm(matrix[:3, 3] - pose.position) / radius
-            costs.append(apart + np.arccos(np.clip(matrix[:3, 2] @ pose.rotation[:, 2], -1, 1)))
-        return int(np.argmin(costs))
+        poses = poses_of(self.page.session.views)
+        apart = np.linalg.norm(poses[:, :3, 3] - pose.position, axis=1) / radius
+        turn = np.arccos(np.clip(poses[:, :3, 2] @ pose.rotation[:, 2], -1, 1))
+        return int(np.argmin(apart + turn))
 
     def report(self, report: StreamReport) -> None:
         """Shows name and PSNR of the view, and the colour bar of an error."""
