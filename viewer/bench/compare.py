@@ -22,7 +22,13 @@ def load_report(path: Path) -> dict[str, Any]:
     """
     try:
         report = json.loads(path.read_text())
-        if report["format"] != FORMAT or report["kind"] not in ("raster", "train", "fields", "view"):
+        if report["format"] != FORMAT or report["kind"] not in (
+            "raster",
+            "train",
+            "fields",
+            "segment",
+            "view",
+        ):
             raise ValueError(f"kind {report['kind']!r}, format {report['format']!r}")
         if not isinstance(report["machine"]["device"], str) or not isinstance(report["rows"], list):
             raise ValueError("damaged")
@@ -83,6 +89,8 @@ def _figures(report: dict[str, Any]) -> Figures:
     out: Figures = {}
     if report["kind"] == "fields":
         return _field_figures(report)
+    if report["kind"] == "segment":
+        return _segment_figures(report)
     if report["kind"] == "view":
         return _view_figures(report)
     for row in report["rows"]:
@@ -121,6 +129,19 @@ def _field_figures(report: dict[str, Any]) -> Figures:
     return out
 
 
+def _segment_figures(report: dict[str, Any]) -> Figures:
+    out: Figures = {}
+    for row in (row for row in report["rows"] if not row["failures"]):
+        if row["part"] == "quality":
+            key = (row["scene"], row["provider"], f"{row['primitive']}, {row['views']} views")
+            out[key] = {"ms": row["vote_ms"], "mIoU (%)": 100 * row["miou"]}
+            continue
+        place = f"{row['width']}x{row['height']}" + (f", {row['labels']} labels" if "labels" in row else "")
+        for name, times in row["times"].items():
+            out[(row.get("scene", "MobileSAM"), name, place)] = {"ms": times["median"], "mIoU (%)": None}
+    return out
+
+
 def _view_figures(report: dict[str, Any]) -> Figures:
     out: Figures = {}
     link = "" if report.get("megabits") is None else f", {report['megabits']:g} Mbit/s"
@@ -135,10 +156,10 @@ def _view_figures(report: dict[str, Any]) -> Figures:
 
 
 def _change(before: float | None, after: float | None, name: str) -> str:
-    """Both numbers and their ratio (for decibels the difference); marked where it became clearly worse."""
+    """Both numbers and their ratio (of decibels and percent the difference); marked where it became clearly worse."""
     if before is None or after is None:
         return "–"
-    if "dB" in name:
+    if "dB" in name or "%" in name:
         off = after - before
         return f"{before:.2f}, {after:.2f}, {off:+.2f}" + (" !" if off < -0.1 and after < 100 else "")
     ratio = after / before if before else 1.0

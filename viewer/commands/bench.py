@@ -29,6 +29,7 @@ from luxel.viewer.bench.train.measure import Variant
 from luxel.viewer.bench.train.variants import TrainVariant, configured, parse_variant
 from luxel.viewer.commands.bench_fields import Fields
 from luxel.viewer.commands.bench_record import Record
+from luxel.viewer.commands.bench_segment import SegmentBench
 from luxel.viewer.commands.bench_view import View
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.help_texts import description
@@ -285,6 +286,7 @@ SUBCOMMANDS = {
     "raster": Raster,
     "train": TrainBench,
     "fields": Fields,
+    "segment": SegmentBench,
     "view": View,
     "compare": Compare,
     "record": Record,
@@ -302,7 +304,7 @@ def _choice(*, summary: bool) -> Any:
 
 @dataclass
 class Bench(Options):
-    """Measures luxel on this machine: the rasterizer, training, neural fields, or the viewer; alone or beside peers.
+    """Measures luxel on this machine: rasterizer, training, fields, segmentation or viewer, alone or beside peers.
 
     Everything is warmed up first. Times of the rasterizer are taken in turns and given as medians with the 10th and
     90th percentile, trainings as curves of quality over time, with clocks, power, driver, versions and commit. Results
