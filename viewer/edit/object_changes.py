@@ -134,16 +134,18 @@ class ObjectsChange:
             ValueError: the content does not fit a scene of ``count`` primitives.
         """
         rows = tensors["rows"]
-        parts = [Marks(tensors[f"{name}.labels"], tensors[f"{name}.by_hand"]) for name in ("before", "after")]
+        before, after = (
+            Marks(tensors[f"{name}.labels"], tensors[f"{name}.by_hand"]) for name in ("before", "after")
+        )
         fits = rows.dtype == torch.int32 and rows.ndim == 1
         fits = fits and (not len(rows) or (int(rows.min()) >= 0 and int(rows.max()) < count))
-        for part in parts:
+        for part in (before, after):
             fits = fits and part.labels.dtype == torch.uint8 and part.by_hand.dtype == torch.bool
             fits = fits and part.labels.shape == part.by_hand.shape == rows.shape
         if not fits:
             raise ValueError(f"rows and labels must be of {count} primitives, got rows {list(rows.shape)}")
         listed: Any = msgspec.json.decode(text, type=tuple[tuple[int, Entry, Entry], ...])
-        return ObjectsChange(rows, *parts, listed)
+        return ObjectsChange(rows, before, after, listed)
 
 
 def rows_of(state: State, label: int) -> Tensor:

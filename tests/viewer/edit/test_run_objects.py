@@ -54,7 +54,7 @@ def test_changes_are_written_and_masks_stay(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"labels must be \[24\] as before"):
         written.voted(torch.zeros(3, dtype=torch.uint8))
     assert records.voted(1) and not records.voted(2) and not records.outdated
-    document.undo(), document.undo()
+    assert document.undo() and document.undo()
     assert load_objects(tmp_path).labels.tolist() == before.labels.tolist()
     assert load_objects(tmp_path).objects == before.objects
 

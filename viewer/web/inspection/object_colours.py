@@ -117,5 +117,5 @@ def _problem(scene: Any, source: ObjectSource | None) -> str:
 
 def _written(rgb: Tensor, text: str) -> Tensor:
     """An image with a text on it."""
-    pixels = rgb.clamp(0, 1).mul(255).to(torch.uint8).cpu().numpy()
+    pixels = rgb.clamp(0, 1).mul(255).round().to(torch.uint8).cpu().numpy()
     return torch.from_numpy(write_on(pixels, text)).to(rgb).div(255)

@@ -191,5 +191,5 @@ def test_edits_of_objects_survive_a_crash(open_run: Callable[..., OpenPage], tmp
     for _ in range(3):
         later.run(Document.undo)
     assert later.objects.objects == [] and load_objects(tmp_path).objects == []
-    later.run(Document.redo), later.run(Document.redo)
+    assert later.run(Document.redo) and later.run(Document.redo)
     assert load_objects(tmp_path).labels.tolist() == [1] * 200 + [0] * 200
