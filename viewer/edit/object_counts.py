@@ -32,18 +32,18 @@ class ObjectCount(NamedTuple):
 
 def object_counts(state: State) -> list[ObjectCount]:
     """The objects in the order of their labels."""
-    labels = state.objects.labels.long()
-    deleted = state.masks["deleted"].cpu()
-
-    def counted(mask: torch.Tensor) -> list[int]:
-        return torch.bincount(labels[mask.cpu()], minlength=256).tolist()
-
-    kept, shown, gone, selected = (
-        counted(mask) for mask in (~deleted, state.shown, deleted, state.masks["selected"])
-    )
+    masks = [state.masks[name].cpu() for name in ("deleted", "hidden", "selected")]
+    kinds = state.objects.labels.long()
+    for mask in masks:  # one pass over a number for each combination of label and masks
+        kinds = 2 * kinds + mask
+    counted = torch.bincount(kinds, minlength=2048).reshape(
+        256, 2, 2, 2
+    )  # by label, deleted, hidden, selected
+    kept, shown = counted[:, 0].sum((1, 2)).tolist(), counted[:, 0, 0].sum(1).tolist()
+    deleted, selected = counted[:, 1].sum((1, 2)).tolist(), counted[..., 1].sum((1, 2)).tolist()
     whole = max(1, sum(kept))
     return [
-        ObjectCount(entry, kept[i], shown[i], gone[i], selected[i], kept[i] / whole)
+        ObjectCount(entry, kept[i], shown[i], deleted[i], selected[i], kept[i] / whole)
         for entry in state.objects.objects
         for i in (entry.label,)
     ]

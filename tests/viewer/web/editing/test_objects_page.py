@@ -124,7 +124,7 @@ def test_the_output_objects_has_their_colours(
         panel.editor.run(lambda document: document.select(torch.arange(400) < 200))
         page.get_by_role("button", name="Add selection as an object").click()
         until(lambda: stream.last_report.caption == "1 object", "the object is not shown")
-        page.get_by_label("Overlay").first.wait_for()
+        page.get_by_text("Overlay", exact=True).first.wait_for()
         page.get_by_text("Name and colour", exact=True).click()
         stream.change(overlay=1.0)
         panel._colour.value = (20, 40, 250)
