@@ -94,7 +94,7 @@ class ObjectsPanel(Panel):
             gui,
             "What is selected becomes a part of the object, or is no longer one",
             ("Add selection", lambda d, o: d.apply(edits.include_selection(d.state, o))),
-            ("Subtract selection", lambda d, o: d.apply(edits.exclude_selection(d.state, o))),
+            ("Subtract", lambda d, o: d.apply(edits.exclude_selection(d.state, o))),
         )
         self._new = gui.add_text("New name", "", hint="Of the next object; empty: object-1, object-2, …")
         new = gui.add_button("Add selection as an object")

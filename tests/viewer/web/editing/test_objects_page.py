@@ -95,7 +95,7 @@ def test_objects_are_selected_soloed_deleted_and_made_in_the_page(
         until(lambda: not page.get_by_text("deleted", exact=True).count(), "the list does not follow")
 
         panel.editor.run(lambda document: document.select(torch.arange(400) >= 350))
-        page.get_by_label("New name").fill("tip")
+        page.locator(".mantine-TextInput-input:visible").first.fill("tip")
         until(lambda: panel._new.value == "tip", "the name did not arrive")
         page.get_by_role("button", name="Add selection as an object").click()
         until(lambda: load_objects(tmp_path).named("tip") is not None, "the object is not saved")
