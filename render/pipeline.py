@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -13,6 +15,9 @@ from luxel.render.primitives.parameters import Parameters, Projected, Viewing
 
 DILATION = 0.3  # px^2 on the diagonal of screen covariances
 MAX_ALPHA = 0.99  # of one splat at a pixel
+SPARE = 256  # capacity above the need of the last similar frame, besides a quarter
+
+Drawn = TypeVar("Drawn")
 
 
 class TileLists(NamedTuple):
@@ -122,6 +127,49 @@ def bin_tiles(
         primitive=settings.policy,
     )
     return TileLists(instances, ranges, overflow, plan)
+
+
+_ROOM: dict[
+    tuple[Any, ...], tuple[int, int]
+] = {}  # visible splats, instances: by device, shapes and image size
+
+
+def with_capacity(draw: Callable[[int, int], Drawn], projected: Projected, settings: BlendSettings) -> Drawn:
+    """Draws with the capacity that earlier frames of this kind needed, and checks afterwards whether it sufficed.
+
+    So the device is not idle while the host waits for the exact numbers; the first frame of a kind, and one that
+    needs more, is drawn with those.
+
+    Args:
+        draw: from room for visible splats and for (tile, splat) pairs, see `bin_tiles`; called once more where the
+            first room did not suffice.
+        projected: see `project`.
+        settings: image size.
+    """
+    totals, known = projected.totals, projected.totals.is_cuda and not torch.compiler.is_compiling()
+    key = (totals.device, *projected.tile_counts.shape, settings.width, settings.height)
+    room = _ROOM.get(key) if known else None
+    if room is None:
+        needed = totals.tolist()
+        drawn = draw(*needed)
+    else:
+        on_host = torch.empty(2, dtype=totals.dtype, pin_memory=True).copy_(totals, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record(torch.cuda.current_stream(totals.device))
+        drawn = draw(*room)
+        copied.synchronize()
+        needed = on_host.tolist()
+        if any(n > r for n, r in zip(needed, room, strict=True)):
+            drawn = draw(*needed)
+    if known:
+        if len(_ROOM) >= 64:  # counts change while a scene grows
+            _ROOM.clear()
+        # A quarter more than needed; decreases slowly, since the need varies from view to view.
+        seen, instances = (
+            max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
+        )
+        _ROOM[key] = seen, instances
+    return drawn
 
 
 def blend(

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.ops.raster.blend_splats import CHANNELS, Blended
-from luxel.render.pipeline import DILATION, MAX_ALPHA, BlendSettings, bin_tiles, blend, project, viewing
+from luxel.render.pipeline import (
+    DILATION,
+    MAX_ALPHA,
+    BlendSettings,
+    bin_tiles,
+    blend,
+    project,
+    viewing,
+    with_capacity,
+)
 from luxel.render.primitives.parameters import Parameters
-
-SPARE = 256  # capacity above the need of the last similar frame, besides a quarter
 
 
 @dataclass
@@ -227,50 +233,11 @@ def rasterize(
         )
 
     if max_instances is None:
-        frame = _draw_with_capacity(
-            draw,
-            projected.totals,
-            (projected.totals.device, *projected.tile_counts.shape, camera.width, camera.height),
-        )
+        frame = with_capacity(draw, projected, settings)
     else:
         rows = projected.tile_counts.numel()
         frame = draw(min(max_visible or rows, rows), max_instances)
     return _first(frame) if single else frame
-
-
-_ROOM: dict[
-    tuple[Any, ...], tuple[int, int]
-] = {}  # visible splats, instances: by device, shapes and image size
-
-
-def _draw_with_capacity(draw: Callable[[int, int], Frame], totals: Tensor, key: tuple[Any, ...]) -> Frame:
-    """Draws with the capacity that earlier frames of this key needed, and checks afterwards whether it sufficed.
-
-    So the device is not idle while the host waits for the exact numbers; the first frame of a key, and one that
-    needs more, is drawn with those.
-    """
-    room = _ROOM.get(key) if totals.is_cuda and not torch.compiler.is_compiling() else None
-    if room is None:
-        needed = totals.tolist()
-        frame = draw(*needed)
-    else:
-        on_host = torch.empty(2, dtype=totals.dtype, pin_memory=True).copy_(totals, non_blocking=True)
-        copied = torch.cuda.Event()
-        copied.record(torch.cuda.current_stream(totals.device))
-        frame = draw(*room)
-        copied.synchronize()
-        needed = on_host.tolist()
-        if any(n > r for n, r in zip(needed, room, strict=True)):
-            frame = draw(*needed)
-    if totals.is_cuda and not torch.compiler.is_compiling():
-        if len(_ROOM) >= 64:  # counts change while a scene grows
-            _ROOM.clear()
-        # A quarter more than needed; decreases slowly, since the need varies from view to view.
-        seen, instances = (
-            max(n + n // 4 + SPARE, r - r // 16) for n, r in zip(needed, room or (0, 0), strict=True)
-        )
-        _ROOM[key] = seen, instances
-    return frame
 
 
 def _behind(background: Tensor | None, values: Tensor, cameras: int) -> Tensor | None:

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.pipeline import DILATION, MAX_ALPHA, BlendSettings, TileLists, bin_tiles, project, viewing
+from luxel.render.pipeline import (
+    DILATION,
+    MAX_ALPHA,
+    BlendSettings,
+    TileLists,
+    bin_tiles,
+    project,
+    viewing,
+    with_capacity,
+)
 from luxel.render.primitives.parameters import Parameters
 
 
@@ -51,6 +60,9 @@ def splat_lists(
     settings = BlendSettings(
         scene.policy, camera.width, camera.height, max_alpha, absolute=False, deterministic=False
     )
-    visible, instances = projected.totals.tolist()
-    lists = bin_tiles(projected, settings, visible_capacity=visible, capacity=instances)
+
+    def bin_with(visible: int, instances: int) -> TileLists:
+        return bin_tiles(projected, settings, visible_capacity=visible, capacity=instances)
+
+    lists = with_capacity(bin_with, projected, settings)
     return SplatLists(projected.splats, lists, settings)

@@ -6,6 +6,7 @@ over the pixels of l. The argmax of these sums is the optimum of FlashSplat's li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -129,11 +130,12 @@ class Votes:
         if scene.count != self._table.votes.shape[0]:
             raise ValueError(f"scene must have {self._table.votes.shape[0]} primitives, got {scene.count}")
         beyond = (maps >= self.labels) & (maps != NO_LABEL)
-        if bool(beyond.any()):  # where the maps are: a copy need not be waited for
-            largest = int(maps[beyond].max())
-            raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}, got {largest}")
+        any_beyond = _read_later(beyond.any())
         given = maps.to(self._table.votes.device)
         splats, lists, settings = splat_lists(scene, camera, time, **options)
+        if any_beyond():
+            largest = int(maps[beyond].max())
+            raise ValueError(f"maps must hold labels below {self.labels}, or {NO_LABEL}, got {largest}")
         label_votes_(
             self._table,
             splats,
@@ -183,6 +185,21 @@ class Votes:
         assert self._table.rows is not None and self._table.pool is not None
         with_row = (self._table.rows >= 0).nonzero()[:, 0]
         return with_row, self._table.pool[self._table.rows[with_row].long()]
+
+
+def _read_later(flag: Tensor) -> Callable[[], bool]:
+    """A flag [] that is copied to the host now and waited for when it is asked: a GPU goes on meanwhile."""
+    if not flag.is_cuda:
+        return lambda: bool(flag)
+    on_host = torch.empty((), dtype=torch.bool, pin_memory=True).copy_(flag, non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record(torch.cuda.current_stream(flag.device))
+
+    def read() -> bool:
+        copied.synchronize()
+        return bool(on_host)
+
+    return read
 
 
 def _leaders(weights: Tensor, labels: Tensor, background_bias: float) -> Leaders:

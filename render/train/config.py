@@ -52,6 +52,8 @@ REMOVED_OF_STRATEGIES = {
     "adaptive": ("hold_back", "error_views"),
     "spacetime": ("hold_back", "error_views"),
 }
+# Values that runs of earlier versions had of options which these lacked.
+ADDED_TO_STRATEGIES = {"split": {"sharp_share": 0.0, "finer_power": 0.0}}
 REMOVED_PARTS = {"pruning": "share"}  # groups of options that no longer exist, and what enabled each
 
 
@@ -282,8 +284,8 @@ class TrainConfig(Options):
         """`from_dict` of the config.json of a run, also of one of an earlier version.
 
         Fields of other primitives in ``loss`` and ``init``, which had no effect, are dropped. So are options that no
-        longer exist; `removed_in_use` names those that had an effect. Noise and scale regulariser in capture units
-        become shares of the scene extent, ``extent``.
+        longer exist; `removed_in_use` names those that had an effect. Options that did not exist are off. Noise and
+        scale regulariser in capture units become shares of the scene extent, ``extent``.
         """
         in_capture_units = "steps_by_size" not in values
         values = {name: value for name, value in values.items() if name not in REMOVED_PARTS}
@@ -293,8 +295,11 @@ class TrainConfig(Options):
                 own = {f.name for f in dataclasses.fields(getattr(spec, part))}
                 values[part] = {k: v for k, v in held.items() if k in own or k not in names}
         if isinstance(strategy := values.get("strategy"), dict):
-            removed = REMOVED_OF_STRATEGIES.get(_kind_of(strategy), ())
-            values["strategy"] = {k: v for k, v in strategy.items() if k not in removed}
+            removed, added = (
+                changes.get(_kind_of(strategy), {})
+                for changes in (REMOVED_OF_STRATEGIES, ADDED_TO_STRATEGIES)
+            )
+            values["strategy"] = {**added, **{k: v for k, v in strategy.items() if k not in removed}}
             if in_capture_units:
                 for name, power in UNITS_OF_STRATEGIES.items():
                     if name in strategy:

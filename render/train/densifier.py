@@ -42,7 +42,7 @@ class Densifier:
     ) -> None:
         self.config, self.optimizer, self.generator, self._log = config, optimizer, generator, log
         self._pixels = pixel_count(views)
-        self._detail = content.detail
+        self._detail, self._coverage = content.detail, content.coverage
         times = [view.time for view in views]
         self._duration = (max(times) - min(times)) or 1.0
         self.rows = DensifyStatistics.zeros(0)
@@ -118,6 +118,7 @@ class Densifier:
             self.statistics,
             config.seed,
             self._duration,
+            self._coverage,
         )
         refinement = config.strategy.after_step(self.optimizer, situation)
         if refinement is None:

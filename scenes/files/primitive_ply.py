@@ -24,7 +24,7 @@ from luxel.scenes.files.ply import (
 from luxel.scenes.files.reading import check_file, reading
 from luxel.scenes.files.scene_format import LABEL, SceneFormat
 
-CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 20  # that are written at a time
+CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 16  # that are written at a time
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
 
 
@@ -89,11 +89,39 @@ def save_primitive_ply(path: str | Path, scene: Parameters, labels: Tensor | Non
 
 
 def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:
-    """The rows of tensors side by side, float32, some at a time: memory for all would cost more than writing them."""
-    most = GPU_ROWS if columns[0].is_cuda else CPU_ROWS
-    for start in range(0, count, most):
-        parts = [tensor[start : start + most].float() for tensor in columns]
-        yield torch.cat([part.reshape(len(part), -1) for part in parts], dim=1).cpu().numpy()
+    """The rows of tensors side by side, float32, some at a time: memory for all would cost more than writing them.
+
+    Those of a GPU are copied while the ones before are written; an array is valid until the next one is asked for.
+    """
+    on_gpu = columns[0].is_cuda
+    most = min(max(1, count), GPU_ROWS if on_gpu else CPU_ROWS)
+    if not on_gpu:
+        for start in range(0, count, most):
+            yield _side_by_side(columns, start, most).numpy()
+        return
+    width = sum(math.prod(tensor.shape[1:]) for tensor in columns)
+    buffers = [torch.empty(most, width, pin_memory=True) for _ in range(2)]
+    before: tuple[Tensor, torch.cuda.Event] | None = None
+    for number, start in enumerate(range(0, count, most)):
+        block = _side_by_side(columns, start, most)
+        rows = buffers[number % 2][: len(block)].copy_(block, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record(torch.cuda.current_stream(block.device))
+        if before is not None:
+            yield _arrived(*before)
+        before = rows, copied
+    if before is not None:
+        yield _arrived(*before)
+
+
+def _side_by_side(columns: list[Tensor], start: int, most: int) -> Tensor:
+    parts = [tensor[start : start + most].float() for tensor in columns]
+    return torch.cat([part.reshape(len(part), -1) for part in parts], dim=1)
+
+
+def _arrived(rows: Tensor, copied: torch.cuda.Event) -> np.ndarray:
+    copied.synchronize()
+    return rows.numpy()
 
 
 def recognise(path: Path) -> PrimitiveSpec:

@@ -29,6 +29,7 @@ class Situation:
         statistics: DensifyStatistics of the steps since the last refinement, or None.
         seed: of the run, for draws that are functions of it and of the step.
         duration: time between the first and the last training image, 1 where that is 0.
+        coverage: share of the pixels that show the scene, likewise 1.
     """
 
     step: int
@@ -42,6 +43,7 @@ class Situation:
     statistics: Any = None
     seed: int = 0
     duration: float = 1.0
+    coverage: float = 1.0
 
 
 @dataclass

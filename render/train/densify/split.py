@@ -16,6 +16,7 @@ from luxel.render.train.densify.strategy import Strategy
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.schedules import Window
 
+FEW_STEPS = 7_000  # of a run in which `grow_grad2d` is the threshold
 RATIO = 0.5**0.5  # of a part's longest standard deviation to the parent's
 
 
@@ -35,8 +36,14 @@ class SplitStrategy(Strategy):
     pixels_each: Count = 32
     """Pixels with detail, of all training images together, for each Gaussian, without `cap_max`. A pixel shows detail
     where it differs from its neighbours by more than 12/255 at half the size."""
+    sharp_share: Share = 0.17
+    """Share of the pixels of the scene that show detail in sharp photographs. Where fewer do, `pixels_each` is divided
+    by the square root of their ratio: soft photographs carry fewer Gaussians still; 0: they do not."""
     grow_grad2d: Positive = 2e-4
-    """Mean absolute screen gradient (per half image size) above which a Gaussian is split."""
+    """Mean absolute screen gradient (per half image size) above which a Gaussian is split, in runs of up to 7,000
+    steps."""
+    finer_power: Share = 0.2
+    """Longer runs can fit more: `grow_grad2d` is multiplied by (7,000 / steps) to this power; 0: it is the same."""
     growth: Annotated[float, Bounds(0, 100)] = 0.1
     """Largest share by which the count grows at each refinement."""
     growth_until: Share = 0.5
@@ -102,15 +109,21 @@ class SplitStrategy(Strategy):
             now: state of the run, with statistics.
         """
         stats = now.statistics
-        pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / self.grow_grad2d
+        threshold = self.grow_grad2d * min(1.0, FEW_STEPS / now.steps) ** self.finer_power
+        pull = stats.abs_grad_norm / stats.visible.clamp_min(1) / threshold
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
-        cap = count_limit(self.cap_max, now.detail, self.pixels_each, now.cap)
+        cap = count_limit(self.cap_max, self.detail_that_counts(now), self.pixels_each, now.cap)
         number = min(above, max(0, cap - alive), round(self.growth_at(now, alive, cap) * alive))
         if number == above:
             return high.nonzero()[:, 0]
         return pull.argsort(descending=True, stable=True)[:number]
+
+    def detail_that_counts(self, now: Situation) -> int:
+        """Pixels with detail that carry Gaussians; fewer than there are in soft photographs, see `sharp_share`."""
+        needed = self.sharp_share * now.pixels * now.coverage
+        return now.detail if now.detail >= needed else round(now.detail * math.sqrt(now.detail / needed))
 
     def growth_at(self, now: Situation, count: int, cap: int) -> float:
         """Largest share by which ``count`` grows at a refinement, on its way to ``cap``; see `growth_until`."""

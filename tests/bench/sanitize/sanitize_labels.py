@@ -30,10 +30,13 @@ def maps_of(camera: Camera, labels: int) -> Tensor:
 def votes(
     scene: Parameters, camera: Camera, labels: int, centre_rule: bool, device: torch.device
 ) -> dict[str, Tensor]:
-    """Sums for each label, and what is seen; the second view of the same adds as much again."""
+    """Sums for each label, and what is seen; the second view of the same adds as much again. Which primitives find no
+    room for further labels is a matter of order: then only what is seen."""
     table = Votes(scene.count, labels, device, centre_rule=centre_rule)
     for _ in range(2):
         table.add(scene.to(device), camera.to(device), maps_of(camera, labels), time=TIME)
+    if table.out_of_room:
+        return {"seen": table.seen}
     return {"weights": table.weights, "seen": table.seen, "top": table.leaders().top}
 
 

@@ -36,12 +36,22 @@ def covariances(scene: Gaussians) -> torch.Tensor:
     return axes @ axes.mT
 
 
-def situation(pull: torch.Tensor, cap: int | None = None, detail: int = 10**9, step: int = 1000) -> Situation:
+def situation(
+    pull: torch.Tensor, cap: int | None = None, detail: int = 10**9, step: int = 1000, **images: Any
+) -> Situation:
     """After a step at which Gaussians are split, with these mean absolute gradients."""
     statistics = DensifyStatistics.zeros(pull.numel())
     statistics.data[:, 1], statistics.data[:, 2] = 3 * pull, 3
     return Situation(
-        step, float(step), 30_000, 1.0, cap, torch.Generator(), detail=detail, statistics=statistics
+        step,
+        float(step),
+        images.pop("steps", 30_000),
+        1.0,
+        cap,
+        torch.Generator(),
+        detail=detail,
+        statistics=statistics,
+        **images,
     )
 
 
@@ -75,7 +85,7 @@ def test_faint_parts_keep_the_parents_mass() -> None:
 
 
 def test_the_largest_gradients_are_split_first_up_to_growth_and_cap() -> None:
-    strategy = SplitStrategy(grow_grad2d=1.0, growth=0.5, growth_until=0, cap_max=100)
+    strategy = SplitStrategy(grow_grad2d=1.0, finer_power=0, growth=0.5, growth_until=0, cap_max=100)
     pull, lives = torch.arange(10.0), torch.ones(10, dtype=torch.bool)  # 8 above the threshold
     assert sorted(strategy.choose(lives, situation(pull)).tolist()) == [5, 6, 7, 8, 9]
     assert sorted(strategy.choose(lives, situation(pull, cap=12)).tolist()) == [8, 9]
@@ -86,6 +96,18 @@ def test_the_largest_gradients_are_split_first_up_to_growth_and_cap() -> None:
     assert 9 not in strategy.choose(lives, situation(pull)).tolist()
     strategy.cap_max = 11
     assert sorted(strategy.choose(lives, situation(pull)).tolist()) == [7, 8]
+
+
+def test_longer_runs_split_finer() -> None:
+    strategy = SplitStrategy(grow_grad2d=2e-4, growth=1.0, growth_until=0, cap_max=100)
+    pull, lives = torch.tensor([1.4e-4, 1.6e-4, 1.9e-4, 2.1e-4]), torch.ones(4, dtype=torch.bool)
+    split = [
+        strategy.choose(lives, situation(pull, steps=steps)).tolist()
+        for steps in (3000, 7000, 12_000, 30_000)
+    ]
+    assert split == [[3], [3], [2, 3], [1, 2, 3]]
+    strategy.finer_power = 0
+    assert strategy.choose(lives, situation(pull)).tolist() == [3]
 
 
 def test_growth_is_spread_over_the_first_part_of_the_window() -> None:
@@ -110,6 +132,18 @@ def test_the_cap_follows_the_detail() -> None:
     pull, lives = torch.full((30_000,), 2.0), torch.ones(30_000, dtype=torch.bool)
     assert strategy.choose(lives, situation(pull, detail=3_500_000)).numel() == 5000
     assert strategy.choose(lives, situation(pull, detail=1000)).numel() == 0
+
+
+def test_soft_photographs_carry_fewer() -> None:
+    strategy = SplitStrategy(sharp_share=0.2)
+    pull = torch.ones(3)
+    counted = [
+        strategy.detail_that_counts(situation(pull, detail=detail, pixels=10_000_000, coverage=coverage))
+        for detail, coverage in ((2_000_000, 1.0), (500_000, 1.0), (500_000, 0.25))
+    ]
+    assert counted == [2_000_000, 250_000, 500_000], "a cut-out that is sharp is not soft"
+    strategy.sharp_share = 0
+    assert strategy.detail_that_counts(situation(pull, detail=5, pixels=10_000_000)) == 5
 
 
 def test_a_refinement_splits_removes_and_restarts_moments_of_parts() -> None:

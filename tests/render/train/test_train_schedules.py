@@ -27,6 +27,7 @@ from luxel.render.train import TrainConfig, memory_plan
 from luxel.render.train.config import Resolution
 from luxel.render.train.densify.adaptive import AdaptiveStrategy
 from luxel.render.train.densify.mcmc import McmcStrategy
+from luxel.render.train.densify.split import SplitStrategy
 from luxel.render.train.schedules import Window, halvings, morton_order, sh_degree
 from luxel.render.train.start import scene_extent
 
@@ -143,6 +144,13 @@ def test_noise_and_scale_regulariser_of_past_runs_were_in_capture_units() -> Non
     del values["steps_by_size"]  # as the versions did that knew neither
     past = TrainConfig.from_run(values, 5.0).strategy
     assert past == McmcStrategy(noise=5e5 * 25, scale_regulariser=0.05)
+
+
+def test_runs_from_before_the_images_and_the_length_changed_growth_go_on_as_they_began() -> None:
+    old = TrainConfig().to_dict()
+    del old["strategy"]["sharp_share"], old["strategy"]["finer_power"]
+    assert TrainConfig.from_run(old, 1.0).strategy == SplitStrategy(sharp_share=0, finer_power=0)
+    assert TrainConfig.from_run(TrainConfig().to_dict(), 1.0).strategy == SplitStrategy()
 
 
 def test_steps_by_size_follow_the_pixels_of_the_training_images() -> None:

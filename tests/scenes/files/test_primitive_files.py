@@ -17,6 +17,7 @@ from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.reference.raster.rasterize import rasterize_reference
 from luxel.render.reference.raster.rasterize_gaussians4d import rasterize_gaussians4d_reference
+from luxel.scenes.files import primitive_ply
 from luxel.scenes.files.ply import read_vertices
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
@@ -50,6 +51,21 @@ def test_convexes_round_trip(tmp_path: Path, k: int, degree: int) -> None:
     scenes.save_primitive_ply(tmp_path / "deep/er/scene.ply", original)
     assert_same(scenes.load_primitive_ply(tmp_path / "deep/er/scene.ply", "convexes"), original)
     assert_same(scenes.load_primitives(tmp_path / "deep/er"), original)
+
+
+@pytest.mark.parametrize("count", [7, 10, 35, 40])
+def test_rows_are_written_in_parts(
+    tmp_path: Path, count: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, labels = some_gaussians4d(count), torch.arange(count, dtype=torch.uint8)
+    scenes.save_primitive_ply(tmp_path / "whole.ply", original, labels)
+    monkeypatch.setattr(primitive_ply, "CPU_ROWS", 10)
+    monkeypatch.setattr(primitive_ply, "GPU_ROWS", 10)
+    moved = original.map(lambda t: t.to(device))
+    for given in (None, labels.to(device)):
+        scenes.save_primitive_ply(tmp_path / "parts.ply", moved, given)
+        assert_same(scenes.load_primitives(tmp_path / "parts.ply"), original)
+    assert (tmp_path / "parts.ply").read_bytes() == (tmp_path / "whole.ply").read_bytes()
 
 
 def test_layout_of_convexes(tmp_path: Path) -> None:
