@@ -80,7 +80,7 @@ class ObjectsPanel(Panel):
         )
         self._group(
             gui,
-            "Show everything: also what is hidden of no object",
+            "Show everything brings back all that is hidden. A deleted object stays in the list; undo brings it back",
             ("Show everything", lambda d, _: d.apply(operations.show_all(d.state))),
             ("Delete object", lambda d, o: d.apply(edits.delete_object(d.state, o))),
         )
