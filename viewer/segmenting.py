@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from luxel.render.camera import View
@@ -105,16 +106,47 @@ def segmentation_scores(
     if not folder.is_dir() or not has_objects(folder) or not have_ids(views):
         return None
     objects = run_objects(folder, scene)
+    overlaps = [solid_overlaps(objects, scene, view, read_ids(view), **render) for view in views]
+    return solid_ious(objects, torch.stack(overlaps).sum(0))
+
+
+def solid_overlaps(
+    objects: Objects, scene: Parameters, view: View, ids: np.ndarray, **render: Any
+) -> torch.Tensor:
+    """Pixels of a view by label and true solid, int64 [L, 256].
+
+    Args:
+        objects: of the scene.
+        scene: N primitives.
+        view: its camera and time.
+        ids: true ids at its pixels, uint8 [H, W]; 0: no surface.
+        render: options of `luxel.render.rasterize.rasterize` that change alpha.
+    """
     labels, count = objects.labels.to(scene.device), 1 + max((o.label for o in objects.objects), default=0)
-    overlaps = torch.zeros(count, 256, dtype=torch.int64)
-    for view in views:
-        time = view.time if scene.moves else None
-        seen = label_map(scene, view.camera.to(scene.device), labels, count, time, **render).cpu().long()
-        truth = torch.from_numpy(read_ids(view).copy()).long()
-        overlaps += torch.bincount((seen * 256 + truth).flatten(), minlength=count * 256).reshape(count, 256)
+    time = view.time if scene.moves else None
+    seen = label_map(scene, view.camera.to(scene.device), labels, count, time, **render).cpu().long()
+    truth = torch.from_numpy(ids.copy()).long()
+    return torch.bincount((seen * 256 + truth).flatten(), minlength=count * 256).reshape(count, 256)
+
+
+def solid_ious(
+    objects: Objects, overlaps: torch.Tensor, visible_only: bool = False
+) -> dict[str, float] | None:
+    """IoU of each object with the true solid that it overlaps most, by name, and their mean under "mean".
+
+    Args:
+        objects: whose labels were rendered.
+        overlaps: the sum of `solid_overlaps` over views.
+        visible_only: leave out objects of which no pixel was rendered, which else count 0.
+
+    Returns:
+        None where there are no objects.
+    """
     scores: dict[str, float] = {}
     for entry in objects.objects:
         row = overlaps[entry.label]
+        if visible_only and not int(row.sum()):
+            continue
         solid = int(row[1:].argmax()) + 1
         union = int(row.sum() + overlaps[:, solid].sum() - row[solid])
         scores[entry.name] = int(row[solid]) / union if union else 0.0

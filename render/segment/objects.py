@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,6 +72,7 @@ class _Body(msgspec.Struct):
     prompts: list[_Prompt]
     maps: list[_Map]
     labels: Digest
+    by_hand: Digest | None = None
 
 
 @dataclass
@@ -83,6 +85,7 @@ class Objects:
         objects: in the order of their labels.
         prompts: what they were segmented from; empty for given masks.
         maps: the label maps that voted, by name of the view, uint8 [H, W].
+        by_hand: primitives whose labels were set by hand, not by votes, bool [N] on the CPU; None: none.
     """
 
     scene: str
@@ -90,6 +93,17 @@ class Objects:
     objects: list[SceneObject] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
     maps: dict[str, Tensor] = field(default_factory=dict)
+    by_hand: Tensor | None = None
+
+    def voted(self, labels: Tensor) -> Tensor:
+        """New labels from votes, uint8 [N] on the CPU, in which those that were set by hand stay.
+
+        Raises:
+            ValueError: labels of another number of primitives.
+        """
+        if labels.shape != self.labels.shape:
+            raise ValueError(f"labels must be {list(self.labels.shape)} as before, got {list(labels.shape)}")
+        return labels if self.by_hand is None else torch.where(self.by_hand, self.labels, labels)
 
     def named(self, name: str) -> SceneObject | None:
         """The object of a name, or None."""
@@ -142,18 +156,27 @@ def scene_digest(scene: Parameters) -> str:
     return digest.hexdigest()
 
 
-def save_objects(folder: Path, objects: Objects) -> Path:
+def save_objects(folder: Path, objects: Objects, *, keep_maps: bool = False) -> Path:
     """Writes the objects of a run; this process owns the folder meanwhile.
+
+    Args:
+        folder: of the run.
+        objects: to be written.
+        keep_maps: leave the label maps that the folder has, whatever those of the objects are.
 
     Returns:
         The path of objects.json.
 
     Raises:
-        LuxelError: another process writes into the folder, or a file cannot be written.
+        LuxelError: another process writes into the folder, a file cannot be written, or what is there is damaged.
     """
     with own(folder):
+        kept: list[dict[str, str]] | None = None
+        if keep_maps and has_objects(folder):
+            with _reading(folder / FILE):
+                kept = [msgspec.to_builtins(entry) for entry in _read_body(folder / FILE).maps]
         try:
-            return _written(folder, objects)
+            return _written(folder, objects, kept)
         except OSError as error:
             raise LuxelError(
                 f"{folder / FILE}: cannot be written ({error.strerror or error}).",
@@ -161,13 +184,19 @@ def save_objects(folder: Path, objects: Objects) -> Path:
             ) from error
 
 
-def _written(folder: Path, objects: Objects) -> Path:
+def _written(folder: Path, objects: Objects, kept: list[dict[str, str]] | None) -> Path:
     place = folder / FOLDER
     place.mkdir(exist_ok=True)
-    maps = [
-        {"view": view, "digest": _keep(place, _png(labels), ".png")} for view, labels in objects.maps.items()
-    ]
+    maps = kept
+    if maps is None:
+        maps = [
+            {"view": view, "digest": _keep(place, _png(labels), ".png")}
+            for view, labels in objects.maps.items()
+        ]
     labels = _keep(place, objects.labels.cpu().contiguous().numpy().tobytes(), ".labels")
+    by_hand = None
+    if objects.by_hand is not None and bool(objects.by_hand.any()):
+        by_hand = _keep(place, np.packbits(objects.by_hand.numpy()).tobytes(), ".hand")
     body = {
         "format": FORMAT,
         "scene": objects.scene,
@@ -184,11 +213,12 @@ def _written(folder: Path, objects: Objects) -> Path:
         ],
         "maps": maps,
         "labels": labels,
+        **({} if by_hand is None else {"by_hand": by_hand}),
     }
     _replace(folder / FILE, json.dumps(sealed(body), indent=1).encode())
-    used = {f"{entry['digest']}.png" for entry in maps} | {f"{labels}.labels"}
+    used = {f"{entry['digest']}.png" for entry in maps} | {f"{labels}.labels", f"{by_hand}.hand"}
     for old in place.iterdir():
-        if old.name not in used and old.suffix in (".png", ".labels", ".part"):
+        if old.name not in used and old.suffix in (".png", ".labels", ".hand", ".part"):
             with contextlib.suppress(OSError):
                 old.unlink()
     return folder / FILE
@@ -199,8 +229,12 @@ def has_objects(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
-def load_objects(folder: Path) -> Objects:
+def load_objects(folder: Path, *, maps: bool = True) -> Objects:
     """The objects of a run.
+
+    Args:
+        folder: of the run.
+        maps: read the label maps too.
 
     Raises:
         LuxelError: there are none, or a file of theirs is missing, damaged or of a newer version.
@@ -208,18 +242,22 @@ def load_objects(folder: Path) -> Objects:
     path = folder / FILE
     if not path.is_file():
         raise LuxelError(f"{folder}: this run has no objects yet.", "Segment it; see `luxel segment --help`.")
-    try:
-        raw = read_object(path)
-        body = validated(raw, _Body)
-        if body.format > FORMAT:
-            raise JsonError(f"format {body.format} is of a newer version of luxel")
-        require_seal(raw)
+    with _reading(path):
+        body = _read_body(path)
         labels = torch.from_numpy(np.frombuffer(_read(folder, body.labels, ".labels"), np.uint8).copy())
         if len(labels) != body.primitives:
             raise JsonError(f"it has {body.primitives} primitives, its labels {len(labels)}")
-        if len({entry.label for entry in body.objects}) < len(body.objects):
-            raise JsonError("a label occurs twice")
-        maps = {entry.view: _map(_read(folder, entry.digest, ".png")) for entry in body.maps}
+        by_hand = None if body.by_hand is None else _bits(_read(folder, body.by_hand, ".hand"), len(labels))
+        read = {entry.view: _map(_read(folder, entry.digest, ".png")) for entry in body.maps} if maps else {}
+    prompts = [Prompt(p.label, p.view, tuple(p.points), p.box) for p in body.prompts]
+    return Objects(body.scene, labels, body.objects, prompts, read, by_hand)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turns what is wrong with the files of the objects into LuxelError."""
+    try:
+        yield
     except OSError as error:
         raise LuxelError(
             f"{path}: a file of the objects cannot be read ({error.strerror or error}).",
@@ -230,8 +268,23 @@ def load_objects(folder: Path) -> Objects:
             f"{path}: is damaged ({error}).",
             "Restore it from a copy, or segment the run anew with --replace.",
         ) from error
-    prompts = [Prompt(p.label, p.view, tuple(p.points), p.box) for p in body.prompts]
-    return Objects(body.scene, labels, body.objects, prompts, maps)
+
+
+def _read_body(path: Path) -> _Body:
+    """The content of objects.json.
+
+    Raises:
+        JsonError: it is damaged or of a newer version.
+        OSError: it cannot be read.
+    """
+    raw = read_object(path)
+    body = validated(raw, _Body)
+    if body.format > FORMAT:
+        raise JsonError(f"format {body.format} is of a newer version of luxel")
+    require_seal(raw)
+    if len({entry.label for entry in body.objects}) < len(body.objects):
+        raise JsonError("a label occurs twice")
+    return body
 
 
 def _keep(place: Path, content: bytes, suffix: str) -> str:
@@ -272,6 +325,13 @@ def _png(labels: Tensor) -> bytes:
 def _map(content: bytes) -> Tensor:
     with Image.open(io.BytesIO(content)) as image:
         return torch.from_numpy(np.array(image, dtype=np.uint8))
+
+
+def _bits(content: bytes, count: int) -> Tensor:
+    packed = np.frombuffer(content, np.uint8)
+    if len(packed) != (count + 7) // 8:
+        raise JsonError(f"it has {count} primitives, and marks of {8 * len(packed)}")
+    return torch.from_numpy(np.unpackbits(packed, count=count).astype(bool))
 
 
 def as_plain(objects: Objects) -> list[dict[str, Any]]:

@@ -97,7 +97,7 @@ class Segment(Options):
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Take the views from this capture; default: the one that the run was trained on."""
     replace: bool = False
-    """Begin anew: objects that the run has are dropped."""
+    """Begin anew: objects that the run has are dropped; with --kept only labels that were set by hand in the viewer."""
     json: bool = False
     """Print JSON."""
     device: DeviceName = "auto"
@@ -115,8 +115,10 @@ class Segment(Options):
                 before = load_objects(folder)
                 if not self.kept:
                     before.require_scene(folder, scene)
+                self._check_hand_made(folder, scene, before)
             elif self.kept:
                 before = load_objects(folder)
+                before.by_hand = None
             self._render = {"antialiased": self._antialiased(folder, scene)}
             if self.masks is not None:
                 objects, notes = self._from_masks(scene, capture, before)
@@ -148,6 +150,16 @@ class Segment(Options):
                 "Give the clicks of one object, with one --name.",
             )
 
+    def _check_hand_made(self, folder: Path, scene: Parameters, before: Objects) -> None:
+        """Refuses to vote for another state of the scene where labels were set by hand: nothing says which
+        primitives they would be of."""
+        if before.by_hand is not None and not before.fits(scene):
+            raise LuxelError(
+                f"{folder}: {int(before.by_hand.sum()):,} primitives have labels that were set by hand, and the scene "
+                "has changed since.",
+                "Add --replace to vote for these primitives too.",
+            )
+
     def _open(self) -> Capture:
         origin = load_origin(self.run)
         if self.capture is not None:
@@ -174,6 +186,11 @@ class Segment(Options):
         return self._voted(scene, capture, before, kept)
 
     def _from_kept(self, scene: Parameters, capture: Capture, before: Objects) -> tuple[Objects, list[str]]:
+        if not before.maps:
+            raise LuxelError(
+                f"{self.run}: no masks are kept: all objects of this run were made by hand.",
+                "Give --click VIEW X Y, --masks DIR or --auto.",
+            )
         return self._voted(scene, capture, before, before.maps)
 
     def _voted(
@@ -198,12 +215,14 @@ class Segment(Options):
             for entry in missing
         ]
         digest, labels = scene_digest(scene), solution.labels.cpu()
-        return Objects(digest, labels, before.objects, before.prompts, dict(maps)), notes
+        if before.by_hand is not None:
+            labels = before.voted(labels)
+        return Objects(digest, labels, before.objects, before.prompts, dict(maps), before.by_hand), notes
 
     def _from_prompts(
         self, scene: Parameters, capture: Capture, before: Objects, device: torch.device
     ) -> tuple[Objects, list[str]]:
-        if before.objects and not before.prompts:
+        if before.maps and not before.prompts:
             raise LuxelError(
                 f"{self.run}: the objects of this run come from masks, to which clicks cannot be added.",
                 "Begin anew with --replace.",
@@ -231,8 +250,8 @@ class Segment(Options):
             ).run()
         names = {entry.label: entry.name for entry in before.objects}
         notes = [f"{view}: {names[label]} has no vote there: {why}." for view, label, why in result.skipped]
-        labels = result.solution.labels.cpu()
-        return Objects(before.scene, labels, before.objects, prompts, result.maps), notes
+        labels = before.voted(result.solution.labels.cpu())
+        return Objects(before.scene, labels, before.objects, prompts, result.maps, before.by_hand), notes
 
     def _prompts(self, views: Sequence[View], objects: Objects) -> list[Prompt]:
         """The prompts of the command line; adds their objects."""

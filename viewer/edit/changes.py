@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from luxel.render.primitives import Parameters
+from luxel.render.segment.objects import Objects
 from luxel.viewer.edit.masks import PackedMask
 
 CHUNK = 1 << 16  # rows that are changed at a time on a CPU
@@ -23,11 +24,20 @@ class State:
         scene: all rows, also deleted ones.
         masks: "selected", "hidden" and "deleted", bool [N].
         sets: named selections.
+        objects: of all rows, without their label maps; replaced, never written to.
+        keep: called with other objects before they take the place of ``objects``; raises LuxelError to refuse them.
     """
 
     scene: Parameters
     masks: dict[str, Tensor]
     sets: dict[str, PackedMask]
+    objects: Objects = field(default_factory=lambda: no_objects(0))
+    keep: Callable[[Objects], None] = lambda objects: None
+
+    @property
+    def shown(self) -> Tensor:
+        """Rows that are neither hidden nor deleted, bool [N]."""
+        return ~(self.masks["hidden"] | self.masks["deleted"])
 
 
 class Change(Protocol):
@@ -141,6 +151,11 @@ class Edit:
         """Applies the changes; returns the edit that takes them back."""
         reverse = [change.exchange(state) for change in self.changes]
         return Edit(self.title, tuple(reversed(reverse)))
+
+
+def no_objects(count: int) -> Objects:
+    """No objects of a scene of so many primitives."""
+    return Objects("", torch.zeros(count, dtype=torch.uint8))
 
 
 def changed_rows(scene: Parameters, change: Callable[[Parameters], Parameters], rows: Tensor) -> RowChange:

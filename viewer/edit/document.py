@@ -11,9 +11,10 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
+from luxel.render.segment.objects import Objects
 from luxel.scenes import save_scene
 from luxel.viewer.edit import operations
-from luxel.viewer.edit.changes import Edit, State
+from luxel.viewer.edit.changes import Edit, State, no_objects
 from luxel.viewer.edit.history import History
 from luxel.viewer.edit.masks import Mode, combine
 from luxel.viewer.edit.neighbourhood import NeighbourGraphs, Neighbourhood
@@ -32,9 +33,11 @@ class Document:
         scene: the scene as it was opened; its tensors are not written to.
         on_edit: called after each edit, undo and redo with the edit (None: undo, redo) and the document.
         history: a new one; None: one whose older edits wait in a temporary file of the system's folder.
+        objects: of the scene; None: none.
+        keep: see `State`; None: objects live as long as the document.
 
     Attributes:
-        state: all rows, masks and named selections.
+        state: all rows, masks, named selections and objects.
         history: for undo and redo.
         version: increases with each edit, undo and redo.
         graphs: nearest neighbours for `grow` and `shrink`; to be asked for in advance, as the first one takes a while.
@@ -45,10 +48,14 @@ class Document:
         scene: Parameters,
         on_edit: Callable[[Edit | None, Document], None] | None = None,
         history: History | None = None,
+        objects: Objects | None = None,
+        keep: Callable[[Objects], None] | None = None,
     ) -> None:
         none = torch.zeros(scene.count, dtype=torch.bool, device=scene.device)
         masks = {name: none for name in ("selected", "hidden", "deleted")}
-        self.state = State(scene.detach(), masks, {})
+        self.state = State(scene.detach(), masks, {}, no_objects(scene.count) if objects is None else objects)
+        if keep is not None:
+            self.state.keep = keep
         self.history = History() if history is None else history
         self.version = 0
         self.on_edit = on_edit
@@ -63,7 +70,7 @@ class Document:
     @property
     def shown(self) -> Tensor:
         """Rows that are neither hidden nor deleted, bool [N]."""
-        return ~(self.state.masks["hidden"] | self.state.masks["deleted"])
+        return self.state.shown
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -118,11 +125,11 @@ class Document:
 
     def grow(self) -> bool:
         """Adds the neighbours of the selection to it."""
-        return self.select(self._graph().grow(self.selected, self.shown), title="Grow")
+        return self.select(self.neighbourhood().grow(self.selected, self.shown), title="Grow")
 
     def shrink(self) -> bool:
         """Removes those from the selection that are beside others that are shown."""
-        return self.select(self._graph().shrink(self.selected, self.shown), title="Shrink")
+        return self.select(self.neighbourhood().shrink(self.selected, self.shown), title="Shrink")
 
     def select_set(self, name: str, mode: Mode = "replace") -> bool:
         """Selects what was stored under a name.
@@ -134,7 +141,8 @@ class Document:
             raise LuxelError(f"there is no selection named {name!r}.", "Store one first.")
         return self.select(self.state.sets[name].unpack(self.selected.device), mode, f"Select {name}")
 
-    def _graph(self) -> Neighbourhood:
+    def neighbourhood(self) -> Neighbourhood:
+        """The nearest neighbours of what is shown; the first one takes a while."""
         self._grows = True
         return self.graphs.of(self.state.scene, self.shown)
 
@@ -197,22 +205,35 @@ class Document:
             raise LuxelError("nothing is selected.", "Select what is to be exported.")
         return self.state.scene.select(self.selected)
 
-    def save(self, path: str | Path, *, selection: bool = False, overwrite: bool = False) -> int:
-        """Writes the edited scene, or the selection alone, in the format of the path's suffix.
+    def save(
+        self,
+        path: str | Path,
+        *,
+        selection: bool = False,
+        rows: Tensor | None = None,
+        overwrite: bool = False,
+    ) -> int:
+        """Writes the edited scene, or a part of it, in the format of the path's suffix.
 
         Args:
             path: of a new file.
             selection: write the selection alone.
+            rows: write these alone, bool [N]; deleted ones are left out.
             overwrite: replace a file that exists.
 
         Returns:
             The number of primitives written.
 
         Raises:
-            LuxelError: the file exists, nothing is selected, or the file cannot be written.
+            LuxelError: the file exists, nothing is selected, there are no such rows, or the file cannot be written.
         """
         if Path(path).exists() and not overwrite:
             raise LuxelError(f"{path} exists already.", "Choose another name.")
-        scene = self.selection() if selection else self.kept()
+        if rows is not None:
+            scene = self.state.scene.select(rows.to(self.selected.device) & ~self.state.masks["deleted"])
+            if not scene.count:
+                raise LuxelError("no primitives are left to write.", "Undo their deletion.")
+        else:
+            scene = self.selection() if selection else self.kept()
         save_scene(path, scene)
         return scene.count

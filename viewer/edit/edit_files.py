@@ -10,6 +10,7 @@ from torch import Tensor
 
 from luxel.viewer.edit.changes import Change, Edit, MaskChange, RowChange, SetChange, State
 from luxel.viewer.edit.masks import PackedMask
+from luxel.viewer.edit.object_changes import ObjectsChange
 
 
 def pack_edit(edit: Edit) -> bytes:
@@ -57,6 +58,8 @@ def _as_tensors(change: Change) -> tuple[list[str], dict[str, Tensor]]:
     """What a change is, and its tensors."""
     if isinstance(change, RowChange):
         return ["rows"], {"": change.rows, **change.values}
+    if isinstance(change, ObjectsChange):
+        return ["objects", change.text()], change.tensors()
     assert isinstance(change, MaskChange | SetChange)
     packed = change.flips if isinstance(change, MaskChange) else change.mask
     arrays = {} if packed is None else packed.arrays()
@@ -78,9 +81,11 @@ def _as_change(kind: list[str], tensors: dict[str, Tensor], state: State) -> Cha
                 raise ValueError(f"{name} must be {dtype} {shape}, got {values.dtype} {list(values.shape)}")
         device = state.scene.device
         return RowChange(rows.to(device), {name: values.to(device) for name, values in tensors.items()})
+    if kind[0] == "objects":
+        return ObjectsChange.load(kind[1], tensors, count)
     arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
     if kind[0] == "set":
         return SetChange(kind[1], PackedMask.load(arrays, count) if arrays else None)
     if kind[0] != "mask" or kind[1] not in state.masks:
-        raise ValueError(f"changes must be rows, set or mask, got {kind}")
+        raise ValueError(f"changes must be rows, set, mask or objects, got {kind}")
     return MaskChange(kind[1], PackedMask.load(arrays, count))

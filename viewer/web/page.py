@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from luxel.render.camera import View
+from luxel.viewer.edit.masks import Mode
 from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render, Sample
@@ -51,6 +52,7 @@ class Page:
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
         sink: takes the images to the page; ``sink.stream.figures`` has latency and costs as the page measures them.
+        selection_mode: how a new selection of primitives joins the present one, see `luxel.viewer.edit.MODES`.
 
     Args:
         logged: messages of failures already logged, shared by the pages.
@@ -66,6 +68,7 @@ class Page:
         logged: set[str] | None = None,
     ) -> None:
         self.client, self.session, self.extent, self.render = client, session, extent, render
+        self.selection_mode: Mode = "replace"
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
         self.sink = PageSink(client)

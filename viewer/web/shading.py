@@ -16,12 +16,14 @@ from luxel.render.errors import LuxelError
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.inspection.emptiness import is_empty, why_empty, write_on
 from luxel.viewer.web.inspection.legend import Caption, Legend, false_colour, legend_of, spread
+from luxel.viewer.web.inspection.object_colours import ObjectSource, label_frame, shade_objects
 from luxel.viewer.web.inspection.probe import Contributor, contributors, surface_normal
 from luxel.viewer.web.inspection.seen import SeenCounter, count_seen, shade_seen, surface_depth
 from luxel.viewer.web.inspection.shapes import POINT_DILATION, footprints, points, reshapes, solids
 
 Render = Callable[..., Any]  # (scene, camera, **options) -> Frame, as luxel.render.rasterize
 CACHED = 1 << 18  # numbers that are converted at a time
+OVERLAY = 0.7  # how much of the objects' colours a page shows at first
 GREYS = np.array([[0, 0, 0], [255, 255, 255]], np.float32)
 
 
@@ -65,14 +67,15 @@ class Output(NamedTuple):
         shape: (scene, time) -> what is drawn instead of the scene, by luxel's rasterizer; see
             `luxel.viewer.web.inspection.shapes`. None: the scene, by the page's render function.
         about: what the colours mean, a sentence for help texts.
-        measure: (frame, camera, counter of views) -> the frame with what ``shade`` needs besides; None: the frame.
+        measure: (frame, scene as it was drawn, camera, settings) -> the frame with what ``shade`` needs besides; None:
+            the frame.
     """
 
     shade: Callable[[Any, Tensor], tuple[Tensor, str]]
     options: dict[str, Any]
     shape: Callable[[Any, float], Any] | None = None
     about: str = ""
-    measure: Callable[[Any, Camera, SeenCounter | None], Any] | None = None
+    measure: Callable[[Any, Any, Camera, DisplaySettings], Any] | None = None
 
 
 _FLAT = {"sh_degree": 0, "antialiased": False}
@@ -90,11 +93,26 @@ OUTPUTS = {
     "points": Output(_colour, {**_FLAT, "dilation": POINT_DILATION}, points, "centres of the primitives"),
 }
 
+
+def _count_seen(frame: Any, scene: Any, camera: Camera, settings: DisplaySettings) -> Any:
+    return count_seen(frame, camera, settings.seen)
+
+
+def _label(frame: Any, scene: Any, camera: Camera, settings: DisplaySettings) -> Any:
+    options = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
+    return label_frame(frame, scene, camera, settings.objects, settings.overlay, **options)
+
+
 # Outputs of static scenes with training cameras; `DisplaySettings.seen` counts the views.
 VIEW_OUTPUTS = {
     "seen by": Output(
-        shade_seen, {"depth": True}, about="training views that see the surface", measure=count_seen
+        shade_seen, {"depth": True}, about="training views that see the surface", measure=_count_seen
     ),
+}
+
+# Outputs of scenes that can be edited; `DisplaySettings.objects` has the objects.
+OBJECT_OUTPUTS = {
+    "objects": Output(shade_objects, {}, about="objects of the scene in their colours", measure=_label),
 }
 
 
@@ -113,6 +131,8 @@ class DisplaySettings:
         time: what is shown of a dynamic scene, in the unit of the capture's times.
         painter: draws the images of a tool instead, see `Painter`; None: the output is drawn.
         seen: counts the training views that see a surface; None: there are none.
+        objects: has the objects of the scene; None: it cannot have any.
+        overlay: how much of the objects' colours is shown over those of the scene, 0 to 1.
     """
 
     output: str = "colour"
@@ -126,6 +146,8 @@ class DisplaySettings:
     time: float = 0.0
     painter: Painter | None = None
     seen: SeenCounter | None = None
+    objects: ObjectSource | None = None
+    overlay: float = OVERLAY
 
 
 class Painter(Protocol):
@@ -176,8 +198,11 @@ class Sample:
     others: tuple[Sample, ...] = ()
 
 
-def outputs_of(scene_type: type[Drawable], with_views: bool = False) -> tuple[str, ...]:
-    """Those of OUTPUTS that a type of scene supports and, where there are training views, those of VIEW_OUTPUTS."""
+def outputs_of(
+    scene_type: type[Drawable], with_views: bool = False, with_objects: bool = False
+) -> tuple[str, ...]:
+    """Those of OUTPUTS that a type of scene supports, with those of VIEW_OUTPUTS where there are training views, and
+    those of OBJECT_OUTPUTS where there may be objects."""
     reshaped = reshapes(scene_type)
     own = tuple(
         name
@@ -185,12 +210,13 @@ def outputs_of(scene_type: type[Drawable], with_views: bool = False) -> tuple[st
         if name in scene_type.outputs or (output.shape is not None and reshaped)
     )
     countable = not scene_type.moves and {"depth", "alpha"} <= set(own)
-    return own + tuple(VIEW_OUTPUTS) if with_views and countable else own
+    further = tuple(VIEW_OUTPUTS) if with_views and countable else ()
+    return own + further + (tuple(OBJECT_OUTPUTS) if with_objects and reshaped else ())
 
 
 def output_named(name: str) -> Output:
-    """One of OUTPUTS or VIEW_OUTPUTS."""
-    return OUTPUTS[name] if name in OUTPUTS else VIEW_OUTPUTS[name]
+    """One of OUTPUTS, VIEW_OUTPUTS or OBJECT_OUTPUTS."""
+    return (OUTPUTS | VIEW_OUTPUTS | OBJECT_OUTPUTS)[name]
 
 
 def require_output(scene: Drawable, settings: DisplaySettings) -> None:
@@ -199,7 +225,8 @@ def require_output(scene: Drawable, settings: DisplaySettings) -> None:
     Raises:
         LuxelError: the scene has no such output.
     """
-    if settings.output not in (outputs := outputs_of(type(scene), settings.seen is not None)):
+    outputs = outputs_of(type(scene), settings.seen is not None, settings.objects is not None)
+    if settings.output not in outputs:
         raise LuxelError(
             f"this scene of {scene.noun} has no output {settings.output!r}.",
             f"Choose one of these: {', '.join(outputs)}.",
@@ -250,7 +277,7 @@ def render_output(
     output = output_named(settings.output)
     frame, background = render_frame(render, scene, camera, settings, output.options, output.shape)
     if output.measure is not None:
-        frame = output.measure(frame, camera, settings.seen)
+        frame = output.measure(frame, _sized(scene, settings), camera, settings)
     return frame, background
 
 
@@ -323,8 +350,7 @@ def render_frame(
     shape: Callable[[Any, float], Any] | None = None,
 ) -> tuple[Any, Tensor]:
     """A frame, and the background [3] on the scene's device; ``options`` and ``shape`` as `Output` has them."""
-    if settings.splat_scale != 1 and scene.resizable:
-        scene = cast(Any, scene).scaled(settings.splat_scale)
+    scene = _sized(scene, settings)
     background = torch.tensor(settings.background, device=scene.device)
     given = drawing_options(scene, antialiased=settings.antialiased, time=settings.time)
     if shape is not None:
@@ -332,3 +358,10 @@ def render_frame(
 
         render, scene = rasterize, shape(scene, settings.time)
     return render(scene, camera, background=background, **{**given, **options}), background
+
+
+def _sized(scene: Drawable, settings: DisplaySettings) -> Drawable:
+    """The scene with primitives of the chosen size."""
+    if settings.splat_scale == 1 or not scene.resizable:
+        return scene
+    return cast(Any, scene).scaled(settings.splat_scale)

@@ -13,7 +13,7 @@ from bad_input import Refused
 from PIL import Image
 
 from luxel.render.camera import View
-from luxel.render.segment.objects import FILE, FOLDER, load_objects, save_objects
+from luxel.render.segment.objects import FILE, FOLDER, Objects, load_objects, save_objects, scene_digest
 from luxel.scenes import load_primitives, save_dnerf, save_scene, static_scene
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.true_ids import read_ids
@@ -142,6 +142,44 @@ def test_labels_of_another_scene_are_voted_again(run: Path, refused: Refused) ->
     assert len(after) == load_primitives(run / "scene.ply").count
     assert (after[: len(before)] == before[: len(after)]).float().mean() > 0.9
     assert main(["export", str(run), "--object", "object-1", "--out", str(run / "o.ply")]) == 0
+
+
+def set_by_hand(run: Path, name: str) -> torch.Tensor:
+    """Makes every seventh primitive an object, as the viewer does; returns which these are."""
+    objects = load_objects(run) if (run / FILE).exists() else None
+    scene = load_primitives(run / "scene.ply")
+    objects = objects or Objects(scene_digest(scene), torch.zeros(scene.count, dtype=torch.uint8))
+    objects.by_hand = torch.arange(scene.count) % 7 == 0
+    objects.labels[objects.by_hand] = objects.add(name).label
+    save_objects(run, objects)
+    return objects.by_hand
+
+
+def by_hand(run: Path) -> list[bool]:
+    """Which primitives of a run have labels that were set by hand."""
+    marks = load_objects(run).by_hand
+    return [] if marks is None else marks.tolist()
+
+
+def test_labels_that_were_set_by_hand_stay(run: Path, refused: Refused) -> None:
+    rows = set_by_hand(run, "mine")
+    said = refused("segment", run, "--kept", *CPU, names="no masks are kept")
+    assert "--click VIEW X Y" in said
+    view = best_view(train_views(run))
+    assert main(["segment", str(run), *click_on(view, 2), "--name", "solid", "--views", "1", *IDS]) == 0
+    objects = load_objects(run)
+    assert [entry.name for entry in objects.objects] == ["mine", "solid"]
+    assert (objects.labels[rows] == 1).all() and int((objects.labels == 2).sum()) > 0
+    assert main(["segment", str(run), "--kept", *CPU]) == 0
+    objects = load_objects(run)
+    assert (objects.labels[rows] == 1).all() and by_hand(run) == rows.tolist()
+    assert main(["train", "--resume", str(run), "--steps", "104", "--no-lpips", *CPU]) == 0
+    said = refused("segment", run, "--kept", *CPU, names="labels that were set by hand")
+    assert "Add --replace" in said and by_hand(run) == rows.tolist()
+    assert main(["segment", str(run), "--kept", "--replace", *CPU]) == 0
+    objects = load_objects(run)
+    assert [entry.name for entry in objects.objects] == ["mine", "solid"] and objects.by_hand is None
+    assert objects.fits(load_primitives(run / "scene.ply"))
 
 
 def test_clicks_on_nothing_and_views_that_are_not_there(run: Path, refused: Refused) -> None:

@@ -155,7 +155,7 @@ def test_nothing_is_hidden(grid: Callable[..., Gaussians]) -> None:
             {"0.": torch.tensor([1]), "0.means": torch.zeros(1, 2)},
             r"means must be torch.float32 \[1, 3\]",
         ),
-        (["turn", "all"], {}, r"changes must be rows, set or mask, got \['turn', 'all'\]"),
+        (["turn", "all"], {}, r"changes must be rows, set, mask or objects, got \['turn', 'all'\]"),
     ],
 )
 def test_edits_that_are_of_no_such_scene(

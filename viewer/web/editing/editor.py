@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -13,13 +14,18 @@ from weakref import WeakKeyDictionary, proxy
 
 from torch import Tensor
 
+from luxel.render.errors import LuxelError
 from luxel.render.primitives.similarity import Similarity
+from luxel.render.segment.objects import Objects
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
+from luxel.viewer.edit.run_objects import RunObjects
 from luxel.viewer.web.session import StaticSession
 
 log = logging.getLogger("luxel.viewer")
 
 Result = TypeVar("Result")
+
+LOOK_EVERY = 2.0  # seconds between looks at objects.json
 
 
 class SceneEditor:
@@ -45,6 +51,8 @@ class SceneEditor:
         self._preview_lock = threading.Lock()
         self._graph: Future[object] | None = None
         self._graph_pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-neighbours")
+        self._looking: Future[None] | None = None
+        self._looked_at = 0.0
         self._open()
 
     @staticmethod
@@ -59,7 +67,9 @@ class SceneEditor:
         """Begins a document of the scene that the session shows."""
         with self._session.borrow() as scene:
             self._version = self._session.version
-            self._document = Document(scene, self._note, History(self._folder))
+            self._records = RunObjects(self._session.folder, scene)
+            objects = self._records.read()
+            self._document = Document(scene, self._note, History(self._folder), objects, self._records.keep)
         pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
         self._autosave: Future[Autosave] = pool.submit(Autosave.within, self._folder, scene)
         pool.shutdown(wait=False)
@@ -159,6 +169,39 @@ class SceneEditor:
             LuxelError: there are none, or they cannot be read.
         """
         return self.run(lambda document: self._autosave.result().resume(document))
+
+    @property
+    def objects(self) -> Objects:
+        """The objects of the scene; never to be written to. Does not wait for an edit, nor for an image."""
+        return self._document.state.objects
+
+    @property
+    def objects_problem(self) -> LuxelError | None:
+        """Why the run's objects are not those of the scene, and cannot be changed; None: nothing is wrong."""
+        return self._records.problem
+
+    def voted(self, label: int) -> bool:
+        """Whether prompts or label maps of the run have a label.
+
+        Raises:
+            LuxelError: its files cannot be read.
+        """
+        return self._records.voted(label)
+
+    def follow_objects(self) -> None:
+        """Takes over objects that another program has written, in a thread; to be called now and then."""
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_EVERY or not (self._looking is None or self._looking.done()):
+            return
+        self._looked_at = now
+        if self._records.outdated:
+            self._looking = self._graph_pool.submit(self._read_objects)
+
+    def _read_objects(self) -> None:
+        with self._lock:
+            self._document.state.objects = self._records.read()
+            self._notify()
+            self._show(None)
 
     @property
     def problem(self) -> str:

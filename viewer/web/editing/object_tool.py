@@ -16,8 +16,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.segment import Segmenter, label_image
-from luxel.render.segment.objects import Objects, has_objects, load_objects
-from luxel.viewer.edit import Document, Mode, operations
+from luxel.viewer.edit import Document, Mode
+from luxel.viewer.edit.object_edits import select_object
 from luxel.viewer.segmenting import make_segmenter
 from luxel.viewer.web.editing.find_object import VIEWS, ClickedView, ObjectSearch
 from luxel.viewer.web.editing.screen_tools import ClickedTool
@@ -27,7 +27,6 @@ from luxel.viewer.web.transport.encoders import as_array
 
 log = logging.getLogger("luxel.viewer")
 
-NONE = "none yet"
 _segmenters: dict[torch.device, Segmenter] = {}  # shared by all pages: loading one takes a second
 _loading = threading.Lock()
 
@@ -58,65 +57,27 @@ class ObjectTool(ClickedTool):
     name, hint = "Object", "Click an object: it is selected as the image shows it, then all around"
 
     def build(self, gui: Any) -> None:
-        """Adds the objects of the run, and the progress of a search."""
-        self._known = gui.add_dropdown(
-            "Objects", (NONE,), disabled=True, hint="Objects that luxel segment has found"
-        )
-        buttons = gui.add_button_group("", ["Select object", "Solo"], hint="Solo hides everything else")
+        """Adds the progress of a search."""
         self._progress = gui.add_markdown("")
-        self.controls = [self._known, buttons, self._progress]
-        buttons.on_click(lambda _: self._act(buttons.value))
-        self._objects: Objects | None = None
+        self.controls = [self._progress]
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-object")
         self._searches = 0
 
     def start(self) -> None:
-        """Listens to clicks, and lists the objects of the run."""
+        """Listens to clicks.
+
+        Raises:
+            LuxelError: the run's objects are of another scene, or cannot be read.
+        """
         super().start()
         self._progress.visible = False
-        self._load()
+        if self.workspace.editor.objects_problem is not None:
+            raise self.workspace.editor.objects_problem
 
     def stop(self) -> None:
         """Listens no more, and ends a search."""
         super().stop()
         self._searches += 1
-
-    def _load(self) -> None:
-        folder = self.page.session.folder
-        if self._objects is not None or folder is None or not has_objects(folder):
-            return
-        objects, document = load_objects(folder), self.workspace.editor.run(lambda document: document)
-        if document.history.undo_titles:  # rows stay in place, whatever was edited
-            same = len(objects.labels) == document.state.scene.count
-        else:
-            same = objects.fits(document.state.scene)
-        if not same:
-            raise LuxelError(
-                "the objects of this run are of another state of its scene.",
-                f"Vote again from the kept masks: `luxel segment {folder} --kept`.",
-            )
-        self._objects = objects
-        names = tuple(entry.name for entry in objects.objects)
-        if names:
-            self._known.options, self._known.value, self._known.disabled = names, names[0], False
-
-    def _act(self, button: str) -> None:
-        def act() -> None:
-            entry = self._objects.named(self._known.value) if self._objects is not None else None
-            if entry is None:
-                raise LuxelError(
-                    "this run has no objects yet.", "Click an object, or see `luxel segment --help`."
-                )
-            self._select_label(entry.label, entry.name, "replace" if button == "Solo" else None)
-            if button == "Solo":
-                self.workspace.editor.run(_solo)
-
-        self.workspace.guard(act)
-
-    def _select_label(self, label: int, name: str, mode: Mode | None = None) -> None:
-        assert self._objects is not None
-        mask = self._objects.labels == label
-        self.workspace.select(lambda scene: mask.to(scene.device), f"Select {name}", mode)
 
     def _clicked(self, click: Click) -> None:
         self._searches += 1
@@ -130,10 +91,9 @@ class ObjectTool(ClickedTool):
     def _find(self, click: Click) -> list[ClickedView]:
         """Selects what has a label; returns what is to be searched for."""
         clicked = self._view(click)
-        label = self._label_at(clicked)
-        if label:
-            entry = next(entry for entry in self._objects.objects if entry.label == label)  # type: ignore[union-attr]
-            self._select_label(label, entry.name)
+        if label := self._label_at(clicked):
+            mode = self.workspace.mode()
+            self.workspace.editor.run(lambda document: select_object(document, label, mode))
             return []
         if click.point is None:
             raise LuxelError("nothing opaque enough is under the cursor.", "Click a solid part of the image.")
@@ -166,8 +126,9 @@ class ObjectTool(ClickedTool):
         )
 
     def _label_at(self, clicked: ClickedView) -> int:
-        """The label of the run's object under the cursor; 0 where there is none."""
-        if self._objects is None:
+        """The label of the object under the cursor; 0 where there is none."""
+        objects = self.workspace.editor.objects
+        if not objects.objects:
             return 0
         camera = clicked.camera
         around = replace(
@@ -179,8 +140,8 @@ class ObjectTool(ClickedTool):
         )
         scene = clicked.scene
         time = clicked.time if scene.moves else None
-        labels = self._objects.labels.to(scene.device)
-        count = 1 + max((entry.label for entry in self._objects.objects), default=0)
+        labels = objects.labels.to(scene.device)
+        count = 1 + max(entry.label for entry in objects.objects)
         with self.page.session.borrow():
             seen = label_image(scene, around.to(scene.device), labels, count, time, **clicked.render)
         label = int(seen.labels[0, 0])
@@ -224,11 +185,3 @@ class ObjectTool(ClickedTool):
 
     def _say(self, text: str) -> None:
         self._progress.content, self._progress.visible = text, bool(text)
-
-
-def _solo(document: Document) -> None:
-    """Hides all but the selection, which stays."""
-    chosen = document.selected.clone()
-    document.invert()
-    document.apply(operations.hide(document.state))
-    document.select(chosen, "replace", "Solo")

@@ -14,6 +14,9 @@ from torch import Tensor
 from luxel.render.camera import Camera, View, poses_of
 from luxel.render.evaluate import ground_truth
 from luxel.render.metrics import psnr
+from luxel.render.primitives import Parameters
+from luxel.scenes.captures.true_ids import have_ids, read_ids
+from luxel.viewer.segmenting import solid_ious, solid_overlaps
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.inspection.legend import EMBER, SIGNED, Caption, Legend, false_colour
 from luxel.viewer.web.session import Session
@@ -40,12 +43,29 @@ class Compared:
         name: of the view.
         truth, render: colours in [0, 1], [H, W, 3] in the photograph's pixels.
         psnr: dB, weighted as in `luxel.render.evaluate.evaluate`.
+        iou: mean IoU of the objects that are seen with the true solids, 0 to 1, as `luxel eval` has it; None: there are
+            no objects, or no true ids of the view.
     """
 
     name: str
     truth: Tensor
     render: Tensor
     psnr: float
+    iou: float | None = None
+
+    @property
+    def caption(self) -> str:
+        """Name and scores in a line."""
+        iou = "" if self.iou is None else f", mean IoU {100 * self.iou:.1f} %"
+        return f"{self.name}: PSNR {self.psnr:.2f} dB{iou}"
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """A view with its pixels in memory, and its true ids, uint8 [H, W], if it has any."""
+
+    view: View
+    ids: np.ndarray | None
 
 
 def split_image(compared: Compared, split: float, scale: float) -> tuple[Tensor, Legend | None]:
@@ -108,7 +128,7 @@ class Comparer:
         self._session, self._radius, self._on_change = session, radius, on_change
         self._views: Sequence[View] = session.views
         self._poses = poses_of(self._views)
-        self._photographs: dict[str, View | str] = {}
+        self._photographs: dict[str, Photograph | str] = {}
         self._key: Any = None
         self._compared: Compared | None = None
         self._lock = threading.Lock()
@@ -132,11 +152,11 @@ class Comparer:
         view = self.view_at(camera)
         photograph = None if view is None else self._photograph(view)
         self.name = "" if view is None else view.name
-        if not isinstance(photograph, View):
+        if not isinstance(photograph, Photograph):
             return None if self.under is None else self.under.paint(render, scene, camera, settings)
         compared = self._compare(render, scene, photograph, settings)
         image, legend = MODES[self.mode](compared, self.split, self.scale)
-        caption = Caption(f"{compared.name}: PSNR {compared.psnr:.2f} dB", legend)
+        caption = Caption(compared.caption, legend)
         divided = self.split if MODES[self.mode] is split_image else None
         return as_uint8(fitted(image, camera.width, camera.height, divided)), caption
 
@@ -163,8 +183,8 @@ class Comparer:
             self._photographs = {}
         self._key = self._compared = None
 
-    def _photograph(self, view: View) -> View | str | None:
-        """The view with its pixels in memory, or why they cannot be read; None while they are being read."""
+    def _photograph(self, view: View) -> Photograph | str | None:
+        """The view with what is compared in memory, or why they cannot be read; None while they are being read."""
         with self._lock:
             if view.name not in self._photographs:
                 self._photographs = {view.name: ""}  # one at a time: photographs are large
@@ -174,7 +194,8 @@ class Comparer:
     def _read(self, view: View) -> None:
         try:
             pixels = view.read()
-            read: View | str = replace(view, read=lambda: pixels)
+            ids = read_ids(view) if have_ids([view]) else None
+            read: Photograph | str = Photograph(replace(view, read=lambda: pixels), ids)
         except Exception as error:  # a missing file costs its comparison, not the page
             read = f"{view.name} cannot be read: {error}"
         with self._lock:
@@ -182,7 +203,10 @@ class Comparer:
                 self._photographs[view.name] = read
         self._on_change()
 
-    def _compare(self, render: Render, scene: Drawable, view: View, settings: DisplaySettings) -> Compared:
+    def _compare(
+        self, render: Render, scene: Drawable, photograph: Photograph, settings: DisplaySettings
+    ) -> Compared:
+        view = photograph.view
         appearance = (settings.background, settings.antialiased, settings.splat_scale)
         key = (self._session.version, view.name, settings.near, settings.far, *appearance)
         compared = self._compared
@@ -193,9 +217,23 @@ class Comparer:
                 own = replace(view.camera, near=settings.near, far=settings.far).to(scene.device)
                 frame, _ = render_frame(render, scene, own, replace(settings, time=view.time), {})
                 image = frame.rgb.clamp(0, 1)
-                compared = Compared(view.name, truth, image, psnr(image, truth, weight))
+                iou = mean_iou(scene, photograph, settings)
+                compared = Compared(view.name, truth, image, psnr(image, truth, weight), iou)
                 self._key, self._compared = key, compared
         return compared
+
+
+def mean_iou(scene: Drawable, photograph: Photograph, settings: DisplaySettings) -> float | None:
+    """Mean IoU of the objects that a view shows with the true solids, 0 to 1; None where that cannot be compared."""
+    source = settings.objects
+    if photograph.ids is None or source is None or not isinstance(scene, Parameters):
+        return None
+    objects, options = source.objects, {"antialiased": settings.antialiased and scene.antialiases}
+    if not objects.objects or len(objects.labels) != scene.count:
+        return None
+    overlaps = solid_overlaps(objects, scene, photograph.view, photograph.ids, **options)
+    scores = solid_ious(objects, overlaps, visible_only=True)
+    return None if scores is None else scores["mean"]
 
 
 def fitted(image: Tensor, width: int, height: int, split: float | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.panels.frame import FramePanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.panels.notice import NoticePanel
+from luxel.viewer.web.panels.objects import ObjectsPanel
 from luxel.viewer.web.panels.pair import PairPanel
 from luxel.viewer.web.panels.panel import AnyPanel, Panel, SharedPanel
 from luxel.viewer.web.panels.plots import PlotsPanel
@@ -37,6 +38,7 @@ PANELS: list[AnyPanel] = [
     StatisticsPanel,
     InspectPanel,
     EditPanel,
+    ObjectsPanel,
 ]
 
 __all__ = ["PANELS", "Panel", "SharedPanel"]

@@ -93,13 +93,14 @@ class ComparePanel(Panel):
         return int(np.argmin(apart + turn))
 
     def report(self, report: StreamReport) -> None:
-        """Shows name and PSNR of the view, and the colour bar of an error."""
+        """Shows name and scores of the view, and the colour bar of an error."""
         if not self._on.value:
             return
         name = self._comparer.name
         if name and report.caption.startswith(f"{name}: PSNR "):
             legend = legend_of(report.caption)
-            rows = [("View", name), ("PSNR", report.caption.removeprefix(f"{name}: PSNR "))]
+            score, _, iou = report.caption.removeprefix(f"{name}: PSNR ").partition(", mean IoU ")
+            rows = [("View", name), ("PSNR", score), *([("Mean IoU", iou)] if iou else [])]
             text = table(rows) + (legend.as_html() if legend else "")
         elif name:
             text = table([("View", self._comparer.problem(name) or f"{name} is being read …")])

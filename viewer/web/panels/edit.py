@@ -16,6 +16,7 @@ from luxel.scenes import formats_for
 from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
+from luxel.viewer.web.panels.action_message import ActionMessage
 from luxel.viewer.web.panels.panel import Panel
 from luxel.viewer.web.panels.text import as_text, table
 from luxel.viewer.web.session import Session, StaticSession
@@ -46,9 +47,9 @@ class EditPanel(Panel):
         assert isinstance(session, StaticSession)
         self.editor = SceneEditor.of(session)
         self._tool: Tool | None = None
-        self._failed = False
         self._numbers = gui.add_html("")
-        self._message = gui.add_markdown("", visible=False)
+        self._said = ActionMessage(gui)
+        self._message = self._said.line
         self._build_resume(gui)
         self._chosen = gui.add_dropdown("Tool", (OFF, *(tool.name for tool in TOOLS)))
         self._hint = gui.add_markdown("", visible=False)
@@ -64,6 +65,7 @@ class EditPanel(Panel):
             self._build_files(gui)
         self._build_shortcuts(self.page.client.gui)
         self._chosen.on_update(lambda _: self._choose(self._chosen.value))
+        self._mode.on_update(lambda _: setattr(self.page, "selection_mode", self._mode.value))
         self.editor.on_change(self.refresh)
         self.refresh()
 
@@ -195,21 +197,7 @@ class EditPanel(Panel):
 
     def guard(self, action: Callable[[], object]) -> None:
         """Runs an action and shows the message of a LuxelError; a success clears the last message."""
-        try:
-            action()
-        except LuxelError as error:
-            self._say(as_text(str(error)))
-        except Exception as error:  # whatever an edit raises, the page goes on
-            log.exception("An edit failed.")
-            self._say(as_text(f"The edit failed: {error}"))
-        else:
-            if self._failed:
-                self._say("")
-
-    def _say(self, message: str, failed: bool = True) -> None:
-        self._message.content = message
-        self._message.visible = bool(message)
-        self._failed = bool(message) and failed
+        self._said.guard(action)
 
     def refresh(self) -> None:
         """Shows the present numbers, what can be undone, and the named selections."""
@@ -256,7 +244,7 @@ class EditPanel(Panel):
         named = self.editor.save_folder / file
         path = unused_path(named.parent, named.stem, named.suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
-        self._say(as_text(f"Saved {count:,} {self.page.session.scene_type.noun} in {path}"), failed=False)
+        self._said.say(as_text(f"Saved {count:,} {self.page.session.scene_type.noun} in {path}"))
         return path
 
     def download(self, file: str, selection: bool = False) -> None:
@@ -270,7 +258,7 @@ class EditPanel(Panel):
             self.editor.run(lambda document: document.save(path, selection=selection))
             content = path.read_bytes()
         self.page.client.send_file_download(file, content, save_immediately=True)
-        self._say(as_text(f"Downloaded {file}"), failed=False)
+        self._said.say(as_text(f"Downloaded {file}"))
 
 
 def _edit(operation: Callable[..., Any]) -> Callable[[Document], object]:

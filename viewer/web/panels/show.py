@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from luxel.viewer.web.inspection.legend import legend_of
+from luxel.viewer.web.panels.objects import ObjectsPanel
 from luxel.viewer.web.panels.panel import Panel
-from luxel.viewer.web.shading import output_named, outputs_of
+from luxel.viewer.web.shading import OBJECT_OUTPUTS, OVERLAY, output_named, outputs_of
 from luxel.viewer.web.stream import StreamReport
 
 
@@ -15,7 +16,7 @@ class ShowPanel(Panel):
 
     title = "Show"
     kept = (
-        *("Output", "Background", "Resolution", "Quality", "Antialiased"),
+        *("Output", "Overlay", "Background", "Resolution", "Quality", "Antialiased"),
         *("Splat size", "Near", "Far"),
     )
 
@@ -23,10 +24,20 @@ class ShowPanel(Panel):
         """Adds the controls."""
         session, stream = self.page.session, self.page.stream
         scene_type = session.scene_type
-        outputs = outputs_of(scene_type, with_views=len(session.training_views) > 0)
+        outputs = outputs_of(
+            scene_type,
+            with_views=len(session.training_views) > 0,
+            with_objects=ObjectsPanel.available(session),
+        )
         about = "; ".join(f"{name}: {output_named(name).about}" for name in outputs)
         output = gui.add_dropdown("Output", outputs, initial_value=outputs[0], hint=about)
         self._bar, self._shown = gui.add_html("", visible=False), ""
+        overlay = gui.add_slider(
+            "Overlay",
+            *(0, 100, 5, round(100 * OVERLAY)),
+            hint="Percent of the objects' colours over those of the scene",
+            visible=False,
+        )
         background = gui.add_rgb(
             "Background", initial_value=tuple(round(255 * c) for c in session.background)
         )
@@ -54,6 +65,7 @@ class ShowPanel(Panel):
             far = gui.add_number("Far", 1e6, min=1e-3, hint="Nothing farther is drawn (capture units)")
         for control, settings in (
             (output, lambda: {"output": output.value}),
+            (overlay, lambda: {"overlay": overlay.value / 100}),
             (background, lambda: {"background": tuple(c / 255 for c in background.value)}),
             (resolution, lambda: {"resolution": resolution.value / 100}),
             (quality, lambda: {"quality": int(quality.value)}),
@@ -63,6 +75,7 @@ class ShowPanel(Panel):
             (far, lambda: {"far": max(far.value, near.value)}),
         ):
             control.on_update(lambda _, settings=settings: stream.change(**settings()))
+        output.on_update(lambda _: setattr(overlay, "visible", output.value in OBJECT_OUTPUTS))
 
     def report(self, report: StreamReport) -> None:
         """Shows the colour bar of a false-colour image; sends only what changed."""

@@ -8,37 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from objects_of_balls import LEFT, OUTSIDE, POSE, RIGHT, two_balls, with_objects
 from page_driver import until
 
-from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.primitives import Gaussians
-from luxel.render.segment.objects import Objects, save_objects, scene_digest
+from luxel.viewer.edit import Document
 from luxel.viewer.web.app import OpenPage, ViewerApp
 from luxel.viewer.web.editing import object_tool
-from luxel.viewer.web.navigate import Pose
 from luxel.viewer.web.offline import open_offline_page
 from luxel.viewer.web.panels.edit import EditPanel
 from luxel.viewer.web.session import StaticSession
-
-POSE = Pose.of_camera(Camera.look_at((0.0, -5.0, 0.0), (0, 0, 0), fov_y=0.8, width=320, height=240))
-LEFT, RIGHT, OUTSIDE = (0.36, 0.5), (0.64, 0.5), (0.5, 0.05)  # of the image, from its upper left corner
-
-
-def two_balls() -> Gaussians:
-    """200 red Gaussians left of the middle, then 200 green ones right of it."""
-    generator = torch.Generator().manual_seed(0)
-    offsets = torch.nn.functional.normalize(torch.randn(400, 3, generator=generator), dim=1) * 0.5
-    means = offsets + torch.tensor([[-1.0, 0, 0]] * 200 + [[1.0, 0, 0]] * 200)
-    colours = torch.tensor([[0.9, 0.1, 0.1]] * 200 + [[0.1, 0.9, 0.1]] * 200)
-    return Gaussians(
-        means,
-        torch.tensor([[1.0, 0, 0, 0]]).repeat(400, 1),
-        torch.full((400, 3), -2.2),
-        torch.full((400,), 3.0),
-        (colours - 0.5) / 0.28209479,
-        torch.zeros(400, 0, 3),
-    )
 
 
 class ColourSegmenter:
@@ -91,29 +70,16 @@ def selection(panel: EditPanel) -> list[int]:
     return [int(chosen[:200].sum()), int(chosen[200:].sum())]
 
 
-def with_objects(folder: Any, scene: Gaussians) -> None:
-    labels = torch.zeros(400, dtype=torch.uint8)
-    labels[200:] = 1
-    objects = Objects(scene_digest(scene), labels)
-    objects.add("green ball")
-    save_objects(folder, objects)
-
-
-def test_objects_of_the_run_are_selected_by_a_click_and_by_name(
-    opened: Callable[[], OpenPage], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_objects(tmp_path, two_balls())
+def test_objects_of_the_run_are_selected_by_a_click(opened: Callable[[], OpenPage], tmp_path: Any) -> None:
+    with_objects(tmp_path)
     page = opened()
-    panel, tool = tool_of(page)
-    assert tool._known.options == ("green ball",)
+    panel, _ = tool_of(page)
     page.page.click(*RIGHT)
     until(lambda: selection(panel) == [0, 200], "the object under the cursor is not selected")
-    panel.run(lambda document: document.select_none())
-    tool._act("Select object")
-    assert selection(panel) == [0, 200]
-    tool._act("Solo")
-    numbers = panel.editor.run(lambda document: document.numbers)
-    assert numbers["hidden"] == 200 and numbers["selected"] == 200
+    panel.run(Document.invert)
+    panel._mode.value = "add"
+    page.page.click(*RIGHT)
+    until(lambda: selection(panel) == [200, 200], "the mode of the selection is not used")
 
 
 def test_a_click_finds_an_object_without_labels(
@@ -138,9 +104,7 @@ def test_clicks_that_find_nothing_say_so(
     opened: Callable[[], OpenPage], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened()
-    panel, tool = tool_of(page)
-    tool._act("Select object")
-    assert "this run has no objects yet" in panel._message.content
+    panel, _ = tool_of(page)
     page.page.click(*OUTSIDE)
     until(lambda: "nothing opaque enough" in panel._message.content, "a click on nothing passes")
 
@@ -163,7 +127,6 @@ def test_objects_of_another_scene_are_refused(opened: Callable[[], OpenPage], tm
     other = two_balls()
     other.means += 1
     with_objects(tmp_path, other)
-    panel, tool = tool_of(opened())
+    panel, _ = tool_of(opened())
     message = panel._message.content.replace("\\", "")
     assert "of another state of its scene" in message and "--kept" in message
-    assert tool._known.disabled

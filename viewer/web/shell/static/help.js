@@ -76,7 +76,7 @@ export class Help {
     const shortcuts = [
       ["R", "reset the view"],
       ...(hello.flat ? [] : [["F", "fly to the point under the cursor"]]),
-      ...(hello.outputs.length > 1 ? [[`1 … ${Math.min(9, hello.outputs.length)}`, hello.outputs.slice(0, 9).join(", ")]] : []),
+      ...(hello.outputs.length > 1 ? [[`1 … ${hello.outputs.length > 9 ? 0 : hello.outputs.length}`, hello.outputs.slice(0, 10).join(", ")]] : []),
       ...(hello.trains ? [["Space", "pause or continue the training"]] : []),
       ...(hello.times && !hello.trains ? [["Space", "play or pause"]] : []),
       ["L", "copy a link to this view"],

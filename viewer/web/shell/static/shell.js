@@ -108,7 +108,7 @@ const shortcuts = {
   l: () => copyLink(),
   " ": () => (hello?.trains ? send({ type: "act", name: "pause" }) : hello?.times ? send({ type: "act", name: "play" }) : false),
 };
-for (let i = 0; i < 9; i++) shortcuts[i + 1] = () => chooseOutput(i);
+for (let i = 0; i < 10; i++) shortcuts[(i + 1) % 10] = () => chooseOutput(i); // 0 is the tenth
 listen(shortcuts);
 
 function onImage(event) {
