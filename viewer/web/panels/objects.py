@@ -300,10 +300,15 @@ def listed(counts: list[ObjectCount], chosen: int, noun: str, ious: Mapping[str,
         rows.append(_row(entry.colour, entry.name, " ".join(filter(None, cells)), count.share, style))
     rest = max(0.0, 1 - sum(count.share for count in counts))
     mean = f"mean IoU {100 * ious['mean']:.1f}" if "mean" in ious else ""
-    rows.append(_row(None, "no object", mean, rest, "opacity:0.65"))
+    last = _row(None, "no object", mean, rest, "opacity:0.65")
+    return _grid("".join(rows), "0.3em", "max-height:16em;overflow-y:auto") + _grid(last, "0")
+
+
+def _grid(cells: str, above: str, style: str = "") -> str:
+    """Rows of the list; the last one stays in sight where the others are scrolled."""
     return (
         '<div style="display:grid;grid-template-columns:auto 1fr auto auto;gap:0.15em 0.6em;align-items:center;'
-        f'font-size:0.85em;padding:0.3em 0.9em;max-height:16em;overflow-y:auto">{"".join(rows)}</div>'
+        f'font-size:0.85em;padding:{above} 0.9em 0.15em;{style}">{cells}</div>'
     )
 
 
