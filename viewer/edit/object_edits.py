@@ -162,7 +162,7 @@ def remove_object(state: State, label: int, voted: bool) -> Edit:
     if voted:
         raise LuxelError(
             f"{entry.name} was made by `luxel segment`, and its masks are kept.",
-            "To drop all objects, begin anew: `luxel segment RUN --click VIEW X Y --replace`.",
+            "Drop all objects of the run by `luxel segment RUN --masks DIR --replace`.",
         )
     rows = state.objects.labels == label
     change = ObjectsChange.labelled(state.objects, rows, 0, [(label, entry, None)])

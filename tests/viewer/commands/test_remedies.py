@@ -17,6 +17,7 @@ SHORT = ["--steps", "7", *CPU]
 NEW = ["--run", "NEW", *SHORT, "--no-lpips"]
 TABLE = ["--log2-entries", "8"]
 FRAMES = ["--frames", "2", "--width", "32", "--height", "24"]
+MASKS = "tests/viewer/commands/test_segment.py::test_masks_and_clicks_are_not_mixed"
 # In capitals what `places` holds.
 CALLS: dict[str, list[str] | str] = {
     "luxel train CAPTURE": ["train", "CAPTURE", *NEW],
@@ -29,7 +30,8 @@ CALLS: dict[str, list[str] | str] = {
     "luxel render SCENE --out PATH": ["render", "SCENE", "--out", "NEW", *FRAMES, *CPU],
     "luxel export --help": ["export", "--help"],
     "luxel segment --help": ["segment", "--help"],
-    "luxel segment RUN --masks DIR": "tests/viewer/commands/test_segment.py::test_masks_and_clicks_are_not_mixed",
+    "luxel segment RUN --masks DIR": MASKS,
+    "luxel segment RUN --masks DIR --replace": MASKS,
     "luxel segment RUN --kept": "tests/viewer/commands/test_segment.py::test_labels_of_another_scene_are_voted_again",
     "luxel view RUN": ["view", "RUN", "--port", "0", *CPU],
     "luxel view A B": ["view", "RUN", "SCENE", "--port", "0", *CPU],
@@ -66,7 +68,7 @@ OPTIONS: dict[str, list[str] | str] = {
     "--out": ["export", "SCENE", "--out", "NEW.ply"],
     "--port": ["view", "SCENE", "--port", "0", *CPU],
     "--rate": ["train", "--resume", "FIELD", "--rate", "0.001", *SHORT],
-    "--replace": "tests/viewer/commands/test_segment.py::test_masks_and_clicks_are_not_mixed",
+    "--replace": MASKS,
     "--restart": "tests/viewer/bench/test_bench_record.py::test_figures_of_two_commits_are_refused_and_said_aloud",
     "--resume": ["train", "--resume", "RUN", *SHORT],
     "--run": ["train", "CAPTURE", *NEW],
