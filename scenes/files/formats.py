@@ -6,12 +6,28 @@ from pathlib import Path
 
 from luxel.render.primitives import Parameters
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.gltf.glb import GLB
 from luxel.scenes.files.primitive_ply import PLY
+from luxel.scenes.files.quantised.compressed_ply import COMPRESSED_PLY
+from luxel.scenes.files.quantised.ksplat import KSPLAT
+from luxel.scenes.files.quantised.spz import SPZ
 from luxel.scenes.files.safetensors_scene import SAFETENSORS
 from luxel.scenes.files.scene_format import SceneFormat
+from luxel.scenes.files.sog import HTML, SOG, SOG_FOLDER
 from luxel.scenes.files.splat import SPLAT
 
-SCENE_FORMATS: list[SceneFormat] = [PLY, SPLAT, SAFETENSORS]
+SCENE_FORMATS: list[SceneFormat] = [
+    PLY,
+    COMPRESSED_PLY,
+    SPLAT,
+    KSPLAT,
+    SPZ,
+    SOG,
+    SOG_FOLDER,
+    GLB,
+    SAFETENSORS,
+    HTML,
+]
 
 
 def register_scene_format(scene_format: SceneFormat) -> None:
@@ -29,9 +45,20 @@ def register_scene_format(scene_format: SceneFormat) -> None:
 
 
 def find_format(path: str | Path) -> SceneFormat | None:
-    """The format of a file by its suffix; None: no format has it."""
-    suffix = Path(path).suffix.lower()
-    return next((known for known in SCENE_FORMATS if known.suffix == suffix), None)
+    """The format of a file by its suffix, the longest that fits; None: no format has it."""
+    name = Path(path).name.lower()
+    fitting = [known for known in SCENE_FORMATS if name.endswith(known.suffix)]
+    return max(fitting, key=lambda known: len(known.suffix), default=None)
+
+
+def format_of(path: str | Path) -> SceneFormat | None:
+    """The format of an existing file or folder, by what is in it or by its suffix; None: luxel reads none such."""
+    path = Path(path)
+    for known in SCENE_FORMATS:
+        if known.load is not None and known.recognises is not None and known.recognises(path):
+            return known
+    known = find_format(path)
+    return known if known is not None and known.load is not None else None
 
 
 def formats_for(scene: Parameters) -> list[SceneFormat]:

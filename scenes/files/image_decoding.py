@@ -24,11 +24,15 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.heif import is_heif, register_heif
 from luxel.scenes.files.reading import check_file, read_bytes, reading
 
 MAX_MEGAPIXELS = 400.0  # of an image, unless `set_max_megapixels` changes it
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "JPEG2000")
-REMEDY = "Copy the file again, or remove it from the capture; images are PNG, JPEG, WebP, TIFF or BMP files."
+HEIF = ("HEIF",)
+REMEDY = (
+    "Copy the file again, or remove it from the capture; images are PNG, JPEG, WebP, TIFF, BMP or HEIC files."
+)
 # Most bytes of pixels that a byte of a file stands for; formats that are not listed have no such bound.
 RATIOS = {"PNG": 1032, "JPEG": 6144, "MPO": 6144, "GIF": 2731, "BMP": 1032, "PPM": 8}
 TIFF_RATIOS = {
@@ -41,6 +45,8 @@ TIFF_RATIOS = {
 }
 WEBP_RATIO = 6144  # lossy: more than a bit for the modes of each 16x16 pixels (RFC 6386, 11.2 and 11.4); lossless: none
 BITS = {"1": 1, "L": 8, "P": 8, "LA": 16, "PA": 16, "RGB": 24, "YCbCr": 24, "LAB": 24, "HSV": 24}
+PNG_HEAD, PNG_END = b"\x89PNG\r\n\x1a\n", b"\0\0\0\0IEND\xaeB`\x82"
+TAIL = 64  # bytes at the end of a file that are looked at
 SLACK = 1 << 12  # bytes that any file may stand for
 STRIPS = ((273, 279), (324, 325))  # TIFF: tags of positions and lengths of strips, and of tiles
 
@@ -109,13 +115,35 @@ def opened_image(path: Path, least: int | None = None) -> Iterator[Image.Image]:
         yield _decoded(image, data, factor)
 
 
+def has_end(path: Path) -> bool:
+    """Whether a JPEG or PNG file has the mark that such files end with, which one that is cut short lacks.
+
+    Only the first and last bytes are read. False for other formats, and where something follows the mark.
+
+    Raises:
+        CaptureError: the file cannot be read, or is empty.
+    """
+    size = check_file(path)
+    with reading(path, "an image", REMEDY), path.open("rb") as file:
+        head = file.read(8)
+        file.seek(max(0, size - TAIL))
+        tail = file.read(TAIL)
+    if head[:2] == b"\xff\xd8":
+        return tail.rstrip(b"\0").endswith(b"\xff\xd9")
+    return head == PNG_HEAD and tail.endswith(PNG_END)
+
+
 def _opened(path: Path, file: IO[bytes]) -> Image.Image:
-    size = _webp_size(file.read(30))
+    head, formats = file.read(30), FORMATS
+    if is_heif(head):
+        register_heif(path)
+        formats = HEIF
+    size = webp_size(head)
     if size is not None:  # Pillow allocates its decoder's memory before it says how large the image is
-        _check_megapixels(path, *size)
+        check_megapixels(path, *size)
     file.seek(0)
     try:
-        return Image.open(file, formats=FORMATS)
+        return Image.open(file, formats=formats)
     except UnidentifiedImageError:
         raise ValueError("not an image file of a known format") from None
 
@@ -133,7 +161,7 @@ def _reduction(image: Image.Image, least: int | None) -> int:
     return 1
 
 
-def _webp_size(head: bytes) -> tuple[int, int] | None:
+def webp_size(head: bytes) -> tuple[int, int] | None:
     """Width and height of a WebP image by the first 30 bytes of its file; None for other files (RFC 9649, 2)."""
     if head[:4] != b"RIFF" or head[8:12] != b"WEBP" or len(head) < 30:
         return None
@@ -148,10 +176,18 @@ def _webp_size(head: bytes) -> tuple[int, int] | None:
 
 
 def _check_size(path: Path, image: Image.Image, factor: int) -> None:
-    _check_megapixels(path, *image.size, factor, image.format in ("JPEG", "MPO"))
+    check_megapixels(path, *image.size, factor, image.format in ("JPEG", "MPO"))
 
 
-def _check_megapixels(path: Path, width: int, height: int, factor: int = 1, reducible: bool = False) -> None:
+def check_megapixels(path: Path, width: int, height: int, factor: int = 1, reducible: bool = False) -> None:
+    """Raises CaptureError for an image with more pixels than the limit.
+
+    Args:
+        path: of the file, for the message.
+        width, height: of the image, pixels.
+        factor: by which it is decoded smaller.
+        reducible: whether a smaller --max-size would help.
+    """
     megapixels = width * height / factor**2 / 1e6
     if megapixels > _limit[0]:
         smaller = " or give a smaller --max-size," if reducible else ""

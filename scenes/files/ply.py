@@ -31,12 +31,13 @@ EXPORT_AGAIN = "Export the file again, as plain (uncompressed) PLY."
 
 @dataclass
 class PlyHeader:
-    """Format, number of vertices, their properties (name, numpy type) and where the data begin."""
+    """Format, number of vertices, their properties (name, numpy type), where the data begin, and the comments."""
 
     format: str
     count: int
     properties: list[tuple[str, str]]
     offset: int
+    comments: list[str]
 
 
 def read_header(path: Path, data: bytes) -> PlyHeader:
@@ -55,13 +56,20 @@ def read_header(path: Path, data: bytes) -> PlyHeader:
         position = end + 1
     if lines[0] != "ply":
         raise CaptureError(f"{path}: this is not a PLY file.", EXPORT_AGAIN)
-    kind, count, current, properties = "", -1, "", []
+    kind, count, current, properties, comments = "", -1, "", [], []
     try:
         for words in (line.split() for line in lines[1:-1]):
             match words:
                 case ["format", name, *_]:
                     kind = name
+                case ["comment", *text]:
+                    comments.append(" ".join(text))
                 case ["element", "vertex", number]:
+                    if current == "other chunk":
+                        raise CaptureError(
+                            f"{path}: this is compressed PLY, a scene of Gaussians, not plain PLY.",
+                            EXPORT_AGAIN,
+                        )
                     if current:
                         raise ValueError("elements before the vertices")
                     current, count = "vertex", int(number)
@@ -73,6 +81,8 @@ def read_header(path: Path, data: bytes) -> PlyHeader:
                 case ["property", type_name, name]:
                     if current == "vertex":
                         properties.append((name, TYPES[type_name]))
+    except CaptureError:
+        raise
     except (ValueError, KeyError) as error:
         raise CaptureError(f"{path}: the PLY header cannot be read ({error}).", EXPORT_AGAIN) from None
     names = [name for name, _ in properties]
@@ -80,7 +90,7 @@ def read_header(path: Path, data: bytes) -> PlyHeader:
         raise CaptureError(f"{path}: unknown PLY format {kind!r}.", EXPORT_AGAIN)
     if count < 0 or not properties or len(set(names)) != len(names):
         raise CaptureError(f"{path}: the PLY file has no usable vertices.", EXPORT_AGAIN)
-    return PlyHeader(kind, count, properties, position)
+    return PlyHeader(kind, count, properties, position, comments)
 
 
 def read_vertices(path: Path) -> np.ndarray:
@@ -131,8 +141,6 @@ def need_columns(path: Path, vertices: np.ndarray, names: Iterable[str], what: s
     """
     columns = vertices.dtype.names or ()
     missing = [name for name in names if name not in columns]
-    if "packed_position" in columns:
-        raise CaptureError(f"{path}: compressed PLY is not supported.", EXPORT_AGAIN)
     if missing:
         raise CaptureError(f"{path}: {what} need the properties {', '.join(missing)}.", EXPORT_AGAIN)
     with np.errstate(over="ignore"):
@@ -206,10 +214,14 @@ def write_vertices(path: Path, table: np.ndarray) -> None:
     write_atomically(path, [_header(len(table), properties), table.tobytes()])
 
 
-def _header(count: int, properties: Iterable[tuple[str, str]]) -> bytes:
-    """The header of a binary file of ``count`` vertices with these properties: name and type."""
+def _header(count: int, properties: Iterable[tuple[str, str]], comments: Iterable[str] = ()) -> bytes:
+    """The header of a binary file of ``count`` vertices with these properties: name and type.
+
+    Comments stand last: some readers take the second and third line for the format and the number of vertices.
+    """
     lines = ["ply", "format binary_little_endian 1.0", f"element vertex {count}"]
     lines += [f"property {kind} {name}" for name, kind in properties]
+    lines += [f"comment {text}" for text in comments]
     return ("\n".join([*lines, "end_header"]) + "\n").encode()
 
 
@@ -244,6 +256,7 @@ def write_rows(
     count: int,
     rows: Iterable[np.ndarray],
     marks: Mapping[str, np.ndarray] | None = None,
+    comments: Iterable[str] = (),
 ) -> None:
     """Writes float properties, binary, through a temporary file.
 
@@ -253,6 +266,7 @@ def write_rows(
         count: N, the number of rows in all.
         rows: the rows in parts, [R, D] each.
         marks: uchar properties that follow them, uint8 [N] each, by name; None: none.
+        comments: lines of the header.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -261,7 +275,7 @@ def write_rows(
 
     def chunks() -> Iterable[bytes | memoryview]:
         properties = [(name, "float") for name in names] + [(name, "uchar") for name in marks or {}]
-        yield _header(count, properties)
+        yield _header(count, properties, comments)
         start = 0
         for part in rows:
             floats = np.ascontiguousarray(part, "<f4")

@@ -22,7 +22,8 @@ from luxel.scenes.files.ply import (
     write_rows,
 )
 from luxel.scenes.files.reading import check_file, reading
-from luxel.scenes.files.scene_format import LABEL, SceneFormat
+from luxel.scenes.files.scene_facts import comments_of, facts_in
+from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
 
 CPU_ROWS, GPU_ROWS = 1 << 14, 1 << 16  # that are written at a time
 REST = (0, 9, 24, 45)  # properties of spherical harmonics above degree 0, by degree
@@ -57,7 +58,9 @@ def _primitives(path: Path, spec: PrimitiveSpec) -> Parameters:
     return spec.parameters(**tensors)
 
 
-def save_primitive_ply(path: str | Path, scene: Parameters, labels: Tensor | None = None) -> None:
+def save_primitive_ply(
+    path: str | Path, scene: Parameters, labels: Tensor | None = None, facts: SceneFacts | None = None
+) -> None:
     """Writes the raw parameters, float32; binary, through a temporary file.
 
     Gaussians get the layout of the 3DGS authors (INRIA), with normals of 0 as there.
@@ -66,6 +69,7 @@ def save_primitive_ply(path: str | Path, scene: Parameters, labels: Tensor | Non
         path: of the file.
         scene: N primitives.
         labels: uint8 [N], written as the property label (uchar); None: no such property.
+        facts: written as comments of the header, see `luxel.scenes.files.scene_facts`; None: none.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -85,7 +89,8 @@ def save_primitive_ply(path: str | Path, scene: Parameters, labels: Tensor | Non
             names += own
             columns.append(tensor)
     marks = None if labels is None else {LABEL: labels.cpu().numpy()}
-    write_rows(Path(path), names, scene.count, _rows(columns, scene.count), marks)
+    comments = comments_of(facts or SceneFacts())
+    write_rows(Path(path), names, scene.count, _rows(columns, scene.count), marks, comments)
 
 
 def _rows(columns: list[Tensor], count: int) -> Iterator[np.ndarray]:
@@ -122,6 +127,18 @@ def _side_by_side(columns: list[Tensor], start: int, most: int) -> Tensor:
 def _arrived(rows: Tensor, copied: torch.cuda.Event) -> np.ndarray:
     copied.synchronize()
     return rows.numpy()
+
+
+def read_ply_facts(path: str | Path) -> SceneFacts:
+    """What the comments of a header say, those of luxel and nerfstudio's "Vertical Axis".
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    path = Path(path)
+    check_file(path)
+    with reading(path, "a PLY file of primitives", EXPORT_AGAIN), path.open("rb") as file:
+        return facts_in(read_header(path, file.read(HEADER_LIMIT)).comments)
 
 
 def recognise(path: Path) -> PrimitiveSpec:
@@ -200,4 +217,6 @@ PLY = SceneFormat(
     load_primitive_ply,
     save_primitive_ply,
     options=("labels",),
+    holds=FACTS,
+    read_facts=read_ply_facts,
 )

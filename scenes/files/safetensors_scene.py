@@ -11,14 +11,19 @@ from torch import Tensor
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import EXPORT_AGAIN, write_atomically
-from luxel.scenes.files.reading import read_bytes, reading
-from luxel.scenes.files.scene_format import LABEL, SceneFormat
+from luxel.scenes.files.reading import check_file, read_bytes, reading
+from luxel.scenes.files.scene_facts import facts_from, in_words
+from luxel.scenes.files.scene_format import FACTS, LABEL, SceneFacts, SceneFormat
 
 SINGLE_OR_LESS = {torch.float16, torch.bfloat16, torch.float32}  # read as float32, also mixed
 
 
 def save_safetensors(
-    path: str | Path, scene: Parameters, half: bool = False, labels: Tensor | None = None
+    path: str | Path,
+    scene: Parameters,
+    half: bool = False,
+    labels: Tensor | None = None,
+    facts: SceneFacts | None = None,
 ) -> None:
     """Writes the raw parameters through a temporary file; the metadata have the name of the primitive.
 
@@ -28,6 +33,7 @@ def save_safetensors(
         half: write float16, about half the size. Parameters that the primitive lists as ``exact``, and tensors with
             values beyond 65504, stay float32.
         labels: uint8 [N], written as the tensor label; None: no such tensor.
+        facts: written into the metadata, see `luxel.scenes.files.scene_facts`; None: none.
 
     Raises:
         CaptureError: the file cannot be written.
@@ -43,7 +49,8 @@ def save_safetensors(
     if labels is not None:
         tensors[LABEL] = labels.detach().cpu()
     arrays = {name: np.ascontiguousarray(tensor.numpy()) for name, tensor in tensors.items()}
-    write_atomically(Path(path), [save(arrays, {"format": "pt", "primitive": scene.noun})])
+    metadata = {"format": "pt", "primitive": scene.noun, **in_words(facts or SceneFacts())}
+    write_atomically(Path(path), [save(arrays, metadata)])
 
 
 def halved(tensor: Tensor) -> Tensor:
@@ -65,6 +72,20 @@ def load_safetensors(path: str | Path) -> Parameters:
     path = Path(path)
     with reading(path, "a safetensors file", EXPORT_AGAIN):
         return _parameters(path, load(read_bytes(path)))
+
+
+def read_safetensors_facts(path: str | Path) -> SceneFacts:
+    """What the metadata of a file say.
+
+    Raises:
+        CaptureError: the file cannot be read.
+    """
+    from safetensors import safe_open
+
+    path = Path(path)
+    check_file(path)
+    with reading(path, "a safetensors file", EXPORT_AGAIN), safe_open(str(path), framework="numpy") as file:
+        return facts_from(file.metadata() or {})
 
 
 def _parameters(path: Path, tensors: dict[str, Tensor]) -> Parameters:
@@ -96,4 +117,6 @@ SAFETENSORS = SceneFormat(
     load_safetensors,
     save_safetensors,
     options=("half", "labels"),
+    holds=FACTS,
+    read_facts=read_safetensors_facts,
 )

@@ -11,6 +11,7 @@ from luxel.render.primitives.gaussians import SH_C0, Gaussians
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import write_atomically
 from luxel.scenes.files.primitive_ply import as_arrays
+from luxel.scenes.files.quantised.quantisation import LOGITS, to_levels
 from luxel.scenes.files.reading import read_bytes, reading
 from luxel.scenes.files.scene_format import SceneFormat
 
@@ -39,15 +40,13 @@ def _gaussians(path: Path, data: bytes) -> Gaussians:
             "Copy or export the file again.",
         )
     table = np.frombuffer(data, LAYOUT)
-    # Bytes 0 and 255 are read as half a step from 0 and 1, so that logits stay finite.
-    opacity = np.clip(table["rgba"][:, 3].astype(np.float64) / 255, 0.5 / 255, 1 - 0.5 / 255)
     with np.errstate(invalid="ignore", divide="ignore"):
         log_scales = np.log(np.maximum(table["scale"], np.float32(1e-12)))
     return Gaussians(
         means=torch.from_numpy(np.array(table["mean"])),
         quats=torch.from_numpy((table["quat"].astype(np.float32) - 128) / 128),
         log_scales=torch.from_numpy(log_scales),
-        opacity_logits=torch.from_numpy(np.log(opacity / (1 - opacity)).astype(np.float32)),
+        opacity_logits=torch.from_numpy(LOGITS[table["rgba"][:, 3]]),
         sh_dc=torch.from_numpy((table["rgba"][:, :3].astype(np.float32) / 255 - 0.5) / SH_C0),
         sh_rest=torch.zeros(len(table), 0, 3),
     )
@@ -69,16 +68,17 @@ def save_splat(path: str | Path, gaussians: Gaussians) -> None:
     length = np.maximum(np.linalg.norm(arrays["quats"], axis=1, keepdims=True), np.float32(1e-12))
     table = np.empty(gaussians.count, LAYOUT)
     table["mean"], table["scale"] = arrays["means"], scales
-    table["rgba"][:, :3] = _bytes(255 * (0.5 + SH_C0 * arrays["sh_dc"]))
-    table["rgba"][:, 3] = _bytes(255 * opacity)
-    table["quat"] = _bytes(128 + 128 * arrays["quats"] / length)
+    table["rgba"][:, :3] = to_levels(255 * (0.5 + SH_C0 * arrays["sh_dc"]))
+    table["rgba"][:, 3] = to_levels(255 * opacity)
+    table["quat"] = to_levels(128 + 128 * arrays["quats"] / length)
     write_atomically(Path(path), [table[order].tobytes()])
 
 
-def _bytes(values: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(np.nan_to_num(values)), 0, 255).astype(np.uint8)
-
-
 SPLAT = SceneFormat(
-    ".splat", "Gaussians without view dependence", load_splat, save_splat, primitives=(Gaussians,)
+    ".splat",
+    "Gaussians without view dependence",
+    load_splat,
+    save_splat,
+    primitives=(Gaussians,),
+    sh_degree=0,
 )

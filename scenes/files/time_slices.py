@@ -7,15 +7,19 @@ from pathlib import Path
 
 from luxel.render.primitives import Parameters
 from luxel.scenes.files.primitive_ply import save_primitive_ply
+from luxel.scenes.files.scene_format import SceneFacts
 
 
-def save_time_slices(folder: str | Path, scene: Parameters, times: Iterable[float]) -> list[Path]:
+def save_time_slices(
+    folder: str | Path, scene: Parameters, times: Iterable[float], facts: SceneFacts | None = None
+) -> list[Path]:
     """Writes frame-00000.ply, frame-00001.ply, ...: the scene at each time, see `Parameters.at`.
 
     Args:
         folder: created if it does not exist.
         scene: primitives that move.
         times: one per file.
+        facts: what is known of the scene; written into each file.
 
     Returns:
         Paths of the files.
@@ -26,5 +30,5 @@ def save_time_slices(folder: str | Path, scene: Parameters, times: Iterable[floa
     paths = []
     for number, time in enumerate(times):
         paths.append(Path(folder) / f"frame-{number:05d}.ply")
-        save_primitive_ply(paths[-1], scene.at(time))
+        save_primitive_ply(paths[-1], scene.at(time), facts=facts)
     return paths

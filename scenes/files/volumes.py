@@ -67,11 +67,16 @@ def _archived(path: Path, file: BinaryIO) -> np.ndarray:
             return _array(path, member, info.file_size)
 
 
-def _array(path: Path, file: IO[bytes], size: int) -> np.ndarray:
-    """The volume of a numpy file of ``size`` bytes, whose header is checked before memory is allocated."""
+def read_array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether the order is Fortran's, and type of a numpy file, whose values follow."""
     major, _ = np.lib.format.read_magic(file)
     header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = header(file)
+    return header(file)
+
+
+def _array(path: Path, file: IO[bytes], size: int) -> np.ndarray:
+    """The volume of a numpy file of ``size`` bytes, whose header is checked before memory is allocated."""
+    shape, fortran, dtype = read_array_header(file)
     if dtype.kind not in "fiub" or dtype.hasobject:
         raise CaptureError(
             f"{path}: the array has values of {str(dtype)[:80]}, not numbers.", "Save densities as floats."

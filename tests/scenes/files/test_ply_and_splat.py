@@ -187,13 +187,17 @@ def test_bonsai(shared: Path) -> None:
     assert 0.9 < float(room.quats.norm(dim=1).median()) < 1.1
 
 
-@pytest.mark.parametrize("name", ["minimal.ksplat", "minimal-v2.spz"])
-def test_unknown_formats(shared: Path, name: str) -> None:
-    with pytest.raises(scenes.CaptureError, match=r"not a scene format that luxel reads .*\.ply, \.splat"):
-        scenes.load_scene(shared / "fixtures/splat-transform/splat" / name)
+def test_unknown_formats(tmp_path: Path) -> None:
+    (tmp_path / "a.usdz").write_bytes(b"PK")
+    with pytest.raises(scenes.CaptureError, match=r"not a scene format that luxel reads .*\.ply, .*\.splat"):
+        scenes.load_scene(tmp_path / "a.usdz")
 
 
-def test_minimal_splat(shared: Path) -> None:
-    assert scenes.load_scene(shared / "fixtures/splat-transform/splat/minimal.splat").count > 0
+MINIMAL = ["minimal.splat", "minimal.ksplat", *(f"minimal-{name}.spz" for name in ("raw", "v2", "v3", "v4"))]
+
+
+@pytest.mark.parametrize("name", MINIMAL)
+def test_minimal_files(shared: Path, name: str) -> None:
+    assert scenes.load_scene(shared / "fixtures/splat-transform/splat" / name).count == 4
     with pytest.raises(scenes.CaptureError, match="cannot be read"):
         scenes.load_scene(shared / "nothing.ply")

@@ -24,12 +24,15 @@ from luxel.scenes.captures.lens import Lens
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files import image_decoding
 from luxel.scenes.files.image_files import read_image
+from luxel.scenes.files.scene_files import load_facts
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path
 
 READERS: list[tuple[Callable, str]] = [
     (scenes.load_primitives, ".ply"),
     (scenes.load_primitives, ".splat"),
+    *((scenes.load_primitives, suffix) for suffix in (".spz", ".compressed.ply", ".ksplat")),
+    (load_facts, ".spz"),
     (scenes.load_primitives, ".safetensors"),
     (scenes.load_points, ".ply"),
     (scenes.read_mesh, ".obj"),
@@ -258,7 +261,7 @@ def test_webp_files_are_measured_before_pillow_opens_them(
 ) -> None:
     path = tmp_path / "a.webp"
     Image.new("RGB", (301, 203), (200, 100, 50)).save(path, **options)
-    assert image_decoding._webp_size(path.read_bytes()[:30]) == (301, 203)
+    assert image_decoding.webp_size(path.read_bytes()[:30]) == (301, 203)
     monkeypatch.setattr(image_decoding, "_limit", [0.05])
     monkeypatch.setattr(Image, "open", None)  # it would allocate memory for all pixels
     for read in (read_image, read_header):

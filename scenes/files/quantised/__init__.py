@@ -1,0 +1,1 @@
+"""Scene formats that store Gaussians in few bits: SPZ, compressed PLY, .ksplat."""
