@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from luxel.scenes.captures.contents import CaptureContents
+from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 
 Progress = Callable[[str, float], None]  # called with the name of a stage and its fraction done in [0, 1]
 
@@ -23,11 +24,17 @@ class ReadOptions:
         masks: "auto", "cutout", "ignore" or "none": how masks are used, see `luxel.scenes.open`.
         cache_dir: folder for computed results; None: ``.luxel`` in the capture, or ~/.cache/luxel.
         on_progress: called with (stage, fraction done in [0, 1]).
+        frames: that are chosen of a video; None: by its length.
+        cut_object: masks the object in the middle of photographs without masks before poses are estimated.
+        panorama: how panoramas are recognised and cut.
     """
 
     masks: str = "auto"
     cache_dir: str | Path | None = None
     on_progress: Progress = ignore_progress
+    frames: int | None = None
+    cut_object: bool = False
+    panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, inside_capture
 from luxel.scenes.captures.geometry import rotation_from_quaternion
 from luxel.scenes.captures.images import ImageHeader, for_each, read_header
-from luxel.scenes.captures.lens import COLMAP_MODELS, FISHEYE_ORDER, Lens, fit_to_file
+from luxel.scenes.captures.lens import Lens, fit_to_file, lens_of_colmap
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import read_bytes, reading
 
@@ -35,18 +35,26 @@ MODEL_NUMBERS = (
     ("RADIAL_FISHEYE", 5),
     ("THIN_PRISM_FISHEYE", 12),
     ("RAD_TAN_THIN_PRISM_FISHEYE", 16),
+    ("SIMPLE_DIVISION", 4),
+    ("DIVISION", 5),
+    ("SIMPLE_FISHEYE", 3),
+    ("FISHEYE", 4),
+    ("EUCM", 6),
+    ("EQUIRECTANGULAR", 2),
 )
 CUT_SHORT = "Copy or export the model again."
 
 
 @dataclass
 class ColmapModel:
-    """A sparse model: lenses by camera id, images as (name, camera id, world_to_cam [4, 4]), points."""
+    """A sparse model: lenses by camera id, images as (name, camera id, world_to_cam [4, 4]), points, and the mean
+    distance in pixels of points from where they were seen (None: not known)."""
 
     folder: Path
     lenses: dict[int, Lens]
     images: list[tuple[str, int, np.ndarray]]
     points: Points
+    reprojection_error: float | None = None
 
 
 def find_model(path: Path) -> Path | None:
@@ -151,9 +159,12 @@ def read_colmap(
                 f"{first.width}x{first.height}.",
                 "Use the images that the model was made from, all of one size.",
             )
-        sources.append(SourceImage(name, paths[index], lens, world_to_cam, oriented=turned))
+        sources.append(
+            SourceImage(name, paths[index], lens, world_to_cam, oriented=turned, exposure=header.exposure)
+        )
     points = read.points if len(read.points.xyz) else None
-    return CaptureContents(COLMAP.name, sources, points=points)
+    error = read.reprojection_error
+    return CaptureContents(COLMAP.name, sources, points=points, reprojection_error=error)
 
 
 def _image_folder(path: Path, folder: Path, read: ColmapModel) -> Path:
@@ -176,6 +187,18 @@ def read_model(folder: Path) -> ColmapModel:
         return _model(folder, _has(folder, ".bin"))
 
 
+def image_names(folder: Path) -> list[str]:
+    """Names of the images of a model, without reading its cameras and points.
+
+    Raises:
+        CaptureError: the file of images is missing, cut short, or invalid.
+    """
+    with reading(folder, "a COLMAP model", CUT_SHORT):
+        if _has(folder, ".bin"):
+            return [name for name, _, _ in _images_binary(folder / "images.bin")]
+        return [name for name, _, _ in _images_text(folder / "images.txt")]
+
+
 def _model(folder: Path, binary: bool) -> ColmapModel:
     """The model in a folder, from its binary or its text files."""
     suffix = ".bin" if binary else ".txt"
@@ -189,29 +212,11 @@ def _model(folder: Path, binary: bool) -> ColmapModel:
                 f"{file}: image {name!r} has camera {camera}, which is not in {cameras.name}.", CUT_SHORT
             )
     file = folder / f"points3D{suffix}"
-    points = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8))
+    points, errors = Points(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.uint8)), np.zeros(0)
     if file.is_file():
-        points = _points_binary(file) if binary else _points_text(file)
-    return ColmapModel(folder, lenses, images, points)
-
-
-def _lens(model: str, width: int, height: int, values: Sequence[float], where: str) -> Lens:
-    if model not in COLMAP_MODELS:
-        raise CaptureError(
-            f"{where}: the camera model {model} is not supported.",
-            "Undistort the photographs with COLMAP's image_undistorter, or use OPENCV.",
-        )
-    focals, names, fisheye = COLMAP_MODELS[model]
-    if len(values) != focals + 2 + len(names):
-        raise CaptureError(
-            f"{where}: {model} has {focals + 2 + len(names)} parameters, not {len(values)}.", CUT_SHORT
-        )
-    focal = (values[0], values[focals - 1])
-    named = dict(zip(names, values[focals + 2 :], strict=True))
-    if fisheye:
-        named = {k: named.get(k, 0.0) for k in FISHEYE_ORDER}
-    centre = (values[focals], values[focals + 1])
-    return Lens.create(width, height, focal, centre, named, fisheye=fisheye, where=where)
+        points, errors = _points_binary(file) if binary else _points_text(file)
+    errors = errors[np.isfinite(errors) & (errors > 0)]
+    return ColmapModel(folder, lenses, images, points, float(errors.mean()) if len(errors) else None)
 
 
 def _pose(values: Sequence[float], where: str) -> np.ndarray:
@@ -266,7 +271,7 @@ def _cameras_binary(path: Path) -> dict[int, Lens]:
         if not 0 <= model < len(MODEL_NUMBERS):
             raise CaptureError(f"{where}: unknown camera model number {model}.", CUT_SHORT)
         name, parameters = MODEL_NUMBERS[model]
-        lenses[number] = _lens(name, width, height, cursor.take(f"<{parameters}d"), where)
+        lenses[number] = lens_of_colmap(name, width, height, cursor.take(f"<{parameters}d"), where)
     return lenses
 
 
@@ -282,21 +287,22 @@ def _images_binary(path: Path) -> list[tuple[str, int, np.ndarray]]:
     return images
 
 
-def _points_binary(path: Path) -> Points:
+def _points_binary(path: Path) -> tuple[Points, np.ndarray]:
+    """The points, and their reprojection errors in pixels."""
     cursor = _Cursor(path)
     total = cursor.count(51, "points")
-    xyz, rgb = np.empty((total, 3), np.float64), np.empty((total, 3), np.uint8)
+    xyz, rgb, errors = np.empty((total, 3), np.float64), np.empty((total, 3), np.uint8), np.empty(total)
     layout = struct.Struct("<Q3d3BdQ")
     data, position, end = cursor.data, cursor.position, len(cursor.data)
     for index in range(total):
         if position + layout.size > end:
             raise cursor.short(f"point {index} of {total} is not complete")
-        _, x, y, z, r, g, b, _, track = layout.unpack_from(data, position)
+        _, x, y, z, r, g, b, errors[index], track = layout.unpack_from(data, position)
         position += layout.size + 8 * track
         xyz[index], rgb[index] = (x, y, z), (r, g, b)
     if position > end:
         raise cursor.short("the last track is not complete")
-    return _finite(xyz, rgb)
+    return _finite(xyz, rgb), errors
 
 
 def _finite(xyz: np.ndarray, rgb: np.ndarray) -> Points:
@@ -325,7 +331,7 @@ def _cameras_text(path: Path) -> dict[int, Lens]:
             key = int(camera)
         except (ValueError, OverflowError):
             raise _bad_line(path, number, "camera") from None
-        lenses[key] = _lens(model, *size, numbers, f"{path}: camera {camera}")
+        lenses[key] = lens_of_colmap(model, *size, numbers, f"{path}: camera {camera}")
     return lenses
 
 
@@ -347,8 +353,8 @@ def _images_text(path: Path) -> list[tuple[str, int, np.ndarray]]:
     return images
 
 
-def _points_text(path: Path) -> Points:
-    xyz, rgb = [], []
+def _points_text(path: Path) -> tuple[Points, np.ndarray]:
+    xyz, rgb, errors = [], [], []
     for number, line in _lines(path):
         if not line:
             continue
@@ -358,9 +364,11 @@ def _points_text(path: Path) -> Points:
             rgb.append([min(255, max(0, int(value))) for value in words[4:7]])
             if len(xyz[-1]) != 3 or len(rgb[-1]) != 3:
                 raise ValueError
+            errors.append(float(words[7]) if len(words) > 7 else -1.0)
         except (ValueError, OverflowError):
             raise _bad_line(path, number, "point") from None
-    return _finite(np.array(xyz, float).reshape(-1, 3), np.array(rgb, np.uint8).reshape(-1, 3))
+    points = _finite(np.array(xyz, float).reshape(-1, 3), np.array(rgb, np.uint8).reshape(-1, 3))
+    return points, np.array(errors, float)
 
 
 def _read(path: Path, options: ReadOptions) -> CaptureContents:

@@ -10,10 +10,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 
 from luxel.render.camera import Points
+from luxel.scenes.captures.exposure_data import Exposure
 from luxel.scenes.captures.lens import Lens
 from luxel.scenes.errors import CaptureError
+from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp", *HEIF_SUFFIXES)
 
 
 @dataclass
@@ -28,6 +30,11 @@ class SourceImage:
         time: timestamp, seconds or [0, 1]; 0 for static captures.
         mask: the mask file, where the capture names one.
         oriented: whether the lens is that of the image after its EXIF orientation is applied.
+        group: images of one group are trained on or held out together: the views of a panorama, the frames of a
+            camera. Empty: the image is alone.
+        exposure: from its EXIF data.
+        depth: the file of its depth map, where the capture names one.
+        depth_scale: capture units of a value of it; None: 0.001 of integers, 1 of floats.
     """
 
     name: str
@@ -37,6 +44,10 @@ class SourceImage:
     time: float = 0.0
     mask: Path | None = None
     oriented: bool = False
+    group: str = ""
+    exposure: Exposure | None = None
+    depth: Path | None = None
+    depth_scale: float | None = None
 
 
 @dataclass
@@ -52,6 +63,12 @@ class CaptureContents:
         up: the world's up direction where the format defines it, [3].
         rule: origin of the split in words, where ``test_names`` is given.
         warnings: sentences for the user.
+        reprojection_error: mean distance of the points of structure from motion from where they were seen, pixels;
+            None: not known.
+        name: of the capture; empty: that of its folder.
+        pose_report: how sure estimated poses are, a clause; empty: the poses were given.
+        triangulated_names: names of the images from which points are triangulated where there are none; None: of all
+            but those of the test split.
     """
 
     format: str
@@ -62,6 +79,10 @@ class CaptureContents:
     up: np.ndarray | None = None
     rule: str = ""
     warnings: list[str] = field(default_factory=list)
+    name: str = ""
+    reprojection_error: float | None = None
+    pose_report: str = ""
+    triangulated_names: set[str] | None = None
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -12,14 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from luxel.scenes.errors import CaptureError
 
 SEED = 0
 FEATURES = 6144  # maximum per image
 FEATURE_IMAGE_SIZE = 1600  # longer side of the images from which features are extracted, pixels
-EXHAUSTIVE_UP_TO = 150  # images; beyond, the order of names is taken as the order in time
 PAIRS_PER_CHUNK = 64
 IMAGES_PER_CHUNK = 8
 
@@ -98,7 +95,7 @@ def extract(
     parameters: Sequence[float] = (),
     on_progress: Callable[[float], None],
 ) -> None:
-    """Extracts SIFT features of images into COLMAP's database.
+    """Extracts SIFT features of images into COLMAP's database; images whose features are there are left out.
 
     Args:
         pycolmap: the module.
@@ -120,14 +117,22 @@ def extract(
     single = mode == pycolmap.CameraMode.SINGLE
     for start in range(0, len(names), IMAGES_PER_CHUNK):
         chunk = list(names[start : start + IMAGES_PER_CHUNK])
-        if single and start:
-            # Later chunks use the camera of the first image; a new one would be created otherwise.
-            with pycolmap.Database.open(str(database)) as opened:
-                reader.existing_camera_id = opened.read_image_with_name(names[0]).camera_id
-        pycolmap.extract_features(
-            str(database), str(images), chunk, mode, reader_options=reader, extraction_options=options
-        )
-        on_progress(min(1.0, (start + len(chunk)) / len(names)))
+        with pycolmap.Database.open(str(database)) as opened:
+            stored = {image.name: image for image in opened.read_all_images()}
+            chunk = [name for name in chunk if not _has_features(opened, stored.get(name))]
+            if single and names[0] in stored:
+                # Later chunks use the camera of the first image; a new one would be created otherwise.
+                reader.existing_camera_id = stored[names[0]].camera_id
+        if chunk:
+            pycolmap.extract_features(
+                str(database), str(images), chunk, mode, reader_options=reader, extraction_options=options
+            )
+        on_progress(min(1.0, (start + IMAGES_PER_CHUNK) / len(names)))
+
+
+def _has_features(opened: Any, image: Any) -> bool:
+    """Whether an image of a database, or None, has its features there."""
+    return image is not None and opened.exists_descriptors(image.image_id)
 
 
 def match(
@@ -136,7 +141,7 @@ def match(
     pairs: Sequence[tuple[str, str]],
     on_progress: Callable[[float], None],
 ) -> None:
-    """Matches features of pairs of images and verifies them geometrically, in chunks."""
+    """Matches features of pairs of images and verifies them geometrically, in chunks, but those that are done."""
     listing = database.with_name("pairs.txt")
     for start in range(0, len(pairs), PAIRS_PER_CHUNK):
         chunk = pairs[start : start + PAIRS_PER_CHUNK]
@@ -147,37 +152,3 @@ def match(
         verification.ransac.random_seed = SEED
         pycolmap.match_image_pairs(str(database), pairing_options=options, verification_options=verification)
         on_progress(min(1.0, (start + len(chunk)) / len(pairs)))
-
-
-def pairs_by_order(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of images to match where poses are unknown.
-
-    All pairs of up to 150 images. Of more, each image with the next 10 and those at offsets 16, 32, 64 ..., and every
-    10th image with every other 10th, for loop closure.
-    """
-    count = len(names)
-    if count <= EXHAUSTIVE_UP_TO:
-        return [(names[i], names[j]) for i in range(count) for j in range(i + 1, count)]
-    steps = [*range(1, 11), *(1 << k for k in range(4, count.bit_length()))]
-    chosen = {(i, i + step) for i in range(count) for step in steps if i + step < count}
-    chosen |= {(i, j) for i in range(0, count, 10) for j in range(i + 10, count, 10)}
-    return [(names[i], names[j]) for i, j in sorted(chosen)]
-
-
-def pairs_by_pose(names: Sequence[str], cam_to_world: np.ndarray, nearest: int = 16) -> list[tuple[str, str]]:
-    """Pairs of each image with those of the most similar position and viewing direction.
-
-    Args:
-        names: images, V.
-        cam_to_world: their OpenCV poses, [V, 4, 4].
-        nearest: number of pairs for each image.
-    """
-    position, direction = cam_to_world[:, :3, 3], cam_to_world[:, :3, 2]
-    distance = np.linalg.norm(position[:, None] - position[None], axis=-1)
-    typical = float(np.median(np.linalg.norm(position - position.mean(axis=0), axis=1))) or 1.0
-    angle = np.arccos(np.clip(direction @ direction.T, -1, 1))
-    cost = distance / typical + angle
-    np.fill_diagonal(cost, np.inf)
-    order = np.argsort(cost, axis=1)[:, : min(nearest, len(names) - 1)]
-    chosen = {(min(i, int(j)), max(i, int(j))) for i, row in enumerate(order) for j in row}
-    return [(names[i], names[j]) for i, j in sorted(chosen)]

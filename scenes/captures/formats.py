@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from luxel.scenes.captures.cameras.synchronised import CAMERAS
 from luxel.scenes.captures.capture_format import CaptureFormat
 from luxel.scenes.captures.colmap import COLMAP
+from luxel.scenes.captures.llff import LLFF
 from luxel.scenes.captures.photographs import PHOTOGRAPHS
 from luxel.scenes.captures.transforms import TRANSFORMS
+from luxel.scenes.captures.video import VIDEO
 from luxel.scenes.errors import CaptureError
 
-# In the order in which they are tried; photographs are last, because other formats come with folders of images too.
-CAPTURE_FORMATS: list[CaptureFormat] = [TRANSFORMS, COLMAP, PHOTOGRAPHS]
+# In the order in which they are tried: synchronised cameras have files of other formats as their calibration, and
+# photographs are last, because other formats come with folders of images too.
+CAPTURE_FORMATS: list[CaptureFormat] = [CAMERAS, TRANSFORMS, COLMAP, LLFF, VIDEO, PHOTOGRAPHS]
 
 
 def register_capture_format(capture_format: CaptureFormat) -> None:
@@ -41,7 +45,7 @@ def detect_format(path: Path) -> CaptureFormat:
             return capture_format
         reasons.append(f"{capture_format.name}: {reason}")
     what = "folder" if path.is_dir() else "file"
-    remedy = "Give the folder of a capture in one of these formats."
-    if path.is_file():
-        remedy += " Frames of a video are extracted with: ffmpeg -i VIDEO -vf fps=2 FOLDER/%04d.png"
-    raise CaptureError(f"{path}: this {what} has no known capture format ({'; '.join(reasons)}).", remedy)
+    raise CaptureError(
+        f"{path}: this {what} has no known capture format ({'; '.join(reasons)}).",
+        "Give a capture in one of these formats.",
+    )

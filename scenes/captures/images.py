@@ -14,23 +14,26 @@ from PIL import Image, ImageOps
 
 from luxel.render.camera import Pixels
 from luxel.render.reading import available_memory as free_memory
+from luxel.scenes.captures.exposure_data import Exposure, exposure_of
 from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.image_decoding import opened_header, opened_image
+from luxel.scenes.files.image_decoding import has_end, opened_header, opened_image
 
 ORIENTATION_TAG = 0x0112
+DECODED = 256  # images of a capture that are decoded to check them where they do not fit into memory
 SIDEWAYS = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 MEMORY_FRACTION = 0.4  # of free memory that decoded images may fill
 
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """The header of an image file: stored size in pixels, EXIF orientation (1: upright), and alpha."""
+    """The header of an image file: stored size in pixels, EXIF orientation (1: upright), alpha, and EXIF exposure."""
 
     width: int
     height: int
     orientation: int
     has_alpha: bool
+    exposure: Exposure | None = None
 
     def size(self, oriented: bool) -> tuple[int, int]:
         """Width and height, with or without the EXIF orientation applied."""
@@ -39,7 +42,7 @@ class ImageHeader:
 
 
 def read_header(path: Path) -> ImageHeader:
-    """Size and orientation of an image file without decoding it.
+    """Size, orientation and exposure of an image file without decoding it.
 
     Raises:
         CaptureError: the file is missing, empty, or no image.
@@ -47,8 +50,10 @@ def read_header(path: Path) -> ImageHeader:
     with opened_header(path) as image:
         # Reading EXIF data behind the pixels of a PNG would decode all of it.
         turned = image.format != "PNG" or "exif" in image.info
-        orientation = int(image.getexif().get(ORIENTATION_TAG, 1) or 1) if turned else 1
-        return ImageHeader(image.width, image.height, orientation, _has_alpha(image))
+        exif = image.getexif() if turned else Image.Exif()
+        orientation = int(exif.get(ORIENTATION_TAG, 1) or 1)
+        exposure = exposure_of(exif)
+        return ImageHeader(image.width, image.height, orientation, _has_alpha(image), exposure)
 
 
 def _has_alpha(image: Image.Image) -> bool:
@@ -82,6 +87,28 @@ def check_decodes(path: Path) -> None:
     """
     with opened_image(path, 1):
         pass
+
+
+def check_images(paths: Sequence[Path], on_done: Callable[[float], None] | None = None) -> None:
+    """Checks images that are not kept, to find damaged files before training.
+
+    Up to DECODED of them, evenly spread, are read whole. Of the others only the end is read, which a file that is cut
+    short lacks; those that cannot be judged by it are read whole as well.
+
+    Args:
+        paths: of the images.
+        on_done: see `for_each`.
+
+    Raises:
+        CaptureError: a file cannot be read, is damaged or cut short, no image, or above the limit on pixels.
+    """
+    whole = set(np.linspace(0, len(paths) - 1, DECODED).round().astype(int).tolist())
+
+    def work(index: int) -> None:
+        if index in whole or not has_end(paths[index]):
+            check_decodes(paths[index])
+
+    for_each(work, len(paths), on_done)
 
 
 def resize(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
@@ -209,16 +236,20 @@ def fits_in_memory(readers: Sequence[ImageReader]) -> bool:
 
 
 def for_each(
-    work: Callable[[int], object], count: int, on_done: Callable[[float], None] | None = None
+    work: Callable[[int], object],
+    count: int,
+    on_done: Callable[[float], None] | None = None,
+    workers: int | None = None,
 ) -> None:
     """Calls work(0) .. work(count - 1) on a pool of threads; raises the first error in order.
 
     Args:
         work: a function that mostly releases the GIL, such as decoding.
         count: number of calls.
-        on_done: called with the fraction done in [0, 1], from the calling thread.
+        on_done: called with the fraction done in [0, 1], from the calling thread; an exception of it ends the calls.
+        workers: threads; None: as many as there are processors, at most 16.
     """
-    with ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(max_workers=workers or min(16, os.cpu_count() or 1)) as pool:
         futures = [pool.submit(work, index) for index in range(count)]
         try:
             for index, future in enumerate(futures):

@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image
 
 from luxel.render.camera import View
-from luxel.scenes.captures.contents import image_files
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.reading import reading
 
@@ -21,7 +20,8 @@ VALUES = "Grey values are labels: 0 is the background, 1 to 254 are objects, 255
 def read_label_maps(folder: Path, views: Sequence[View]) -> dict[str, np.ndarray]:
     """The label maps of a folder by name of their view, uint8 [H, W].
 
-    For a view a/b.jpg these files are tried: a/b.png, b.png, a/b.jpg.png, b.jpg.png.
+    For a view a/b.jpg these files are tried: a/b.png, b.png, a/b.jpg.png, b.jpg.png. A file is of one view, the first
+    that it fits.
 
     Raises:
         CaptureError: the folder has none for any view, or one is of another size than its view, holds more than 254
@@ -29,11 +29,13 @@ def read_label_maps(folder: Path, views: Sequence[View]) -> dict[str, np.ndarray
     """
     if not folder.is_dir():
         raise CaptureError(f"{folder}: this is no folder of label maps.", "Give a folder of PNG files.")
-    files = {path.relative_to(folder).as_posix(): path for path in image_files(folder)}
     maps: dict[str, np.ndarray] = {}
+    taken: set[Path] = set()
     for view in views:
-        path = next((files[name] for name in _tried(view.name) if name in files), None)
+        files = (folder / name for name in _tried(view.name))
+        path = next((path for path in files if path not in taken and path.is_file()), None)
         if path is not None:
+            taken.add(path)
             maps[view.name] = read_label_map(path, view)
     if not maps:
         example = _tried(views[0].name)[0] if views else "NAME.png"

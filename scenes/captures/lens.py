@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import cv2
 import numpy as np
 
+from luxel.scenes.captures import lens_models
+from luxel.scenes.captures.lens_models import EQUIRECTANGULAR
 from luxel.scenes.errors import CaptureError
 
 # COLMAP's models as (focal lengths, coefficients in OpenCV's order k1 k2 p1 p2 k3 k4 k5 k6, or k1..k4 of a
@@ -22,7 +25,15 @@ COLMAP_MODELS: dict[str, tuple[int, tuple[str, ...], bool]] = {
     "OPENCV_FISHEYE": (2, ("k1", "k2", "k3", "k4"), True),
     "SIMPLE_RADIAL_FISHEYE": (1, ("k1",), True),
     "RADIAL_FISHEYE": (1, ("k1", "k2"), True),
+    "SIMPLE_FISHEYE": (1, (), True),
+    "FISHEYE": (2, (), True),
 }
+# Those of COLMAP's models that OpenCV does not have: focal lengths, and the model of lens_models.
+OTHER_MODELS = {name: (2, name) for name in lens_models.PARAMETERS} | {"SIMPLE_DIVISION": (1, "DIVISION")}
+WIDEST_ANGLE, NARROWEST_ANGLE = (
+    np.radians(60.0),
+    np.radians(30.0),
+)  # of the pinhole views of wide fisheye images
 PLANAR_ORDER = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6")
 FISHEYE_ORDER = ("k1", "k2", "k3", "k4")
 
@@ -36,6 +47,8 @@ class Lens:
         fx, fy, cx, cy: focal lengths and principal point in pixels.
         distortion: OpenCV's k1 k2 p1 p2 k3 k4 k5 k6, or k1 k2 k3 k4 of its fisheye model. Empty: pinhole.
         fisheye: whether the coefficients are those of OpenCV's fisheye model.
+        model: a key of lens_models.PARAMETERS, whose parameters ``distortion`` then has, or EQUIRECTANGULAR; empty:
+            OpenCV's models.
     """
 
     width: int
@@ -46,6 +59,7 @@ class Lens:
     cy: float
     distortion: tuple[float, ...] = ()
     fisheye: bool = False
+    model: str = ""
 
     @staticmethod
     def create(
@@ -56,6 +70,7 @@ class Lens:
         coefficients: dict[str, float],
         *,
         fisheye: bool = False,
+        model: str = "",
         where: str,
     ) -> Lens:
         """A checked lens from named coefficients.
@@ -64,9 +79,9 @@ class Lens:
             CaptureError: the size or a focal length is not positive, or a number is not finite; the message
                 begins with ``where``.
         """
-        order = FISHEYE_ORDER if fisheye else PLANAR_ORDER
+        order = lens_models.PARAMETERS.get(model, FISHEYE_ORDER if fisheye else PLANAR_ORDER)
         values = [float(coefficients.get(name, 0.0)) for name in order]
-        while values and values[-1] == 0.0 and not fisheye:
+        while values and values[-1] == 0.0 and not (fisheye or model):
             values.pop()
         numbers = np.array([*focal, *centre, *values], float)
         if not (0 < width < 1 << 20 and 0 < height < 1 << 20):
@@ -77,12 +92,24 @@ class Lens:
                 f"{where}: focal lengths must be positive and all intrinsics finite, got {numbers.tolist()}.",
                 "Correct the intrinsics, or delete the file to estimate poses from the photographs.",
             )
-        return Lens(width, height, *focal, *centre, tuple(values), fisheye)
+        return Lens(width, height, *focal, *centre, tuple(values), fisheye, model)
+
+    @staticmethod
+    def equirectangular(width: int, height: int, where: str) -> Lens:
+        """The lens of a panorama of 360 by 180 degrees; its middle is the camera's z axis.
+
+        Raises:
+            CaptureError: the size is not positive; the message begins with ``where``.
+        """
+        focal, centre = max(width, 1) / (2 * np.pi), (0.5 * width, 0.5 * height)
+        return replace(
+            Lens.create(width, height, (focal, focal), centre, {}, where=where), model=EQUIRECTANGULAR
+        )
 
     @property
     def distorted(self) -> bool:
         """Whether the image differs from that of a pinhole camera."""
-        return self.fisheye or any(self.distortion)
+        return self.fisheye or bool(self.model) or any(self.distortion)
 
     def resized(self, width: int, height: int) -> Lens:
         """The lens of the image resized to width x height pixels."""
@@ -94,6 +121,44 @@ class Lens:
     def matrix(self) -> np.ndarray:
         """OpenCV's camera matrix, [3, 3]: its first pixel has its centre at 0, not at 0.5."""
         return np.array([[self.fx, 0, self.cx - 0.5], [0, self.fy, self.cy - 0.5], [0, 0, 1]])
+
+
+def lens_of_colmap(model: str, width: int, height: int, values: Sequence[float], where: str) -> Lens:
+    """The lens of a camera of COLMAP.
+
+    Args:
+        model: its name.
+        width, height: pixels.
+        values: focal lengths, principal point and coefficients, in COLMAP's order.
+        where: the beginning of error messages.
+
+    Raises:
+        CaptureError: the model is unknown, or the values are not its parameters.
+    """
+    if model == EQUIRECTANGULAR:
+        return Lens.equirectangular(width, height, where)
+    if model not in COLMAP_MODELS and model not in OTHER_MODELS:
+        raise CaptureError(
+            f"{where}: the camera model {model} is not supported.",
+            "Undistort the photographs with COLMAP's image_undistorter, or use OPENCV.",
+        )
+    other, fisheye = "", False
+    if model in OTHER_MODELS:
+        focals, other = OTHER_MODELS[model]
+        names = lens_models.PARAMETERS[other]
+    else:
+        focals, names, fisheye = COLMAP_MODELS[model]
+    if len(values) != focals + 2 + len(names):
+        raise CaptureError(
+            f"{where}: {model} has {focals + 2 + len(names)} parameters, not {len(values)}.",
+            "Copy or export the model again.",
+        )
+    focal = (values[0], values[focals - 1])
+    named = dict(zip(names, values[focals + 2 :], strict=True))
+    if fisheye:
+        named = {k: named.get(k, 0.0) for k in FISHEYE_ORDER}
+    centre = (values[focals], values[focals + 1])
+    return Lens.create(width, height, focal, centre, named, fisheye=fisheye, model=other, where=where)
 
 
 def fit_to_file(lens: Lens, size: tuple[int, int], where: str) -> Lens:
@@ -115,6 +180,9 @@ def fit_to_file(lens: Lens, size: tuple[int, int], where: str) -> Lens:
 
 def undistort_points(lens: Lens, pixels: np.ndarray) -> np.ndarray:
     """Distorted pixels (OpenCV coordinates, first centre at 0) to directions x/z, y/z; [P, 2] -> [P, 2]."""
+    if lens.model:
+        centred = np.asarray(pixels, np.float64) - [lens.cx - 0.5, lens.cy - 0.5]
+        return lens_models.undistorted(lens.model, lens.distortion, centred / [lens.fx, lens.fy])
     source = np.ascontiguousarray(pixels, np.float64).reshape(-1, 1, 2)
     coefficients = np.array(lens.distortion or (0.0,) * 4, np.float64)
     if lens.fisheye:
@@ -128,7 +196,9 @@ def undistort_points(lens: Lens, pixels: np.ndarray) -> np.ndarray:
 def distort_points(lens: Lens, directions: np.ndarray) -> np.ndarray:
     """Directions x/z, y/z to distorted pixels (OpenCV coordinates), [P, 2] -> [P, 2]."""
     x, y = np.moveaxis(np.asarray(directions, np.float64), -1, 0)
-    if lens.fisheye:
+    if lens.model:
+        u, v = np.moveaxis(lens_models.distorted(lens.model, lens.distortion, directions), -1, 0)
+    elif lens.fisheye:
         k1, k2, k3, k4 = (*lens.distortion, 0.0, 0.0, 0.0, 0.0)[:4]
         r = np.hypot(x, y)
         theta = np.arctan(r)
@@ -148,12 +218,17 @@ def distort_points(lens: Lens, directions: np.ndarray) -> np.ndarray:
 def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
     """The pinhole camera of the same image size whose view is the largest upright rectangle without undefined pixels.
 
+    Of fisheye images with directions beside or behind the camera, it is the rectangle that the lens images on its axes,
+    up to 60 degrees from the middle; what the image does not show of its corners does not count.
+
     Raises:
         CaptureError: the distortion cannot be inverted within the image (a field of view of 180 degrees, or
             coefficients that fold the image).
     """
     if not lens.distorted:
         return replace(lens, distortion=(), fisheye=False)
+    if lens.model == EQUIRECTANGULAR:
+        raise ValueError("lens must not be equirectangular: pinhole views are cut from panoramas")
     w, h = lens.width, lens.height
     x, y = np.linspace(0, w - 1, 65), np.linspace(0, h - 1, 65)
     left, right = np.stack([np.zeros(65), y], 1), np.stack([np.full(65, w - 1.0), y], 1)
@@ -168,12 +243,38 @@ def pinhole_of(lens: Lens, where: str = "lens") -> Lens:
         directions[195:, 1].min(),
     )
     if not (error < 1.0 and np.isfinite(directions).all() and inner[0] < inner[1] and inner[2] < inner[3]):
-        raise CaptureError(
-            f"{where}: the lens distortion {list(lens.distortion)} cannot be inverted up to the image border.",
-            "Check the coefficients and their order (k1 k2 p1 p2), or undistort the photographs beforehand.",
-        )
+        cropped = _widest_view(lens)
+        if cropped is None:
+            raise CaptureError(
+                f"{where}: the lens distortion {list(lens.distortion)} cannot be inverted up to the image border.",
+                "Check the coefficients and their order (k1 k2 p1 p2), or undistort the photographs beforehand.",
+            )
+        inner = cropped
     fx, fy = max(w - 1, 1) / (inner[1] - inner[0]), max(h - 1, 1) / (inner[3] - inner[2])
     return Lens(w, h, float(fx), float(fy), float(0.5 - inner[0] * fx), float(0.5 - inner[2] * fy))
+
+
+def _widest_view(lens: Lens) -> tuple[float, float, float, float] | None:
+    """Least and greatest x/z, then y/z, of what a fisheye lens images on its axes, up to WIDEST_ANGLE.
+
+    None: the lens is no fisheye, or its image cannot be inverted up to NARROWEST_ANGLE.
+    """
+    if not (lens.fisheye or lens.model in lens_models.WIDE):
+        return None
+    reach = np.tan(np.linspace(0, WIDEST_ANGLE, 129))
+    bounds = []
+    for axis in (np.array([1.0, 0.0]), np.array([0.0, 1.0])):
+        for side in (-1, 1):
+            directions = side * reach[:, None] * axis
+            pixels = distort_points(lens, directions)
+            with np.errstate(invalid="ignore"):
+                imaged = (np.abs(undistort_points(lens, pixels) - directions) < 1e-3).all(1)
+                imaged &= (pixels >= 0).all(1) & (pixels <= [lens.width - 1, lens.height - 1]).all(1)
+            last = len(reach) - 1 if imaged.all() else int(np.argmin(imaged)) - 1
+            if last < 0 or reach[last] < np.tan(NARROWEST_ANGLE):
+                return None
+            bounds.append(side * float(reach[last]))
+    return bounds[0], bounds[1], bounds[2], bounds[3]
 
 
 @lru_cache(maxsize=4)
@@ -189,6 +290,7 @@ def undistortion_maps(lens: Lens) -> tuple[np.ndarray, np.ndarray, np.ndarray | 
     row = (np.arange(lens.height) + 0.5 - target.cy) / target.fy
     directions = np.stack(np.meshgrid(column, row), axis=-1)
     source = distort_points(lens, directions)
+    source = np.nan_to_num(source, nan=-1e6, posinf=-1e6, neginf=-1e6)
     # A tolerance of 0.01 pixels: the rectangle was computed on a grid, and by iteration.
     inside = (source >= -0.01).all(-1) & (source[..., 0] <= lens.width - 0.99)
     inside &= source[..., 1] <= lens.height - 0.99

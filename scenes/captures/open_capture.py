@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,24 +10,30 @@ import numpy as np
 import torch
 
 from luxel.render.camera import Camera, Points, View
+from luxel.render.reading import is_lack_of_memory
 from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, natural_key, shorten_names
+from luxel.scenes.captures.depth_maps import DepthReader, points_from_depth
+from luxel.scenes.captures.exposure_data import relative_stops
 from luxel.scenes.captures.formats import detect_format
 from luxel.scenes.captures.geometry import estimate_centre, estimate_up, invert_rigid
 from luxel.scenes.captures.images import (
     ImageReader,
-    check_decodes,
+    check_images,
     fits_in_memory,
     for_each,
     target_lens,
     target_size,
 )
 from luxel.scenes.captures.masks import are_cutouts, find_masks, have_transparency, mask_of
+from luxel.scenes.captures.panoramas.cutting import cut_panoramas
+from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.image_decoding import set_max_megapixels
 from luxel.scenes.files.reading import reading
 
 MASK_USES = ("auto", "cutout", "ignore", "none")
+POSE_USES = ("keep", "refine")
 MIN_VIEWS = 3
 NEAR_SHARE = 0.0025  # of the extent: what is nearer to a camera is not drawn
 MIN_VIEWS_TO_HOLD_OUT = 4
@@ -49,6 +56,10 @@ class Capture:
         up: estimated up direction of the world, unit vector [3]; None: unknown.
         centre: the point that the cameras look at, world coordinates, [3].
         extent: median distance of the cameras from the centre, world units.
+        reprojection_error, pose_report: see `luxel.scenes.captures.contents.CaptureContents`.
+        exposures: by name of the view, how many stops its photograph was exposed more than the median of all,
+            by EXIF; only views whose photographs state it.
+        depths: by name of the view, what reads its depth map; only views that have one.
     """
 
     path: Path
@@ -64,6 +75,10 @@ class Capture:
     up: np.ndarray | None = None
     centre: np.ndarray = field(default_factory=lambda: np.zeros(3))
     extent: float = 1.0
+    reprojection_error: float | None = None
+    pose_report: str = ""
+    exposures: dict[str, float] = field(default_factory=dict)
+    depths: dict[str, DepthReader] = field(default_factory=dict)
 
     @property
     def views(self) -> list[View]:
@@ -80,14 +95,19 @@ def open(
     masks: str = "auto",
     cache_dir: str | Path | None = None,
     on_progress: Progress | None = None,
+    frames: int | None = None,
+    cut_object: bool = False,
+    poses: str = "keep",
+    panorama: PanoramaOptions | None = None,
 ) -> Capture:
-    """Opens a capture of any registered format, among them photographs, COLMAP models and transforms.json.
+    """Opens a capture of any registered format, among them photographs, videos, COLMAP models and transforms.json.
 
     Views are sorted by name ("9" before "10"). The views of the data set's own test split are held out; without one,
-    every Nth view beginning with the first, where there are at least four views.
+    every Nth view beginning with the first, where there are at least four views. The views of a panorama, and the
+    frames of a camera, are held out together.
 
     Args:
-        path: the capture's folder, its transforms.json, or the folder of its COLMAP model.
+        path: the capture's folder, its transforms.json, the folder of its COLMAP model, or a video.
         holdout_every: N: hold out every Nth view; 0: none. Ignored where the data set defines a split.
         max_size: maximum of the longer side of images, pixels; larger images are averaged down. None: no limit.
         max_megapixels: images with more pixels are refused before they are decoded; a JPEG file counts at the size to
@@ -99,6 +119,11 @@ def open(
         cache_dir: folder for results of structure from motion and triangulation. Default: ``.luxel`` in the capture,
             or ~/.cache/luxel where that is not writable.
         on_progress: called with (stage, fraction done in [0, 1]).
+        frames: how many frames of a video are used at most; None: two a second, at least 60 and at most 300.
+        cut_object: of photographs and videos whose poses are estimated, masks the object in the middle before, and
+            cuts it out: for turntables, where the object moves and all else stays.
+        poses: of captures that have poses, "keep": as they are; "refine": by bundle adjustment over matched features.
+        panorama: how panoramas of 360 by 180 degrees are recognised and cut into views; None: the defaults.
 
     Raises:
         CaptureError: the capture cannot be used; the message names the file and the remedy.
@@ -107,12 +132,18 @@ def open(
         raise CaptureError(f"masks={masks!r} is invalid.", f"Choose one of {', '.join(MASK_USES)}.")
     if max_size is not None and max_size < 1:
         raise CaptureError(f"max_size={max_size} is invalid.", "Give a positive number of pixels.")
+    if poses not in POSE_USES:
+        raise CaptureError(f"poses={poses!r} is invalid.", f"Choose one of {', '.join(POSE_USES)}.")
+    mask_use = "cutout" if cut_object and masks == "auto" else masks
     set_max_megapixels(max_megapixels)
     progress = on_progress or ignore_progress
     path = Path(path)
     with reading(path, "a path", "Write out the path of your home folder."):
         path = path.expanduser()
-    contents = read_contents(path, ReadOptions(masks, cache_dir, progress))
+    contents = read_contents(
+        path,
+        ReadOptions(mask_use, cache_dir, progress, frames, cut_object, panorama or PanoramaOptions()),
+    )
     contents.images.sort(key=lambda source: natural_key(source.name))
     if len(contents.images) < MIN_VIEWS:
         raise CaptureError(
@@ -120,22 +151,40 @@ def open(
             "Take more photographs.",
         )
     root = path if path.is_dir() else path.parent
-    use = _mask_use(root, contents, masks)
+    use = _mask_use(root, contents, mask_use)
     readers = _readers(contents, use, max_size, progress)
-    poses = np.stack([invert_rigid(source.world_to_cam) for source in contents.images])
+    if contents.pose_report:
+        if poses == "refine":
+            contents.warnings.append("The poses were estimated just now, so poses='refine' has no effect.")
+    else:
+        if cut_object:
+            contents.warnings.append(
+                "The capture has poses, so the object in the middle is not masked for them."
+            )
+        if poses == "refine":
+            _refine(root, contents, readers, max_size, cache_dir, progress)
+    cam_to_world = np.stack([invert_rigid(source.world_to_cam) for source in contents.images])
+    depths = _depths(contents, max_size)
     if contents.points is None:
-        from luxel.scenes.captures.triangulate import starting_points
+        from luxel.scenes.captures.poses.triangulate import starting_points
 
-        known = [s for s in contents.images if s.name not in (contents.test_names or ())]
-        posed = [(view_of(s, readers[s.name], s.name, max_size).camera, readers[s.name]) for s in known]
-        contents.points = starting_points(root, contents, posed, cache_dir=cache_dir, on_progress=progress)
+        held, usable = contents.test_names or (), contents.triangulated_names
+        known = [s for s in contents.images if s.name not in held and (usable is None or s.name in usable)]
+        views = [view_of(source, readers[source.name], source.name, max_size) for source in known]
+        contents.points = points_from_depth(views, depths, contents.warnings)
+        if contents.points is None:
+            posed = [(view.camera, readers[view.name]) for view in views]
+            contents.points = starting_points(
+                root, contents, posed, cache_dir=cache_dir, on_progress=progress
+            )
     train, test, rule = _split(contents, holdout_every, readers, max_size)
-    centre = estimate_centre(poses, contents.points.xyz)
-    extent = float(np.median(np.linalg.norm(poses[:, :3, 3] - centre, axis=1))) or 1.0
+    names = shorten_names(contents.images)
+    centre = estimate_centre(cam_to_world, contents.points.xyz)
+    extent = float(np.median(np.linalg.norm(cam_to_world[:, :3, 3] - centre, axis=1))) or 1.0
     train, test = ([_clipped(view, NEAR_SHARE * extent) for view in views] for views in (train, test))
     return Capture(
         path=path,
-        name=root.resolve().name or "capture",
+        name=contents.name or root.resolve().name or "capture",
         format=contents.format,
         train=train,
         test=test,
@@ -144,10 +193,46 @@ def open(
         cutout=use == "cutout",
         background=(1.0, 1.0, 1.0) if use == "cutout" else None,
         warnings=contents.warnings,
-        up=contents.up if contents.up is not None else estimate_up(poses),
+        up=contents.up if contents.up is not None else estimate_up(cam_to_world),
         centre=centre,
         extent=extent,
+        reprojection_error=contents.reprojection_error,
+        pose_report=contents.pose_report,
+        exposures=_exposures(contents, names),
+        depths={names[name]: reader for name, reader in depths.items()},
     )
+
+
+def _refine(
+    root: Path,
+    contents: CaptureContents,
+    readers: dict[str, ImageReader],
+    max_size: int | None,
+    cache_dir: str | Path | None,
+    progress: Progress,
+) -> None:
+    """Replaces the poses of all images by refined ones."""
+    from luxel.scenes.captures.poses.pose_refinement import refined_poses
+
+    sources = contents.images
+    posed = [(view_of(s, readers[s.name], s.name, max_size).camera, readers[s.name]) for s in sources]
+    poses, contents.pose_report = refined_poses(root, posed, cache_dir=cache_dir, on_progress=progress)
+    for source, pose in zip(sources, poses, strict=True):
+        source.world_to_cam = pose
+
+
+def _depths(contents: CaptureContents, max_size: int | None) -> dict[str, DepthReader]:
+    """Readers of the depth maps, by name of the source."""
+    out = {}
+    for source in contents.images:
+        if source.depth is not None:
+            size = target_size(source.lens, max_size)
+            out[source.name] = DepthReader(source.depth, source.depth_scale, source.lens, *size)
+    return out
+
+
+def _exposures(contents: CaptureContents, names: dict[str, str]) -> dict[str, float]:
+    return relative_stops({names[s.name]: s.exposure for s in contents.images if s.exposure is not None})
 
 
 def _clipped(view: View, near: float) -> View:
@@ -163,7 +248,9 @@ def read_contents(path: Path, options: ReadOptions) -> CaptureContents:
     """
     with reading(path, "a capture", "Copy or export the capture again."):
         path.stat()
-        return detect_format(path).read(path, options)
+        contents = detect_format(path).read(path, options)
+        cut_panoramas(path, contents, options)
+        return contents
 
 
 def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
@@ -198,7 +285,7 @@ def _mask_use(root: Path, contents: CaptureContents, masks: str) -> str:
 def _readers(
     contents: CaptureContents, use: str, max_size: int | None, progress: Progress
 ) -> dict[str, ImageReader]:
-    """A reader for each image by name; all images are decoded once, to keep them in memory or to check them."""
+    """A reader for each image by name; images are decoded to keep them in memory, or checked where they do not fit."""
     readers = {}
     for source in contents.images:
         width, height = target_size(source.lens, max_size)
@@ -207,19 +294,32 @@ def _readers(
             source.path, source.lens, width, height, source.oriented, mask, use
         )
     ordered = list(readers.values())
-    keep = fits_in_memory(ordered)
     for reader in ordered:
-        reader.keep = keep
         target_lens(
             reader.lens, max_size, str(reader.path)
         )  # raises for invalid lenses before any image is decoded
-
-    def work(index: int) -> object:
-        return ordered[index]() if keep else check_decodes(ordered[index].path)
-
-    stage = "reading photographs" if keep else "checking photographs (they do not fit into memory)"
-    for_each(work, len(ordered), lambda fraction: progress(stage, fraction))
+    if fits_in_memory(ordered) and _kept(ordered, progress):
+        return readers
+    for reader in ordered:
+        reader.keep, reader.kept = False, None
+    stage = "checking photographs (they do not fit into memory)"
+    check_images([reader.path for reader in ordered], lambda fraction: progress(stage, fraction))
     return readers
+
+
+def _kept(readers: Sequence[ImageReader], progress: Progress) -> bool:
+    """Decodes all images and keeps them; False: memory ran out meanwhile."""
+    try:
+        for_each(
+            lambda index: readers[index](),
+            len(readers),
+            lambda fraction: progress("reading photographs", fraction),
+        )
+    except Exception as error:
+        if not is_lack_of_memory(error):
+            raise
+        return False
+    return True
 
 
 def view_of(source: SourceImage, reader: ImageReader, name: str, max_size: int | None = None) -> View:
@@ -245,12 +345,17 @@ def _split(
 ) -> tuple[list[View], list[View], str]:
     names = shorten_names(contents.images)
     sources = [source for source in contents.images if source.name not in contents.unused_names]
+    groups = list(dict.fromkeys(source.group or source.name for source in sources))
     if contents.test_names is not None:
         held, rule = contents.test_names, contents.rule
     elif every < 1:
         held, rule = set(), "no views are held out (holdout_every is 0)"
-    elif len(sources) < MIN_VIEWS_TO_HOLD_OUT:
-        held, rule = set(), f"no views are held out: there are only {len(sources)}"
+    elif len(groups) < MIN_VIEWS_TO_HOLD_OUT:
+        held, rule = set(), f"no views are held out: there are only {len(groups)}"
+    elif len(groups) < len(sources):
+        chosen = set(groups[::every])
+        held = {source.name for source in sources if (source.group or source.name) in chosen}
+        rule = f"every {_ordinal(every)} panorama or camera by name, with all of its views"
     else:
         held = {source.name for source in sources[::every]}
         rule = f"every {_ordinal(every)} view by name, beginning with the first"

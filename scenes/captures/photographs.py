@@ -6,6 +6,7 @@ from pathlib import Path
 
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, image_files
+from luxel.scenes.captures.panoramas.recognition import are_panoramas
 
 SUBFOLDERS = ("images", "input")
 
@@ -29,17 +30,21 @@ def read_photographs(path: Path, options: ReadOptions) -> CaptureContents:
     """Poses, intrinsics and points by structure from motion.
 
     Raises:
-        CaptureError: too few photographs could be placed.
+        CaptureError: too few photographs could be placed, or panoramas and others are mixed.
     """
+    from luxel.scenes.captures.panoramas.poses import estimate_panorama_poses
     from luxel.scenes.captures.sfm import estimate_poses
 
     folder = image_folder(path)
     assert folder is not None
+    if are_panoramas(image_files(folder), options.panorama):
+        return estimate_panorama_poses(path, folder, options)
     return estimate_poses(
         path,
         folder,
         cache_dir=options.cache_dir,
         use_masks=options.masks != "none",
+        cut_object=options.cut_object,
         on_progress=options.on_progress,
     )
 

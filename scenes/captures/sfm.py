@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-import os
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+import numpy as np
 
 from luxel.scenes.captures import features
 from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.colmap import read_colmap
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, image_files
 from luxel.scenes.captures.features import import_pycolmap
-from luxel.scenes.captures.images import ORIENTATION_TAG, ImageHeader, decode, for_each, read_header
+from luxel.scenes.captures.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lens import Lens
-from luxel.scenes.captures.masks import find_masks, read_mask
+from luxel.scenes.captures.masks import find_masks
+from luxel.scenes.captures.poses.lens_refinement import refine_lens
+from luxel.scenes.captures.poses.mapping import map_globally, map_incrementally, without_pairs
+from luxel.scenes.captures.poses.object_masks import mask_object
+from luxel.scenes.captures.poses.pairs import EXHAUSTIVE_UP_TO, pairs_to_match
+from luxel.scenes.captures.poses.score import ModelScore, PoseReport, score_model
+from luxel.scenes.captures.poses.two_view import VerifiedPairs, only_turned, read_pairs
+from luxel.scenes.captures.poses.workspace import Workspace, working_folder
 from luxel.scenes.errors import CaptureError
 
-VERSION = 1  # increased when a change of this file invalidates cached results
+VERSION = 2  # increased when a change of this file or of poses/ invalidates cached results
 MIN_PHOTOGRAPHS = 3
 MIN_PLACED_FRACTION = 0.5
+MIN_AGREEMENT = 0.35  # of the matches with the poses, see `ModelScore`
+GOOD_AGREEMENT = 0.9  # from which mapping is not repeated
+CONTRADICTS = 0.25  # share of a pair's matches that fits the poses, below which the pair is cut
+FEW_FEATURES = 100  # of the median photograph
+REPORT = "report.json"
 ADVICE = (
     "Photographs must be sharp, overlap by two thirds with their neighbours, and be taken from different places, not "
     "by turning on the spot. Add photographs between these and the others, or remove them."
 )
+Candidate = tuple[ModelScore, Any, np.ndarray]  # score, model, and how each pair fits it
 
 
 def estimate_poses(
@@ -35,22 +48,26 @@ def estimate_poses(
     *,
     cache_dir: str | Path | None = None,
     use_masks: bool = True,
+    cut_object: bool = False,
     on_progress: Progress,
 ) -> CaptureContents:
     """Poses, lens and points of a folder of photographs, computed once and cached.
 
-    The cache key depends on the names and sizes of images and masks, and on the options. Where several disconnected
-    models result, the largest is used.
+    Models are made by incremental and by global mapping; the one of the highest `ModelScore.value` is used. An
+    interrupted run goes on with the features and matches that it has. The cache key depends on the names and sizes of
+    images and masks, and on the options.
 
     Args:
         path: the capture's folder, where ``masks`` may be.
         folder: the folder of the photographs.
         cache_dir: see ``features.cache_folder``.
         use_masks: whether features outside the masks are dropped.
+        cut_object: gives photographs without a mask that of the object in their middle, see `object_masks`.
         on_progress: called with (stage, fraction done in [0, 1]).
 
     Raises:
-        CaptureError: fewer than 3 photographs, or fewer than half of them (or 3) could be placed.
+        CaptureError: fewer than 3 photographs; no object in their middle; no model; fewer than half of the photographs
+            (or 3) have a pose; the camera only turned on the spot; or the poses contradict the matches.
     """
     files = image_files(folder)
     if len(files) < MIN_PHOTOGRAPHS:
@@ -67,156 +84,166 @@ def estimate_poses(
         sources.append(SourceImage(file.name, file, lens, None, oriented=True))  # type: ignore[arg-type]
     if use_masks:
         find_masks(path, sources)
+    cache = features.cache_folder(path, cache_dir)
+    if cut_object:
+        mask_object(sources, cache, on_progress)
     sizes = [(p.name, p.path.stat().st_size, p.mask.stat().st_size if p.mask else 0) for p in sources]
     key = features.content_key(
-        ["sfm", VERSION, features.FEATURES, features.FEATURE_IMAGE_SIZE, features.EXHAUSTIVE_UP_TO, *sizes]
+        ["sfm", VERSION, features.FEATURES, features.FEATURE_IMAGE_SIZE, EXHAUSTIVE_UP_TO, *sizes]
     )
-    cache = features.cache_folder(path, cache_dir)
     model = cache / f"sfm-{key}"
-    if not (model / "images.bin").is_file():
-        _reconstruct(sources, [headers[i] for i in range(len(files))], cache, model, on_progress)
+    if not (model / REPORT).is_file():
+        with working_folder(cache, key) as work:
+            space = Workspace(work, sources, [headers[i] for i in range(len(files))])
+            _reconstruct(space, folder, model, on_progress)
+    report = PoseReport.of_json(json.loads((model / REPORT).read_text()))
     contents = read_colmap(folder, images=folder, model=model, oriented=True)
+    if cut_object:
+        masks = {source.name: source.mask for source in sources}
+        for image in contents.images:
+            image.mask = masks[image.name]
     contents.format = "photographs (structure from motion)"
-    _check_placed(folder, files, contents)
+    contents.pose_report = report.headline
+    _check_placed(folder, files, contents, report)
     return contents
 
 
-def _check_placed(folder: Path, files: Sequence[Path], contents: CaptureContents) -> None:
-    """Refuses a model in which too few photographs have a pose; warns of those that have none."""
+def _check_placed(folder: Path, files: Sequence[Path], contents: CaptureContents, report: PoseReport) -> None:
+    """Refuses a model that cannot be used; warns of photographs without a pose, and of doubtful poses."""
     placed = {source.name for source in contents.images}
     missing = [file.name for file in files if file.name not in placed]
-    if not missing:
-        return
     shown = ", ".join(missing[:12]) + (f" and {len(missing) - 12} more" if len(missing) > 12 else "")
     problem = f"{folder}: {len(placed)} of {len(files)} photographs could be placed; not these: {shown}."
-    if len(placed) < max(MIN_PHOTOGRAPHS, MIN_PLACED_FRACTION * len(files)):
+    if missing and len(placed) < max(MIN_PHOTOGRAPHS, MIN_PLACED_FRACTION * len(files)):
         raise CaptureError(problem, ADVICE)
-    contents.warnings.append(f"{problem} {ADVICE}")
+    if report.refusal:
+        raise CaptureError(f"{folder}: no poses could be estimated: {report.refusal}.", ADVICE)
+    if missing:
+        contents.warnings.append(f"{problem} {ADVICE}")
+    if report.sure == "doubtful":
+        contents.warnings.append(f"{folder}: {report.headline}. {ADVICE}")
 
 
-def _reconstruct(
-    sources: list[SourceImage], headers: list[ImageHeader], cache: Path, model: Path, on_progress: Progress
-) -> None:
-    """Runs feature extraction, matching and mapping, and writes a binary COLMAP model to ``model``."""
+def _reconstruct(space: Workspace, folder: Path, target: Path, on_progress: Progress) -> None:
+    """Runs feature extraction, matching and mapping, and writes a binary COLMAP model with a report to ``target``."""
     pycolmap = import_pycolmap()
     pycolmap.set_random_seed(features.SEED)
-    with features.scratch_folder(cache) as work, features.quiet(pycolmap):
-        images, masks = work / "images", work / "masks"
-        images.mkdir()
-        masks.mkdir()
-        # COLMAP splits its list of pairs at blanks, so files have plain names here.
-        names = [f"{i:06d}{source.path.suffix.lower()}" for i, source in enumerate(sources)]
-        for_each(lambda i: _prepare(sources[i], headers[i], images / names[i], masks), len(sources))
-        database = work / "database.db"
-        one_size = len({(source.lens.width, source.lens.height) for source in sources}) == 1
-        # Four distortion coefficients are well determined only by many photographs of one lens.
-        lens_model = "OPENCV" if one_size and len(sources) >= 15 else "SIMPLE_RADIAL"
-        mode = pycolmap.CameraMode.SINGLE if one_size else pycolmap.CameraMode.AUTO
+    with features.quiet(pycolmap):
+        space.prepare()
+        _extract(pycolmap, space, on_progress)
+        pairs = pairs_to_match(pycolmap, space.database, space.names)
+        features.match(
+            pycolmap, space.database, pairs, lambda share: on_progress("matching photographs", share)
+        )
+        verified = read_pairs(pycolmap, space.database)
+        candidates = _candidates(pycolmap, space, verified, on_progress)
+        if not candidates:
+            reason = _reason(space, verified)
+            raise CaptureError(f"{folder}: no poses could be estimated: {reason}.", ADVICE)
+        best, cut = _without_contradictions(pycolmap, space, verified, candidates, on_progress)
+        on_progress("refining the lens", 0.0)
+        refined = refine_lens(pycolmap, best[1])
+        score, _ = score_model(best[0].mapping, refined, len(space.names), verified)
+        lenses = sorted({camera.model_name for camera in refined.cameras.values()})
+        report = PoseReport(score, [made for made, *_ in candidates], cut, ", ".join(lenses))
+        if only_turned(verified):
+            report.refusal = _reason(space, verified)
+        elif score.agreement < MIN_AGREEMENT:
+            report.refusal = (
+                f"only {score.agreement:.0%} of the matches of {score.pairs} pairs agree with them"
+            )
+        for image in refined.images.values():
+            image.name = space.sources[space.names.index(image.name)].name
+        finished = space.folder / "finished"
+        shutil.rmtree(finished, ignore_errors=True)
+        finished.mkdir()
+        refined.write_binary(str(finished))
+        (finished / REPORT).write_text(json.dumps(report.as_json(), indent=1))
+        shutil.rmtree(target, ignore_errors=True)
+        finished.replace(target)
+
+
+def _extract(pycolmap: Any, space: Workspace, on_progress: Progress) -> None:
+    """Features of all images, with a simple lens for those that one lens took."""
+    masks = space.masks if any(space.masks.iterdir()) else None
+    done, total = 0, len(space.names)
+    for group in space.lenses():
+        size = len(group)
         features.extract(
             pycolmap,
-            database,
-            images,
-            names,
-            masks=masks if any(masks.iterdir()) else None,
-            mode=mode,
-            model=lens_model,
-            on_progress=lambda share: on_progress("finding features", share),
+            space.database,
+            space.images,
+            group,
+            masks=masks,
+            mode=pycolmap.CameraMode.SINGLE,
+            model="SIMPLE_RADIAL",
+            on_progress=lambda share, before=done, size=size: on_progress(
+                "finding features", (before + share * size) / total
+            ),
         )
-        pairs = features.pairs_by_order(names)
-        features.match(pycolmap, database, pairs, lambda share: on_progress("matching photographs", share))
-        best = _map(pycolmap, database, images, work, len(sources), on_progress)
-        if best is None:
-            raise CaptureError(
-                f"{sources[0].path.parent}: structure from motion has no initial pair of photographs "
-                f"among {len(sources)} ({sources[0].name} ... {sources[-1].name}).",
-                ADVICE,
-            )
-        if one_size and best.num_reg_images() >= 15:
-            best = _with_principal_point(pycolmap, best)
-        for image in best.images.values():
-            image.name = sources[names.index(image.name)].name
-        finished = work / "finished"
-        finished.mkdir()
-        best.write_binary(str(finished))
-        shutil.rmtree(model, ignore_errors=True)
-        finished.replace(model)
+        done += size
 
 
-def _prepare(source: SourceImage, header: ImageHeader, target: Path, masks: Path) -> None:
-    """Writes an upright, opaque image to ``target``, and its mask under the name that COLMAP expects."""
-    if header.orientation == 1 and not header.has_alpha:
-        decode(source.path)  # raises for a truncated file, which COLMAP would silently leave out
-        try:
-            target.symlink_to(source.path.resolve())
-        except OSError:
-            shutil.copyfile(source.path, target)
-    else:
-        pixels = decode(source.path, oriented=True)
-        image = Image.fromarray(pixels[..., :3])
-        with Image.open(source.path) as original:
-            exif = original.getexif()  # COLMAP reads the focal length from it
-        exif[ORIENTATION_TAG] = 1
-        jpeg = target.suffix.lower() in (".jpg", ".jpeg")
-        options: dict[str, Any] = {"quality": 97, "subsampling": 0} if jpeg else {}
-        image.save(target, exif=exif.tobytes(), **options)
-        if pixels.shape[-1] == 4 and source.mask is None:
-            Image.fromarray(pixels[..., 3]).save(masks / f"{target.name}.png", compress_level=1)
-    if source.mask is not None:
-        mask = read_mask(source.mask, source.lens.width, source.lens.height)
-        Image.fromarray(mask).save(masks / f"{target.name}.png", compress_level=1)
-
-
-def _map(
-    pycolmap: Any, database: Path, images: Path, work: Path, count: int, on_progress: Progress
-) -> Any | None:
-    """The largest model of incremental mapping; repeated with looser thresholds where too few images are placed."""
-    best = None
-    for attempt, loose in enumerate((False, True)):
-        options = pycolmap.IncrementalPipelineOptions()
-        options.random_seed = features.SEED
-        options.mapper.random_seed = features.SEED
-        options.triangulation.random_seed = features.SEED
-        options.min_model_size = min(10, max(MIN_PHOTOGRAPHS, count // 3))
-        options.num_threads = os.cpu_count() or 1
-        if loose:
-            options.mapper.init_min_tri_angle = 4.0
-            options.mapper.init_min_num_inliers = 40
-            options.mapper.abs_pose_min_num_inliers = 15
-        placed = [0]
-
-        def advance(placed: list[int] = placed) -> None:
-            placed[0] += 1
-            on_progress("placing photographs", min(1.0, placed[0] / count))
-
-        out = work / f"models-{attempt}"
-        out.mkdir()
-        models = pycolmap.incremental_mapping(
-            str(database), str(images), str(out), options, next_image_callback=advance
+def _candidates(
+    pycolmap: Any, space: Workspace, verified: VerifiedPairs, on_progress: Progress
+) -> list[Candidate]:
+    """Models of both mappings; incremental mapping is repeated with looser thresholds where too few are placed."""
+    count, inputs = len(space.names), (pycolmap, space.database, space.images)
+    models = {"incremental": map_incrementally(*inputs, space.folder / "incremental", count, on_progress)}
+    models["global"] = map_globally(*inputs, space.folder / "global", on_progress)
+    placed = max((model.num_reg_images() for model in models.values() if model is not None), default=0)
+    if placed < MIN_PLACED_FRACTION * count:
+        models["loose incremental"] = map_incrementally(
+            *inputs, space.folder / "loose", count, on_progress, loose=True
         )
-        largest = max(models.values(), key=lambda m: m.num_reg_images(), default=None)
-        if largest is not None and (best is None or largest.num_reg_images() > best.num_reg_images()):
-            best = largest
-        if best is not None and best.num_reg_images() >= MIN_PLACED_FRACTION * count:
-            break
-    return best
+    return [(*_scored(name, model, count, verified),) for name, model in models.items() if model is not None]
 
 
-def _with_principal_point(pycolmap: Any, model: Any) -> Any:
-    """Repeats bundle adjustment with a free principal point; keeps the result where it stays near the centre."""
-    trial = pycolmap.Reconstruction(model)
-    options = pycolmap.BundleAdjustmentOptions()
-    options.refine_principal_point = True
-    options.print_summary = False
-    config = pycolmap.BundleAdjustmentConfig()
-    for image in trial.reg_image_ids():
-        config.add_image(image)
-    config.fix_gauge(pycolmap.BundleAdjustmentGauge.TWO_CAMS_FROM_WORLD)
-    # pycolmap.bundle_adjustment logs to the terminal at every log level.
-    pycolmap.create_default_bundle_adjuster(options, config, trial).solve()
-    trial.update_point_3d_errors()
-    for key, camera in trial.cameras.items():
-        before = model.cameras[key]
-        off = [abs(camera.params[2] / camera.width - 0.5), abs(camera.params[3] / camera.height - 0.5)]
-        if not (max(off) < 0.06 and 0.9 < camera.params[0] / before.params[0] < 1.1):
-            return model
-    return trial
+def _scored(name: str, model: Any, count: int, verified: VerifiedPairs) -> Candidate:
+    score, fit = score_model(name, model, count, verified)
+    return score, model, fit
+
+
+def _without_contradictions(
+    pycolmap: Any,
+    space: Workspace,
+    verified: VerifiedPairs,
+    candidates: list[Candidate],
+    on_progress: Progress,
+) -> tuple[Candidate, int]:
+    """The best candidate, and the number of pairs that were cut.
+
+    Sides that look alike are matched though they show different things. Such pairs contradict the poses that all others
+    agree on: mapping is repeated once without them, and kept where all pairs fit it better. Adds to ``candidates``.
+    """
+    best = max(candidates, key=lambda candidate: candidate[0].value)
+    contradicting = np.nonzero(best[2] < CONTRADICTS)[0]
+    if best[0].agreement >= GOOD_AGREEMENT or not len(contradicting):
+        return best, 0
+    on_progress("mapping without contradicting pairs", 0.0)
+    fewer = space.folder / "fewer-pairs.db"
+    without_pairs(pycolmap, space.database, fewer, [tuple(verified.ids[row]) for row in contradicting])
+    out, count = space.folder / "again", len(space.names)
+    again = {
+        "incremental, again": map_incrementally(pycolmap, fewer, space.images, out, count, on_progress),
+        "global, again": map_globally(pycolmap, fewer, space.images, out, on_progress),
+    }
+    made = [_scored(name, model, count, verified) for name, model in again.items() if model is not None]
+    candidates.extend(made)
+    better = max(made, key=lambda candidate: candidate[0].value, default=best)
+    if better[0].value > best[0].value:
+        return better, len(contradicting)
+    return best, 0
+
+
+def _reason(space: Workspace, verified: VerifiedPairs) -> str:
+    """Why there are no poses, a clause."""
+    counts = [len(points) for points in verified.keypoints.values()] or [0]
+    if np.median(counts) < FEW_FEATURES:
+        return f"the photographs show too little detail ({np.median(counts):.0f} features in the median photograph)"
+    if only_turned(verified):
+        return "the camera turned on the spot, so that near and far move alike from one photograph to another"
+    count = len(space.names)
+    if len(verified.ids) < count // 2:
+        return f"only {len(verified.ids)} pairs of the {count} photographs show enough of the same thing"
+    return f"none of the {len(verified.ids)} pairs of photographs that overlap is one to begin from"

@@ -19,6 +19,7 @@ from luxel.scenes.captures.contents import IMAGE_SUFFIXES, CaptureContents, Sour
 from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV, invert_rigid, rigid_from_matrix
 from luxel.scenes.captures.images import ImageHeader, for_each, read_header
 from luxel.scenes.captures.lens import FISHEYE_ORDER, PLANAR_ORDER, Lens, fit_to_file
+from luxel.scenes.captures.lens_models import EQUIRECTANGULAR
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points
 from luxel.scenes.files.reading import read_bytes, reading
@@ -59,12 +60,14 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
         if len(files) == 3:
             files.pop()  # with a test split, validation views are in neither split
     folder = files[0].parent
-    documents = [_load(file) for file in files]
-    frames = [(d, f, file) for d, file in zip(documents, files, strict=True) for f in _frames(d, file)]
+    documents = [load_document(file) for file in files]
+    frames = [
+        (d, f, file) for d, file in zip(documents, files, strict=True) for f in frames_of_document(d, file)
+    ]
     sources = _photos(folder, frames)
     contents = CaptureContents("transforms.json", [source for source, _ in sources])
     _check_times(contents, frames)
-    contents.points = _points(folder, documents[0], contents)
+    contents.points = points_of(folder, documents[0], contents)
     if len(files) == 2:
         contents.test_names = {source.name for source, file in sources if file == files[1]}
         contents.rule = f"the data set's own test split ({files[1].name})"
@@ -76,7 +79,7 @@ def read_transforms(path: Path, options: ReadOptions) -> CaptureContents:
     return contents
 
 
-def _load(file: Path) -> Document:
+def load_document(file: Path) -> Document:
     with reading(file, "JSON", "Export the file again; it may be cut short."):
         document = json.loads(read_bytes(file))
     if not isinstance(document, dict):
@@ -84,7 +87,7 @@ def _load(file: Path) -> Document:
     return document
 
 
-def _frames(document: Document, file: Path) -> list[Document]:
+def frames_of_document(document: Document, file: Path) -> list[Document]:
     frames = document.get("frames")
     if not isinstance(frames, list) or not frames or not all(isinstance(f, dict) for f in frames):
         raise CaptureError(
@@ -121,7 +124,7 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
             )
         seen[path] = where
         pose = rigid_from_matrix(frame.get("transform_matrix"), where) @ OPENGL_TO_OPENCV
-        lens, oriented = _lens(document, frame, headers[index], where)
+        lens, oriented = lens_of(document, frame, headers[index], where)
         mask = frame.get("mask_path")
         mask_file = None if mask is None else inside_capture(folder, mask, where)
         if mask_file is not None and not mask_file.is_file():
@@ -130,14 +133,33 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
             )
         time = _time(frame, where)
         name = path.relative_to(folder).as_posix()
-        sources.append(
-            (SourceImage(name, path, lens, invert_rigid(pose), time or 0.0, mask_file, oriented), file)
-        )
+        image = SourceImage(name, path, lens, invert_rigid(pose), time or 0.0, mask_file, oriented)
+        image.exposure = headers[index].exposure
+        image.depth, image.depth_scale = _depth(folder, document, frame, where)
+        sources.append((image, file))
     _check_shared_intrinsics(frames, sources)
     return sources
 
 
-def _number(frame: Document, document: Document, key: str, where: str) -> float | None:
+def _depth(folder: Path, document: Document, frame: Document, where: str) -> tuple[Path | None, float | None]:
+    """The file of a frame's depth map and the unit of its values."""
+    given = frame.get("depth_file_path")
+    scale = number_of(frame, document, "depth_unit_scale_factor", where)
+    if scale is not None and not 0 < scale < 1e9:
+        raise CaptureError(
+            f"{where}: depth_unit_scale_factor must be positive, got {scale}.", "Give the length of a unit."
+        )
+    if given is None:
+        return None, scale
+    path = inside_capture(folder, given, where)
+    if not path.is_file():
+        raise CaptureError(
+            f"{where}: the depth map {path} is missing.", "Put it there or remove depth_file_path."
+        )
+    return path, scale
+
+
+def number_of(frame: Document, document: Document, key: str, where: str) -> float | None:
     value = frame.get(key, document.get(key))
     if value is None:
         return None
@@ -152,7 +174,7 @@ def _number(frame: Document, document: Document, key: str, where: str) -> float 
 
 def _time(frame: Document, where: str) -> float | None:
     """The frame's timestamp; None: it has none. Values that overflow float32 are refused."""
-    time = _number(frame, {}, "time", where)
+    time = number_of(frame, {}, "time", where)
     if time is not None and abs(time) > float(np.finfo(np.float32).max):
         raise CaptureError(f"{where}: time is too large: {time!r}.", "Give seconds, or values in [0, 1].")
     return time
@@ -167,18 +189,20 @@ def _check_times(contents: CaptureContents, frames: list[tuple[Document, Documen
         )
 
 
-def _lens(document: Document, frame: Document, header: ImageHeader, where: str) -> tuple[Lens, bool]:
+def lens_of(document: Document, frame: Document, header: ImageHeader, where: str) -> tuple[Lens, bool]:
     """Intrinsics of a frame, in pixels of its stored image, and whether its EXIF orientation is applied."""
 
     def number(key: str) -> float | None:
-        return _number(frame, document, key, where)
+        return number_of(frame, document, key, where)
 
     model = str(frame.get("camera_model", document.get("camera_model", "OPENCV")))
+    if model.upper() == EQUIRECTANGULAR:
+        return Lens.equirectangular(*header.size(False), where), False
     fisheye = "FISHEYE" in model.upper() or bool(document.get("is_fisheye"))
     if not fisheye and model.upper() not in PLANAR_MODELS:
         raise CaptureError(
             f"{where}: the camera model {model} is not supported.",
-            "Export with PINHOLE, OPENCV or OPENCV_FISHEYE, or undistort the photographs beforehand.",
+            "Export with PINHOLE, OPENCV, OPENCV_FISHEYE or EQUIRECTANGULAR, or undistort the photographs beforehand.",
         )
     w, h = number("w"), number("h")
     stated = (round(w), round(h)) if w and h else None
@@ -227,7 +251,7 @@ def _check_shared_intrinsics(
             )
 
 
-def _points(folder: Path, document: Document, contents: CaptureContents) -> Points | None:
+def points_of(folder: Path, document: Document, contents: CaptureContents) -> Points | None:
     given = document.get("ply_file_path")
     if given is not None:
         path = inside_capture(folder, given, "ply_file_path")

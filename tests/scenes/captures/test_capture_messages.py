@@ -15,10 +15,11 @@ import pytest
 from luxel import scenes
 from luxel.render.camera import Points
 from luxel.render.primitives import Gaussians
-from luxel.scenes.captures import open_capture, triangulate
+from luxel.scenes.captures import open_capture
 from luxel.scenes.captures.capture_format import CaptureContents
 from luxel.scenes.captures.colmap import read_colmap
 from luxel.scenes.captures.formats import CAPTURE_FORMATS, register_capture_format
+from luxel.scenes.captures.poses import triangulate
 from luxel.scenes.captures.transforms import read_transforms
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
@@ -99,13 +100,14 @@ def test_a_triangulation_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def broken(*_: object) -> None:
         raise RuntimeError("no matches")
 
-    quiet = SimpleNamespace(set_random_seed=lambda seed: None)
+    quiet = SimpleNamespace(
+        set_random_seed=lambda seed: None, IncrementalPipelineOptions=SimpleNamespace, Reconstruction=broken
+    )
     monkeypatch.setattr(triangulate, "import_pycolmap", lambda: quiet)
     for name in ("match", "extract"):
         monkeypatch.setattr(triangulate.features, name, lambda *_, **__: None)
-    monkeypatch.setattr(triangulate.features, "pairs_by_pose", lambda names, poses: [])
+    monkeypatch.setattr(triangulate, "pairs_by_pose", lambda names, poses: [])
     monkeypatch.setattr(triangulate.features, "quiet", lambda _: nullcontext())
-    monkeypatch.setattr(triangulate, "_triangulate", broken)
     monkeypatch.setattr(triangulate.np, "stack", lambda poses: np.zeros((0, 4, 4)))
     with pytest.raises(CaptureError, match=r"Triangulation.*failed \(no matches\)\. Check that the poses"):
         triangulate.triangulate(tmp_path, [], lambda stage, share: None)
@@ -116,15 +118,6 @@ def test_points_that_are_none(tmp_path: Path) -> None:
     save_points(tmp_path / "p.ply", Points(none, np.zeros((2, 3), np.uint8)))
     with pytest.raises(CaptureError, match=r"p\.ply: there are no points"):
         load_points(tmp_path / "p.ply")
-
-
-def test_compressed_scenes(tmp_path: Path) -> None:
-    head = (
-        "ply\nformat binary_little_endian 1.0\nelement vertex 1\nproperty uint packed_position\nend_header\n"
-    )
-    (tmp_path / "c.ply").write_bytes(head.encode() + bytes(4))
-    with pytest.raises(CaptureError, match=r"c\.ply: compressed PLY is not supported.*uncompressed"):
-        scenes.load_primitives(tmp_path / "c.ply")
 
 
 def test_options_that_a_format_lacks(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_plush(shared: Path) -> None:
     assert (capture.train[0].camera.width, capture.train[0].camera.height) == (128, 96)
 
 
-@pytest.mark.parametrize("model", [name for name in PARAMETERS if name != "FOV"])
+@pytest.mark.parametrize("model", PARAMETERS)
 def test_camera_models(tmp_path: Path, model: str) -> None:
     capture = scenes.open(write_capture(tmp_path, model))
     view = capture.train[0]
@@ -119,9 +119,13 @@ def test_camera_models(tmp_path: Path, model: str) -> None:
 
 
 def test_unknown_camera_models(tmp_path: Path) -> None:
-    folder = write_capture(tmp_path, "FOV")
+    folder = write_capture(tmp_path)
+    (folder / "sparse/0/cameras.bin").unlink()
+    (folder / "sparse/0/images.bin").unlink()
+    (folder / "sparse/0/cameras.txt").write_text("3 SPHERE 64 48 60 32 24\n")
+    (folder / "sparse/0/images.txt").write_text("1 1 0 0 0 0 0 3 3 a.png\n\n")
     with pytest.raises(
-        scenes.CaptureError, match=r"cameras\.bin: camera 3: .*FOV is not supported.*undistort"
+        scenes.CaptureError, match=r"cameras\.txt: camera 3: .*SPHERE is not supported.*undistort"
     ):
         scenes.open(folder)
 

@@ -102,6 +102,43 @@ def test_images_that_exceed_memory_are_read_on_demand(toy: Path, monkeypatch: py
         lazy.train[0].read()
 
 
+def test_few_of_many_images_are_decoded_before_training(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+    whole = images.check_decodes
+    monkeypatch.setattr(images, "free_memory", lambda: 0)
+    monkeypatch.setattr(images, "DECODED", 2)
+    monkeypatch.setattr(images, "check_decodes", lambda path: (decoded.append(path.name), whole(path)))
+    names = sorted(path.name for path in (toy / "images").iterdir())
+    scenes.open(toy)
+    assert sorted(decoded) == [names[0], names[-1]]
+    data = (toy / "images" / names[3]).read_bytes()
+    (toy / "images" / names[3]).write_bytes(
+        data + b"more"
+    )  # nothing is known of files with something at the end
+    decoded.clear()
+    scenes.open(toy)
+    assert sorted(decoded) == [names[0], names[3], names[-1]]
+    (toy / "images" / names[3]).write_bytes(data[:-30])
+    with pytest.raises(scenes.CaptureError, match=names[3]):
+        scenes.open(toy)
+
+
+def test_memory_that_runs_out_while_images_are_read(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, calls = images.decode, []
+
+    def short_of_memory(path: Path, **options):
+        calls.append(path)
+        if len(calls) > 12:  # the first ones look for masks
+            raise MemoryError
+        return whole(path, **options)
+
+    monkeypatch.setattr(images, "decode", short_of_memory)
+    capture = scenes.open(toy)
+    monkeypatch.undo()
+    assert all(view.read.kept is None for view in capture.views)
+    assert capture.train[0].read() is not capture.train[0].read(), "it is read on demand"
+
+
 def test_image_that_changes_size_after_opening(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "free_memory", lambda: 0)
     view = scenes.open(toy).train[0]

@@ -15,8 +15,10 @@ from PIL import Image
 import luxel.scenes as scenes
 from luxel.render.camera import Camera
 from luxel.scenes.captures import features, sfm
+from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.geometry import OPENGL_TO_OPENCV
 from luxel.scenes.captures.images import ORIENTATION_TAG
+from luxel.scenes.captures.poses.score import ModelScore, PoseReport
 from luxel.scenes.captures.sfm import ADVICE
 
 pytest.importorskip("pycolmap", reason="pycolmap is not installed: structure from motion was not tested")
@@ -82,6 +84,7 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     }
     assert all(0 <= fraction <= 1 for _, fraction in progress)
     assert len(capture.points.xyz) > 300 and capture.format.startswith("photographs")
+    assert "7 of 8 photographs have a pose" in capture.pose_report
     assert all((v.camera.width, v.camera.height) == (540, 960) for v in capture.views)
     assert all(v.read().rgb.shape == (960, 540, 3) for v in capture.views)
     frames = {f["file_path"][7:11]: f for f in json.loads((fox / "transforms.json").read_text())["frames"]}
@@ -99,35 +102,26 @@ def test_photographs_alone(fox: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         scenes.open(folder)
 
 
-def test_principal_point_is_refined_within_bounds() -> None:
-    """A synthetic model with a wrong principal point recovers the right one, unless it is far off."""
-    pycolmap = importlib.import_module("pycolmap")
-    options = pycolmap.SyntheticDatasetOptions()
-    options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig = 1, 1, 16
-    options.num_points3D = 300
-    options.camera_model_id = pycolmap.CameraModelId.PINHOLE
-    for offset, kept in ((12.0, True), (200.0, False)):
-        options.camera_width, options.camera_height = 1024, 768
-        options.camera_params = [900.0, 900.0, 512.0 + offset, 384.0 - 0.5 * offset]
-        pycolmap.set_random_seed(0)
-        model = pycolmap.synthesize_dataset(options)
-        for camera in model.cameras.values():
-            camera.params = [900.0, 900.0, 512.0, 384.0]
-        refined = sfm._with_principal_point(pycolmap, model)
-        assert (refined is not model) == kept
-        if kept:
-            (camera,) = refined.cameras.values()
-            assert np.allclose(camera.params[2:4], [512 + offset, 384 - 0.5 * offset], atol=0.5)
-
-
 def test_photographs_without_features(tmp_path: Path) -> None:
     for number in range(4):
         Image.new("RGB", (64, 48), (number * 40, 90, 90)).save(tmp_path / f"{number}.png")
     with pytest.raises(scenes.CaptureError) as caught:
         scenes.open(tmp_path)
-    assert "has no initial pair" in str(caught.value) and "0.png ... 3.png" in str(caught.value)
+    assert "too little detail (0 features" in str(caught.value)
     assert caught.value.remedy == ADVICE
     assert not list((tmp_path / ".luxel").iterdir())
+
+
+def test_models_that_contradict_the_photographs_are_refused(tmp_path: Path) -> None:
+    score = ModelScore("global", 4, 4, 0.5, 300.0, 4.0, 10, 0.2)
+    contents = CaptureContents("photographs", [])
+    files: list[Path] = []
+    sfm._check_placed(tmp_path, files, contents, PoseReport(score))
+    assert "the poses are doubtful" in contents.warnings[0] and ADVICE in contents.warnings[0]
+    with pytest.raises(
+        scenes.CaptureError, match=r"no poses could be estimated: only 20%\. Photographs must"
+    ):
+        sfm._check_placed(tmp_path, files, contents, PoseReport(score, refusal="only 20%"))
 
 
 @pytest.mark.slow
@@ -141,7 +135,7 @@ def test_few_of_many_are_placed(fox: Path, tmp_path: Path) -> None:
     message = str(caught.value)
     assert (
         "of 12 photographs could be placed" in message and "blank7.jpg" in message
-    ) or "has no initial pair" in message
+    ) or "too little detail" in message
     assert caught.value.remedy == ADVICE
 
 
@@ -243,15 +237,3 @@ def test_cache_folder_is_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     capture.chmod(0o555)  # the superuser could write all the same, but a capture marked so is left alone
     assert features.cache_folder(capture, None) == home / "luxel"
     capture.chmod(0o755)
-
-
-def test_image_pairs() -> None:
-    names = [str(i) for i in range(200)]
-    assert len(features.pairs_by_order(names[:150])) == 150 * 149 // 2
-    pairs = features.pairs_by_order(names)
-    assert len(pairs) == len(set(pairs)) < 4000 and ("0", "1") in pairs and ("0", "190") in pairs
-    assert all(int(a) < int(b) for a, b in pairs)
-    poses = np.tile(np.eye(4), (20, 1, 1))
-    poses[:, 0, 3] = np.arange(20)
-    near = features.pairs_by_pose(names[:20], poses, nearest=2)
-    assert ("4", "5") in near and ("4", "9") not in near and len(near) < 25

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from luxel.scenes.captures.contents import CaptureContents
 from luxel.scenes.captures.features import import_pycolmap
 from luxel.scenes.captures.geometry import estimate_centre
 from luxel.scenes.captures.images import ImageReader, for_each
+from luxel.scenes.captures.poses.pairs import pairs_by_pose
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.ply import load_points, save_points
 
@@ -84,6 +87,52 @@ def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress)
     Raises:
         CaptureError: pycolmap is missing or fails.
     """
+    with matched(cache, posed, on_progress) as matches:
+        on_progress("triangulating points", 0.0)
+        points3d = list(triangulated(matches, posed).points3D.values())
+    xyz = np.array([point.xyz for point in points3d], np.float32).reshape(-1, 3)
+    rgb = np.array([point.color for point in points3d], np.uint8).reshape(-1, 3)
+    keep = np.isfinite(xyz).all(axis=1)
+    return Points(xyz[keep], rgb[keep])
+
+
+@dataclass(frozen=True)
+class MatchedImages:
+    """Posed images whose features are matched.
+
+    Args:
+        pycolmap: the module.
+        work: a folder that is removed afterwards.
+        names: of the images in COLMAP's database, in the order of the posed images.
+    """
+
+    pycolmap: Any
+    work: Path
+    names: list[str]
+
+    @property
+    def database(self) -> Path:
+        """COLMAP's database."""
+        return self.work / "database.db"
+
+    @property
+    def images(self) -> Path:
+        """Folder of the undistorted images."""
+        return self.work / "images"
+
+
+@contextmanager
+def matched(cache: Path, posed: Sequence[PosedImage], on_progress: Progress) -> Iterator[MatchedImages]:
+    """Features of posed images, matched between neighbours by pose, with their pinhole cameras.
+
+    Args:
+        cache: folder for intermediate files, which are removed on exit.
+        posed: cameras and readers; features outside the masks are dropped.
+        on_progress: called with (stage, fraction done in [0, 1]).
+
+    Raises:
+        CaptureError: pycolmap is missing.
+    """
     pycolmap = import_pycolmap()
     pycolmap.set_random_seed(features.SEED)
     names = [f"{index:05d}.png" for index in range(len(posed))]
@@ -92,7 +141,7 @@ def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress)
         images.mkdir()
         masks.mkdir()
         for_each(lambda i: _write_image(posed[i][1](), names[i], images, masks), len(posed))
-        database = work / "database.db"
+        matches = MatchedImages(pycolmap, work, names)
         lenses: dict[tuple, list[str]] = {}
         for name, (camera, _) in zip(names, posed, strict=True):
             lenses.setdefault((camera.width, camera.height, *camera.intrinsics.tolist()), []).append(name)
@@ -101,7 +150,7 @@ def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress)
             before = done
             features.extract(
                 pycolmap,
-                database,
+                matches.database,
                 images,
                 group,
                 masks=masks if any(masks.iterdir()) else None,
@@ -114,39 +163,57 @@ def triangulate(cache: Path, posed: Sequence[PosedImage], on_progress: Progress)
             )
             done += len(group)
         poses = np.stack([camera.cam_to_world.numpy().astype(np.float64) for camera, _ in posed])
-        pairs = features.pairs_by_pose(names, poses)
-        features.match(pycolmap, database, pairs, lambda share: on_progress("matching photographs", share))
-        on_progress("triangulating points", 0.0)
-        try:
-            return _triangulate(pycolmap, database, images, work, dict(zip(names, posed, strict=True)))
-        except (RuntimeError, ValueError, IndexError) as error:
-            raise CaptureError(
-                f"Triangulation from the given poses failed ({error}).",
-                "Check that the poses are those of these photographs, or leave them out to estimate them.",
-            ) from None
+        pairs = pairs_by_pose(names, poses)
+        features.match(
+            pycolmap, matches.database, pairs, lambda share: on_progress("matching photographs", share)
+        )
+        yield matches
 
 
-def _triangulate(
-    pycolmap: Any, database: Path, images: Path, work: Path, posed: dict[str, PosedImage]
-) -> Points:
-    model = pycolmap.Reconstruction()
-    with pycolmap.Database.open(str(database)) as opened:
-        for rig_camera in opened.read_all_cameras():
-            model.add_camera_with_trivial_rig(rig_camera)
-        for stored in opened.read_all_images():
-            rotation = posed[stored.name][0].world_to_cam.double().numpy()
-            image = pycolmap.Image(stored.name, np.zeros((0, 2)), stored.camera_id, stored.image_id)
-            model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(rotation[:3]))
-    out = work / "triangulated"
-    out.mkdir()
+def triangulated(
+    matches: MatchedImages,
+    posed: Sequence[PosedImage],
+    world_to_cam: np.ndarray | None = None,
+    tolerance: float | None = None,
+) -> Any:
+    """A pycolmap.Reconstruction of points triangulated with fixed poses.
+
+    Args:
+        matches: of the posed images.
+        posed: cameras and readers.
+        world_to_cam: other poses, [V, 4, 4]; None: those of the cameras.
+        tolerance: largest reprojection error of a point, pixels; None: COLMAP's default.
+
+    Raises:
+        CaptureError: pycolmap fails.
+    """
+    pycolmap = matches.pycolmap
+    if world_to_cam is None:
+        world_to_cam = np.stack([camera.world_to_cam.double().numpy() for camera, _ in posed])
+    pose_of = dict(zip(matches.names, world_to_cam, strict=True))
     options = pycolmap.IncrementalPipelineOptions()
     options.random_seed = features.SEED
-    result = pycolmap.triangulate_points(model, str(database), str(images), str(out), options=options)
-    points3d = list(result.points3D.values())
-    xyz = np.array([point.xyz for point in points3d], np.float32).reshape(-1, 3)
-    rgb = np.array([point.color for point in points3d], np.uint8).reshape(-1, 3)
-    keep = np.isfinite(xyz).all(axis=1)
-    return Points(xyz[keep], rgb[keep])
+    if tolerance is not None:
+        options.mapper.filter_max_reproj_error = tolerance
+        options.triangulation.complete_max_reproj_error = tolerance
+        options.triangulation.merge_max_reproj_error = tolerance
+    out = matches.work / "triangulated"
+    out.mkdir(exist_ok=True)
+    try:
+        model = pycolmap.Reconstruction()
+        with pycolmap.Database.open(str(matches.database)) as opened:
+            for rig_camera in opened.read_all_cameras():
+                model.add_camera_with_trivial_rig(rig_camera)
+            for stored in opened.read_all_images():
+                image = pycolmap.Image(stored.name, np.zeros((0, 2)), stored.camera_id, stored.image_id)
+                model.add_image_with_trivial_frame(image, pycolmap.Rigid3d(pose_of[stored.name][:3]))
+        paths = str(matches.database), str(matches.images), str(out)
+        return pycolmap.triangulate_points(model, *paths, options=options)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise CaptureError(
+            f"Triangulation from the given poses failed ({error}).",
+            "Check that the poses are those of these photographs, or leave them out to estimate them.",
+        ) from None
 
 
 def _write_image(pixels: Pixels, name: str, images: Path, masks: Path) -> None:

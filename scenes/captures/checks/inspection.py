@@ -1,0 +1,56 @@
+"""Inspection of a capture: its measures, and what every check finds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from luxel.scenes.captures.checks.blur import check_blur
+from luxel.scenes.captures.checks.coverage import check_coverage
+from luxel.scenes.captures.checks.depth_consistency import check_depth
+from luxel.scenes.captures.checks.duplicates import check_duplicates
+from luxel.scenes.captures.checks.exposure import check_exposure
+from luxel.scenes.captures.checks.finding import Finding
+from luxel.scenes.captures.checks.mask_consistency import check_masks
+from luxel.scenes.captures.checks.measures import Measures, measure
+from luxel.scenes.captures.checks.pose_consistency import check_poses
+from luxel.scenes.captures.open_capture import Capture
+
+# A new check is a function of capture and measures, and an entry here.
+CHECKS: dict[str, Callable[[Capture, Measures], list[Finding]]] = {
+    "poses": check_poses,
+    "sharpness": check_blur,
+    "exposure": check_exposure,
+    "duplicates": check_duplicates,
+    "coverage": check_coverage,
+    "masks": check_masks,
+    "depth": check_depth,
+}
+
+
+@dataclass
+class Inspection:
+    """What is known of a capture before it is trained on.
+
+    Args:
+        capture: that was inspected.
+        measures: of its views.
+        findings: in the order of CHECKS.
+    """
+
+    capture: Capture
+    measures: Measures
+    findings: list[Finding] = field(default_factory=list)
+
+
+def inspect(capture: Capture, on_progress: Callable[[str, float], None] | None = None) -> Inspection:
+    """Measures the views of a capture and runs every check.
+
+    Args:
+        capture: to be inspected; all of its views, those held out as well.
+        on_progress: called with (stage, fraction done in [0, 1]).
+    """
+    say = on_progress or (lambda stage, share: None)
+    measures = measure(capture.views, capture.points.xyz, lambda share: say("measuring photographs", share))
+    findings = [finding for check in CHECKS.values() for finding in check(capture, measures)]
+    return Inspection(capture, measures, findings)

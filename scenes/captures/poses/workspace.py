@@ -1,0 +1,162 @@
+"""The folder in which structure from motion works: upright images, masks, COLMAP's database."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from luxel.render.runs.owner import OwnedError, own
+from luxel.scenes.captures import features
+from luxel.scenes.captures.contents import SourceImage
+from luxel.scenes.captures.images import ORIENTATION_TAG, ImageHeader, decode, for_each
+from luxel.scenes.captures.masks import read_mask
+from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
+from luxel.scenes.files.image_decoding import opened_header
+
+EXIF_FOLDER = 0x8769
+MAKE, MODEL, FOCAL, FOCAL_35MM = 0x010F, 0x0110, 0x920A, 0xA405
+
+
+@contextmanager
+def working_folder(cache: Path, key: str) -> Iterator[Path]:
+    """The folder of the work on a capture: what an interrupted process left in it is there again.
+
+    Removed on exit, also after an error, but not after an interruption. Where another process works in it, an empty one
+    that is always removed.
+
+    Args:
+        cache: where it is made.
+        key: of the inputs and options.
+    """
+    folder = cache / f"working-sfm-{key}"
+    folder.mkdir(exist_ok=True)
+    try:
+        owner = own(folder)
+    except OwnedError:
+        with features.scratch_folder(cache) as scratch:
+            yield scratch
+        return
+    with owner:
+        try:
+            yield folder
+        except Exception:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Workspace:
+    """Inputs of structure from motion as COLMAP reads them.
+
+    Args:
+        folder: see `working_folder`.
+        sources: the photographs.
+        headers: of their files, in the same order.
+        names: of the files that COLMAP reads, in the same order.
+    """
+
+    folder: Path
+    sources: Sequence[SourceImage]
+    headers: Sequence[ImageHeader]
+    names: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # COLMAP splits its list of pairs at blanks, so files have plain names here.
+        self.names = [f"{i:06d}{suffix_for(source.path)}" for i, source in enumerate(self.sources)]
+        self.images.mkdir(exist_ok=True)
+        self.masks.mkdir(exist_ok=True)
+
+    @property
+    def images(self) -> Path:
+        """Folder of the images."""
+        return self.folder / "images"
+
+    @property
+    def masks(self) -> Path:
+        """Folder of the masks."""
+        return self.folder / "masks"
+
+    @property
+    def database(self) -> Path:
+        """COLMAP's database."""
+        return self.folder / "database.db"
+
+    def prepare(self) -> None:
+        """Writes images and masks that are not there yet.
+
+        Raises:
+            CaptureError: a file is damaged, or a mask does not fit.
+        """
+
+        def one(index: int) -> None:
+            target = self.images / self.names[index]
+            if not target.exists():
+                prepare(self.sources[index], self.headers[index], target, self.masks)
+
+        for_each(one, len(self.sources))
+
+    def lenses(self) -> list[list[str]]:
+        """Names of the images that one lens took: of the same size, and the same focal length where EXIF gives it."""
+        groups: dict[tuple[object, ...], list[str]] = {}
+        for name, source in zip(self.names, self.sources, strict=True):
+            lens = (source.lens.width, source.lens.height, *focal_facts(source.path))
+            groups.setdefault(lens, []).append(name)
+        return list(groups.values())
+
+
+def focal_facts(path: Path) -> tuple[object, ...]:
+    """Camera and focal length from the EXIF data of a file, as far as they are there."""
+    with opened_header(path) as image:
+        if image.format == "PNG" and "exif" not in image.info:
+            return ()
+        exif = image.getexif()
+        inner = exif.get_ifd(EXIF_FOLDER)
+    facts = (exif.get(MAKE), exif.get(MODEL), inner.get(FOCAL), inner.get(FOCAL_35MM))
+    return tuple(str(fact) for fact in facts)
+
+
+def suffix_for(path: Path) -> str:
+    """That of the file which COLMAP reads: it knows no HEIC."""
+    suffix = path.suffix.lower()
+    return ".jpg" if suffix in HEIF_SUFFIXES else suffix
+
+
+def prepare(source: SourceImage, header: ImageHeader, target: Path, masks: Path) -> None:
+    """Writes an upright, opaque image to ``target``, after its mask under the name that COLMAP expects.
+
+    Raises:
+        CaptureError: the file is damaged, or its mask does not fit.
+    """
+    plain = (
+        header.orientation == 1 and not header.has_alpha and source.path.suffix.lower() not in HEIF_SUFFIXES
+    )
+    pixels = decode(source.path, oriented=not plain)  # raises for a file that COLMAP would silently leave out
+    if source.mask is not None:
+        mask = read_mask(source.mask, source.lens.width, source.lens.height)
+        Image.fromarray(mask).save(masks / f"{target.name}.png", compress_level=1)
+    elif pixels.shape[-1] == 4:
+        Image.fromarray(pixels[..., 3]).save(masks / f"{target.name}.png", compress_level=1)
+    partial = target.with_name(f"part-{target.name}")
+    if plain:
+        partial.unlink(missing_ok=True)
+        try:
+            partial.symlink_to(source.path.resolve())
+        except OSError:
+            shutil.copyfile(source.path, partial)
+    else:
+        image = Image.fromarray(pixels[..., :3])
+        with Image.open(source.path) as original:
+            exif = original.getexif()  # COLMAP reads the focal length from it
+        exif[ORIENTATION_TAG] = 1
+        jpeg = target.suffix in (".jpg", ".jpeg")
+        options: dict[str, Any] = {"quality": 97, "subsampling": 0} if jpeg else {}
+        image.save(partial, exif=exif.tobytes(), **options)
+    os.replace(partial, target)
