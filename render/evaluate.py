@@ -13,11 +13,14 @@ from torch import Tensor
 
 from luxel.render.camera import Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, MetricError, psnr, ssim
+from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, MetricError, affine_fit, psnr, ssim
+from luxel.render.pose_refinement import refine_camera
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 
 METRICS = ("psnr", "ssim", "lpips")
+# Columns that are there only where they were computed, and their headings.
+FURTHER = {"psnr_aligned": "aligned dB", "psnr_refined": "refined dB"}
 
 
 class EvaluationError(LuxelError):
@@ -34,6 +37,9 @@ class ViewScore:
         ssim: in [-1, 1], zero padded (see `luxel.render.metrics.ssim`).
         lpips: distance, 0 for equal images.
         width, height: pixels.
+        psnr_aligned: PSNR after the affine colour transform of the render that brings it nearest to the image, dB.
+        psnr_refined: PSNR from the camera pose that brings the render nearest to the image; where psnr_aligned was
+            computed too, after another such transform.
     """
 
     name: str
@@ -42,11 +48,24 @@ class ViewScore:
     lpips: float
     width: int
     height: int
+    psnr_aligned: float = math.nan
+    psnr_refined: float = math.nan
+
+    @property
+    def further(self) -> dict[str, float]:
+        """The scores of `FURTHER` that were computed."""
+        values = {name: getattr(self, name) for name in FURTHER}
+        return {name: value for name, value in values.items() if not math.isnan(value)}
+
+    @property
+    def scores(self) -> dict[str, str | float | None]:
+        """For JSON: NaN becomes None, an infinite PSNR the string "inf"."""
+        names = (*METRICS, *self.further)
+        return {name: _plain(getattr(self, name)) for name in names}
 
     def as_dict(self) -> dict[str, str | int | float | None]:
-        """For JSON: NaN becomes None, an infinite PSNR the string "inf"."""
-        scores = {metric: _plain(getattr(self, metric)) for metric in METRICS}
-        return {"name": self.name, **scores, "width": self.width, "height": self.height}
+        """For JSON, see `scores`."""
+        return {"name": self.name, **self.scores, "width": self.width, "height": self.height}
 
 
 @dataclass(frozen=True)
@@ -59,7 +78,7 @@ class Evaluation:
     def mean(self) -> ViewScore:
         """Mean of each metric over the views, each view counting alike."""
         means = {}
-        for metric in METRICS:
+        for metric in (*METRICS, *FURTHER):
             values = [getattr(s, metric) for s in self.scores if not math.isnan(getattr(s, metric))]
             means[metric] = sum(values) / len(values) if values else math.nan
         sizes = [(s.width, s.height) for s in self.scores]
@@ -67,18 +86,21 @@ class Evaluation:
         return ViewScore("mean", **means, width=width, height=height)
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON: {"mean": {psnr, ssim, lpips}, "views": [{name, psnr, ssim, lpips, width, height}]}."""
-        mean = self.mean.as_dict()
-        return {"mean": {m: mean[m] for m in METRICS}, "views": [score.as_dict() for score in self.scores]}
+        """For JSON: {"mean": {psnr, ssim, lpips}, "views": [{name, psnr, ssim, lpips, width, height}]}, and
+        those of `FURTHER` in each where they were computed."""
+        return {"mean": self.mean.scores, "views": [score.as_dict() for score in self.scores]}
 
     def table(self) -> str:
         """One line per view and the mean last, as plain text."""
         rows = [*self.scores, self.mean]
         name_width = max(len(row.name) for row in rows)
-        lines = [f"{'view':<{name_width}}  {'PSNR dB':>8}  {'SSIM':>7}  {'LPIPS':>7}  {'size':>10}"]
+        further = list(self.mean.further)
+        more = "".join(f"{FURTHER[name]:>10}  " for name in further)
+        lines = [f"{'view':<{name_width}}  {'PSNR dB':>8}  {more}{'SSIM':>7}  {'LPIPS':>7}  {'size':>10}"]
         for row in rows:
             cells = (
                 _cell(row.psnr, 8, 2),
+                *(_cell(getattr(row, name), 10, 2) for name in further),
                 _cell(row.ssim, 7, 4),
                 _cell(row.lpips, 7, 4),
                 f"{row.width}x{row.height}".rjust(10) if row is not rows[-1] else "",
@@ -96,6 +118,8 @@ def evaluate(
     device: torch.device | str | None = None,
     antialiased: bool = False,
     lpips: bool = True,
+    aligned: bool = False,
+    refine: float | None = None,
     on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
     render: Callable[..., Any] = rasterize,
     say: Callable[[str], None] | None = None,
@@ -113,6 +137,9 @@ def evaluate(
         device: where to render and compare; None: the device of the scene.
         antialiased: as the scene was trained (Mip-Splatting's opacity compensation).
         lpips: compute LPIPS too; else it is NaN, as for views under 31 pixels a side.
+        aligned: compute ``psnr_aligned`` too, which leaves out differences of exposure and white balance.
+        refine: compute ``psnr_refined`` too, with cameras that are moved on the scene as it is; its extent, capture
+            units.
         on_view: called after each view with (view, its score, render [H, W, 3], ground truth [H, W, 3]).
         render: rasterizer, called like luxel.render.rasterize (see `luxel.render.backends`).
         say: receives a message where LPIPS cannot be computed, which is then left out; None: that is an error.
@@ -130,6 +157,14 @@ def evaluate(
     behind = torch.as_tensor(background, dtype=torch.float32).to(device)
     perceptual = _perceptual(device, say) if lpips else None
     scores = []
+
+    def refined(view: View, truth: Tensor, weight: Tensor | None) -> Tensor:
+        options: dict[str, Any] = {"time": view.time, "background": behind, "antialiased": antialiased}
+        given = view.camera.to(device)
+        camera = refine_camera(scene, given, truth, weight, extent=refine or 1.0, render=render, **options)
+        image = render(scene, camera, **options).rgb.clamp(0, 1)
+        return affine_fit(image, truth, weight) if aligned else image
+
     for view in views:
         truth, weight = ground_truth(view, behind)
         with torch.no_grad():
@@ -148,6 +183,8 @@ def evaluate(
                 distance,
                 view.camera.width,
                 view.camera.height,
+                psnr(affine_fit(image, truth, weight), truth, weight) if aligned else math.nan,
+                math.nan if refine is None else psnr(refined(view, truth, weight), truth, weight),
             )
         scores.append(score)
         if on_view is not None:

@@ -6,6 +6,7 @@ damaged, and files are opened only if they are regular files that fit into memor
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -16,6 +17,15 @@ from pathlib import Path
 from luxel.render.errors import LuxelError
 
 LARGE = 1 << 28  # bytes from which a file's size is compared with the free memory
+# What torch, C++ and OpenCV say.
+NO_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "insufficient memory",
+)
+CONTROL_GROUPS, PROCESS = Path("/sys/fs/cgroup"), Path("/proc/self")
 REASON_LENGTH = 160  # characters of a parser's message that are shown
 NOT_IN_MEMORY = "Close other programs, or give a smaller file."
 
@@ -68,7 +78,7 @@ def _explained(
     if isinstance(cause, OSError) and cause.errno in _PATHS:
         return unreadable(cause.filename or path, cause, error)
     text = " ".join(str(cause).split())
-    if isinstance(cause, MemoryError) or "can't allocate memory" in text:
+    if is_lack_of_memory(cause):
         return error(f"{path}: {what} that does not fit into the free memory.", NOT_IN_MEMORY)
     if isinstance(cause, RecursionError):
         text = "nested too deeply"
@@ -132,18 +142,65 @@ def read_bytes(path: str | Path, error: type[LuxelError] = LuxelError) -> bytes:
         raise unreadable(path, OSError(errno.ENOMEM, ""), error) from cause
 
 
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Whether an error of this machine's allocators, of Python, numpy, torch, OpenCV or C++, means that memory ran out,
+    or an error for the user was caused by one."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    if isinstance(error, LuxelError):
+        return error.__cause__ is not None and is_lack_of_memory(error.__cause__)
+    text = str(error).lower()
+    return isinstance(error, Exception) and any(words in text for words in NO_MEMORY)
+
+
 def available_memory() -> int:
-    """Bytes of memory available without swapping, from /proc and the control group where they exist."""
-    free = []
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                free.append(int(line.split()[1]) * 1024)
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        if limit.isdecimal():
-            free.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    except (OSError, ValueError, IndexError):
-        pass
+    """Bytes of memory available without swapping: of the machine, of the control groups of this process and within its
+    resource limits, where they exist."""
+    free = [*_of_machine(), *_of_control_groups(), *_of_resource_limits()]
     if not free and hasattr(os, "sysconf"):
         free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
     return max(0, min(free, default=4 << 30))
+
+
+def _of_machine() -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield int(line.split()[1]) * 1024
+
+
+def _of_control_groups() -> Iterator[int]:
+    """What the control group of this process and those around it leave, version 2 and version 1."""
+    groups = [(CONTROL_GROUPS, "memory.max", "memory.current", "inactive_file")]
+    with contextlib.suppress(OSError):
+        for line in (PROCESS / "cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            root, names = CONTROL_GROUPS, ("memory.max", "memory.current", "inactive_file")
+            if controllers == "memory":
+                root = root / "memory"
+                names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            elif controllers:
+                continue
+            own = root / path.lstrip("/")
+            groups += [(group, *names) for group in (own, *own.parents) if group.is_relative_to(root)]
+    for group, limit, current, cached in dict.fromkeys(groups):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            most = (group / limit).read_text().strip()
+            if not most.isdecimal() or int(most) >= 1 << 60:  # no limit
+                continue
+            statistics = (group / "memory.stat").read_text().split()
+            files = int(statistics[statistics.index(cached) + 1]) if cached in statistics else 0
+            yield int(most) - int((group / current).read_text()) + files
+
+
+def _of_resource_limits() -> Iterator[int]:
+    """What `ulimit -v` and `ulimit -d` leave."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        status = (PROCESS / "status").read_text()
+        used = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+            most = resource.getrlimit(limit)[0]
+            if most != resource.RLIM_INFINITY and name in used:
+                yield most - int(used[name].split()[0]) * 1024

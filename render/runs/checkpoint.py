@@ -25,6 +25,7 @@ from torch import Tensor
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.identity import FORMAT, Identity, identity_in
+from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.strict_json import JsonError, finite, read_object, require_seal, sealed, validated
 
 _NAME = re.compile(r"step-([0-9]{8,18})\.(json|safetensors)")
@@ -125,15 +126,17 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
         os.replace(part, tensor_path)
         os.replace(json_part, json_path)
         flush_folder(folder)
-    except OSError as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and not is_out_of_memory(error):
+            raise
         for path in written:
             _remove(path)
         others = [step for step, _ in available(folder)]
         kept = f"The one of step {others[0]} is untouched. " if others else ""
         raise CheckpointError(
             f"{json_path}: the checkpoint of step {checkpoint.step} could not be written "
-            f"({error.strerror or error}).",
-            f"{kept}Free some disk space or choose another run folder.",
+            f"({'memory ran out' if is_out_of_memory(error) else getattr(error, 'strerror', None) or error}).",
+            f"{kept}Free some disk space or memory, or choose another run folder.",
         ) from error
     past = [path for step, path in available(folder) if step <= checkpoint.step]
     for old in past[max(keep, 1) :]:

@@ -19,7 +19,7 @@ from luxel.render.runs import checkpoint as checkpoints
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.fair_lock import FairLock
 from luxel.render.runs.interrupt import Interrupt
-from luxel.render.runs.memory import used_memory
+from luxel.render.runs.memory import is_out_of_memory, used_memory
 from luxel.render.runs.progress import ProgressDisplay
 from luxel.render.runs.run_folder import RunFolder
 
@@ -216,9 +216,15 @@ class TrainingLoop:
     def save_checkpoint(self, run: Run[Any, Any]) -> Path | None:
         """Writes a checkpoint; a failure is reported and returns None, and older checkpoints stay."""
         with self.lock:
-            state = run.checkpoint()
-            state.run = run.folder.body
             self._saved_when = time.monotonic()
+            try:
+                state = run.checkpoint()
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.say(f"No checkpoint of step {self.steps_done}: memory ran out. Training continues.")
+                return None
+            state.run = run.folder.body
             try:
                 run.folder.renew()
                 path = checkpoints.save(run.folder.checkpoints, state, run.checkpoint_policy.keep)

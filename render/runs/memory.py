@@ -6,20 +6,16 @@ import os
 
 import torch
 
+from luxel.render.errors import LuxelError
+from luxel.render.reading import available_memory, is_lack_of_memory
+
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can still be allocated on a device; for the CPU, without swapping."""
+    """Bytes that can still be allocated on a device; for the CPU, without swapping, see `available_memory`."""
     if device.type == "cuda":
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + cached
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return available_memory()
 
 
 def used_memory(device: torch.device) -> int:
@@ -35,7 +31,15 @@ def used_memory(device: torch.device) -> int:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out, on a GPU or on the host."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+    if isinstance(error, torch.OutOfMemoryError) or is_lack_of_memory(error):
         return True
+    if isinstance(error, LuxelError):
+        return error.__cause__ is not None and is_out_of_memory(error.__cause__)
     text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "alloc_failed" in text)
+
+
+def where_memory_ran_out(error: BaseException) -> str:
+    """The subject of a message about an error for which `is_out_of_memory` holds."""
+    on_gpu = isinstance(error, torch.OutOfMemoryError) or "cuda" in str(error).lower()
+    return "The GPU" if on_gpu else "This machine"

@@ -20,6 +20,7 @@ from luxel.render.errors import LuxelError
 from luxel.render.runs.checkpoint import available, flush
 from luxel.render.runs.identity import FORMAT, KEY, Identity, identity_in
 from luxel.render.runs.leftovers import sweep
+from luxel.render.runs.memory import is_out_of_memory
 from luxel.render.runs.metrics_log import trim
 from luxel.render.runs.owner import is_gone, own
 from luxel.render.runs.results import write_record
@@ -217,10 +218,14 @@ class RunFolder:
             self.renew()
             write(part)
             write_record(part, path, step, self.body)
-        except (OSError, LuxelError) as error:
+        except Exception as error:
+            if not isinstance(error, OSError | LuxelError) and not is_out_of_memory(error):
+                raise
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
-            self.say(f"{path} could not be written ({error}).")
+            self.say(
+                f"{path} could not be written ({'memory ran out' if is_out_of_memory(error) else error})."
+            )
             return None
         return path
 

@@ -19,7 +19,7 @@ from luxel.render.segment.label_image import label_image
 from luxel.render.segment.label_map import label_map
 from luxel.render.segment.mask_prompt import innermost_point
 from luxel.render.segment.propagate import EMPTY, PropagateOptions, Propagation, photograph
-from luxel.render.segment.segmenter import MaskChoice, Point, Prompt, Segmenter
+from luxel.render.segment.segmenter import Point, Prompt, Segmenter, on_cpu
 from luxel.render.segment.solve import SolveOptions
 from luxel.render.segment.votes import NO_LABEL
 
@@ -96,9 +96,8 @@ def _candidates(segmenter: Segmenter, view: View, taken: Tensor) -> list[_Candid
             x, y = min((column + 0.5) * step, width - 0.5), min((row + 0.5) * step, height - 0.5)
             if bool(taken[int(y), int(x)]):
                 continue
-            given = segmenter.masks(embedding, points=[(x, y, True)], box=None)
-            choice = MaskChoice(*(torch.as_tensor(part).cpu() for part in given))
-            best = int(choice.predicted_iou.argmax())
+            choice = on_cpu(segmenter.masks(embedding, points=[(x, y, True)], box=None))
+            best = choice.surest
             candidates.append(_Candidate(choice.masks[best], float(choice.predicted_iou[best]), (x, y, True)))
     chosen: list[_Candidate] = []
     for candidate in sorted(candidates, key=lambda entry: -entry.score):

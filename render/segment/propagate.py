@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,14 +21,17 @@ from luxel.render.errors import LuxelError
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.segment.label_image import label_image
 from luxel.render.segment.label_map import label_map
+from luxel.render.segment.mask_choice import best_for
 from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
 from luxel.render.segment.next_view import ViewWeights, next_view
 from luxel.render.segment.scores import mask_iou
-from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter
+from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter, on_cpu
 from luxel.render.segment.solve import Solution, SolveOptions, solve
-from luxel.render.segment.votes import NO_LABEL, Votes
+from luxel.render.segment.votes import MOST_LABELS, NO_LABEL, Votes
 
 EMPTY = 0.9  # transmittance above which a pixel shows nothing
+ALIKE = 0.8  # IoU of what is shown with and without the labels of neighbours, above which one prompt does
+LESS_SURE = 0.9  # factor for masks that the labels of neighbours prompt
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,19 @@ class _ViewMasks:
         top, index = stacked.max(dim=0)
         out = torch.where(top > 0, labels[index], 0).to(torch.uint8)
         return out if missing is None else torch.where((out == 0) & missing, NO_LABEL, out).to(torch.uint8)
+
+
+class _Shown(NamedTuple):
+    """What labels show in a view, uint8 [H, W] each.
+
+    Args:
+        labels: of all primitives.
+        voted: the same; NO_LABEL where primitives are seen that no view has voted for yet, whose labels are those of
+            their neighbours: what stands behind an object that one view shows may have its label.
+    """
+
+    labels: Tensor
+    voted: Tensor
 
 
 class Propagation:
@@ -134,10 +150,11 @@ class Propagation:
             view = next_view(weights, list(result.maps), labels, self.count)
             if view is None:
                 break
-            maps = self._map_of(view, labels, result.skipped)
+            maps = self._map_of(view, result.solution, result.skipped)
             result.maps[view.name] = maps
-            if bool((maps != NO_LABEL).any()):
-                self._add(votes, view, maps)
+            if bool((maps == NO_LABEL).all()):
+                continue
+            self._add(votes, view, maps)
             result.solution = solve(self.scene, votes, self.solving)
             result.changes.append(changed_share(labels, result.solution.labels, area, self.count))
             if result.changes[-1] < self.options.least_change:
@@ -153,21 +170,22 @@ class Propagation:
         given = {name: self._prompted(name) for name in names}
         missing = {name: set(range(1, self.count)) - set(masks.logits) for name, masks in given.items()}
         result = Propagated(Solution(*(torch.empty(0),) * 3))
-        rendered: dict[str, dict[int, Tensor]] = {name: {} for name in names}
+        rendered: dict[str, dict[int, _Shown]] = {name: {} for name in names}
         for label in sorted(set().union(*missing.values())):
             alone = self._alone(label, given)
             for name in names:
                 if label in missing[name]:
-                    rendered[name][label] = self._rendered(self.views[name], alone, 2) == 1
+                    rendered[name][label] = self._rendered(self.views[name], alone, 2)
         votes = Votes(self.scene.count, self.count, self.scene.device)
         for name in names:
-            view, unsure = self.views[name], None
-            for label, mask in rendered[name].items():
-                logits = self._carried(view, label, mask, result.skipped)
+            view = self.views[name]
+            unsure = torch.zeros(view.camera.height, view.camera.width, dtype=torch.bool)
+            for label, shown in rendered[name].items():
+                logits = self._carried(view, label, shown, 1, result.skipped)
                 if logits is not None:
                     given[name].logits[label] = logits
                 else:
-                    unsure = mask if unsure is None else unsure | mask
+                    unsure |= shown.labels == 1
             result.maps[name] = given[name].label_map(unsure)
             self._add(votes, view, result.maps[name])
         result.solution = solve(self.scene, votes, self.solving)
@@ -195,7 +213,7 @@ class Propagation:
                     )
 
     def _prompted(self, name: str) -> _ViewMasks:
-        """The masks of the prompts in a view, each the one of three that `best_for` chooses."""
+        """The masks of the prompts in a view, each the one of those proposed that `best_for` chooses."""
         masks, view = _ViewMasks({}), self.views[name]
         for label in dict.fromkeys(prompt.label for prompt in self.prompts if prompt.view == name):
             own = [prompt for prompt in self.prompts if (prompt.view, prompt.label) == (name, label)]
@@ -206,8 +224,15 @@ class Propagation:
                     f"{name}: there is a point beside an object, but none on it.",
                     "Click on it in this view too.",
                 )
+            others = [
+                point
+                for prompt in self.prompts
+                if prompt.view == name and prompt.label != label
+                for point in prompt.points
+                if point[2]
+            ]
             choice = self._masks(view, points, box)
-            best = best_for(choice, points)
+            best = best_for(choice, points, others)
             if not bool(choice.masks[best].any()):
                 raise LuxelError(
                     f"{name}: {_in_words(own[0])} is on nothing: the segmenter finds no mask there.",
@@ -216,73 +241,83 @@ class Propagation:
             masks.logits[label] = _inside(choice, best)
         return masks
 
-    def _alone(self, label: int, given: dict[str, _ViewMasks]) -> Tensor:
+    def _alone(self, label: int, given: dict[str, _ViewMasks]) -> Solution:
         """Labels of the primitives, 1 for one object and 0 for all else, from the views in which it has a prompt."""
         votes = Votes(self.scene.count, 2, self.scene.device)
         for name, masks in given.items():
             if label in masks.logits:
                 self._add(votes, self.views[name], (masks.label_map() == label).to(torch.uint8))
-        return solve(self.scene, votes, self.solving).labels
+        return solve(self.scene, votes, self.solving)
 
-    def _map_of(self, view: View, labels: Tensor, skipped: list[tuple[str, int, str]]) -> Tensor:
+    def _map_of(self, view: View, solution: Solution, skipped: list[tuple[str, int, str]]) -> Tensor:
         """The label map of a view: the segmenter's masks of what the labels show there."""
-        rendered, masks = self._rendered(view, labels, self.count), _ViewMasks({})
-        unsure = torch.zeros_like(rendered, dtype=torch.bool)
+        shown, masks = self._rendered(view, solution, self.count), _ViewMasks({})
+        unsure = torch.zeros_like(shown.labels, dtype=torch.bool)
         for label in range(1, self.count):
-            logits = self._carried(view, label, rendered == label, skipped)
+            logits = self._carried(view, label, shown, label, skipped)
             if logits is not None:
                 masks.logits[label] = logits
             else:
-                unsure |= rendered == label
-        return masks.label_map(unsure) if masks.logits else torch.full_like(rendered, NO_LABEL)
+                unsure |= shown.labels == label
+        return masks.label_map(unsure) if masks.logits else torch.full_like(shown.labels, NO_LABEL)
 
     def _carried(
-        self, view: View, label: int, mask: Tensor, skipped: list[tuple[str, int, str]]
+        self, view: View, label: int, shown: _Shown, value: int, skipped: list[tuple[str, int, str]]
     ) -> Tensor | None:
-        """Logits [H, W] of an object, prompted by its rendered mask; None: the view has no vote for it."""
-        pixels = int(mask.sum())
+        """Logits [H, W] of an object, prompted by what its labels show; None: the view has no vote for it.
+
+        Args:
+            view: to look at.
+            label: of the object.
+            shown: rendered labels, in which the object has ``value``.
+            value: see there.
+            skipped: gets why there is no vote.
+        """
+        whole, voted = shown.labels == value, shown.voted == value
+        pixels = int(whole.sum())
         if pixels < self.options.least_pixels:
             if pixels:
                 skipped.append((view.name, label, f"only {pixels} pixels are visible"))
             return None
-        choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
-        agreement = [mask_iou(proposed, mask) for proposed in choice.masks]
-        # Weighted, as a label that is rendered from one side agrees best with a mask of that part.
-        weighted = [a * float(sure) for a, sure in zip(agreement, choice.predicted_iou, strict=True)]
-        best = max(range(len(weighted)), key=weighted.__getitem__)
-        if agreement[best] < self.options.least_iou:
-            skipped.append((view.name, label, f"the best mask has an IoU of {agreement[best]:.2f}"))
+        known = shown.voted != NO_LABEL
+        if int(voted.sum()) < self.options.least_pixels:
+            voted, known = whole, torch.ones_like(known)
+        best: tuple[float, float, MaskChoice, int] | None = None
+        for mask in [voted] if mask_iou(voted, whole) > ALIKE else [voted, whole]:
+            choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
+            for index, sure in enumerate(choice.predicted_iou.tolist()):
+                agreement = mask_iou(choice.masks[index] & known, voted)
+                # Weighted, as a label that is rendered from one side agrees best with a mask of that part.
+                weighted = agreement * sure * (1 if mask is voted else LESS_SURE)
+                if best is None or weighted > best[0]:
+                    best = weighted, agreement, choice, index
+        assert best is not None
+        _, agreement, choice, index = best
+        if agreement < self.options.least_iou:
+            skipped.append((view.name, label, f"the best mask has an IoU of {agreement:.2f}"))
             return None
-        return _inside(choice, best)
+        return _inside(choice, index)
 
     def _masks(self, view: View, points: Sequence[Point], box: Box | None) -> MaskChoice:
         if self._embedding[0] != view.name:
             if self._on_view is not None:
                 self._on_view(view.name)
             self._embedding = (view.name, self.segmenter.embed(self._look(view)))
-        given = self.segmenter.masks(self._embedding[1], points=list(points), box=box)
-        return MaskChoice(*(torch.as_tensor(part).cpu() for part in given))
+        return on_cpu(self.segmenter.masks(self._embedding[1], points=list(points), box=box))
 
-    def _rendered(self, view: View, labels: Tensor, count: int) -> Tensor:
+    def _rendered(self, view: View, solution: Solution, count: int) -> _Shown:
+        """What labels below ``count`` show in a view."""
         camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
-        return label_map(self.scene, camera, labels, count, time, **self._render).cpu()
+        labels = label_map(self.scene, camera, solution.labels, count, time, **self._render).cpu()
+        if count == MOST_LABELS or not bool(solution.filled.any()):
+            return _Shown(labels, labels)
+        apart = solution.labels.masked_fill(solution.filled, count)
+        voted = label_map(self.scene, camera, apart, count + 1, time, **self._render).cpu()
+        return _Shown(labels, voted.masked_fill(voted == count, NO_LABEL))
 
     def _add(self, votes: Votes, view: View, maps: Tensor) -> None:
         camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
         votes.add(self.scene, camera, maps.to(self.scene.device), time, **self._render)
-
-
-def best_for(choice: MaskChoice, points: Sequence[Point]) -> int:
-    """The mask that most points agree with; of several that of the largest predicted IoU."""
-    height, width = choice.masks.shape[-2:]
-    agreeing = [
-        sum(
-            bool(mask[min(int(y), height - 1), min(int(x), width - 1)]) == positive
-            for x, y, positive in points
-        )
-        for mask in choice.masks
-    ]
-    return max(range(len(agreeing)), key=lambda index: (agreeing[index], float(choice.predicted_iou[index])))
 
 
 def changed_share(before: Tensor, after: Tensor, area: Tensor, count: int) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 Box = tuple[float, float, float, float]
@@ -14,17 +15,32 @@ Point = tuple[float, float, bool]
 
 
 class MaskChoice(NamedTuple):
-    """What a segmenter proposes for a prompt: the same thing at three granularities, in any order.
+    """What a segmenter proposes for a prompt: the same thing at M = 3 granularities, in any order.
 
     Args:
-        masks: bool [3, H, W].
-        logits: float [3, H, W] at the size of the image; above 0 inside.
-        predicted_iou: what the segmenter thinks of each mask, [3].
+        masks: bool [M, H, W].
+        logits: float [M, H, W] at the size of the image; above 0 inside.
+        predicted_iou: what the segmenter thinks of each mask, [M].
+        single: M is 4, and the first mask is the segmenter's answer to prompts that leave no doubt about what is
+            meant: a box, or several points.
     """
 
     masks: Tensor
     logits: Tensor
     predicted_iou: Tensor
+    single: bool = False
+
+    @property
+    def surest(self) -> int:
+        """The place of the mask that the segmenter is surest of."""
+        return 0 if self.single else int(self.predicted_iou.argmax())
+
+
+def on_cpu(given: Any) -> MaskChoice:
+    """What a segmenter returned, as tensors on the CPU."""
+    masks, logits, predicted_iou, *single = given
+    parts = (torch.as_tensor(part).cpu() for part in (masks, logits, predicted_iou))
+    return MaskChoice(*parts, single=any(single))
 
 
 class Segmenter(Protocol):

@@ -27,6 +27,7 @@ from luxel.render.primitives.training import Init, Loss, Rates
 from luxel.render.runs.plain import from_plain
 from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
 from luxel.render.train.reports import Reached
+from luxel.render.train.views.exposure import ExposureModel
 
 PARTS = ("rates", "loss", "init")  # groups of options whose types depend on the primitive
 # Fields that earlier versions wrote to every config.json, whatever the primitive.
@@ -148,6 +149,15 @@ class TrainConfig(Options):
     learn view dependence more slowly unless the rate is raised."""
     antialiased: bool = False
     """Opacity compensation of Mip-Splatting for Gaussians smaller than a pixel."""
+    exposure: ExposureModel = "none"
+    """Learn how the exposure and white balance of each training image differ from the others', so that the scene need
+    not show it. gain: a factor per channel; affine: a matrix and an offset; none: for photographs of one exposure."""
+    refine_poses: bool = False
+    """Correct the camera poses of the training images while the scene is learnt; for poses that are not exact. Held-out
+    views are scored with their given and with their refined poses."""
+    ignore_transients: bool = False
+    """Leave out of the loss what only single photographs show, such as people who pass: regions that differ from the
+    render by several times the usual error, from a tenth of the run on."""
     sparse_adam: bool = False
     """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
     small part of a large scene."""

@@ -7,16 +7,25 @@ and replayed if the rasterizer does not wait for the device.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from luxel.render.ops.train.adam import scheduled_adam_
-from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, TIME, count_step_
+from luxel.render.ops.train.gather_view import (
+    ADAM,
+    BACKGROUND,
+    TIME,
+    VISIT_EXPOSURE,
+    VISIT_POSE,
+    count_step_,
+    view_numbers,
+)
 from luxel.render.ops.train.loss import photometric_loss
 from luxel.render.rasterize import DensifyStatistics, Frame
-from luxel.render.train.dataset import ImageStack
+from luxel.render.train.dataset import ImageStack, Target
 from luxel.render.train.objective import alpha_term
 from luxel.render.train.optimizer import BETAS, EPS
 from luxel.render.train.step import StepContext, StepOutput, add_noise, auxiliary_terms, regularisers, renew
@@ -46,12 +55,23 @@ def general_step(
     frames: list[Frame] = []
     stats: list[Tensor] = []
     losses: list[Tensor] = []
+    tables = [table for table in context.models.tables if table is not None]
+    seen: list[Tensor] = []  # numbers of the views
+    learnt: list[list[Tensor]] = [[] for _ in tables]  # parameters of each view
     terms: list[Tensor | float] = []
     views = len(stacks)
     for k, take in enumerate(stacks):
         if k:
             context.table[0, 0] += 1
         target, row = take().gather(context.table)
+        camera, exposure, poses = target.camera, context.models.exposure, context.models.poses
+        if tables:
+            seen.append(view_numbers(row[None]))
+            for table, each in zip(tables, learnt, strict=True):
+                each.append(table.rows(seen[-1]))
+        if poses is not None:
+            refined = poses.apply(camera.world_to_cam[None], learnt[-1][-1])[0]
+            camera = replace(camera, world_to_cam=refined)
         options: dict[str, Any] = {} if waits else {"max_instances": context.capacity}
         if schedule.counts:
             held = context.statistics.data[: scene.count]
@@ -60,7 +80,7 @@ def general_step(
             options["statistics"] = DensifyStatistics(stats[-1])
         frame = render(
             scene,
-            target.camera,
+            camera,
             time=row[TIME],
             background=row[BACKGROUND],
             sh_degree=schedule.sh_degree,
@@ -70,7 +90,12 @@ def general_step(
             **options,
         )
         frames.append(frame)
-        losses.append(photometric_loss(frame.rgb, target.rgb, target.weight, config.loss.ssim_weight))
+        shown = frame.rgb
+        if exposure is not None:
+            through = None if target.alpha is None else _through(frame)[None]
+            shown = exposure.apply(shown[None], learnt[0][-1], through, row[None, BACKGROUND])[0]
+        target = _counted(context, shown, target, row)
+        losses.append(photometric_loss(shown, target.rgb, target.weight, config.loss.ssim_weight))
         if target.alpha is not None:
             alpha = alpha_term(frame.alpha, target, config.loss)
             terms.append(alpha if views == 1 else alpha / views)
@@ -81,7 +106,10 @@ def general_step(
     renew(context, scene)
     terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
     loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
-    gradients = torch.autograd.grad(loss, list(scene.tensors().values()), allow_unused=True)
+    of_views = [parameters for each in learnt for parameters in each]
+    inputs = [*scene.tensors().values(), *of_views]
+    gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
+    gradients, g_views = gradients[: len(scene.names)], gradients[len(scene.names) :]
     if waits:
         context.table[0, 0] += 1
         context.status[0] += 1
@@ -107,12 +135,28 @@ def general_step(
             visible if config.sparse_adam else None,
             context.status[1:2],
         )
+    for i, table in enumerate(tables):
+        visit = VISIT_EXPOSURE if table is context.models.tables[0] else VISIT_POSE
+        g_table = torch.cat(list(g_views[i * views : (i + 1) * views]))
+        table.update_(torch.cat(seen), g_table, row[visit], context.status[1:2])
     if stats and not (waits and views == 1):
         _add_statistics(context, stats)
     add_noise(context, scene.tensors(), row)
-    through = frame.transmittance
-    through = 1 - frame.alpha if through is None else through
-    return StepOutput(photometric.detach(), frame.rgb.detach(), through.detach(), target)
+    return StepOutput(photometric.detach(), shown.detach(), _through(frame).detach(), target)
+
+
+def _counted(context: StepContext, image: Tensor, target: Target, row: Tensor) -> Target:
+    """`ViewModels.counted` of one view, without a leading dimension."""
+    if not context.models.ignore_transients:
+        return target
+    weight = None if target.weight is None else target.weight[None]
+    counted = context.models.counted(image[None], target._replace(rgb=target.rgb[None], weight=weight), row)
+    return target._replace(weight=_given(counted.weight)[0])
+
+
+def _through(frame: Frame) -> Tensor:
+    """Transmittance of a frame, [H, W]."""
+    return 1 - frame.alpha if frame.transmittance is None else frame.transmittance
 
 
 def _add_statistics(context: StepContext, stats: Sequence[Tensor]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -38,6 +39,8 @@ def measure(
     antialiased: bool,
     lpips: bool,
     save_renders: int,
+    aligned: bool = False,
+    refine: float | None = None,
     render: Callable[..., Any] = rasterize,
 ) -> HeldOut | None:
     """Scores of held-out views, and the time to render them; None if there are none.
@@ -48,7 +51,7 @@ def measure(
         antialiased: as in training.
         lpips: LPIPS too, if its weights are available.
         save_renders: number of renders written beside the ground truth, evenly spread over the views.
-        render: see `luxel.render.evaluate.evaluate`.
+        aligned, refine, render: see `luxel.render.evaluate.evaluate`.
     """
     if not views:
         return None
@@ -57,6 +60,8 @@ def measure(
     seconds: list[float] = []
 
     def timed(*args: Any, **options: Any) -> Any:
+        if torch.is_grad_enabled():  # a camera is refined
+            return render(*args, **options)
         wait_for(background.device)
         start = time.perf_counter()
         frame = render(*args, **options)
@@ -66,10 +71,12 @@ def measure(
 
     # Compressing PNG takes longer than all metrics together.
     with ThreadPoolExecutor(WRITERS) as pool:
-        writes: list[Future[None]] = []
+        writes: deque[Future[None]] = deque()
 
         def save(view: View, _: Any, render: Tensor, image: Tensor) -> None:
             if view.name in chosen:
+                if len(writes) >= 2 * WRITERS:  # images that wait fill the memory
+                    writes.popleft().result()
                 writes.append(pool.submit(folder.save_render, view.name, image.cpu(), render.cpu()))
 
         evaluation = evaluate(
@@ -79,6 +86,8 @@ def measure(
             device=background.device,
             antialiased=antialiased,
             lpips=lpips,
+            aligned=aligned,
+            refine=refine,
             on_view=save,
             render=timed,
             say=folder.say,
@@ -86,6 +95,22 @@ def measure(
         for write in writes:
             write.result()
     return HeldOut(evaluation, 1e3 * statistics.median(seconds[1:] or seconds))
+
+
+def measured(run: Any, render: Callable[..., Any], lpips: bool, save_renders: int) -> HeldOut | None:
+    """The held-out views of a `luxel.render.train.Trainer`, measured with what memory there is; None: not measured.
+
+    See `measure` for the other arguments, and `MemoryBudget.measured`.
+    """
+    behind = torch.full((3,), 0.0 if run.background == "black" else 1.0, device=run.device)
+    options = {"antialiased": run.config.antialiased, "save_renders": save_renders, "render": render}
+    options |= run.models.scoring
+    return run.memory.measured(
+        lambda lpips: measure(run.scene, run.test_views, behind, run.folder, lpips=lpips, **options),
+        None if run.dataset.streaming else run.stream_images,
+        lpips,
+        f"luxel eval {run.folder.path}",
+    )
 
 
 def wait_for(device: torch.device) -> None:

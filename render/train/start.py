@@ -16,20 +16,24 @@ from luxel.render.train.config import TrainConfig
 
 
 def first_primitives(
-    points: Points | None,
+    points: Points | Parameters | None,
     config: TrainConfig,
     views: Sequence[View],
     device: torch.device,
     say: Callable[[str], None] = print,
 ) -> Parameters:
-    """Primitives at the points of a capture, or at a random part of them where the configuration sets a limit.
+    """Primitives at the points of a capture, or those of a scene; a random part of them where the configuration sets
+    a limit.
 
     Args:
+        points: of the capture, or the primitives of a scene in the units and axes of the capture.
         say: receives a message about points whose coordinates are not finite, which are left out.
 
     Raises:
-        LuxelError: there are no points with finite coordinates.
+        LuxelError: there are no points with finite coordinates, or the scene has other primitives.
     """
+    if isinstance(points, Parameters):
+        return _continued(points, config, device)
     if points is None or len(points.xyz) == 0:
         raise LuxelError("There are no points to start from.", "The capture needs a point cloud.")
     xyz, rgb = np.asarray(points.xyz, np.float32), np.asarray(points.rgb)
@@ -45,6 +49,25 @@ def first_primitives(
     opacity = config.strategy.first_opacity if config.init.opacity is None else config.init.opacity
     start = Start(config.init, opacity, views, config.seed, device)
     return PRIMITIVES[config.primitive].initialise(Points(xyz[chosen], rgb[chosen]), start)
+
+
+def _continued(scene: Parameters, config: TrainConfig, device: torch.device) -> Parameters:
+    """The primitives of a scene as the first ones of a run, with as many SH coefficients as it trains."""
+    expected = PRIMITIVES[config.primitive].parameters
+    if not isinstance(scene, expected) or not scene.count:
+        raise LuxelError(
+            f"The scene to start from has {scene.count:,} {scene.noun}, and the run trains {expected.noun}.",
+            f"Give a scene of {expected.noun}.",
+        )
+    limit = config.max_gaussians or scene.count
+    if scene.count > limit:
+        rows = np.sort(np.random.default_rng(config.seed).choice(scene.count, limit, replace=False))
+        scene = scene.select(torch.from_numpy(rows).to(scene.device))
+    tensors = {name: tensor.detach().to(device, torch.float32) for name, tensor in scene.tensors().items()}
+    rest, rows = tensors["sh_rest"], (config.init.sh_degree + 1) ** 2 - 1
+    padding = rest.new_zeros(len(rest), max(0, rows - rest.shape[1]), 3)
+    tensors["sh_rest"] = torch.cat([rest[:, :rows], padding], dim=1)
+    return expected(**{name: tensor.contiguous() for name, tensor in tensors.items()})
 
 
 def scene_extent(views: Sequence[View]) -> float:

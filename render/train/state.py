@@ -8,6 +8,7 @@ import msgspec
 
 from luxel.render.primitives import PRIMITIVES
 from luxel.render.runs.checkpoint import Checkpoint
+from luxel.render.runs.identity import views_digest
 from luxel.render.train.optimizer import Optimizer
 
 
@@ -29,6 +30,7 @@ def state_of(run: Any) -> Checkpoint:
     tensors["statistics"] = run.densifier.statistics.data
     if run.auxiliary is not None:
         tensors |= run.auxiliary.tensors(run.optimizer)
+    tensors |= run.models.tensors()
     state = {
         "config": run.config.to_dict(),
         "adam_steps": run.optimizer.steps,
@@ -49,6 +51,7 @@ def restore(run: Any, start: Checkpoint) -> None:
     run.densifier.statistics.data.copy_(tensors["statistics"])
     if run.auxiliary is not None:
         run.auxiliary.restore(tensors, run.optimizer)
+    run.models.restore(tensors)
     if start.tensors["generator"].numel() == run.generator.get_state().numel():
         run.generator.set_state(start.tensors["generator"])
     else:
@@ -57,3 +60,15 @@ def restore(run: Any, start: Checkpoint) -> None:
     run.monitor.psnr = start.state["psnr"]
     run.halvings = start.state.get("halvings")
     run.folder.trim_log(start.step)
+
+
+def write_config(run: Any, about: dict[str, Any]) -> None:
+    """Writes the config.json of a `luxel.render.train.Trainer`.
+
+    Args:
+        about: entries beside those that every run has.
+    """
+    names = {"train": [v.name for v in run.train_views], "test": [v.name for v in run.test_views]}
+    own = {"seed": run.config.seed, "device": str(run.device), "extent": run.extent, "views": names}
+    about = {"background": run.background, **about}
+    run.folder.write_config(run.config, {**own, **about}, views_digest(run.train_views))

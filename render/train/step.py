@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from luxel.render.ops.train.alpha_slope import alpha_slope
-from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, STEP, TIME, count_step_
+from luxel.render.ops.train.gather_view import (
+    ADAM,
+    BACKGROUND,
+    STEP,
+    TIME,
+    VISIT_EXPOSURE,
+    VISIT_POSE,
+    count_step_,
+    view_numbers,
+)
 from luxel.render.ops.train.langevin_noise import langevin_noise_
 from luxel.render.ops.train.project_adam import project_adam_
 from luxel.render.pipeline import BlendSettings, bin_tiles, blend, blend_backward, project
@@ -23,13 +32,14 @@ from luxel.render.train.dataset import ImageStack, Target
 from luxel.render.train.objective import loss_context, penalties
 from luxel.render.train.optimizer import BETAS, EPS, Optimizer, State
 from luxel.render.train.timeline import ScheduleValues
+from luxel.render.train.views.models import ViewModels
 
 
 class StepOutput(NamedTuple):
     """The output of a step; valid until the next step."""
 
     loss: Tensor  # the photometric part, scalar
-    rgb: Tensor  # [H, W, 3]
+    rgb: Tensor  # [H, W, 3], as the photograph would show it
     transmittance: Tensor  # [H, W]
     target: Target
 
@@ -50,6 +60,7 @@ class StepContext:
         capacity: of tile instances per view; None: the host waits for the number that is needed.
         auxiliary: auxiliary state of the primitive, if any.
         renews: whether this step updates it.
+        models: what is learnt of the training views.
     """
 
     config: TrainConfig
@@ -63,6 +74,7 @@ class StepContext:
     capacity: int | None
     auxiliary: AuxiliaryState | None = None
     renews: bool = False
+    models: ViewModels = field(default_factory=ViewModels)
 
 
 @torch.no_grad()
@@ -85,8 +97,14 @@ def fused_step(
     scene = context.optimizer.primitives(params)
     target, rows = stack.gather(context.table, views)
     width, height = stack.size
+    world_to_cam, poses = target.camera.world_to_cam, context.models.poses
+    if poses is not None:
+        with torch.enable_grad():
+            moved_views = view_numbers(rows)
+            pose = poses.table.rows(moved_views)
+            world_to_cam = poses.apply(world_to_cam, pose)
     view = Viewing(
-        world_to_cam=target.camera.world_to_cam,
+        world_to_cam=world_to_cam.detach(),
         intrinsics=target.camera.intrinsics,
         times=rows[:, TIME].contiguous() if scene.moves else None,
         width=width,
@@ -111,12 +129,16 @@ def fused_step(
     count_step_(lists.overflow, projected.totals, context.table, context.status, views)
     background = rows[:, BACKGROUND].contiguous()
     blended = blend(projected, lists, background, settings, keep=True)
-    loss, g_image = photometric(context, blended.image, target)
-    g_transmittance = None
+    image, transmittance, g_transmittance = blended.image, blended.transmittance, None
+    if context.models.exposure is None:
+        target = context.models.counted(image, target, rows[-1])
+        loss, g_image = photometric(context, image, target)
+    else:
+        through = None if target.alpha is None else transmittance
+        loss, image, g_image, g_transmittance, target = exposed(context, image, through, target, rows)
     if target.alpha is not None and config.loss.alpha_weight > 0:
-        g_transmittance = alpha_slope(
-            blended.transmittance, target.alpha, target.weight, config.loss.alpha_weight
-        )
+        slope = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
+        g_transmittance = slope if g_transmittance is None else g_transmittance + slope
     projection = spec.projection
     assert projection is not None, "primitives without a projection take the general path"
     raw_moments = "raw_moments" in projection.penalties and projected.splats.is_cuda
@@ -126,6 +148,8 @@ def fused_step(
     options = view._asdict()
     options["timestamps"] = options.pop("times")
     weights: dict[str, Any] = {}
+    if poses is not None:
+        weights["g_world_to_cam"] = torch.zeros_like(view.world_to_cam)
     if spec.penalties is not None:
         weights |= spec.penalties(loss_context(config, schedule.counts, context.extent, context.coverage))
     if raw_moments:
@@ -153,8 +177,11 @@ def fused_step(
         largest_of_views=views > 1,  # as Duan et al. 2024 do
         skip=context.status[1:2],
     )
+    if poses is not None:
+        (g_pose,) = torch.autograd.grad(world_to_cam, pose, weights["g_world_to_cam"])
+        poses.table.update_(moved_views, g_pose, rows[-1, VISIT_POSE], context.status[1:2])
     add_noise(context, params, rows[0])
-    return StepOutput(loss, blended.image[-1], blended.transmittance[-1], target.view(-1))
+    return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
 
 
 def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
@@ -171,6 +198,39 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
     if len(parts) == 1:
         return losses[0], gradients[0]
     return torch.stack(losses).mean(), torch.cat(gradients)
+
+
+def exposed(
+    context: StepContext,
+    image: Tensor,
+    transmittance: Tensor | None,
+    target: Target,
+    rows: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Target]:
+    """`photometric` of images as the photographs would show them; updates the exposure.
+
+    Args:
+        context: of the step.
+        image: rendered, [B, H, W, 3]. transmittance: [B, H, W], where the target has alpha.
+        target: of the step. rows: of the table, [B, 24].
+
+    Returns:
+        The loss, the images that were compared [B, H, W, 3], and the gradients by the images without exposure and by
+        their transmittance [B, H, W], None without one; and the target with the weights that it was compared with.
+    """
+    exposure = context.models.exposure
+    assert exposure is not None
+    views, background = view_numbers(rows), rows[:, BACKGROUND]
+    with torch.enable_grad():
+        inputs = [image.detach().requires_grad_(), exposure.table.rows(views)]
+        if transmittance is not None:
+            inputs.append(transmittance.detach().requires_grad_())
+        shown = exposure.apply(inputs[0], inputs[1], *inputs[2:], background=background)
+    target = context.models.counted(shown, target, rows[-1])
+    loss, seed = photometric(context, shown.detach(), target)
+    g_image, g_exposure, *g_through = torch.autograd.grad(shown, inputs, seed)
+    exposure.table.update_(views, g_exposure, rows[-1, VISIT_EXPOSURE], context.status[1:2])
+    return loss, shown.detach(), g_image, g_through[0] if g_through else None, target
 
 
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:

@@ -22,6 +22,7 @@ from luxel.render.train.objective import alpha_term, squared_error
 from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.step import StepContext, StepOutput, fused_step, instances_needed
 from luxel.render.train.timeline import ScheduleValues, StepTable, Timeline
+from luxel.render.train.views.models import ViewModels
 
 
 class StepQueue:
@@ -39,6 +40,7 @@ class StepQueue:
         on_stats: called with (step, loss, squared error) of the steps that were submitted with ``report``.
         auxiliary: auxiliary state of the primitive, if any.
         coverage: share of the pixels of the training images that show the scene.
+        models: what is learnt of the training views; updated in place.
 
     Attributes:
         estimates: whether the capacity is estimated from earlier steps; else each step reads it back from the device.
@@ -53,12 +55,14 @@ class StepQueue:
         on_stats: Callable[[int, float, float], None],
         auxiliary: AuxiliaryState | None = None,
         coverage: float = 1.0,
+        models: ViewModels | None = None,
     ) -> None:
         self.config, self.dataset, self.timeline = config, dataset, timeline
         self.device = dataset.device
         self._render, self._waits = render, render is not rasterize
         self._fused = not self._waits and PRIMITIVES[config.primitive].projection is not None
         self._on_stats, self._auxiliary, self._coverage = on_stats, auxiliary, coverage
+        self._models = models or ViewModels()
         self._table = StepTable(self.device, config.batch)
         self._status = torch.zeros(4, dtype=torch.int32, device=self.device)
         self.estimates = self.device.type == "cuda"
@@ -95,7 +99,7 @@ class StepQueue:
         """
         schedule, batch = self.timeline.at(step), self.config.batch
         samples = range(step * batch, (step + 1) * batch)
-        self._table.reach(step, self.timeline, self.dataset.place)
+        self._table.reach(step, self.timeline, self.dataset.place, self._models.visit)
         if schedule.halvings != self._halvings:
             self._halvings = schedule.halvings
             self._room.forget()
@@ -113,6 +117,7 @@ class StepQueue:
             self._room.limit if estimated else None,
             self._auxiliary,
             self._auxiliary is not None and self._auxiliary.plan(step, optimizer),
+            self._models,
         )
         if estimated and context.capacity is None:
             stack = self.dataset.image_stack(samples[0], schedule.halvings)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from luxel.render.ops.train.adam import adam_schedule
-from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, PHOTO, ROW, STEP, TIME, VIEW
+from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, OF_VIEW, PHOTO, ROW, STEP, TIME, VIEW
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.optimizer import BETAS
@@ -106,11 +106,18 @@ class StepTable:
         """Discards the rows, so that the next `reach` uploads them again."""
         self._first = self._end = 0
 
-    def reach(self, step: int, timeline: Timeline, place: Callable[[int], tuple[int, int, float]]) -> None:
+    def reach(
+        self,
+        step: int,
+        timeline: Timeline,
+        place: Callable[[int], tuple[int, int, float]],
+        visit: Callable[[int, int], tuple[float, ...]] | None = None,
+    ) -> None:
         """Makes the cursor point at ``step``, uploading rows where it is not among those present.
 
         Args:
             place: slot of the image, index of the view and time of a camera sample, of which each step has ``batch``.
+            visit: see `luxel.render.train.views.models.ViewModels.visit`.
         """
         if self._first < step < self._end:
             return  # the device moved the cursor here
@@ -125,6 +132,8 @@ class StepTable:
                 row.view(np.int32)[[PHOTO, VIEW, STEP]] = slot, view, number
                 row[ADAM][: len(schedule)] = schedule
                 row[BACKGROUND] = timeline.background_at(number)
+                if visit is not None:
+                    row[OF_VIEW] = visit(number * self.batch + j, timeline.config.steps * self.batch)
         values = torch.from_numpy(rows.view(np.int32))
         if self.tensor.is_cuda:
             values = values.pin_memory()

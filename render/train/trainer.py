@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,16 @@ from luxel.render.primitives import PRIMITIVES
 from luxel.render.primitives.parameters import Parameters
 from luxel.render.runs.checkpoint import Checkpoint
 from luxel.render.runs.controls import RunControls
-from luxel.render.runs.identity import views_digest
 from luxel.render.runs.loop import CheckpointPolicy, TrainingLoop
-from luxel.render.runs.memory import is_out_of_memory, used_memory
+from luxel.render.runs.memory import used_memory
+from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
 from luxel.render.runs.progress import ProgressDisplay, duration
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import halvings_possible
 from luxel.render.train.densifier import Densifier
 from luxel.render.train.divergence import check_loss, check_parameters
-from luxel.render.train.held_out import measure
+from luxel.render.train.held_out import measured
 from luxel.render.train.image_content import image_content
 from luxel.render.train.loss_monitor import LossMonitor
 from luxel.render.train.memory_budget import MemoryBudget
@@ -35,11 +36,10 @@ from luxel.render.train.optimizer import Optimizer
 from luxel.render.train.reports import Reached, StepReport, TrainResult
 from luxel.render.train.resume import read_run, reconfigured
 from luxel.render.train.start import first_primitives, scene_extent
-from luxel.render.train.state import restore, state_of
+from luxel.render.train.state import restore, state_of, write_config
 from luxel.render.train.step_queue import StepQueue
 from luxel.render.train.timeline import Timeline
-
-ATTEMPTS = 8  # of a step when memory runs out
+from luxel.render.train.views.models import ViewModels
 
 
 class Trainer(RunControls[StepReport, TrainResult]):
@@ -51,7 +51,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
     Args:
         config: see `TrainConfig`.
         train_views, test_views: views that are fitted, and views held out for evaluation (may be empty).
-        points: where the first primitives are placed.
+        points: where the first primitives are placed, or the first primitives themselves.
         run_dir: folder of the run; must not hold a run already (see `Trainer.resume`).
         device: where to train.
         export: writes a scene file, called with the scene and run_dir/scene.ply at the end.
@@ -67,6 +67,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         queue: the steps submitted to the device.
         densifier: densification.
         auxiliary: auxiliary state of the primitive; None: it has none.
+        models: what is learnt of the training views.
         halvings: of the images that the primitives are adapted to; None: not known.
         memory: limits of images and primitives.
         monitor: loss and PSNR of training views.
@@ -82,7 +83,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
         config: TrainConfig,
         train_views: Sequence[View],
         test_views: Sequence[View],
-        points: Points | None,
+        points: Points | Parameters | None,
         run_dir: Path | str,
         device: torch.device | str = "cpu",
         export: Callable[[Parameters, Path], None] | None = None,
@@ -120,7 +121,7 @@ class Trainer(RunControls[StepReport, TrainResult]):
             restore(self, start)
             self.loop.resume_at(start.step, self.train_seconds)
         self._open_views()
-        self._write_config()
+        write_config(self, self._about)
 
     @classmethod
     def resume(
@@ -208,16 +209,11 @@ class Trainer(RunControls[StepReport, TrainResult]):
         Raises:
             LuxelError: memory runs out in spite of all reductions, or training has diverged.
         """
-        for _ in range(ATTEMPTS):
-            try:
-                return self._one_step()
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-            self._reduce_memory()  # after the handler, which keeps the frames of the failed step alive
-        raise LuxelError(
-            f"Memory of {self.device} ran out at step {self.steps_done} even after its use was reduced.",
-            "Train on smaller images (--max-size), with fewer Gaussians (--max-gaussians) or views a step (--batch).",
+        if (report := self.memory.retried(self._one_step, self._reduce_memory)) is not None:
+            return report
+        save_what_is_possible(self)
+        raise out_of_memory(
+            self, "Train on smaller images (--max-size) or with fewer Gaussians (--max-gaussians)."
         )
 
     def synchronize(self) -> bool:
@@ -230,19 +226,10 @@ class Trainer(RunControls[StepReport, TrainResult]):
             return self.steps_done < submitted
 
     def evaluate(self, *, lpips: bool = False, save_renders: int = 0) -> Evaluation | None:
-        """Evaluates the held-out views now, outside of the training time; see `held_out.measure`."""
+        """Evaluates the held-out views now, outside of the training time; see `held_out.measured`."""
         self.synchronize()
         check_parameters(self)
-        held_out = measure(
-            self.scene,
-            self.test_views,
-            torch.full((3,), 0.0 if self.background == "black" else 1.0, device=self.device),
-            self.folder,
-            antialiased=self.config.antialiased,
-            lpips=lpips,
-            save_renders=save_renders,
-            render=self._render,
-        )
+        held_out = measured(self, self._render, lpips, save_renders)
         if held_out is None:
             return None
         evaluation, self.frame_ms = held_out
@@ -283,10 +270,13 @@ class Trainer(RunControls[StepReport, TrainResult]):
             self._configure(config)
             restore(self, state)
             self._open_views()
-            changes = [*self._about.get("changes", ()), {"step": self.steps_done, "options": overrides}]
-            self._about = {**self._about, "changes": changes}
-            self._write_config()
-            self._log(self.steps_done, {"changed": overrides})
+            self._note_changes(overrides)
+
+    def _note_changes(self, overrides: dict[str, Any]) -> None:
+        changes = [*self._about.get("changes", ()), {"step": self.steps_done, "options": overrides}]
+        self._about = {**self._about, "changes": changes}
+        write_config(self, self._about)
+        self._log(self.steps_done, {"changed": overrides})
 
     def finish(self, reason: str) -> TrainResult:
         """Writes the last checkpoint and the scene; evaluates unless interrupted."""
@@ -314,13 +304,8 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.config, self.background = config, config.background
         self.content = image_content(self.train_views if config.strategy.follows_images else ())
         self.auxiliary = PRIMITIVES[config.primitive].auxiliary(config.loss)
+        self.models = ViewModels.of(config, self.train_views, self.extent, self.device)
         self.memory = MemoryBudget(config, self.train_views, self.device, self.say)
-
-    def _write_config(self) -> None:
-        names = {"train": [v.name for v in self.train_views], "test": [v.name for v in self.test_views]}
-        own = {"seed": self.config.seed, "device": str(self.device), "extent": self.extent, "views": names}
-        about, views = {"background": self.background, **self._about}, self.train_views
-        self.folder.write_config(self.config, {**own, **about}, views_digest(views))
 
     def take(self, optimizer: Optimizer) -> None:
         """Continues with other primitives and their moments."""
@@ -330,19 +315,23 @@ class Trainer(RunControls[StepReport, TrainResult]):
 
     def _open_views(self) -> None:
         """Prepares images, schedules and the queue of steps."""
-        config = self.config
         self.dataset = self.memory.open_dataset(self.densifier)
         if self.background == "auto":
             self.background = "white" if self.dataset.has_alpha else "black"
-        coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
-        self.timeline = Timeline(config, self.extent, coarse, self.background, self._time_share)
-        rest = self._render, self._take_stats, self.auxiliary, self.content.coverage
-        self.queue = StepQueue(config, self.dataset, self.timeline, *rest)
-        self.queue.start(self.steps_done)
+        self._make_queue()
         if self.halvings is None:
             self.halvings = self.timeline.at(max(0, self.steps_done - 1)).halvings
         if self.scene.moves and len({view.time for view in self.train_views}) == 1:
             self.say(f"All images have the same time: the {self.scene.noun} will not learn to move.")
+
+    def _make_queue(self) -> None:
+        config = self.config
+        coarse = halvings_possible(self.train_views, config.resolution.halvings, config.resolution.smallest)
+        share = lambda: self.train_seconds / (60 * (config.target_minutes or math.inf))  # noqa: E731
+        self.timeline = Timeline(config, self.extent, coarse, self.background, share)
+        rest = self._render, self._take_stats, self.auxiliary, self.content.coverage, self.models
+        self.queue = StepQueue(config, self.dataset, self.timeline, *rest)
+        self.queue.start(self.steps_done)
 
     def _one_step(self) -> StepReport:
         if self._adapt_to_resolution():
@@ -388,10 +377,19 @@ class Trainer(RunControls[StepReport, TrainResult]):
         self.queue.start(self.steps_done)
         self.queue.forget()
         self.memory.reduce(self.steps_done, self.dataset, self.densifier)
+        if self.memory.batch != self.config.batch:
+            self._set_batch(self.memory.batch)
 
-    def _time_share(self) -> float:
-        """Fraction of the time limit that has passed."""
-        return self.train_seconds / (60 * (self.config.target_minutes or math.inf))
+    def stream_images(self) -> None:
+        """Frees the training images on the device, and the captured steps that read them."""
+        if not self.dataset.streaming:
+            self.queue.forget()
+            self.dataset.start_streaming()
+
+    def _set_batch(self, batch: int) -> None:
+        self.config = self.densifier.config = replace(self.config, batch=batch)
+        self._make_queue()
+        self._note_changes({"batch": batch})
 
     def _log(self, step: int, values: dict[str, Any]) -> None:
         """Appends a line to metrics.jsonl."""

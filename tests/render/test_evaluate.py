@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation, ViewScore, evaluate
 from luxel.render.metrics import MetricError
+from luxel.render.pose_refinement import moved
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 
@@ -115,6 +117,33 @@ def test_without_its_weights_lpips_is_left_out_and_said(
     assert len(said) == 1 and said[0].endswith("Continuing without LPIPS.")
     with pytest.raises(MetricError, match="cannot be read"):
         evaluate(scene, views)
+
+
+def test_exposures_and_poses_can_be_left_out(scene: Gaussians, toy_camera: Callable[..., Camera]) -> None:
+    camera = toy_camera(64, 48)
+    rgb = render(scene, camera, WHITE)
+    dark = view("dark", camera, rgb=(0.6 * rgb + 10).astype(np.uint8))
+    shifted = moved(camera.world_to_cam[None], torch.zeros(1, 3), torch.tensor([[0.03, 0.0, 0.0]]))[0]
+    beside = view("beside", replace(camera, world_to_cam=shifted), rgb=rgb)
+    scores = evaluate(scene, [dark, beside], background=WHITE, lpips=False, aligned=True, refine=3.0).scores
+    assert scores[0].psnr < 22 and scores[0].psnr_aligned > 45
+    assert scores[1].psnr_refined > scores[1].psnr + 10
+    text = Evaluation(scores).table()
+    assert text.splitlines()[0].split() == [
+        "view",
+        "PSNR",
+        "dB",
+        "aligned",
+        "dB",
+        "refined",
+        "dB",
+        "SSIM",
+        "LPIPS",
+        "size",
+    ]
+    mean = Evaluation(scores).as_dict()["mean"]
+    assert isinstance(mean, dict)
+    assert mean["psnr_aligned"] == pytest.approx(sum(s.psnr_aligned for s in scores) / 2)
 
 
 def test_table_and_json() -> None:

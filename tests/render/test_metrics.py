@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from luxel.render.errors import LuxelError
-from luxel.render.metrics import WEIGHTS, Lpips, MetricError, lpips, psnr, ssim
+from luxel.render.metrics import WEIGHTS, Lpips, MetricError, affine_fit, lpips, psnr, ssim
 from luxel.render.reference.train.loss import ssim_map
 
 
@@ -32,6 +32,20 @@ def test_psnr_counts_by_weight(device: torch.device) -> None:
     weight[:4] = 0
     assert psnr(a, b, weight) == pytest.approx(20, abs=1e-4)
     assert math.isnan(psnr(a, b, torch.zeros_like(weight)))
+
+
+def test_an_affine_change_of_colours_is_fitted_away(device: torch.device) -> None:
+    a = noise(30, 20, 3).to(device)
+    matrix = torch.tensor([[0.6, 0.1, 0.0], [0.05, 0.7, 0.0], [0.0, -0.1, 0.5]], device=device)
+    b = a @ matrix + torch.tensor([0.1, 0.1, 0.2], device=device)
+    assert psnr(a, b) < 20 and psnr(affine_fit(a, b), b) > 100
+    weight = torch.ones(30, 20, device=device)
+    weight[:7] = 0
+    b[:7] = float("nan")
+    assert psnr(affine_fit(a, b, weight), b, weight) > 100
+    assert torch.equal(affine_fit(a, b, torch.zeros_like(weight)), a), "nothing to fit to"
+    grey = torch.full((30, 20, 3), 0.5, device=device)
+    assert psnr(affine_fit(grey, 0.6 * grey), 0.6 * grey) > 60, "colours that are not independent"
 
 
 @pytest.mark.parametrize("padding", ["zero", "valid"])

@@ -34,13 +34,15 @@ def make_view(camera: Camera, name: str, alpha: bool) -> View:
 
 @dataclass
 class ToyRun:
-    """Twelve views (every sixth held out), noisy points, and a trainer on request."""
+    """Views (every sixth held out), noisy points, and a trainer on request."""
 
     alpha: bool = False
+    cameras: int = 12
+    size: tuple[int, int] = (48, 40)
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        cameras = ring_cameras(12, width=48, height=40)
+        cameras = ring_cameras(self.cameras, width=self.size[0], height=self.size[1])
         views = [make_view(camera, f"{i:02d}.png", self.alpha) for i, camera in enumerate(cameras)]
         self.test, self.train = views[::6], [v for i, v in enumerate(views) if i % 6]
         random, knot = np.random.default_rng(0), torus_knot(300)

@@ -147,22 +147,25 @@ class MaskDecoder(nn.Module):
         )
         self.iou_prediction_head = LinearStack(features, features, features, MASKS)
 
-    def forward(self, image: Tensor, grid: Tensor, prompts: Tensor, multimask: bool) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, image: Tensor, grid: Tensor, prompts: Tensor, multimask: bool | None
+    ) -> tuple[Tensor, Tensor]:
         """Masks of P prompts on one image.
 
         Args:
             image: [1, F, H, W], the embedding for "no mask" added.
             grid: encoded positions, [H * W, F].
             prompts: tokens, [P, T, F].
-            multimask: three masks, for prompts that could mean several things; otherwise one.
+            multimask: three masks, for prompts that could mean several things; otherwise one. None: the one, then the
+                three.
 
         Returns:
-            Logits [P, M, 4 H, 4 W] and predicted IoU [P, M], M = 3 or 1.
+            Logits [P, M, 4 H, 4 W] and predicted IoU [P, M], M = 3, 1 or 4.
         """
         own = torch.cat([self.iou_token.weight, self.mask_tokens.weight])
         tokens = torch.cat([own.expand(len(prompts), -1, -1), prompts], dim=1)
         tokens, pixels = self.transformer(tokens, image.flatten(2).transpose(1, 2), grid)
-        chosen = range(1, MASKS) if multimask else range(1)
+        chosen = {True: range(1, MASKS), False: range(1), None: range(MASKS)}[multimask]
         filters = torch.stack([self.output_hypernetworks_mlps[i](tokens[:, 1 + i]) for i in chosen], dim=1)
         fine = self.output_upscaling(pixels.transpose(1, 2).unflatten(2, image.shape[2:]))
         logits = (filters @ fine.flatten(2)).unflatten(2, fine.shape[2:])

@@ -117,7 +117,7 @@ class MobileSam(nn.Module):
         points: Tensor | None = None,
         signs: Tensor | None = None,
         boxes: Tensor | None = None,
-        multimask: bool = True,
+        multimask: bool | None = True,
     ) -> Predictions:
         """Masks of P prompts of one form; each has K points, a box, or both.
 
@@ -127,7 +127,7 @@ class MobileSam(nn.Module):
             signs: [P, K]; 1: the pixel is on the object, 0: it is beside it. None: all are on it.
             boxes: [P, 4], column and row of the upper left, then of the lower right corner.
             multimask: three masks for each prompt, in the network's order; otherwise one, which is better for a box
-                and for several points.
+                and for several points. None: that one, then the three.
 
         Raises:
             ValueError: neither points nor boxes, or shapes that do not fit each other.

@@ -24,7 +24,7 @@ class PromptableNetwork(Protocol):
         points: Tensor | None = None,
         signs: Tensor | None = None,
         boxes: Tensor | None = None,
-        multimask: bool = True,
+        multimask: bool | None = True,
     ) -> Any: ...
 
     def resize(self, logits: Tensor, embedding: Any) -> Tensor: ...
@@ -63,10 +63,14 @@ class MobileSamSegmenter:
         return self.embeddings.get(_digest(image) if key is None else key, encode)
 
     def masks(self, embedding: Any, points: Sequence[Point], box: Box | None = None) -> MaskChoice:
-        """Three masks, see `Segmenter.masks`. Its pixels begin at their corner, the network's at their centre."""
-        made = self.network.predict(embedding, **as_tensors(points, box))
+        """Masks, see `Segmenter.masks`; one more than three for a box or several points.
+
+        Pixels of a segmenter begin at their corner, those of the network at their centre.
+        """
+        single = box is not None or len(points) > 1
+        made = self.network.predict(embedding, **as_tensors(points, box), multimask=None if single else True)
         logits = self.network.resize(made.logits[0], embedding)
-        return MaskChoice(logits > 0, logits, made.predicted_iou[0])
+        return MaskChoice(logits > 0, logits, made.predicted_iou[0], single)
 
 
 def as_tensors(points: Sequence[Point], box: Box | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
-from luxel.render.segment.segmenter import MaskChoice, Prompt, Segmenter
+from luxel.render.segment.segmenter import Prompt, Segmenter, on_cpu
 
 
 class PromptedMaps:
@@ -55,8 +55,8 @@ class PromptedMaps:
         """Logits of an object, [H, W]."""
         points = [point for prompt in prompts for point in prompt.points]
         box = next((prompt.box for prompt in prompts if prompt.box is not None), None)
-        choice = MaskChoice(*self.segmenter.masks(embedding, points, box))
-        best = torch.as_tensor(choice.logits).cpu()[int(torch.as_tensor(choice.predicted_iou).argmax())]
+        choice = on_cpu(self.segmenter.masks(embedding, points, box))
+        best = choice.logits[choice.surest]
         if not bool((best > 0).any()):
             raise LuxelError(
                 f"{prompts[0].view}: the segmenter finds no mask for the prompt of label {prompts[0].label}.",

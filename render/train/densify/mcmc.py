@@ -60,13 +60,16 @@ class McmcStrategy(Strategy):
         """Weights of mean opacity and mean scale in the loss (eq. 11), whatever the coverage."""
         return self.opacity_regulariser, self.scale_regulariser
 
+    def limit(self, now: Situation) -> int:
+        """By `cap_max`, or else by the number of pixels."""
+        return count_limit(self.cap_max, now.pixels, self.pixels_each, now.cap)
+
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Relocates and grows when due."""
         if not self.due(now.step, now.clock, now.steps):
             return None
         moved = self.relocate(optimizer, now.seed, now.step)
-        cap = count_limit(self.cap_max, now.pixels, self.pixels_each, now.cap)
-        added = self.grow(optimizer, cap, now.seed, now.step)
+        added = self.grow(optimizer, self.limit(now), now.seed, now.step)
         return Refinement(relocated=int(moved), added=added)  # the only wait for the device
 
     def relocate(self, optimizer: Optimizer, seed: int, step: int) -> Tensor:

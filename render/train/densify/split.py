@@ -36,7 +36,7 @@ class SplitStrategy(Strategy):
     pixels_each: Count = 32
     """Pixels with detail, of all training images together, for each Gaussian, without `cap_max`. A pixel shows detail
     where it differs from its neighbours by more than 12/255 at half the size."""
-    sharp_share: Share = 0.17
+    sharp_share: Share = 0.2
     """Share of the pixels of the scene that show detail in sharp photographs. Where fewer do, `pixels_each` is divided
     by the square root of their ratio: soft photographs carry fewer Gaussians still; 0: they do not."""
     grow_grad2d: Positive = 2e-4
@@ -114,11 +114,15 @@ class SplitStrategy(Strategy):
         pull = torch.where(lives, pull.nan_to_num(0.0, 0.0, 0.0), 0.0)
         high = pull > 1
         alive, above = (int(x) for x in torch.stack([lives.sum(), high.sum()]).tolist())
-        cap = count_limit(self.cap_max, self.detail_that_counts(now), self.pixels_each, now.cap)
+        cap = self.limit(now)
         number = min(above, max(0, cap - alive), round(self.growth_at(now, alive, cap) * alive))
         if number == above:
             return high.nonzero()[:, 0]
         return pull.argsort(descending=True, stable=True)[:number]
+
+    def limit(self, now: Situation) -> int:
+        """By `cap_max`, or else by the detail of the images."""
+        return count_limit(self.cap_max, self.detail_that_counts(now), self.pixels_each, now.cap)
 
     def detail_that_counts(self, now: Situation) -> int:
         """Pixels with detail that carry Gaussians; fewer than there are in soft photographs, see `sharp_share`."""

@@ -57,6 +57,10 @@ class Strategy(Options, ABC):
         """Whether `after_step` has something to do after ``step`` steps; by default within the window."""
         return self.window(steps).acts(step, clock)
 
+    def limit(self, now: Situation) -> int | None:
+        """Most primitives that the strategy and ``now.cap`` allow; None: it sets no limit of its own."""
+        return now.cap
+
     @abstractmethod
     def after_step(self, optimizer: Optimizer, now: Situation) -> Refinement | None:
         """Changes the set of primitives where it is due; the caller then starts new statistics.

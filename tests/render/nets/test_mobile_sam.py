@@ -36,11 +36,18 @@ def test_shapes(network: MobileSam, size: tuple[int, int]) -> None:
     embedding = network.encode(torch.rand(*size, 3))
     assert embedding.features.shape == (1, 32, SIDE // 16, SIDE // 16)
     points = torch.zeros(2, 3, 2)
-    for multimask, masks in ((True, 3), (False, 1)):
+    for multimask, masks in ((True, 3), (False, 1), (None, 4)):
         made = network.predict(embedding, points, torch.tensor([[1, 0, 1]] * 2), multimask=multimask)
         assert made.masks.shape == (2, masks, *size) and made.masks.dtype == torch.bool
         assert made.logits.shape == (2, masks, SIDE // 4, SIDE // 4)
         assert made.predicted_iou.shape == (2, masks)
+
+
+def test_one_mask_and_three_at_once(network: MobileSam, embedding) -> None:
+    points = torch.tensor([[[3.0, 4], [20, 9]]])
+    one, three, four = (network.predict(embedding, points, multimask=how) for how in (False, True, None))
+    torch.testing.assert_close(four.logits, torch.cat([one.logits, three.logits], 1))
+    torch.testing.assert_close(four.predicted_iou, torch.cat([one.predicted_iou, three.predicted_iou], 1))
 
 
 def test_images_of_bytes_and_of_fractions_are_the_same(network: MobileSam) -> None:

@@ -19,12 +19,14 @@ from luxel.render.segment import (
     Prompt,
     PropagateOptions,
     Propagation,
+    Segmenter,
     ViewWeights,
     auto_prompts,
     next_view,
 )
+from luxel.render.segment.mask_choice import best_for
 from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
-from luxel.render.segment.propagate import best_for, changed_share
+from luxel.render.segment.propagate import changed_share
 
 
 def clicks(made: MadeUpScene, views: list[str]) -> list[Prompt]:
@@ -155,6 +157,34 @@ def test_a_grid_of_points_finds_the_objects(solids_scene: MadeUpScene):
     assert 3 not in [int(made.ids[p.view][int(p.points[0][1]), int(p.points[0][0])]) for p in more]
 
 
+def masks_of(*boxes: tuple[int, int, int, int], sure: tuple[float, ...]) -> MaskChoice:
+    """Masks of rectangles (x0, y0, x1, y1) in an image of 20x20 pixels."""
+    masks = torch.zeros(len(boxes), 20, 20, dtype=torch.bool)
+    for mask, (x0, y0, x1, y1) in zip(masks, boxes, strict=True):
+        mask[y0:y1, x0:x1] = True
+    return MaskChoice(masks, torch.where(masks, 1.0, -1.0), torch.tensor(sure))
+
+
+def test_a_mask_that_holds_other_objects_is_worth_less() -> None:
+    choice = masks_of((0, 0, 4, 4), (0, 0, 12, 12), sure=(0.95, 1.0))
+    click = (1.5, 1.5, True)
+    assert best_for(choice, [click]) == 1
+    assert best_for(choice, [click], [(15.5, 15.5, True)]) == 1  # beside both
+    assert best_for(choice, [click], [(10.5, 10.5, True)]) == 0
+    # A part that holds none is not better than an object of which one click on another one is a part.
+    choice = masks_of((0, 0, 2, 2), (0, 0, 12, 12), (0, 0, 20, 20), sure=(0.6, 0.96, 1.0))
+    assert best_for(choice, [click], [(10.5, 10.5, True), (15.5, 15.5, True), (16.5, 3.5, True)]) == 1
+
+
+def test_the_whole_and_not_a_part_that_is_as_sure() -> None:
+    click = (1.5, 1.5, True)
+    assert best_for(masks_of((0, 0, 4, 4), (0, 0, 4, 8), sure=(0.983, 0.982)), [click]) == 1
+    assert best_for(masks_of((0, 0, 4, 4), (0, 0, 4, 8), sure=(0.983, 0.93)), [click]) == 0
+    assert (
+        best_for(masks_of((0, 0, 4, 4), (0, 0, 20, 20), sure=(0.983, 0.982)), [click]) == 0
+    )  # its surroundings
+
+
 def test_a_grid_of_points_on_an_empty_scene(solids_scene: MadeUpScene):
     nothing = solids_scene.gaussians.select(torch.zeros(0, dtype=torch.int64))
     with pytest.raises(LuxelError, match="No objects were found"):
@@ -179,6 +209,53 @@ def test_points_choose_among_the_masks(solids_scene: MadeUpScene):
     assert part[int(top[1]), int(top[0])] == 1 and part[int(bottom[1]), int(bottom[0])] == 0
     with pytest.raises(LuxelError, match="a point beside an object, but none on it"):
         Propagation(made.gaussians, made.views, segmenter, prompts[1:], options).run()
+
+
+class LostInOneView:
+    """A segmenter that finds a corner of the second image it is given."""
+
+    def __init__(self, segmenter: Segmenter) -> None:
+        self.segmenter, self.embedded = segmenter, 0
+
+    def embed(self, image: np.ndarray) -> tuple[bool, np.ndarray]:
+        self.embedded += 1
+        return self.embedded == 2, image
+
+    def masks(
+        self, embedding: tuple[bool, np.ndarray], points: Sequence[Point], box: Box | None = None
+    ) -> MaskChoice:
+        lost, image = embedding
+        segmenter = CornerSegmenter() if lost else self.segmenter
+        return segmenter.masks(segmenter.embed(image), points, box)
+
+
+def test_a_view_without_votes_does_not_end_the_search(solids_scene: MadeUpScene):
+    made, segmenter = solids_scene, LostInOneView(solids_scene.segmenter())
+    options = PropagateOptions(views=4)
+    result = Propagation(made.gaussians, made.views, segmenter, clicks(made, ["r_000"]), options).run()
+    maps = list(result.maps.values())
+    assert bool((maps[1] == NO_LABEL).all()) and not bool((maps[2] == NO_LABEL).all())
+    assert len(result.changes) == len(maps) - 2
+
+
+def test_what_no_view_has_voted_for_prompts_nothing(solids_scene: MadeUpScene):
+    made = solids_scene
+    prompts = clicks(made, ["r_000"])
+    propagation = Propagation(made.gaussians, made.views, made.segmenter(), prompts)
+    result = Propagation(
+        made.gaussians, made.views, made.segmenter(), prompts, PropagateOptions(views=1)
+    ).run()
+    view = max(made.views[1:], key=lambda view: int((made.ids[view.name] == 1).sum()))
+    none = torch.zeros_like(result.solution.filled)
+    plain = propagation._rendered(view, result.solution._replace(filled=none), made.count)
+    assert plain.voted is plain.labels
+    unseen = result.solution.labels == 1  # as if no view had seen the first solid
+    shown = propagation._rendered(view, result.solution._replace(filled=unseen), made.count)
+    assert torch.equal(shown.labels, plain.labels)
+    hidden = shown.voted == NO_LABEL
+    assert torch.equal(shown.voted[~hidden], shown.labels[~hidden])
+    assert bool((shown.labels == 1).any()) and bool((shown.labels[hidden] == 1).float().mean() > 0.9)
+    assert not bool((shown.voted == 1).any())
 
 
 class CornerSegmenter:

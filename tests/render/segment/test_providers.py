@@ -140,8 +140,10 @@ def test_mobile_sam_is_a_segmenter(cameras) -> None:
     ]  # centres of pixels are whole numbers
     assert network.given["signs"].tolist() == [[1, 0]]
     assert network.given["boxes"].tolist() == [[0.5, 1.5, 8.5, 9.5]]
-    segmenter.masks((HEIGHT, WIDTH), [], (1, 2, 9, 10))
-    assert set(network.given) == {"boxes"}
+    assert segmenter.masks((HEIGHT, WIDTH), [], (1, 2, 9, 10)).single
+    assert network.given.pop("multimask") is None and set(network.given) == {"boxes"}
+    assert segmenter.masks((HEIGHT, WIDTH), [(8.0, 6.0, True), (7.0, 6.0, True)]).single
+    assert not segmenter.masks((HEIGHT, WIDTH), [(8.0, 6.0, True)]).single and network.given["multimask"]
 
 
 def test_images_are_encoded_once() -> None:

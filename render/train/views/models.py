@@ -1,0 +1,93 @@
+"""All that a run learns of its training views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from luxel.render.camera import View
+from luxel.render.ops.train.gather_view import THRESHOLD
+from luxel.render.train.config import TrainConfig
+from luxel.render.train.dataset import Target
+from luxel.render.train.views.exposure import Exposure
+from luxel.render.train.views.poses import PoseRefinement
+from luxel.render.train.views.table import ViewTable
+from luxel.render.train.views.transients import static_weight, threshold
+
+
+@dataclass
+class ViewModels:
+    """What is learnt of each training view beside the scene; None: it is not learnt.
+
+    Args:
+        exposure: colours.
+        poses: of the cameras.
+        ignore_transients: whether what only single photographs show is left out of the loss.
+    """
+
+    exposure: Exposure | None = None
+    poses: PoseRefinement | None = None
+    ignore_transients: bool = False
+
+    @staticmethod
+    def of(config: TrainConfig, views: Sequence[View], extent: float, device: torch.device) -> ViewModels:
+        """As a configuration asks for it.
+
+        Args:
+            views: for training.
+            extent: of the scene, capture units.
+            device: of the scene.
+        """
+        exposure = None if config.exposure == "none" else Exposure(config.exposure, len(views), device)
+        poses = None
+        if config.refine_poses:
+            centres = torch.stack([view.camera.position for view in views])
+            poses = PoseRefinement(centres, extent, device)
+        return ViewModels(exposure, poses, config.ignore_transients)
+
+    @property
+    def tables(self) -> tuple[ViewTable | None, ViewTable | None]:
+        """The parameters of exposure and poses."""
+        return self.exposure and self.exposure.table, self.poses and self.poses.table
+
+    @property
+    def scoring(self) -> dict[str, Any]:
+        """Which further scores of held-out views tell what was learnt: options of `luxel.render.evaluate.evaluate`."""
+        return {"aligned": self.exposure is not None, "refine": self.poses and self.poses.extent}
+
+    def visit(self, sample: int, samples: int) -> tuple[float, ...]:
+        """What a row of the table has of a visit, OF_VIEW of `gather_view`.
+
+        Args:
+            sample: number of the visit among those of all views, from 0.
+            samples: visits of all views in the whole run.
+        """
+        pairs = [(0.0, 1.0) if table is None else table.schedule(sample, samples) for table in self.tables]
+        return *(value for pair in pairs for value in pair), threshold(sample / max(1, samples))
+
+    def counted(self, image: Tensor, target: Target, row: Tensor) -> Target:
+        """The target with the weights of the pixels that count in the loss.
+
+        Args:
+            image: as the photographs would show it, [B, H, W, 3].
+            target: of B views.
+            row: of the table, [24].
+        """
+        if not self.ignore_transients:
+            return target
+        weight = static_weight(image.detach(), target.rgb, target.weight, row[THRESHOLD])
+        return target._replace(weight=weight)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The complete state by name, for a checkpoint."""
+        return {name: t for table in self.tables if table is not None for name, t in table.tensors().items()}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """The reverse of `tensors`; what a checkpoint lacks starts anew."""
+        for table in self.tables:
+            if table is not None:
+                table.restore(tensors)

@@ -1,0 +1,109 @@
+"""Parameters of each training view, updated by Adam where a step has seen the view."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from luxel.render.train.optimizer import BETAS
+
+EPS = 1e-15
+TYPICAL_VISITS = 450  # of a view in a run of 30,000 steps on 66 views; the rates below are for so many
+
+
+class ViewTable:
+    """Parameters per view with Adam's moments (Kingma & Ba 2015); all start at 0. What all views share is removed from
+    them after each update.
+
+    A view is seen once an epoch, so the moments of a view know only the steps that saw it. Nothing here waits for the
+    device, and an update can be captured and replayed.
+
+    Args:
+        name: of the tensors in a checkpoint.
+        views: V, number of training views.
+        width: P, parameters per view.
+        rate: learning rate at the start of a run with 450 visits of each view; with fewer it is higher.
+        final: learning rate at the end, as a share of ``rate``.
+        device: of the tensors.
+        common: orthonormal directions of the space of all parameters that are removed, [V P, G]; None: the mean over
+            the views of each parameter.
+
+    Attributes:
+        values: [V, P].
+    """
+
+    def __init__(
+        self,
+        name: str,
+        views: int,
+        width: int,
+        rate: float,
+        final: float,
+        device: torch.device,
+        common: Tensor | None = None,
+    ) -> None:
+        self.name, self.rate, self.final = name, rate, final
+        self.values = torch.zeros(views, width, device=device)
+        self._first, self._second = torch.zeros_like(self.values), torch.zeros_like(self.values)
+        self._common = None if common is None else common.to(self.values)
+        self._index = torch.arange(views, device=device)
+
+    def schedule(self, sample: int, samples: int) -> tuple[float, float]:
+        """Step size and divisor of the second moment for one visit, bias corrections included.
+
+        Args:
+            sample: number of the visit among those of all views, from 0.
+            samples: visits of all views in the whole run.
+        """
+        views = self.values.shape[0]
+        visit, visits = sample // views + 1, max(1.0, samples / views)
+        rate = self.rate * math.sqrt(TYPICAL_VISITS / visits) * self.final ** (sample / max(1, samples))
+        first, second = (1 - beta**visit for beta in BETAS)
+        return rate / first, second
+
+    def rows(self, views: Tensor) -> Tensor:
+        """The parameters of views, int64 [B], as a leaf that autograd gives gradients: [B, P]."""
+        return self.values.index_select(0, views).requires_grad_()
+
+    @torch.no_grad()
+    def update_(self, views: Tensor, gradients: Tensor, schedule: Tensor, skip: Tensor) -> None:
+        """One step of Adam on the views that a training step saw.
+
+        Args:
+            views: int64 [B]; gradients of one that is there twice are added.
+            gradients: [B, P].
+            schedule: what `schedule` gave, float32 [2], on the device.
+            skip: [1]; where it is not 0 nothing changes.
+        """
+        hit = (views[:, None] == self._index).to(gradients.dtype)
+        total = hit.T @ gradients
+        seen = (hit.sum(0)[:, None] > 0) & (skip == 0)
+        first = torch.lerp(total, self._first, BETAS[0])
+        second = torch.lerp(total.square(), self._second, BETAS[1])
+        moved = self.values - schedule[0] * first / ((second / schedule[1]).sqrt() + EPS)
+        moved = torch.where(seen, moved, self.values)
+        self._first.copy_(torch.where(seen, first, self._first))
+        self._second.copy_(torch.where(seen, second, self._second))
+        self.values.copy_(torch.where(skip == 0, self._own(moved), self.values))
+
+    def _own(self, values: Tensor) -> Tensor:
+        """Parameters without what all views share."""
+        if self._common is None:
+            return values - values.mean(0)
+        return values - (self._common @ (self._common.T @ values.flatten())).view_as(values)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The complete state by name, for a checkpoint."""
+        kinds = ("values", "exp_avg", "exp_avg_sq")
+        return dict(zip((f"{self.name}.{kind}" for kind in kinds), self._state(), strict=True))
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """The reverse of `tensors`; a run that had none of these starts at 0."""
+        for name, tensor in self.tensors().items():
+            if name in tensors and tensors[name].shape == tensor.shape:
+                tensor.copy_(tensors[name])
+
+    def _state(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.values, self._first, self._second

@@ -1,0 +1,182 @@
+"""Exposure of training images: its parameters, its gradients, and what it does to a scene."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from luxel.render.camera import Pixels
+from luxel.render.evaluate import evaluate
+from luxel.render.train.config import Resolution
+from luxel.render.train.views.exposure import Exposure
+from luxel.render.train.views.table import ViewTable
+
+MODELS = ("gain", "affine")
+CPU = torch.device("cpu")
+
+
+def exposed(toy: Any, strength: float, seed: int = 0) -> np.ndarray:
+    """Changes the exposure and white balance of a run's photographs, [V, 3] log factors of the training views."""
+    random = np.random.default_rng(seed)
+    logs = []
+
+    def change(view: Any) -> Any:
+        log = strength * (random.standard_normal() + 0.3 * random.standard_normal(3)) - 2 * strength
+        logs.append(log)
+        pixels = view.read()
+        rgb = (pixels.rgb * np.exp(log)).clip(0, 255).round().astype(np.uint8)
+        changed = Pixels(rgb, pixels.alpha, pixels.weight)
+        return replace(view, read=lambda: changed)
+
+    toy.train = [change(view) for view in toy.train]
+    count = len(logs)
+    toy.test = [change(view) for view in toy.test]
+    return np.array(logs[:count])
+
+
+def test_each_view_has_an_adam_of_its_own() -> None:
+    table, random = ViewTable("test", 5, 3, rate=0.1, final=1.0, device=CPU), torch.Generator().manual_seed(0)
+    leaves = [torch.zeros(3, requires_grad=True) for _ in range(5)]
+    adams = [torch.optim.Adam([leaf], lr=0.1, eps=1e-15) for leaf in leaves]
+    samples = 5 * 450  # so many visits have the rate as it is given
+    for sample in range(20):
+        view, gradient = sample % 5, torch.randn(3, generator=random)
+        schedule = torch.tensor(table.schedule(sample, samples))
+        table.update_(torch.tensor([view]), gradient[None], schedule, torch.zeros(1, dtype=torch.int32))
+        leaves[view].grad = gradient
+        adams[view].step()
+    expected = torch.stack(leaves).detach()
+    torch.testing.assert_close(table.values, expected - expected.mean(0), atol=1e-5, rtol=0)
+
+
+def test_views_of_one_step_that_are_the_same_add_their_gradients() -> None:
+    one, two = (ViewTable("test", 3, 2, 0.1, 1.0, CPU) for _ in range(2))
+    gradients, schedule = torch.tensor([[1.0, -2.0], [0.5, 3.0]]), torch.tensor(one.schedule(0, 100))
+    go = torch.zeros(1, dtype=torch.int32)
+    one.update_(torch.tensor([1, 1]), gradients, schedule, go)
+    two.update_(torch.tensor([1]), gradients.sum(0, keepdim=True), schedule, go)
+    torch.testing.assert_close(one.values, two.values, atol=0, rtol=0)
+    assert one.values[1].abs().min() > 0 and torch.allclose(one.values.sum(0), torch.zeros(2), atol=1e-7)
+
+
+def test_a_step_that_is_skipped_changes_nothing() -> None:
+    table = ViewTable("test", 3, 2, 0.1, 1.0, CPU)
+    arguments = torch.tensor([1]), torch.ones(1, 2), torch.tensor(table.schedule(0, 100))
+    table.update_(*arguments, torch.zeros(1, dtype=torch.int32))
+    before = {name: tensor.clone() for name, tensor in table.tensors().items()}
+    table.update_(*arguments, torch.ones(1, dtype=torch.int32))
+    assert all(torch.equal(before[name], tensor) for name, tensor in table.tensors().items())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_start_is_the_identity(model: Any) -> None:
+    exposure, image = Exposure(model, 4, CPU), torch.rand(2, 5, 6, 3)
+    parameters, through = exposure.table.rows(torch.tensor([0, 3])), torch.rand(2, 5, 6)
+    torch.testing.assert_close(exposure.apply(image, parameters), image, atol=1e-7, rtol=0)
+    behind = exposure.apply(image, parameters, through, torch.rand(2, 3))
+    torch.testing.assert_close(behind, image, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_background_keeps_its_colour(model: Any) -> None:
+    exposure, parameters = Exposure(model, 4, CPU), 0.3 * torch.randn(2, 3 if model == "gain" else 12)
+    background, through = torch.rand(2, 3), torch.ones(2, 5, 6)
+    image = background[:, None, None].expand(2, 5, 6, 3)
+    shown = exposure.apply(image, parameters, through, background)
+    torch.testing.assert_close(shown, image, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("cutout", [False, True], ids=["opaque", "cut out"])
+def test_gradients_are_those_of_finite_differences(model: Any, cutout: bool) -> None:
+    exposure, random = Exposure(model, 4, CPU), torch.Generator().manual_seed(1)
+    draw = lambda *shape: torch.rand(*shape, generator=random, dtype=torch.float64)  # noqa: E731
+    inputs = [draw(2, 3, 4, 3), 0.2 * draw(2, 3 if model == "gain" else 12), draw(2, 3, 4), draw(2, 3)]
+    inputs = [tensor.requires_grad_() for tensor in (inputs if cutout else inputs[:2])]
+    assert torch.autograd.gradcheck(exposure.apply, inputs, atol=1e-10, rtol=1e-7)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("cutout", [False, True], ids=["opaque", "cut out"])
+def test_the_fused_step_is_the_step_of_autograd(
+    toy: Any, toy_cutout: Any, tmp_path: Path, model: Any, cutout: bool
+) -> None:
+    run = toy_cutout if cutout else toy
+    exposed(run, 0.3)
+    config = run.config(exposure=model, batch=2, background="random" if cutout else "auto")
+    fused, plain = (run.trainer(tmp_path / name, config) for name in "ab")
+    plain.queue._fused = False
+    for trainer in (fused, plain):
+        for _ in range(7):
+            trainer.step()
+        trainer.synchronize()
+    values = fused.models.exposure.table.values
+    assert values.abs().max() > 0.05
+    torch.testing.assert_close(values, plain.models.exposure.table.values, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(fused.scene.means, plain.scene.means, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_exposures_of_photographs_do_not_become_part_of_the_scene(
+    toy: Any, tmp_path: Path, model: Any
+) -> None:
+    logs = exposed(toy, 0.25)
+    scores, trainers = {}, {}
+    for name in ("none", model):
+        trainers[name] = toy.trainer(tmp_path / name, toy.config(steps=600, exposure=name))
+        trainers[name].run(progress=False)
+        black = (0.0, 0.0, 0.0)
+        scores[name] = evaluate(trainers[name].scene, toy.test, background=black, lpips=False, aligned=True)
+    if model == "gain":  # what was planted
+        assert scores[model].mean.psnr_aligned > scores["none"].mean.psnr_aligned + 0.2
+    values = trainers[model].models.exposure.table.values
+    learnt = values if model == "gain" else (1 + values[:, [0, 4, 8]]).log()
+    planted = torch.tensor(logs - logs.mean(0)).float()
+    assert (learnt - learnt.mean(0) - planted).abs().mean() < 0.5 * planted.abs().mean()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_stopped_run_ends_like_one_that_was_not(
+    toy_cutout: Any, tmp_path: Path, same_state: Any, model: Any
+) -> None:
+    exposed(toy_cutout, 0.3)
+    config = toy_cutout.config(exposure=model, steps=40, batch=3, resolution=Resolution(1, 0.5, 16))
+    config.checkpoints.every = 20
+    whole = toy_cutout.trainer(tmp_path / "whole", config)
+    whole.run(progress=False)
+    for path in (tmp_path / "whole" / "checkpoints").glob("step-*"):
+        if int(path.stem[5:]) > 20:
+            path.unlink()
+    again = toy_cutout.resume(tmp_path / "whole")
+    assert again.steps_done == 20
+    again.run(progress=False)
+    assert same_state(whole, again)
+    right = again.models.exposure.table.tensors()
+    assert all(
+        torch.equal(tensor, right[name]) for name, tensor in whole.models.exposure.table.tensors().items()
+    )
+
+
+def test_a_run_that_goes_on_can_begin_to_learn_exposures(toy: Any, tmp_path: Path) -> None:
+    trainer = toy.trainer(tmp_path / "run", toy.config(steps=20))
+    trainer.run(progress=False)
+    more = toy.resume(tmp_path / "run", overrides={"exposure": "gain", "steps": 30})
+    more.run(progress=False)
+    assert more.models.exposure.table.values.abs().max() > 0
+
+
+def test_held_out_views_are_scored_both_ways(toy: Any, tmp_path: Path) -> None:
+    trainer = toy.trainer(tmp_path / "run", toy.config(exposure="affine"))
+    evaluation = trainer.run(progress=False).evaluation
+    assert "aligned dB" in evaluation.table()
+    mean = evaluation.as_dict()["mean"]
+    assert mean["psnr_aligned"] == pytest.approx(evaluation.mean.psnr_aligned)
+    plain = toy.trainer(tmp_path / "plain", toy.config()).run(progress=False).evaluation
+    assert math.isnan(plain.mean.psnr_aligned) and "psnr_aligned" not in plain.as_dict()["mean"]
+    assert "aligned" not in plain.table()
