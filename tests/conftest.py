@@ -26,6 +26,7 @@ from luxel.render.primitives.gaussians import Gaussians
 
 pytest_plugins = ["error_plugin"]
 
+RUNS_AGAIN = 2  # times that a failing test of the viewer does
 NOT_RUN = {"gpu": "GPU tests that did not run", "captures": "capture tests that did not run"}
 
 
@@ -44,9 +45,23 @@ def let_children_be_interrupted() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    viewer = Path(__file__).with_name("viewer")
     for item in items:
+        if (
+            viewer in item.path.parents
+        ):  # browsers, sockets and processes in real time: the machine may be too busy
+            item.add_marker(pytest.mark.flaky(reruns=RUNS_AGAIN))
         if "shared" in getattr(item, "fixturenames", ()):
             item.add_marker("captures")
+
+
+@pytest.fixture(autouse=True)
+def usual_megapixels() -> Generator[None, None, None]:
+    """The limit on images is one of the process: a test that lowers it does not lower it for others."""
+    yield
+    decoding = sys.modules.get("luxel.scenes.files.image_decoding")
+    if decoding is not None:
+        decoding.set_max_megapixels(decoding.MAX_MEGAPIXELS)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -56,6 +71,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or session.config.option.collectonly:
         return
+    again = reporter.stats.get("rerun", [])
+    reporter.write_line(f"tests that failed and ran again: {len({report.nodeid for report in again})}")
+    for report in again:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        first = str(crash.message if crash else report.longrepr).partition("\n")[0]
+        reporter.write_line(f"RAN AGAIN {report.nodeid}: {first}")
     skipped = reporter.stats.get("skipped", [])
     for marker, words in NOT_RUN.items():
         reporter.write_line(

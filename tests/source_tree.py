@@ -38,7 +38,7 @@ RANKS = (
     ("mesh",),
     ("ops",),
     ("primitives",),
-    ("pipeline", "rasterize", "renderer", "metrics", "evaluate", "replay", "backends"),
+    ("pipeline", "rasterize", "renderer", "metrics", "pose_refinement", "evaluate", "replay", "backends"),
     ("runs",),
     ("train", "fields"),
     ("segment", "nets", "light"),

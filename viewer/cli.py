@@ -10,8 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from luxel.viewer.web.access.free_memory import limit_heaps
+
 COMMANDS = {
     "train": ("Train", "Trains a scene on photographs, a COLMAP model or a posed data set."),
+    "inspect": ("Inspect", "Checks a capture before training: poses, sharpness, exposure, masks."),
     "view": ("ViewScene", "Shows a run or a scene file in the browser."),
     "eval": ("Eval", "Evaluates a run on its held-out views: PSNR, SSIM, LPIPS, a report."),
     "render": ("Render", "Renders a camera path to an MP4 video or PNG files."),
@@ -21,6 +24,7 @@ COMMANDS = {
     "demo": ("Demo", "Trains and shows the packaged capture; a minute, no download."),
     "doctor": ("Doctor", "Checks the installation and says how to fix what is missing."),
 }
+SERVING = ("train", "view", "demo")  # commands whose process may serve the viewer
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
@@ -49,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"Did you mean `luxel {near[0]}`?" if near else "`luxel --help` lists the commands."
         return _complain(f"there is no command {name!r}.", hint)
+    if name in SERVING:  # at once: threads that have a heap already keep it
+        limit_heaps()
     return run_guarded(name, rest)
 
 
@@ -70,19 +76,17 @@ def run_guarded(name: str, arguments: Sequence[str]) -> int:
         return 0
     except SystemExit as end:  # tyro: 0 after --help, 2 after a wrong option
         return end.code if isinstance(end.code, int) else BAD_INPUT if end.code else 0
-    except OSError as error:
-        if error.filename is None:
+    except Exception as error:
+        from luxel.render.runs.memory import is_out_of_memory, where_memory_ran_out
+
+        if is_out_of_memory(error):
+            where = where_memory_ran_out(error)
+            return _complain(f"{where} ran out of memory.", _memory_remedy(name, arguments))
+        if not isinstance(error, OSError) or error.filename is None:
             raise
         return _complain(
             f"{error.filename}: {error.strerror}.", _OS_REMEDY.get(type(error), "Check that path.")
         )
-    except (MemoryError, RuntimeError) as error:
-        if type(error).__name__ != "OutOfMemoryError" and not (
-            isinstance(error, MemoryError) or "can't allocate memory" in str(error)
-        ):
-            raise
-        where = "The GPU" if type(error).__name__ == "OutOfMemoryError" else "This machine"
-        return _complain(f"{where} ran out of memory.", _memory_remedy(name, arguments))
 
 
 _OS_REMEDY = {

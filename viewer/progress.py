@@ -68,5 +68,7 @@ def describe(capture: Any) -> None:
         f"[bold]{capture.name}[/]: {capture.format}, {len(capture.train)} views to train on and "
         f"{len(capture.test)} held out ({capture.holdout}), {size}, {len(capture.points.xyz):,} points"
     )
+    if capture.pose_report:
+        console.print(f"[bold]{capture.name}[/]: {capture.pose_report}")
     for warning in capture.warnings:
         console.print("[yellow]note[/] " + str(warning).replace("[", "\\["))

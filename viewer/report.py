@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,7 +19,18 @@ import numpy as np
 from PIL import Image
 
 from luxel.render.errors import LuxelError
+from luxel.render.evaluate import FURTHER
 
+MORE = {  # scores that are there only where they were computed: name and meaning
+    "psnr_aligned": (
+        "PSNR, aligned",
+        "after an affine fit of each render's colours: without differences of exposure",
+    ),
+    "psnr_refined": (
+        "PSNR, refined",
+        "from the camera pose nearest to each photograph: without errors of the poses",
+    ),
+}
 ERROR_SCALE = 4.0  # a mean absolute error of 1/4 is the brightest colour of an error image
 
 
@@ -32,6 +43,7 @@ class ReportedView:
         photograph, render: uint8 [H, W, 3], sRGB, composited on the same background.
         psnr, ssim, lpips: its scores (PSNR in dB); lpips may be absent.
         weight: uint8 [H, W], 0 for pixels that do not count; None: all count.
+        further: its other scores, see `luxel.render.evaluate.FURTHER`.
     """
 
     name: str
@@ -41,6 +53,7 @@ class ReportedView:
     ssim: float
     lpips: float | None = None
     weight: np.ndarray | None = None
+    further: Mapping[str, float] = field(default_factory=dict)
 
 
 def error_image(photograph: np.ndarray, render: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -88,6 +101,7 @@ class Report:
             self._cards.append(_card(view, number, self.folder / "images"))
         self._rows.append(_row(number, view))
         scores = {name: _finite(getattr(view, name)) for name in ("psnr", "ssim", "lpips")}
+        scores |= {name: _finite(value) for name, value in view.further.items()}
         self._views.append({"name": view.name, **scores})
 
     def finish(
@@ -102,7 +116,7 @@ class Report:
 
         Args:
             title: heading of the page.
-            mean: psnr, ssim, lpips over all views.
+            mean: psnr, ssim, lpips and further scores over all views.
             facts: name and value of further facts (steps, device, hold-out rule).
             notes: sentences under the facts, such as warnings of the capture.
 
@@ -164,6 +178,7 @@ def _number(value: float | None, digits: int) -> str:
 def _means(mean: Mapping[str, float | None], count: int) -> list[tuple[str, str, str]]:
     return [
         ("PSNR", _number(mean.get("psnr"), 2) + " dB", f"mean of {count} held-out views, higher is better"),
+        *((name, _number(mean[key], 2) + " dB", about) for key, (name, about) in MORE.items() if key in mean),
         ("SSIM", _number(mean.get("ssim"), 4), "1 is identical"),
         ("LPIPS", _number(mean.get("lpips"), 4), "AlexNet, lower is better"),
     ]
@@ -201,7 +216,10 @@ def _card(p: ReportedView, number: int, folder: Path) -> str:
             f"src='images/{path.name}' alt='{kind} of {html.escape(p.name, quote=True)}'></a>"
             f"<figcaption>{kind}</figcaption></figure>"
         )
-    scores = f"PSNR {_number(p.psnr, 2)} dB · SSIM {_number(p.ssim, 4)} · LPIPS {_number(p.lpips, 4)}"
+    further = "".join(f" ({FURTHER[name][:-3]} {_number(value, 2)} dB)" for name, value in p.further.items())
+    scores = (
+        f"PSNR {_number(p.psnr, 2)} dB{further} · SSIM {_number(p.ssim, 4)} · LPIPS {_number(p.lpips, 4)}"
+    )
     return (
         f"<section id=view-{number}><h2>{html.escape(p.name)}<span>{scores}</span></h2>"
         f"<div class=trio>{''.join(figures)}</div></section>"

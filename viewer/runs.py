@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ from luxel.render.fields.files import FIELD_FILE, field_of_checkpoint, is_field,
 from luxel.render.primitives import PRIMITIVES, Gaussians, Parameters
 from luxel.render.runs.checkpoint import Checkpoint, CheckpointError, available, load_newest
 from luxel.render.runs.notices import print_once
-from luxel.render.runs.owner import OWNER
+from luxel.render.runs.owner import OWNER, OwnedError, own
 from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import JsonError, validated
 from luxel.scenes import Capture, load_primitives
 from luxel.scenes import open as open_capture
-from luxel.scenes.files.formats import readable_suffixes
+from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives
 from luxel.viewer.web.drawable import Drawable
 from luxel.viewer.web.playback import time_range
@@ -39,7 +40,7 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks, max_megapixels: as in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama: as in luxel.scenes.open.
     """
 
     path: str
@@ -47,6 +48,10 @@ class Origin:
     max_size: int | None = None
     masks: str = "auto"
     max_megapixels: float | None = None
+    frames: int | None = None
+    cut_object: bool = False
+    poses: str = "keep"
+    panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
         """The capture.
@@ -60,6 +65,10 @@ class Origin:
             max_size=self.max_size,
             masks=self.masks,
             max_megapixels=self.max_megapixels,
+            frames=self.frames,
+            cut_object=self.cut_object,
+            poses=self.poses,
+            panorama=self.panorama,
             on_progress=on_progress,
         )
 
@@ -72,6 +81,7 @@ class Origin:
                 "kind": capture.format,
                 "holdout": capture.holdout,
                 "cutout": capture.cutout,
+                "up": None if capture.up is None else [float(x) for x in capture.up],
                 "warnings": [str(warning) for warning in capture.warnings],
             }
         }
@@ -150,6 +160,8 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
     if chosen is None:
         return _numbered_folder(re.sub(r"[^A-Za-z0-9._-]+", "-", capture_name).strip("-.") or "run")
     folder = chosen
+    if folder.is_dir():
+        _check_unowned(folder)
     if available(folder / "checkpoints"):
         raise RunError(
             f"{folder}: there is already a run.",
@@ -169,6 +181,16 @@ def new_run_folder(capture_name: str, chosen: Path | None) -> Path:
     except OSError as error:
         raise _not_writable(folder, error.strerror or str(error)) from error
     return folder
+
+
+def _check_unowned(folder: Path) -> None:
+    """Raises OwnedError where another process trains in a folder; what is there cannot be continued now."""
+    try:
+        own(folder).release()
+    except OwnedError:
+        raise
+    except LuxelError:  # a folder that cannot be written is said later
+        pass
 
 
 def _numbered_folder(stem: str) -> Path:
@@ -316,44 +338,59 @@ def _without_checkpoint(path: Path, result: Result, error: CheckpointError | Non
     )
 
 
-def load_drawable(path: Path, *, keep_non_finite: bool = False) -> Drawable:
+def check_axes(path: Path, axes: str | None) -> None:
+    """Refuses --scene-axes for a run or a neural field.
+
+    Raises:
+        LuxelError: ``axes`` are given, and the path is such.
+    """
+    if axes is not None and (is_run(path) or (path.is_file() and is_field(path))):
+        raise RunError(f"{path}: --scene-axes is for scene files of primitives.", "Leave it out.")
+
+
+def load_drawable(path: Path, *, keep_non_finite: bool = False, axes: str | None = None) -> Drawable:
     """What a run folder or a scene file holds, primitives or a neural field.
 
     Args:
         keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
+        axes: of a scene file of primitives, see `luxel.scenes.load_primitives`.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
     """
+    check_axes(path, axes)
     if path.is_dir() and is_field_run(path):
         return load_run_field(path)
     if path.is_file() and path.suffix.lower() == ".safetensors" and is_field(path):
         if path.name == FIELD_FILE and (problem := examine(path, None).problem):
             print_once(f"{problem} It is used as it is.")
         return load_field(path)
-    return load_any_scene(path, keep_non_finite=keep_non_finite)
+    return load_any_scene(path, keep_non_finite=keep_non_finite, axes=axes)
 
 
-def load_any_scene(path: Path, *, keep_non_finite: bool = False) -> Parameters:
+def load_any_scene(path: Path, *, keep_non_finite: bool = False, axes: str | None = None) -> Parameters:
     """The scene of a run folder or of a scene file, of whatever primitive.
 
     Args:
         keep_non_finite: see `luxel.scenes.files.scene_files.finite_primitives`.
+        axes: of a scene file, see `luxel.scenes.load_primitives`.
 
     Raises:
         LuxelError: the path is neither, or the file cannot be read.
     """
     if is_field_run(path):
         raise RunError(f"{path}: this is a run of a neural field.", "Give a run of primitives.")
-    if path.is_dir():
+    check_axes(path, axes)
+    if path.is_dir() and (is_run(path) or format_of(path) is None):
         return load_run_scene(run_folder(path), keep_non_finite=keep_non_finite)
     if not path.exists():
         raise RunError(f"{path}: there is no such file or folder.", "Give a run folder or a scene file.")
     if path.name == "scene.ply" and (problem := examine(path, None).problem):
         print_once(f"{problem} It is used as it is.")
-    if path.suffix.lower() not in readable_suffixes():
+    known = find_format(path)
+    if (known is None or known.load is None) and format_of(path) is None:
         raise RunError(
             f"{path}: {path.suffix or 'a file without suffix'} is no scene format that luxel reads.",
             f"Give a run folder or a file of one of these kinds: {', '.join(readable_suffixes())}.",
         )
-    return load_primitives(path, keep_non_finite=keep_non_finite)
+    return load_primitives(path, keep_non_finite=keep_non_finite, axes=axes)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import View
-from luxel.render.evaluate import METRICS, Evaluation, ViewScore, evaluate
+from luxel.render.evaluate import FURTHER, METRICS, Evaluation, ViewScore, evaluate
 from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.scenes import Capture
@@ -37,6 +37,8 @@ def score(
     background: tuple[float, float, float],
     antialiased: bool = False,
     lpips: bool = True,
+    aligned: bool = False,
+    refine: float | None = None,
     known: Evaluation | None = None,
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -52,6 +54,7 @@ def score(
         background: colour behind the scene and behind cut-out images.
         antialiased: whether the scene was trained with antialiasing.
         lpips: compute LPIPS.
+        aligned, refine: further scores, see `luxel.render.evaluate.evaluate`.
         known: scores of these views, if they were computed before; only the images are then rendered.
         facts, notes: for the page, see `Report.finish`.
         render: render function, called like luxel.render.rasterize.
@@ -71,7 +74,12 @@ def score(
             weight = view.read().weight
             report.add(
                 ReportedView(
-                    view.name, to_bytes(photograph), to_bytes(image), *_scores(scores), weight=weight
+                    view.name,
+                    to_bytes(photograph),
+                    to_bytes(image),
+                    *_scores(scores),
+                    weight=weight,
+                    further=scores.further,
                 )
             )
             advance()
@@ -82,17 +90,27 @@ def score(
             background=background,
             antialiased=antialiased,
             lpips=lpips and known is None,
+            aligned=aligned and known is None,
+            refine=refine if known is None else None,
             on_view=keep,
             render=render,
         )
     evaluation = known or measured
     mean: dict[str, float | None] = dict(zip(METRICS, _scores(evaluation.mean), strict=True))
+    mean |= evaluation.mean.further
     return evaluation, report.finish(title=title, mean=mean, facts=facts or {}, notes=notes)
 
 
 def to_bytes(image: Tensor) -> np.ndarray:
     """uint8 of an image in [0, 1], rounded, on the host."""
     return image.detach().clamp(0, 1).mul(255).round().to(torch.uint8).cpu().numpy()
+
+
+def psnr_in_words(evaluation: Evaluation) -> str:
+    """The mean PSNR, and its variants that were computed."""
+    mean = evaluation.mean
+    further = [f"{FURTHER[name].removesuffix(' dB')} {value:.2f} dB" for name, value in mean.further.items()]
+    return f"{mean.psnr:.2f} dB" + (f" ({', '.join(further)})" if further else "")
 
 
 def _scores(scores: ViewScore) -> tuple[float, float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,19 @@ import torch
 
 from luxel.render.backends import rasterizer
 from luxel.render.errors import LuxelError
+from luxel.render.primitives import Parameters
+from luxel.render.replay import release_memory
+from luxel.render.runs.memory import is_out_of_memory
+from luxel.render.runs.out_of_memory import out_of_memory, save_what_is_possible
 from luxel.render.train import TrainConfig, Trainer, TrainResult
 from luxel.scenes import Capture, save_scene
+from luxel.scenes.errors import CaptureError
 from luxel.viewer.attach import RunServer
+from luxel.viewer.capture_warnings import CaptureWarnings
 from luxel.viewer.doctor import facts as machine_facts
+from luxel.viewer.known_facts import facts_of_training
 from luxel.viewer.runs import Origin
-from luxel.viewer.scoring import background_of, score
+from luxel.viewer.scoring import background_of, psnr_in_words, score
 
 if TYPE_CHECKING:
     from luxel.render.fields.training import FieldTrainer
@@ -48,6 +56,8 @@ def fit(
     *,
     serve: Serve | None = None,
     overrides: dict[str, Any] | None = None,
+    start: Parameters | None = None,
+    check_capture: bool = True,
 ) -> int:
     """Trains and evaluates; optionally serves the scene meanwhile and afterwards.
 
@@ -61,15 +71,20 @@ def fit(
         device: where to train.
         serve: where the viewer listens; None: no viewer.
         overrides: resume the run in ``folder`` with these changes (may be empty); None: start a new run.
+        start: primitives that a new run begins with; None: those at the points of the capture.
+        check_capture: check the capture in the background, see `CaptureWarnings`.
 
     Returns:
         The exit status: 0; 1 where the run could not be saved completely or its folder was deleted; 130 after Ctrl-C.
     """
     about = origin.about(capture)
+
+    def export(scene: Any, path: Path) -> None:
+        save_scene(path, scene, facts=facts_of_training(trainer.config, capture, scene))
+
     if overrides is None:
-        trainer = Trainer(
-            config, capture.train, capture.test, capture.points, folder, device, _export, about=about
-        )
+        first = capture.points if start is None else start
+        trainer = Trainer(config, capture.train, capture.test, first, folder, device, export, about=about)
     else:
         trainer = Trainer.resume(
             folder,
@@ -77,7 +92,7 @@ def fit(
             capture.test,
             device=device,
             overrides=overrides,
-            export=_export,
+            export=export,
             about=about,
         )
     behind = background_of(trainer.config.background, capture)
@@ -93,15 +108,17 @@ def fit(
             background=behind,
             folder=folder,
             trained_on=len(capture.train),
+            notices=capture.warnings,
         )
 
-    return run_watched(
-        trainer,
-        session,
-        serve,
-        rasterizer(trainer.config.backend),
-        lambda result: _conclude(trainer, capture, folder, result),
-    )
+    with CaptureWarnings(capture, trainer.say) if check_capture else nullcontext():
+        return run_watched(
+            trainer,
+            session,
+            serve,
+            rasterizer(trainer.config.backend),
+            lambda result: _conclude(trainer, capture, folder, result),
+        )
 
 
 def run_watched(
@@ -136,14 +153,14 @@ def run_watched(
             server.start()
         except OSError as error:
             trainer.say(f"`luxel view {folder}` cannot attach to this run ({error.strerror or error}).")
-        result = trainer.run()
+        result = _trained(trainer)
         server.close()
         if result.reason != "interrupted":
-            conclude(result)
+            _concluded(conclude, result)
         unsaved = result.checkpoint is None or result.scene is None
         if unsaved:
             print(
-                f"luxel: {folder}: the run could not be saved completely; free some disk space.",
+                f"luxel: {folder}: the run could not be saved completely; free some disk space or memory.",
                 file=sys.stderr,
             )
         if lost := trainer.folder.lost:
@@ -159,6 +176,37 @@ def run_watched(
     finally:
         server.close()
         live.stop()
+
+
+def _trained(trainer: Trainer | FieldTrainer) -> Any:
+    """The result of a run; before it ends for a lack of memory or an image that cannot be read, it is saved.
+
+    Raises:
+        LuxelError: it ended so; the message says how to resume it.
+    """
+    try:
+        return trainer.run()
+    except Exception as error:
+        unreadable = error if isinstance(error, CaptureError) and not is_out_of_memory(error) else None
+        if unreadable is None and not is_out_of_memory(error):
+            raise
+    release_memory()  # after the handler, which keeps the frames of what failed alive
+    save_what_is_possible(trainer)
+    if unreadable is not None:
+        raise CaptureError(
+            unreadable.problem, f"{unreadable.remedy} Then: luxel train --resume {trainer.folder.path}"
+        )
+    raise out_of_memory(trainer, "End other programs, or train with smaller steps (--batch).")
+
+
+def _concluded(conclude: Callable[[Any], None], result: Any) -> None:
+    """Writes the report of a run, which is saved already: a lack of memory is only a message."""
+    try:
+        conclude(result)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        print("luxel: memory ran out while the report was written; the run is complete.", file=sys.stderr)
 
 
 class LiveViewer:
@@ -273,12 +321,8 @@ def _conclude(trainer: Trainer, capture: Capture, folder: Path, result: TrainRes
             render=rasterizer(trainer.config.backend),
         )
         print(result.evaluation.table())
-        print(f"held-out PSNR: {result.evaluation.mean.psnr:.2f} dB")
+        print(f"held-out PSNR: {psnr_in_words(result.evaluation)}")
     if result.scene is not None:
         print(f"scene:  {result.scene}")
     if page is not None:
         print(f"report: {page}", flush=True)
-
-
-def _export(scene: Any, path: Path) -> None:
-    save_scene(path, scene)

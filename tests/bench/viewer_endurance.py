@@ -2,7 +2,8 @@
 
 What it measures
     A viewer in a process of its own, on the CPU, driven by clients that speak its protocol and acknowledge images like
-    a page. Always: resident memory of the server (start, end, slope) and what it printed that is an error.
+    a page. Always: resident memory of the server (start, end, slope) and what it printed that is an error. While pages
+    are open: the median of the third minute of the first window, and of the last minute of the last one.
     Default: ``--clients`` pages whose cameras move for ``--minutes``; images a second of each, and connections lost.
     With ``--train`` the demo capture is trained meanwhile, and steps/s with pages are compared with those without
     (windows before, between and after), against the largest share of time that pages may take.
@@ -22,18 +23,12 @@ import argparse
 import asyncio
 import io
 import json
-import os
-import queue
-import re
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -47,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "viewer" / "web"))
 from chaos import run_chaos
 from page_driver import ball
 from stream_client import Address, StreamClient, still_image
+from viewer_process import Server
 
 from luxel.render.camera import Camera
 from luxel.scenes import save_scene
@@ -54,14 +50,10 @@ from luxel.scenes.captures.demo import demo_path
 from luxel.viewer.attach import RunConnection, connect
 from luxel.viewer.web.navigate import Pose
 
-TOKEN = "token-of-the-endurance-test"
 SHARE = 0.3  # of the time: the viewer's default
 MEMORY_LONG, MEMORY = 0.02, 0.10  # tolerated growth: of a long run, of many connects
 SLACK = 0.05  # by which training may be slower than its bound
 WINDOW = 20.0  # seconds of a window without pages
-ERROR = re.compile(r"Traceback|ERROR|Exception|Error\b|exception was never|was destroyed|never awaited")
-
-IGNORED = "A message of a page was ignored"  # what the viewer prints once a reason
 
 
 def orbit(width: int, height: int, radius: float, count: int = 120) -> list[Pose]:
@@ -71,99 +63,6 @@ def orbit(width: int, height: int, radius: float, count: int = 120) -> list[Pose
     return [
         Pose.of_camera(Camera.look_at(eye, (0, 0, 0), fov_y=0.8, width=width, height=height)) for eye in eyes
     ]
-
-
-class Server:
-    """The viewer in a process of its own; a context that ends it.
-
-    Args:
-        command: arguments of `luxel`.
-        folder: for its log.
-
-    Attributes:
-        url: as it printed it.
-        memory: seconds since the start and resident MiB, sampled each second.
-    """
-
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        self._command, self._log = list(command), folder / "server.log"
-        self.memory: list[tuple[float, float]] = []
-        self.url = ""
-        self._over = threading.Event()
-
-    def __enter__(self) -> Server:
-        environment = {**os.environ, "LUXEL_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "luxel.viewer.cli", *self._command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-        addresses: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, args=(addresses,), daemon=True).start()
-        try:
-            self.url = addresses.get(timeout=180)
-        except queue.Empty:
-            self.process.kill()
-            raise SystemExit(f"the viewer did not start:\n{self._log.read_text()}") from None
-        self._started = time.monotonic()
-        threading.Thread(target=self._sample, daemon=True).start()
-        return self
-
-    def _read(self, addresses: queue.Queue[str]) -> None:
-        assert self.process.stdout is not None
-        with self._log.open("w") as log:
-            for line in self.process.stdout:
-                log.write(line)
-                log.flush()
-                if match := re.match(r"viewer: (\S+)", line):
-                    addresses.put(match[1])
-
-    def _sample(self) -> None:
-        while not self._over.wait(1.0):
-            with suppress(OSError):
-                self.memory.append((time.monotonic() - self._started, self.resident()))
-
-    def resident(self) -> float:
-        """Resident memory, MiB."""
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        match = re.search(r"VmRSS:\s+(\d+)", text)
-        return int(match[1]) / 1024 if match else 0.0
-
-    def threads(self) -> int:
-        """How many threads the process has."""
-        return len(os.listdir(f"/proc/{self.process.pid}/task"))
-
-    def settled(self, over: float = 5.0) -> float:
-        """Smallest resident memory of the next seconds, MiB: what is left when all work is done."""
-        samples = []
-        for _ in range(int(over / 0.25)):
-            samples.append(self.resident())
-            time.sleep(0.25)
-        return min(samples)
-
-    def errors(self) -> list[str]:
-        """Lines of the log that report an error of the server, not one of a page."""
-        lines = self._log.read_text().splitlines()
-        return [line for line in lines if ERROR.search(line) and IGNORED not in line]
-
-    def log_bytes(self) -> int:
-        """Size of what was printed."""
-        return self._log.stat().st_size
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self.process.poll() is None
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
 
 
 @dataclass
@@ -186,11 +85,12 @@ class Report:
             self.missed.append(bound)
             print(f"MISSED: {bound}", flush=True)
 
-    def memory(self, start: float, end: float, tolerance: float) -> None:
-        """Notes memory at the start and at the end, MiB."""
+    def memory(self, start: float, end: float, tolerance: float, of: str = "memory") -> None:
+        """Notes memory at the start and at the end, MiB; ``of`` names the figures."""
         growth = end / start - 1
-        self.add(memory_start_mib=start, memory_end_mib=end, memory_growth_percent=100 * growth)
-        self.require(growth <= tolerance, f"memory grew by {growth:.1%}, allowed are {tolerance:.0%}")
+        self.add(**{f"{of}_start_mib": start, f"{of}_end_mib": end, f"{of}_growth_percent": 100 * growth})
+        shown = of.replace("_", " ")
+        self.require(growth <= tolerance, f"{shown} grew by {growth:.1%}, allowed are {tolerance:.0%}")
 
     def health(self, server: Server) -> None:
         """Notes whether the server lives and what it printed."""
@@ -242,9 +142,9 @@ def endure(args: argparse.Namespace, server: Server, run: RunConnection | None, 
     address, poses = Address.of(server.url), orbit(args.width, args.height, args.radius)
     rates: list[list[float]] = [[] for _ in range(args.clients)]
     lost: Counter[str] = Counter()
-    alone, shared = [], []
+    alone, shared, held = [], [], []
     asyncio.run(pages_for(address, min(90.0, 20 * args.minutes), args.clients, poses, args.rate))  # warm-up
-    start, began = server.settled(12.0), time.monotonic()
+    start, began = server.rested(), time.monotonic()
     print(f"{start:.0f} MiB after the warm-up", flush=True)
     first_sample = len(server.memory)
     window = min(args.window, 60 * args.minutes / 2)
@@ -252,15 +152,19 @@ def endure(args: argparse.Namespace, server: Server, run: RunConnection | None, 
         if run is not None:
             alone.append(measured(run, lambda: time.sleep(min(WINDOW, window)))[1])
         seconds = min(window, max(left, 5.0))
+        opened = time.monotonic()
         clients, speed = measured(
             run, lambda s=seconds: asyncio.run(pages_for(address, s, args.clients, poses, args.rate))
         )
         shared.append(speed)
+        if seconds >= window / 2:  # a short rest at the end says little
+            held.append(server.held_within(opened, seconds))
         for rate, client in zip(rates, clients, strict=True):
             rate.append(len(client.times) / seconds)
             lost.update(client.lost)
         print(
             f"{(time.monotonic() - began) / 60:5.1f} min: {server.resident():.0f} MiB, {server.threads()} threads, "
+            f"{held[-1][0]:.1f} to {held[-1][1]:.1f} MiB with pages, "
             f"slowest page {min(rate[-1] for rate in rates):.2f} images/s, {speed:.1f} steps/s "
             f"({alone[-1] if alone else 0:.1f} alone), lost {sum(lost.values())}",
             flush=True,
@@ -281,7 +185,8 @@ def endure(args: argparse.Namespace, server: Server, run: RunConnection | None, 
             slowed <= SHARE + SLACK, f"training is {slowed:.0%} slower, allowed are {SHARE + SLACK:.0%}"
         )
     report.add(memory_slope_mib_per_min=slope(server.memory[first_sample:]))
-    report.memory(start, server.settled(12.0), MEMORY_LONG)  # after the last trim
+    report.memory(held[0][0], held[-1][1], MEMORY_LONG, of="memory_with_pages")
+    report.memory(start, server.rested(), MEMORY_LONG)  # without pages
 
 
 def chaos(args: argparse.Namespace, server: Server, report: Report) -> None:
@@ -336,6 +241,7 @@ def command_of(args: argparse.Namespace, folder: Path) -> list[str]:
             "0",
         ]
         fixed += ["--report-every", "1000", "--checkpoints.every", "0", "--checkpoints.minutes", "0"]
+        fixed += ["--sh-every", "0", "--fixed.prune-opacity", "0"]  # steps cost the same from the first on
         size = ["--max-size", str(args.train_size)]
         return ["train", str(demo_path()), "--view", "--run", str(folder / "run"), *fixed, *size, *common]
     if args.scene:

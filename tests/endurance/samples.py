@@ -5,17 +5,12 @@ Formats come from the registries; `formats_without_sample` names those for which
 
 from __future__ import annotations
 
-import atexit
+import gzip
 import io
-import json
-import os
-import shutil
 import struct
-import tempfile
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,43 +21,45 @@ from luxel.render.fields.application import make_application
 from luxel.render.fields.config import FieldConfig
 from luxel.render.fields.files import load_field, save_field
 from luxel.render.primitives import PRIMITIVES
-from luxel.scenes import load_points, load_primitives, read_mesh, save_points
-from luxel.scenes.captures.capture_format import ReadOptions
-from luxel.scenes.captures.contents import IMAGE_SUFFIXES, image_files
+from luxel.scenes import SceneFormat, load_points, load_primitives, read_mesh, save_points, save_scene
+from luxel.scenes.captures.contents import IMAGE_SUFFIXES
 from luxel.scenes.captures.formats import CAPTURE_FORMATS
 from luxel.scenes.captures.images import check_decodes, decode, read_header
 from luxel.scenes.captures.masks import read_mask
-from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.files.formats import SCENE_FORMATS
+from luxel.scenes.files.heif import SUFFIXES as HEIF_SUFFIXES
 from luxel.scenes.files.image_files import read_image
 from luxel.scenes.files.mesh import Mesh
 from luxel.scenes.files.mesh_files import MESH_FORMATS
+from luxel.scenes.files.scene_files import load_facts
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.files.volumes import SUFFIXES as VOLUME_SUFFIXES
 from luxel.scenes.files.volumes import read_volume
 from luxel.scenes.paths import load_path, save_path
-from luxel.scenes.synthetic.toy import ring_cameras
+from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
+try:
+    from .capture_samples import capture_samples
+    from .sample import Sample, written
+except ImportError:  # the tests import this file by itself
+    from capture_samples import capture_samples
+    from sample import Sample, written
 
-class Sample(NamedTuple):
-    """A valid file.
-
-    Args:
-        name: unique, "format: variant".
-        suffix: of the file name, with the dot.
-        data: its bytes, at most a few kB.
-        read: called with the path of a file of any bytes; returns or raises LuxelError.
-    """
-
-    name: str
-    suffix: str
-    data: bytes
-    read: Callable[[Path], object]
+DATA = Path(__file__).resolve().parents[1] / "scenes" / "files" / "data"
 
 
 @cache
 def samples() -> list[Sample]:
     """All samples, each of whose ``read`` succeeds on its unchanged bytes."""
-    return [*_scenes(), *_meshes(), *_volumes(), *_images(), *_points_and_paths(), *_field(), *_captures()]
+    return [
+        *_scenes(),
+        *_meshes(),
+        *_volumes(),
+        *_images(),
+        *_points_and_paths(),
+        *_field(),
+        *capture_samples(),
+    ]
 
 
 def formats_without_sample() -> list[str]:
@@ -76,17 +73,8 @@ def formats_without_sample() -> list[str]:
     return [name for name in registered if not any(n.startswith(f"{name}:") for n in names)]
 
 
-def _written(name: str, write: Callable[[Path], object]) -> bytes:
-    """The bytes that a function writes to a path of this name."""
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder) / name)
-        return (Path(folder) / name).read_bytes()
-
-
 def _scenes() -> list[Sample]:
     """Every primitive in every format that stores it."""
-    from luxel.scenes import save_scene
-
     out = []
     for known in SCENE_FORMATS:
         if not (known.load and known.save):
@@ -95,14 +83,38 @@ def _scenes() -> list[Sample]:
             if known.primitives is None or spec.parameters in known.primitives:
                 parameters: Any = spec.parameters
                 scene = parameters.empty(sh_degree=1).map(lambda t: torch.full((4, *t.shape[1:]), 0.25))
-                data = _written(f"scene{known.suffix}", partial(save_scene, scene=scene))
+                data = written(f"scene{known.suffix}", partial(save_scene, scene=scene))
                 out.append(Sample(f"scene {known.suffix}: {primitive}", known.suffix, data, load_primitives))
+        if known.read_facts:
+            out.append(_facts(known))
+    out += _compressed_scenes()
     text = b"ply\nformat ascii 1.0\nelement vertex 2\n"
     names = ("x", "y", "z", "f_dc_0", "f_dc_1", "f_dc_2", "opacity", *(f"scale_{i}" for i in range(3)))
     names += tuple(f"rot_{i}" for i in range(4))
     text += b"".join(f"property float {name}\n".encode() for name in names) + b"end_header\n"
     text += (" ".join(["0.5"] * len(names)) + "\n").encode() * 2
     return [*out, Sample("scene .ply: text", ".ply", text, load_primitives)]
+
+
+def _facts(known: SceneFormat) -> Sample:
+    """What a file says beside its primitives."""
+    scene = torus_knot(3, sh_degree=1)
+    facts = SceneFacts(antialiased=True, up=(0.0, -1.0, 0.0), metres=0.5)
+    data = written(f"scene{known.suffix}", partial(save_scene, scene=scene, facts=facts))
+    return Sample(f"scene {known.suffix}: facts", known.suffix, data, load_facts)
+
+
+def _compressed_scenes() -> list[Sample]:
+    """Formats that are only read, versions that are not the default, and files of other programs."""
+    data = Path(__file__).parents[1] / "scenes" / "files" / "data"
+    names = [f"knot64-c{level}.ksplat" for level in range(3)]
+    names += ["edge16-v3.spz", "edge16-v4.spz", "knot2k-sparkraw-v2.spz", "edge16.compressed.ply"]
+    out = []
+    for name in names:
+        suffix = name[name.index(".") :]
+        out.append(Sample(f"scene {suffix}: {name}", suffix, (data / name).read_bytes(), load_primitives))
+    plain = gzip.decompress((data / "edge16-v3.spz").read_bytes())  # damage reaches what is inside
+    return [*out, Sample("scene .spz: not compressed", ".spz", plain, load_primitives)]
 
 
 def _meshes() -> list[Sample]:
@@ -158,7 +170,9 @@ def _images() -> list[Sample]:
     exif = Image.Exif()
     exif[0x0112] = 6
     variants: list[tuple[str, str, Image.Image, str, dict]] = [
-        (suffix, "RGB", rgb, Image.registered_extensions()[suffix], {}) for suffix in IMAGE_SUFFIXES
+        (suffix, "RGB", rgb, Image.registered_extensions()[suffix], {})
+        for suffix in IMAGE_SUFFIXES
+        if suffix not in HEIF_SUFFIXES
     ]
     variants += [
         (".png", "RGBA", rgba, "PNG", {}),
@@ -178,6 +192,8 @@ def _images() -> list[Sample]:
         file = io.BytesIO()
         image.save(file, form, **options)
         out.append(Sample(f"image {suffix}: {variant}", suffix, file.getvalue(), read_any_image))
+    heic = (DATA / "ramp.heic").read_bytes()
+    out += [Sample(f"image {suffix}: of a phone", suffix, heic, read_any_image) for suffix in HEIF_SUFFIXES]
     mask = io.BytesIO()
     Image.fromarray(ramp[..., 0]).save(mask, "PNG")
     return [*out, Sample("mask .png: grey", ".png", mask.getvalue(), _read_mask)]
@@ -207,130 +223,13 @@ def _points_and_paths() -> list[Sample]:
     cameras = ring_cameras(2)
     return [
         Sample(
-            "points .ply: binary", ".ply", _written("a.ply", lambda p: save_points(p, points)), load_points
+            "points .ply: binary", ".ply", written("a.ply", lambda p: save_points(p, points)), load_points
         ),
-        Sample("camera path .json", ".json", _written("a.json", lambda p: save_path(p, cameras)), load_path),
+        Sample("camera path .json", ".json", written("a.json", lambda p: save_path(p, cameras)), load_path),
     ]
 
 
 def _field() -> list[Sample]:
     config = FieldConfig(log2_entries=3, finest=16, width=16, hidden=0)
-    data = _written("field.safetensors", lambda p: save_field(p, make_application(config)))
+    data = written("field.safetensors", lambda p: save_field(p, make_application(config)))
     return [Sample("field .safetensors: image", ".safetensors", data, load_field)]
-
-
-def _captures() -> list[Sample]:
-    """Each file of each capture format; the others of its capture are unchanged."""
-    out = [_in_capture("capture transforms.json: nerfstudio", "transforms.json", _transforms())]
-    out += [_in_capture("capture transforms.json: Blender", "transforms_train.json", _blender())]
-    for suffix, variant in ((".bin", "binary"), (".txt", "text")):
-        model = _colmap(text=suffix == ".txt")
-        out += [
-            _in_capture(f"capture COLMAP model: {variant} {name}", name, model)
-            for name in model
-            if suffix in name
-        ]
-    photographs = {f"{index}.png": _png() for index in range(3)}
-    file = Sample("capture photographs: one image", ".png", _png(), partial(_check_photograph, photographs))
-    return [*out, file]
-
-
-def _in_capture(name: str, file: str, files: dict[str, bytes]) -> Sample:
-    return Sample(name, Path(file).suffix, files[file], partial(_read_capture, file, files))
-
-
-@cache
-def _capture_folder(process: int, names: tuple[str, ...]) -> Path:
-    """A folder for the files of one capture, of this process alone."""
-    folder = Path(tempfile.mkdtemp(prefix="luxel-capture-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def _filled(files: dict[str, bytes]) -> Path:
-    folder = _capture_folder(os.getpid(), tuple(files))
-    for name, data in files.items():
-        if not (folder / name).exists():
-            (folder / name).write_bytes(data)
-    return folder
-
-
-def _read_capture(file: str, files: dict[str, bytes], path: Path) -> object:
-    """A capture in which the file of a path takes the place of one of its files."""
-    folder = _filled(files)
-    shutil.copyfile(path, folder / file)
-    try:
-        return read_contents(folder, ReadOptions())
-    finally:
-        (folder / file).write_bytes(files[file])
-
-
-def _check_photograph(files: dict[str, bytes], path: Path) -> object:
-    """What structure from motion reads of a photograph before it begins."""
-    folder = _filled(files)
-    shutil.copyfile(path, folder / "1.png")
-    return [(read_header(file), decode(file, oriented=True)) for file in image_files(folder)]
-
-
-def _png() -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(np.arange(48 * 64 * 3, dtype=np.uint8).reshape(48, 64, 3)).save(file, "PNG")
-    return file.getvalue()
-
-
-def _transforms() -> dict[str, bytes]:
-    frames = [
-        {"file_path": f"{index}.png", "transform_matrix": pose.tolist(), "time": 0.5 * index}
-        for index, pose in enumerate(_poses())
-    ]
-    lens = {"w": 64, "h": 48, "fl_x": 60.0, "fl_y": 61.0, "cx": 32.0, "cy": 24.0, "k1": 0.01, "p1": 0.0}
-    points = Points(np.ones((4, 3), np.float32), np.zeros((4, 3), np.uint8))
-    document = {
-        **lens,
-        "ply_file_path": "points.ply",
-        "frames": frames,
-        "train_filenames": ["0.png", "1.png"],
-    }
-    document |= {"camera_model": "OPENCV", "test_filenames": ["2.png"]}
-    return {
-        "transforms.json": json.dumps(document).encode(),
-        "points.ply": _written("points.ply", lambda p: save_points(p, points)),
-        **{f"{index}.png": _png() for index in range(3)},
-    }
-
-
-def _blender() -> dict[str, bytes]:
-    frames = [
-        {"file_path": f"./{i}", "rotation": 0.1, "transform_matrix": p.tolist()}
-        for i, p in enumerate(_poses())
-    ]
-    document = json.dumps({"camera_angle_x": 0.7, "frames": frames}).encode()
-    return {"transforms_train.json": document, **{f"{index}.png": _png() for index in range(3)}}
-
-
-def _poses() -> list[np.ndarray]:
-    return [camera.cam_to_world.double().numpy() @ np.diag([1.0, -1, -1, 1]) for camera in ring_cameras(3)]
-
-
-def _colmap(text: bool) -> dict[str, bytes]:
-    images = {f"{index}.png": _png() for index in (1, 2)}
-    if text:
-        return {
-            "cameras.txt": b"# cameras\n1 OPENCV 64 48 60 61 32 24 0.01 0 0 0\n",
-            "images.txt": b"1 1 0 0 0 0 0 3 1 1.png\n1 2 -1\n2 1 0 0.1 0 0 0 3 1 2.png\n\n",
-            "points3D.txt": b"1 0 0 1 10 20 30 0.5 1 0 2 0\n2 0 1 1 10 20 30 0.5 1 0 2 0\n",
-            **images,
-        }
-    rows = b"".join(
-        struct.pack("<i7di", i, 1, 0, 0, 0, 0, 0, 3, 1)
-        + f"{i}.png\0".encode()
-        + struct.pack("<Qddq", 1, 5, 6, -1)
-        for i in (1, 2)
-    )
-    points = b"".join(struct.pack("<Q3d3BdQ4i", i, 1, 2, 3, 9, 9, 9, 0.5, 2, 1, 0, 2, 0) for i in (1, 2))
-    return {
-        "cameras.bin": struct.pack("<QiiQQ8d", 1, 1, 4, 64, 48, 60, 61, 32, 24, 0.01, 0, 0, 0),
-        "images.bin": struct.pack("<Q", 2) + rows,
-        "points3D.bin": struct.pack("<Q", 2) + points,
-        **images,
-    }

@@ -58,7 +58,7 @@ class Raster(Options):
     """
 
     scene: Annotated[tuple[Path, ...], optional("PATH...")] = ()
-    """Scene files (.ply, .splat) or run folders to measure too, from a ring of views around each; default: none."""
+    """Scene files or run folders to measure too, from a ring of views around each; default: none."""
     data: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder that holds garden-points.npz and bonsai-7k.splat: the published scenes, with their goals;
     default: none."""

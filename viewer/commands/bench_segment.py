@@ -48,7 +48,7 @@ class SegmentBench(Options):
     only: Annotated[tuple[PartName, ...], optional("{times,network,quality}...")] = ()
     """Parts to measure; default: all three."""
     scene: Annotated[tuple[Path, ...], optional("PATH...")] = ()
-    """Scene files (.ply, .splat) or run folders that times are taken on; default: a synthetic landscape of 1M
+    """Scene files or run folders that times are taken on; default: a synthetic landscape of 1M
     Gaussians, or of 20k without a GPU."""
     sizes: Annotated[tuple[str, ...], optional("SIZE...")] = ()
     """Image sizes of times and network as WIDTHxHEIGHT; default: 960x540, or 320x180 without a GPU."""

@@ -62,7 +62,8 @@ class Demo(Options):
             with own(self.run):
                 for name in ("checkpoints", "eval", "renders"):
                     shutil.rmtree(self.run / name, ignore_errors=True)
-        return fit(config, capture, origin, self.run, device, serve=None if leave else self.serve)
+        serve = None if leave else self.serve
+        return fit(config, capture, origin, self.run, device, serve=serve, check_capture=False)
 
     def _must_be_a_demo(self, origin: Origin) -> None:
         """Only an earlier demo is replaced, never a run of something else."""

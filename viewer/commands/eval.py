@@ -18,12 +18,22 @@ from luxel.render.fields.training import in_words
 from luxel.render.runs.run_config import has_config
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.resume import read_config
+from luxel.render.train.start import scene_extent
 from luxel.viewer.commands.options import DeviceName, optional, pick_device, require_drawable
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.field_data import FieldOrigin
+from luxel.viewer.known_facts import known_facts
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin, is_field_run, load_any_scene, load_origin, load_run_field
-from luxel.viewer.scoring import background_of, score
+from luxel.viewer.runs import (
+    Origin,
+    check_axes,
+    is_field_run,
+    is_run,
+    load_any_scene,
+    load_origin,
+    load_run_field,
+)
+from luxel.viewer.scoring import background_of, psnr_in_words, score
 from luxel.viewer.segmenting import segmentation_scores
 
 
@@ -46,7 +56,8 @@ class Eval(Options):
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of a run, or a .ply, .splat or .safetensors file together with --capture."""
+    """Folder of a run, or a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors)
+    together with --capture."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Evaluate on this capture; default: the one that the run was trained on."""
     split: Literal["test", "train"] = "test"
@@ -62,11 +73,21 @@ class Eval(Options):
     max_megapixels: Annotated[Megapixels | None, optional("N")] = None
     """Refuse images of more megapixels, which need 3 MB of memory each; default: 400, or as in the run."""
     antialiased: Annotated[bool | None, optional("{True,False}")] = None
-    """Render with the opacity compensation of Mip-Splatting; default: as the run was trained."""
+    """Render with the opacity compensation of Mip-Splatting; default: as the run was trained, or as the
+    scene file says."""
     lpips: bool = True
     """Compute LPIPS (slower)."""
+    aligned: bool = False
+    """Compute the PSNR after an affine fit of each render's colours too, which leaves out differences of exposure and
+    white balance. Always done for runs that learnt the exposure of their images."""
+    refined: bool = False
+    """Compute the PSNR with each camera moved to where the scene looks most like its photograph too, which leaves out
+    errors of the poses. Always done for runs that refined the poses of their images."""
     json: bool = False
     """Print JSON instead of a table."""
+    scene_axes: Annotated[str | None, optional("AXES")] = None
+    """Axes of a scene file that ignores the specification of its format: what x, y and z point at, by the letters of
+    right, left, up, down, front and back, such as RDF (3DGS) or RUB; default: those of the format."""
     keep_non_finite: bool = False
     """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
@@ -77,9 +98,12 @@ class Eval(Options):
     def execute(self) -> int:
         """Evaluates, prints and writes the report; returns the exit status."""
         device = pick_device(self.device)
+        check_axes(self.scene, self.scene_axes)
         if is_field_run(self.scene):
             return self._evaluate_field(device)
-        scene = load_any_scene(self.scene, keep_non_finite=self.keep_non_finite).to(device)
+        scene = load_any_scene(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
+        scene = scene.to(device)
+        facts = known_facts(self.scene, scene, axes=self.scene_axes)
         config = read_config(self.scene)[0] if has_config(self.scene) else TrainConfig()
         render = rasterizer(self.backend or config.backend, device)
         require_drawable(self.backend or config.backend, scene)
@@ -95,7 +119,7 @@ class Eval(Options):
                 "Evaluate on --split train, or hold out every Nth view with --holdout-every N.",
             )
         background = config.background if self.background == "auto" else self.background
-        antialiased = config.antialiased if self.antialiased is None else self.antialiased
+        antialiased = bool(facts.antialiased) if self.antialiased is None else self.antialiased
         objects = segmentation_scores(self.scene, scene, views, antialiased=antialiased and scene.antialiases)
         split = "held-out views" if self.split == "test" else "training views"
         evaluation, page = score(
@@ -106,6 +130,8 @@ class Eval(Options):
             background=background_of(background, capture),
             antialiased=antialiased,
             lpips=self.lpips,
+            aligned=self.aligned or config.exposure != "none",
+            refine=scene_extent(capture.train) if self.refined or config.refine_poses else None,
             facts={
                 "scene": f"{self.scene}, {scene.count:,} {scene.noun}",
                 "views": f"{len(views)} of {len(capture.train) + len(capture.test)}; held out: {capture.holdout}",
@@ -120,7 +146,7 @@ class Eval(Options):
             print(json.dumps({**evaluation.as_dict(), **further, "report": str(page)}, indent=2))
             return 0
         print(evaluation.table())
-        print(f"{'held-out' if self.split == 'test' else 'training'} PSNR: {evaluation.mean.psnr:.2f} dB")
+        print(f"{'held-out' if self.split == 'test' else 'training'} PSNR: {psnr_in_words(evaluation)}")
         if objects:
             print(f"objects: {_in_words(objects)}")
         print(f"report: {page}")
@@ -148,7 +174,7 @@ class Eval(Options):
         return 0
 
     def _origin(self) -> Origin:
-        if not self.scene.is_dir() and self.capture is None:
+        if not is_run(self.scene) and self.capture is None:
             raise LuxelError(
                 f"{self.scene}: a scene file does not name a capture to compare it with.",
                 "Give --capture CAPTURE.",
@@ -170,7 +196,7 @@ class Eval(Options):
         return origin
 
     def _default_out(self) -> Path:
-        return self.scene / "eval" if self.scene.is_dir() else self.scene.with_name(f"{self.scene.stem}-eval")
+        return self.scene / "eval" if is_run(self.scene) else self.scene.with_name(f"{self.scene.stem}-eval")
 
 
 def _in_words(objects: dict[str, float]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -17,14 +17,21 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.runs.run_config import has_config
-from luxel.scenes import Capture, save_mesh, save_scene, save_time_slices
+from luxel.scenes import Capture, ReadOptions, save_mesh, save_scene, save_time_slices
+from luxel.scenes.captures.colmap_writing import save_colmap
+from luxel.scenes.captures.open_capture import read_contents
+from luxel.scenes.files.axes import known_axes
 from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
 from luxel.scenes.files.mesh import Mesh
 from luxel.scenes.files.mesh_files import writable_mesh_suffixes
+from luxel.scenes.files.scene_files import lost_by
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.known_facts import known_facts
+from luxel.viewer.page_start import page_start
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import load_drawable, load_origin, times_of
+from luxel.viewer.runs import has_capture, is_run, load_drawable, load_origin, times_of
 from luxel.viewer.segmenting import find_object, run_objects
 
 FINE = 256  # cells along the box of a neural field
@@ -33,30 +40,47 @@ FRAME = re.compile(r"frame-\d{5,}\.ply")
 
 @dataclass
 class Export(Options):
-    """Writes a scene in another format, as a mesh, or as a sequence of static scenes.
+    """Writes a scene in another format, as a mesh, as a sequence of static scenes, or the cameras of a run.
 
-    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. The suffix of --out chooses the format. Every
-    primitive can be written as .ply (Gaussians in the layout of 3DGS, which other viewers read) and .safetensors;
-    .splat holds Gaussians without view-dependent colour. --mesh writes the hulls of convexes, or the surface of a
-    neural field, as a triangle mesh. --frames writes a dynamic scene as a folder of static .ply scenes, --time as one.
+    SCENE is the folder of a run, or a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb,
+    .safetensors). The suffix of --out chooses the format. Every primitive can be written as .ply (Gaussians in the
+    layout of 3DGS, which other viewers read) and .safetensors; Gaussians as .compressed.ply, .splat, .spz, .sog, .glb
+    and .html too, and as SOG in a folder (meta.json). What the format does not hold of the scene is printed. --mesh
+    writes the hulls of convexes, or the surface of a neural field, as a triangle mesh. --frames writes a dynamic
+    scene as a folder of static .ply scenes, --time as one. --cameras writes the cameras and points that a run was
+    trained on as a COLMAP model.
 
     Examples:
         luxel export runs/first --out scene.splat
+        luxel export runs/first --out page.html
         luxel export runs/first --out small.safetensors --half
         luxel export runs/convexes --out mesh.obj --mesh
         luxel export runs/knot --out knot.ply --mesh --resolution 512
         luxel export runs/moving --out frames/ --frames 30 --times 0 0.5
         luxel export runs/moving --out still.ply --time 0.25
         luxel export runs/first --out toy.ply --object toy
+        luxel export download.spz --out download.ply
+        luxel export upside-down.spz --scene-axes RDF --out fixed.glb
+        luxel export runs/first --out sparse/0 --cameras
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, or a .ply, .splat or .safetensors file."""
+    """Folder of a run, or a scene file."""
     out: Annotated[Path, tyro.conf.arg(metavar="PATH")]
-    """File to write, in the format of its suffix; with --frames a folder."""
+    """File to write, in the format of its suffix; with --frames and --cameras a folder."""
     half: bool = False
     """Write .safetensors in float16, about half as large; parameters whose rounding is visible, such as
     positions and times, stay float32."""
+    scene_axes: Annotated[str | None, optional("AXES")] = None
+    """Axes of a scene file that ignores the specification of its format: what x, y and z point at, by the letters of
+    right, left, up, down, front and back, such as RDF (3DGS) or RUB; default: those of the format."""
+    out_axes: Annotated[str | None, optional("AXES")] = None
+    """Axes of the file --out, in the same letters; default: those of its format."""
+    spz_version: Annotated[Literal[3, 4] | None, optional("{3,4}")] = None
+    """Version of the format of an .spz file: 3 (gzip) or 4 (zstd); default: that which most programs read."""
+    cameras: bool = False
+    """Write the cameras and points of the run's capture as a COLMAP model (cameras.bin, images.bin, points3D.bin), with
+    the lenses of the original images."""
     mesh: bool = False
     """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
     resolution: Annotated[Annotated[int, Bounds(8, 1024)] | None, optional("N")] = None
@@ -87,7 +111,9 @@ class Export(Options):
     def execute(self) -> int:
         """Reads and writes; returns the exit status."""
         self._check_options()
-        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite)
+        if self.cameras:
+            return self._write_cameras()
+        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
         if isinstance(scene, Application):
             return self._write_field(scene)
         if self.resolution is not None or self.level is not None:
@@ -98,21 +124,52 @@ class Export(Options):
         self._check_primitive(scene)
         self._check_place()
         scene, labels = self._of_objects(scene)
-        if self.frames is not None:
-            return self._write_times(scene, self.frames)
         if self.mesh:
             return self._write_mesh(scene)
+        known = find_format(self.out)
+        wants_up = known is None or "up" in known.holds  # a folder of .ply files holds it
+        facts = known_facts(self.scene, scene, axes=self.scene_axes, open_capture=wants_up)
+        if self.frames is not None:
+            return self._write_times(scene, self.frames, facts)
         if self.time is not None:
             scene = scene.at(self.time)
-        save_scene(self.out, scene, half=self.half, labels=labels)
+        options = {"half": self.half, "labels": labels, "version": self.spz_version}
+        if known is not None and "view" in known.options and has_config(self.scene):
+            options |= page_start(self.scene)
+        save_scene(self.out, scene, facts=facts, axes=self.out_axes, **options)
         print(f"{scene.count:,} {scene.noun}: {self.out} ({_size(self.out)})")
+        if lost := lost_by(self.out, scene, facts):
+            print(f"{self.out.name} does not hold: {', '.join(lost)}")
+        return 0
+
+    def _write_cameras(self) -> int:
+        """Writes the COLMAP model of the capture that a run was trained on."""
+        if not has_capture(self.scene):
+            raise LuxelError(
+                f"{self.scene}: --cameras needs the folder of a run that was trained on a capture.",
+                "Give such a run.",
+            )
+        self._check_place()
+        origin = load_origin(self.scene)
+        with opening("opening the capture") as on_progress:
+            options = ReadOptions(
+                masks=origin.masks,
+                on_progress=on_progress,
+                frames=origin.frames,
+                cut_object=origin.cut_object,
+                panorama=origin.panorama,
+            )
+            contents = read_contents(Path(origin.path), options)
+        points = contents.points if contents.points is not None else self._capture().points
+        save_colmap(self.out, contents.images, points)
+        print(f"{len(contents.images)} cameras and {len(points.xyz):,} points: {self.out}")
         return 0
 
     def _of_objects(self, scene: Parameters) -> tuple[Parameters, Tensor | None]:
         """The primitives of the chosen objects, all without any; and their labels where these are to be written."""
         if not self.object and not self.labels:
             return scene, None
-        if not self.scene.is_dir():
+        if not is_run(self.scene):
             raise LuxelError(
                 f"{self.scene}: a scene file names no objects.",
                 "Give the folder of the run that was segmented.",
@@ -157,9 +214,9 @@ class Export(Options):
         )
         return 0
 
-    def _write_times(self, scene: Parameters, frames: int) -> int:
+    def _write_times(self, scene: Parameters, frames: int, facts: SceneFacts) -> int:
         start, end = self.times or self._range(scene)
-        written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist())
+        written = save_time_slices(self.out, scene, np.linspace(start, end, frames).tolist(), facts)
         kept = {path.name for path in written}
         for old in self.out.iterdir():  # of an earlier export with more frames
             if FRAME.fullmatch(old.name) and old.name not in kept:
@@ -177,10 +234,32 @@ class Export(Options):
         with opening("opening the capture") as on_progress:
             return load_origin(self.scene).open(on_progress)
 
+    def _folder_option(self) -> str:
+        """The option with which --out is a folder; empty without one."""
+        return "--cameras" if self.cameras else "--frames" if self.frames is not None else ""
+
     def _check_options(self) -> None:
         """Refuses options that exclude each other or are out of range, whatever the scene holds."""
-        suffix, scenes, meshes = self.out.suffix.lower(), writable_suffixes(), writable_mesh_suffixes()
+        known, scenes, meshes = find_format(self.out), writable_suffixes(), writable_mesh_suffixes()
+        suffix = self.out.suffix.lower() if known is None else known.suffix
+        if self.out_axes is not None:
+            known_axes(self.out_axes)
+        as_scene = not (self.mesh or self.cameras or self.frames is not None)
+        folder = self._folder_option()
         wrong = [
+            (
+                self.cameras
+                and self != Export(self.scene, self.out, cameras=True, force=self.force, device=self.device),
+                "--cameras cannot be combined with options of scenes.",
+            ),
+            (
+                self.out_axes is not None and not as_scene,
+                "--out-axes is for scene files.",
+            ),
+            (
+                self.spz_version is not None and not (as_scene and suffix in writable_suffixes("version")),
+                "--spz-version is for .spz files.",
+            ),
             (
                 self.mesh and (self.frames is not None or self.time is not None),
                 "--mesh cannot be combined with --frames or --time.",
@@ -210,8 +289,8 @@ class Export(Options):
                 f"--half is for {' and '.join(writable_suffixes('half'))} files.",
             ),
             (
-                self.frames is not None and suffix in (*scenes, *meshes),
-                f"--frames writes a folder, and {self.out} names a file.",
+                bool(folder) and suffix in (*scenes, *meshes),
+                f"{folder} writes a folder, and {self.out} names a file.",
             ),
             (
                 self.mesh and suffix not in meshes,
@@ -222,7 +301,7 @@ class Export(Options):
                 f"{self.out}: {suffix} holds a mesh, which needs --mesh.",
             ),
             (
-                self.frames is None and not self.mesh and suffix not in scenes,
+                as_scene and suffix not in scenes,
                 f"{self.out}: {self.out.suffix or 'a name without suffix'} is not a format that luxel writes "
                 f"({', '.join(scenes)}; .obj with --mesh; a folder with --frames).",
             ),
@@ -257,11 +336,12 @@ class Export(Options):
 
     def _check_place(self) -> None:
         """Refuses to replace files without --force, a folder by a file, or a file by a folder."""
-        if self.frames is not None and self.out.exists() and not self.out.is_dir():
+        folder = self._folder_option()
+        if folder and self.out.exists() and not self.out.is_dir():
             raise LuxelError(
-                f"{self.out}: this is a file, and --frames writes a folder.", "Give another --out."
+                f"{self.out}: this is a file, and {folder} writes a folder.", "Give another --out."
             )
-        if self.frames is None and self.out.is_dir():
+        if not folder and self.out.is_dir():
             raise LuxelError(f"{self.out}: this is a folder.", "Give the name of a file with --out.")
         if not self.force and (any(self.out.iterdir()) if self.out.is_dir() else self.out.exists()):
             raise LuxelError(

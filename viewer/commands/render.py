@@ -18,15 +18,15 @@ from luxel.render.bounds import Bounds, ImageSide, Options, Time
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.primitives import Parameters
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
-from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like, resized
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.known_facts import known_facts
 from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import has_capture, load_drawable, load_origin, times_of
+from luxel.viewer.runs import has_capture, is_run, load_drawable, load_origin, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
 from luxel.viewer.video import write_video
 from luxel.viewer.web.drawable import Drawable, render_function
@@ -38,9 +38,9 @@ from luxel.viewer.web.shading import drawing_options
 class Render(Options):
     """Renders a camera path through a scene to an MP4 video or a folder of PNG files.
 
-    SCENE is the folder of a run, or a .ply, .splat or .safetensors file. Without --path the camera orbits the scene
-    once, for a run at the height and distance of the cameras of its capture. A camera path is a JSON file saved by the
-    viewer (its panel "Camera path") or by nerfstudio; --frames resamples it smoothly.
+    SCENE is the folder of a run, or a scene file that `luxel view` shows. Without --path the camera orbits the scene
+    once, for a run at the height and distance of the cameras of its capture. A camera path is a JSON file saved by
+    the viewer (its panel "Camera path") or by nerfstudio; --frames resamples it smoothly.
 
     A dynamic scene plays once, from the first time of its capture to the last. Where the path, or the capture with
     --at photographs, has times, each frame shows the time of its place on the path.
@@ -56,7 +56,7 @@ class Render(Options):
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, or a .ply, .splat or .safetensors file."""
+    """Folder of a run, or a scene file (.ply, .compressed.ply, .splat, .ksplat, .spz, .sog, .glb or .safetensors)."""
     out: Annotated[Path | None, optional("PATH")] = None
     """Video (.mp4, .mov, .mkv, .webm) or folder of PNG files; default: an MP4 in the run folder or beside the file."""
     path: Annotated[Path | None, optional("JSON")] = None
@@ -81,6 +81,9 @@ class Render(Options):
     """Colour behind the scene; auto: the one that the run was trained with, else black."""
     transparent: bool = False
     """Write PNG files with alpha instead of a background."""
+    scene_axes: Annotated[str | None, optional("AXES")] = None
+    """Axes of a scene file that ignores the specification of its format: what x, y and z point at, by the letters of
+    right, left, up, down, front and back, such as RDF (3DGS) or RUB; default: those of the format."""
     keep_non_finite: bool = False
     """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
@@ -92,17 +95,20 @@ class Render(Options):
         """Renders and writes; returns the exit status."""
         self._check()
         device = pick_device(self.device)
-        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite).to(device)
+        scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
+        scene = scene.to(device)
+        facts = known_facts(self.scene, scene, axes=self.scene_axes)
         render = render_function(scene, self.backend)
         if isinstance(scene, Application) and (size := scene.image_size()) is not None:
             return self._write_image(scene, *size)
         if self.transparent and "alpha" not in scene.outputs:
             raise LuxelError(f"--transparent: this scene of {scene.noun} has no alpha.", "Leave it out.")
         self._check_times(scene)
-        cameras, fps, path_times = self._cameras(scene)
+        cameras, fps, path_times = self._cameras(scene, facts)
         times = self._times(scene, len(cameras), path_times)
         out = self.out or self._default_out()
-        frames = self._frames(render, scene, cameras, times, device, self._colour())
+        antialiased = bool(facts.antialiased)
+        frames = self._frames(render, scene, cameras, times, device, self._colour(), antialiased)
         with counting("frames", len(cameras)) as advance:
             count = write_video(out, frames, self.fps or fps, on_frame=advance)
         first = cameras[0]
@@ -162,7 +168,7 @@ class Render(Options):
         with opening("opening the capture") as on_progress:
             return load_origin(self.scene).open(on_progress)
 
-    def _cameras(self, scene: Drawable) -> tuple[list[Camera], float, list[float]]:
+    def _cameras(self, scene: Drawable, facts: SceneFacts) -> tuple[list[Camera], float, list[float]]:
         """Cameras, frames per second, and the time at each camera if the path has times (else none)."""
         if self.path is not None:
             path = load_path(self.path)
@@ -178,7 +184,7 @@ class Render(Options):
                     f"{self.scene}: --at photographs needs the views of a capture, and there is none.",
                     "Give the folder of a run that was trained on a capture.",
                 )
-            return self._around(scene, frames), 30.0, []
+            return self._around(scene, frames, facts), 30.0, []
         capture = self._capture
         cameras = [view.camera for view in capture.views]
         if self.at == "photographs":
@@ -200,9 +206,10 @@ class Render(Options):
             )
         return self._resized(around), 30.0, []
 
-    def _around(self, scene: Drawable, frames: int) -> list[Camera]:
+    def _around(self, scene: Drawable, frames: int, facts: SceneFacts) -> list[Camera]:
         """An orbit around the centre of a scene without a capture."""
-        extent = find_extent([], scene, np.array(scene.up) if isinstance(scene, Application) else None)
+        up = scene.up if isinstance(scene, Application) else facts.up
+        extent = find_extent([], scene, None if up is None else np.array(up))
         return orbit(
             extent.centre,
             extent.radius,
@@ -235,10 +242,9 @@ class Render(Options):
         times: list[float],
         device: torch.device,
         colour: tuple[float, float, float],
+        antialiased: bool,
     ) -> Iterator[np.ndarray]:
         """Yields the frames, uint8 [H, W, 3], or [H, W, 4] with straight alpha."""
-        of_primitives = isinstance(scene, Parameters)
-        antialiased = of_primitives and self._is_run() and read_config(self.scene)[0].antialiased
         behind = torch.tensor((0.0, 0.0, 0.0) if self.transparent else colour, device=device)
         for camera, time in zip(cameras, times, strict=True):
             options = drawing_options(scene, antialiased=antialiased, time=time)
@@ -252,7 +258,7 @@ class Render(Options):
 
     def _default_out(self) -> Path:
         name = "orbit" if self.path is None else self.path.stem
-        if self.scene.is_dir():
+        if is_run(self.scene):
             return self.scene / f"{name}.mp4"
         return self.scene.with_name(f"{self.scene.stem}-{name}.mp4")
 

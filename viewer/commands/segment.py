@@ -58,7 +58,8 @@ class Segment(Options):
     run has already adds to that object; other objects stay.
 
     With --masks the labels come from label maps: PNG files named after the views, at their size, with grey values 0 for
-    the background, 1 to 254 for objects and 255 for no vote.
+    the background, 1 to 254 for objects and 255 for no vote. Where train/a.jpg and test/a.jpg are views, a.png is of
+    the training view, and test/a.png of the other one.
 
     Writes RUN/objects.json and RUN/objects/. `luxel export RUN --object NAME --out FILE` writes an object by itself,
     `luxel export RUN --labels --out FILE` all primitives with their labels.
@@ -177,7 +178,7 @@ class Segment(Options):
                 "Replace them by those of the masks with --replace.",
             )
         assert self.masks is not None
-        maps = read_label_maps(self.masks, capture.views)
+        maps = read_label_maps(self.masks, [*capture.train, *capture.test])
         kept = {name: torch.from_numpy(labels) for name, labels in maps.items()}
         held = set(torch.cat([labels.unique() for labels in kept.values()]).tolist()) - {0, NO_LABEL}
         for index, label in enumerate(sorted(held)):

@@ -10,14 +10,23 @@ from typing import Annotated, Any
 import tyro
 
 from luxel.render.backends import rasterizer
-from luxel.render.bounds import Every, Folder, Megapixels, Options, Pixels
+from luxel.render.bounds import Bounds, Every, Folder, Megapixels, Options, Pixels
 from luxel.render.errors import LuxelError
 from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
-from luxel.viewer.commands.options import DeviceName, MaskUse, Serve, optional, pick_device
+from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.scenes.captures.video import video_file
+from luxel.viewer.commands.options import DeviceName, MaskUse, PoseUse, Serve, optional, pick_device
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin, discard_unstarted, load_origin, new_run_folder, run_folder
+from luxel.viewer.runs import (
+    Origin,
+    discard_unstarted,
+    load_any_scene,
+    load_origin,
+    new_run_folder,
+    run_folder,
+)
 from luxel.viewer.training import fit
 
 
@@ -32,9 +41,10 @@ class TrainOptions(TrainConfig):
 class Train(Options):
     """Trains a scene from a capture and measures its quality.
 
-    CAPTURE is a folder of images (whose poses are computed by structure from motion and kept), a COLMAP model with
-    images/ and sparse/0, or a transforms.json of nerfstudio, instant-ngp or Blender. Some views are held out of
-    training and measured at the end: the data set's own test views, else every 8th.
+    CAPTURE is a folder of images or panoramas or a video (whose poses are computed by structure from motion and kept),
+    films of several calibrated cameras, a COLMAP model with images/ and sparse/0, or a transforms.json of nerfstudio,
+    instant-ngp or Blender. Some views are held out of training and measured at the end: the data set's own test views,
+    else every 8th.
 
     The run folder holds config.json, metrics.jsonl, checkpoints/, renders/ (held-out image and render side by side),
     scene.ply (readable by other viewers) and eval/index.html. Ctrl-C saves a checkpoint; --resume continues from it
@@ -47,12 +57,14 @@ class Train(Options):
 
     Examples:
         luxel train photos/ --view
+        luxel train walk.mp4 --frames 200
         luxel train capture/ --run runs/first --steps 7000 --max-size 1200
         luxel train capture/ --preset fast
         luxel train capture/ --split.cap-max 300000
         luxel train capture/ --strategy adaptive --help
         luxel train moving/ --primitive gaussians4d
         luxel train capture/ --primitive convexes --preset light
+        luxel train capture/ --start-from scene.spz --steps 5000
         luxel train --resume runs/first --steps 30000
         luxel train photo.jpg --field image
     """
@@ -61,6 +73,9 @@ class Train(Options):
     """Folder or file of the capture; with --resume only needed if it has moved."""
     run: Annotated[Path | None, Folder(), optional("DIR")] = None
     """Folder of the new run; default: runs/NAME after the capture, with a number if that exists."""
+    start_from: Annotated[Path | None, optional("SCENE")] = None
+    """Begin with the primitives of this run or scene file instead of the capture's points; its units and axes must be
+    those of the capture."""
     resume: Annotated[Path | None, optional("RUN")] = None
     """Continue the run in this folder; options that are not given keep the run's values."""
     view: bool = False
@@ -73,9 +88,21 @@ class Train(Options):
     """Shrink images to at most this many pixels on their longer side; default: full size."""
     max_megapixels: Annotated[Megapixels | None, optional("N")] = None
     """Refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
+    frames: Annotated[Annotated[int, Bounds(3, 10**5)] | None, optional("N")] = None
+    """Of a video: use at most N frames, the sharpest of N parts of equal length; default: 2 a second, 60 to 300. Of
+    several cameras: N frames of each; default: all, at most 300."""
     masks: MaskUse = "auto"
     """Use of masks and alpha. cutout: train the object only; ignore: masked pixels do not count; none: masks are not
     used; auto: cutout if masks outline an object."""
+    object: bool = False
+    """Of photographs and videos: mask the object in the middle (MobileSAM) before poses are estimated, and train it
+    alone; for turntables, where the object moves and all else stays."""
+    poses: PoseUse = "keep"
+    """Of captures that have poses. keep: as they are; refine: by bundle adjustment over matched features, kept in their
+    coordinates."""
+    check_capture: bool = True
+    """Look for what is wrong with some of the photographs while training starts, as `luxel inspect` does with all."""
+    panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
     preset: str = "default"
     """Values that all options below start from."""
     strategy: str = "split"
@@ -107,6 +134,10 @@ class Train(Options):
         device = pick_device(self.device)
         rasterizer(config.backend, device)  # refused before the capture is opened
         if self.resume is not None:
+            if self.start_from is not None:
+                raise LuxelError(
+                    "--start-from is for new runs, and --resume continues one.", "Give one of them."
+                )
             if self.run is not None:
                 raise LuxelError("--run and --resume name two folders.", "Give one of them.")
             folder, origin = run_folder(self.resume), self._origin_of_resumed()
@@ -116,12 +147,14 @@ class Train(Options):
             )
         else:
             origin = self._origin(str(self.capture.resolve()))
-            folder = new_run_folder(self.capture.resolve().name, self.run)
+            path = self.capture.resolve()
+            folder = new_run_folder(path.stem if video_file(path) == path else path.name, self.run)
         with own(folder):
             try:
                 with opening("opening the capture") as on_progress:
                     capture = origin.open(on_progress)
                 describe(capture)
+                start = None if self.start_from is None else load_any_scene(self.start_from)
                 return fit(
                     config,
                     capture,
@@ -130,13 +163,25 @@ class Train(Options):
                     device,
                     serve=self.serve if self.view else None,
                     overrides=self._overrides(folder, config) if self.resume else None,
+                    start=start,
+                    check_capture=self.check_capture,
                 )
             except BaseException:
                 discard_unstarted(folder)
                 raise
 
     def _origin(self, path: str) -> Origin:
-        return Origin(path, self.holdout_every, self.max_size, self.masks, self.max_megapixels)
+        return Origin(
+            path,
+            self.holdout_every,
+            self.max_size,
+            self.masks,
+            self.max_megapixels,
+            self.frames,
+            self.object,
+            self.poses,
+            self.panorama,
+        )
 
     def _origin_of_resumed(self) -> Origin:
         assert self.resume is not None

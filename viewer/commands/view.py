@@ -30,25 +30,29 @@ class ViewScene(Options):
     The folder of a run that is training is shown live, with the controls of its training; Ctrl-C ends the viewer only.
     With two scenes, both are shown under one camera, left and right of a movable line, or their difference.
 
-    SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .splat, .safetensors) with any
-    primitive or a neural field. Images are rendered on this machine, for each open page its own. Drag to turn, scroll
-    to zoom. "Show cameras" shows where the images of the capture were taken; a click on a camera flies there. Dynamic
-    scenes are played or stopped at any time. "Camera path" records a path for `luxel render --path`, "Inspect" shows
-    the coordinates and depth of a clicked point.
+    SCENE is the folder of a run or a scene file (.ply as 3DGS or luxel writes it, .compressed.ply, .splat, .ksplat,
+    .spz, .sog, .glb, .safetensors) with any primitive or a neural field. Images are rendered on this machine, for
+    each open page its own. Drag to turn, scroll to zoom. "Show cameras" shows where the images of the capture were
+    taken; a click on a camera flies there. Dynamic scenes are played or stopped at any time. "Camera path" records a
+    path for `luxel render --path`, "Inspect" shows the coordinates and depth of a clicked point.
 
     Examples:
         luxel view runs/first
         luxel view scene.ply --port 9000
         luxel view scene.ply --capture photos/
+        luxel view upside-down.spz --scene-axes RDF
         luxel view runs/first runs/second
     """
 
     scene: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SCENE")]
-    """Folder of a run, or a .ply, .splat or .safetensors file."""
+    """Folder of a run, or a scene file."""
     second: Annotated[Path | None, tyro.conf.Positional, optional("SECOND")] = None
     """Another scene, to be compared with the first. If both are being trained, this one is shown as last saved."""
     capture: Annotated[Path | None, optional("CAPTURE")] = None
     """Show the cameras of this capture; default: the one that the run was trained on."""
+    scene_axes: Annotated[str | None, optional("AXES")] = None
+    """Axes of a scene file that ignores the specification of its format: what x, y and z point at, by the letters of
+    right, left, up, down, front and back, such as RDF (3DGS) or RUB; default: those of the format."""
     keep_non_finite: bool = False
     """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
@@ -67,7 +71,12 @@ class ViewScene(Options):
             print("The training has ended; its scene stays.", flush=True)
         device = pick_device(self.device)
         session, render = open_session(
-            self.scene, device, self.backend, self.capture, keep_non_finite=self.keep_non_finite
+            self.scene,
+            device,
+            self.backend,
+            self.capture,
+            keep_non_finite=self.keep_non_finite,
+            axes=self.scene_axes,
         )
         print(_opened(self.scene, session, device))
         from luxel.viewer.web.serving import serve_until_interrupted, start_viewer

@@ -13,6 +13,7 @@ from luxel.render.primitives import Parameters
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.segment.objects import Objects
 from luxel.scenes import save_scene
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import operations
 from luxel.viewer.edit.changes import Edit, State, no_objects
 from luxel.viewer.edit.history import History
@@ -35,6 +36,7 @@ class Document:
         history: a new one; None: one whose older edits wait in a temporary file of the system's folder.
         objects: of the scene; None: none.
         keep: see `State`; None: objects live as long as the document.
+        facts: written into files beside the primitives; None: none.
 
     Attributes:
         state: all rows, masks, named selections and objects.
@@ -50,6 +52,7 @@ class Document:
         history: History | None = None,
         objects: Objects | None = None,
         keep: Callable[[Objects], None] | None = None,
+        facts: SceneFacts | None = None,
     ) -> None:
         none = torch.zeros(scene.count, dtype=torch.bool, device=scene.device)
         masks = {name: none for name in ("selected", "hidden", "deleted")}
@@ -59,6 +62,7 @@ class Document:
         self.history = History() if history is None else history
         self.version = 0
         self.on_edit = on_edit
+        self._facts = facts
         self.graphs = NeighbourGraphs()
         self._grows = False  # whether the selection was grown or shrunk
 
@@ -235,5 +239,5 @@ class Document:
                 raise LuxelError("no primitives are left to write.", "Undo their deletion.")
         else:
             scene = self.selection() if selection else self.kept()
-        save_scene(path, scene)
+        save_scene(path, scene, facts=self._facts)
         return scene.count

@@ -93,11 +93,16 @@ class RunObjects:
 
     @property
     def outdated(self) -> bool:
-        """Whether objects.json was changed by another program."""
+        """Whether objects.json may have been changed by another program, or by `keep` in another thread just now."""
         now = self._stat_now()
         if now == self._stat:
             return False
         self._stat = now
+        return self.differs
+
+    @property
+    def differs(self) -> bool:
+        """Whether objects.json is not as it was last read or written; to be asked while no thread is in `keep`."""
         return self._content_now() != self._content
 
     def voted(self, label: int) -> bool:

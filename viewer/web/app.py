@@ -16,7 +16,7 @@ import viser
 
 from luxel.render.errors import LuxelError
 from luxel.viewer.web.access.credentials import reachable
-from luxel.viewer.web.access.free_memory import FreeMemory
+from luxel.viewer.web.access.free_memory import FreeMemory, limit_heaps
 from luxel.viewer.web.access.limits import Limits
 from luxel.viewer.web.access.viser_events import make_buffers_safe
 from luxel.viewer.web.editing.stroke_messages import STROKE_PATH
@@ -161,6 +161,7 @@ class ViewerApp:
         """
         if self._server is not None:
             return self.url
+        limit_heaps()
         if self._render is None:
             from luxel.render.rasterize import rasterize
 
@@ -223,7 +224,7 @@ class ViewerApp:
     def _refresh_shared(self) -> None:
         """Refreshes the shared panels until the viewer stops; one that fails is logged once and tried again."""
         while not self._done.wait(REFRESH):
-            self._memory.trim_when_due()
+            self._memory.trim_when_due(self.pages)
             for panel in self._shared:
                 try:
                     panel.refresh()

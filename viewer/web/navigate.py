@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 import viser.transforms as vtf
+from viser._messages import (
+    SetCameraFovMessage,
+    SetCameraLookAtMessage,
+    SetCameraPositionMessage,
+    SetCameraUpDirectionMessage,
+)
 
 from luxel.render.camera import Camera, View, poses_of
 from luxel.viewer.web.drawable import Drawable
@@ -21,6 +28,7 @@ MIN_FOV, MAX_FOV = 0.01, 3.0  # radians
 MAX_COORDINATE = 1e9  # of a camera, capture units
 JUMP_SECONDS = 0.6
 JUMP_RATE = 30  # poses sent per second
+LEAST_UP = 0.05  # cosine to a camera's up below which an up direction says nothing about it
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,10 @@ class Pose:
 
     def clamped(self) -> Pose | None:
         """The pose with a unit rotation, a field of view and a size that can be drawn; None if it is no pose."""
-        norm = float(np.linalg.norm(self.wxyz))
-        place = float(np.abs(self.position).max())
-        if not (1e-6 < norm < 1e6 and place <= MAX_COORDINATE and math.isfinite(self.fov_y)):
+        # Plain Python: each camera of each page comes here, and numpy takes four times as long for so few numbers.
+        norm = math.hypot(*self.wxyz.tolist())
+        near = all(abs(x) <= MAX_COORDINATE for x in self.position.tolist())
+        if not (1e-6 < norm < 1e6 and near and math.isfinite(self.fov_y)):
             return None
         width, height = clamped_size(self.width, self.height)
         fov = clamped_fov(self.fov_y)
@@ -186,6 +195,8 @@ def jump(
     *,
     seconds: float = JUMP_SECONDS,
     cancelled: Callable[[], bool] = lambda: False,
+    lock: AbstractContextManager[Any] | None = None,
+    up: np.ndarray | None = None,
 ) -> None:
     """Moves the camera of a viser client to ``target``, along a straight line and the shortest turn.
 
@@ -195,25 +206,82 @@ def jump(
         extent: gives the point that the page orbits about afterwards.
         seconds: duration; 0 jumps at once.
         cancelled: called before each pose; True ends the flight where it is.
+        lock: held from this call to the pose: none is sent once another motion has begun under the lock.
+        up: as for `place`.
     """
     start = Pose.of_client(client.camera)
     turn = vtf.SO3(start.wxyz).inverse() @ vtf.SO3(target.wxyz)
     began = time.monotonic()
     progress = 0.0
-    while progress < 1 and not cancelled():
+    while progress < 1:
         progress = min(1.0, (time.monotonic() - began) / seconds) if seconds > 0 else 1.0
         s = progress * progress * (3 - 2 * progress)
         wxyz = (vtf.SO3(start.wxyz) @ vtf.SO3.exp(turn.log() * s)).wxyz if progress < 1 else target.wxyz
         here = Pose(wxyz, start.position + s * (target.position - start.position), target.fov_y)
-        place(client, here, extent, start.fov_y + s * (target.fov_y - start.fov_y))
+        with lock or nullcontext():
+            if cancelled():
+                return
+            place(client, here, extent, start.fov_y + s * (target.fov_y - start.fov_y), up)
         if progress < 1:
             time.sleep(1 / JUMP_RATE)
 
 
-def place(client: Any, pose: Pose, extent: SceneExtent, fov_y: float | None = None) -> None:
-    """Puts the camera of a viser client at ``pose`` in one message."""
+def place(
+    client: Any,
+    pose: Pose,
+    extent: SceneExtent,
+    fov_y: float | None = None,
+    up: np.ndarray | None = None,
+) -> None:
+    """Puts the camera of a viser client at ``pose``, in messages that the page applies at once.
+
+    viser's own setters compute each message from the camera as the page sent it last. A page that moves sends its
+    camera all the time, also between two setters: it would end beside the pose.
+
+    Args:
+        client: viser ClientHandle.
+        pose: where to put it; its width and height do not matter.
+        extent: gives the point that the page orbits about afterwards.
+        fov_y: radians; that of the pose where it is not given.
+        up: direction [3] that drags turn about afterwards, as far as the pose allows; that of the page's last message
+            where it is not given.
+    """
+    state = client.camera._state
+    look_at, fov_y = orbit_point(pose, extent), pose.fov_y if fov_y is None else fov_y
+    up = upright(pose.rotation, state.up_direction if up is None else up)
     with client.atomic():
-        client.camera.position = pose.position
-        client.camera.look_at = orbit_point(pose, extent)
-        client.camera.wxyz = pose.wxyz
-        client.camera.fov = pose.fov_y if fov_y is None else fov_y
+        for message in (
+            SetCameraPositionMessage(as_tuple(pose.position)),
+            SetCameraLookAtMessage(as_tuple(look_at)),
+            SetCameraUpDirectionMessage(as_tuple(up)),
+            SetCameraFovMessage(float(fov_y)),
+        ):
+            client._websock_connection.queue_message(message)
+        state = client.camera._state
+        state.position, state.look_at, state.up_direction = np.array(pose.position, float), look_at, up
+        state.wxyz, state.fov, state.update_timestamp = np.array(pose.wxyz, float), float(fov_y), time.time()
+
+
+def turn_up(client: Any, up: np.ndarray) -> None:
+    """Makes a direction [3] the up of a page, also where the page's last message, which may be late, had it already."""
+    if np.allclose(client.camera.up_direction, up):  # viser's setter would send nothing
+        client._websock_connection.queue_message(SetCameraUpDirectionMessage(as_tuple(up)))
+    else:
+        client.camera.up_direction = up
+
+
+def upright(rotation: np.ndarray, up: np.ndarray) -> np.ndarray:
+    """The up direction nearest to ``up`` [3] with which a page turns its camera as ``rotation`` [3, 3] has it.
+
+    It lies in the plane of the camera's optical axis and its own up; it is that up itself where ``up`` is nearly
+    square to it, or points down.
+    """
+    right, own = rotation[:, 0], -rotation[:, 1]
+    level = up - float(up @ right) * right
+    return level if float(level @ own) >= LEAST_UP else own
+
+
+def as_tuple(vector: np.ndarray) -> tuple[float, float, float]:
+    """Three numbers as viser's messages have them."""
+    x, y, z = (float(value) for value in vector)
+    return x, y, z

@@ -23,6 +23,7 @@ class OfflineCamera:
         self.wxyz, self.position, self.fov, self.look_at = pose.wxyz, pose.position, pose.fov_y, look_at
         self.up_direction = np.array([0.0, 0.0, 1.0])
         self.image_width, self.image_height = width, height
+        self.update_timestamp, self._state = 0.0, self  # as `luxel.viewer.web.navigate.place` sets it
         self._callbacks: list[Callable[[Any], Awaitable[None]]] = []
 
     def on_update(self, callback: Callable[[Any], Awaitable[None]]) -> None:
@@ -49,9 +50,15 @@ class OfflineClient:
         self.gui, self.camera = server.gui, camera
         self.scene = _Scene(server.scene, self._take)
         self.local_storage = self
+        self._websock_connection: Any = self
         self.images: list[np.ndarray] = []
         self.downloads: list[tuple[str, bytes]] = []
         self.notifications: list[tuple[str, str]] = []
+
+    def queue_message(self, message: Any) -> None:
+        """Takes the messages that move the camera, whose new state is set beside them; there is no page for others."""
+        if not type(message).__name__.startswith("SetCamera"):
+            raise TypeError(f"there is no page for a {type(message).__name__}")
 
     def _take(self, image: np.ndarray) -> None:
         self.images.append(image)

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from luxel.render.backends import Backend
 from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
-from luxel.render.runs.run_config import has_config
-from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
+from luxel.scenes.files.scene_format import SceneFacts
+from luxel.viewer.known_facts import known_facts
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import Origin, has_capture, is_field_run, load_drawable, load_origin
+from luxel.viewer.runs import Origin, has_capture, is_field_run, is_run, load_drawable, load_origin
 from luxel.viewer.web.drawable import field_orientation, render_function
 from luxel.viewer.web.session import StaticSession
 
@@ -28,6 +29,7 @@ def open_session(
     capture: Path | None = None,
     *,
     keep_non_finite: bool = False,
+    axes: str | None = None,
 ) -> tuple[StaticSession, Callable[..., Any]]:
     """The session of a scene, and the function that draws it.
 
@@ -37,11 +39,13 @@ def open_session(
         backend: rasterizer backend of primitives.
         capture: whose cameras are shown; None: the capture that the run was trained on, if it can be opened.
         keep_non_finite: of primitives, see `luxel.scenes.files.scene_files.finite_primitives`.
+        axes: of a scene file, see `luxel.scenes.load_primitives`.
 
     Raises:
         LuxelError: the path is neither or cannot be read, the capture cannot be opened, or the backend does not fit.
     """
-    scene = load_drawable(path, keep_non_finite=keep_non_finite).to(device)
+    scene = load_drawable(path, keep_non_finite=keep_non_finite, axes=axes).to(device)
+    facts = known_facts(path, scene, axes=axes)
     render = render_function(scene, backend)
     orientation = field_orientation(scene) if isinstance(scene, Application) else {}
     opened = _open_capture(path, capture)
@@ -49,32 +53,27 @@ def open_session(
         scene,
         [*opened.train, *opened.test] if opened else [],
         name=path.resolve().stem if path.is_file() else path.resolve().name,
-        **{**orientation, **_appearance(opened)},
-        antialiased=_trained_antialiased(path),
-        folder=path.resolve() if path.is_dir() else None,
+        **{**orientation, **_appearance(opened, facts)},
+        antialiased=bool(facts.antialiased),
+        folder=path.resolve() if is_run(path) else None,
         trained_on=len(opened.train) if opened else None,
     )
     return session, render
 
 
-def _appearance(capture: Capture | None) -> dict[str, Any]:
-    """Up direction and background that suit a capture."""
+def _appearance(capture: Capture | None, facts: SceneFacts) -> dict[str, Any]:
+    """Up direction and background that suit a capture; without one the up direction of a scene, if it is known."""
+    up = np.array(facts.up) if facts.up is not None else None
     if capture is None:
-        return {}
-    return {"up": capture.up, "background": (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)}
-
-
-def _trained_antialiased(path: Path) -> bool:
-    """Whether a scene comes from a run that was trained with antialiasing."""
-    if not has_config(path) or is_field_run(path):
-        return False
-    return read_config(path)[0].antialiased
+        return {} if up is None else {"up": up}
+    background = (1.0, 1.0, 1.0) if capture.cutout else (0.0, 0.0, 0.0)
+    return {"up": up if capture.up is None else capture.up, "background": background}
 
 
 def _open_capture(path: Path, capture: Path | None) -> Capture | None:
     """The capture to show; None, with a message, if the run's own cannot be opened."""
     foreign = path.is_dir() and is_field_run(path) and not has_capture(path)  # trained on something else
-    if capture is None and (not path.is_dir() or foreign):
+    if capture is None and (not is_run(path) or foreign):
         return None
     try:
         origin = Origin(str(capture)) if capture else load_origin(path)

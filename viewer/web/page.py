@@ -12,7 +12,7 @@ import numpy as np
 
 from luxel.render.camera import View
 from luxel.viewer.edit.masks import Mode
-from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place
+from luxel.viewer.web.navigate import Pose, SceneExtent, first_pose, focused, jump, place, turn_up
 from luxel.viewer.web.session import Session
 from luxel.viewer.web.shading import Render, Sample
 from luxel.viewer.web.stream import ClientStream, StreamReport
@@ -48,6 +48,7 @@ class Page:
         client: viser ClientHandle: ``gui``, ``scene``, ``camera``, downloads and notifications of this page.
         session: the scene behind the page.
         extent: centre, size and up direction of the scene.
+        up: direction [3] that is up on the page; that of the scene until another one is chosen.
         render: draws the scene, called like luxel.render.rasterize.
         thumbnails: small versions of the views' images, shared by all pages.
         stream: renders the images of this page.
@@ -68,6 +69,7 @@ class Page:
         logged: set[str] | None = None,
     ) -> None:
         self.client, self.session, self.extent, self.render = client, session, extent, render
+        self.up = extent.up
         self.selection_mode: Mode = "replace"
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self._logged: set[str] = set() if logged is None else logged
@@ -80,7 +82,7 @@ class Page:
         self._seeks: list[Callable[[float], None]] = []
         self._clicks: list[Callable[[Click], None]] = []
         self._motion = 0
-        self._lock = threading.Lock()
+        self._lock, self._moving = threading.Lock(), threading.Lock()
         self._clicking = threading.Lock()
 
     @property
@@ -125,31 +127,45 @@ class Page:
         Returns:
             A function that is true as soon as another animation has begun or the page was closed.
         """
-        with self._lock:
+        with self._moving:
             self._motion += 1
             mine = self._motion
         return lambda: self._motion != mine or self.stream.stopped
 
     def fly_to(self, target: Pose) -> None:
-        """Moves the camera to a pose within about half a second; returns when it is there."""
-        jump(self.client, target, self.extent, cancelled=self.begin_motion())
+        """Moves the camera to a pose within about half a second; returns when it is there, or moved otherwise."""
+        self._fly(target)
+
+    def _fly(self, target: Pose) -> Callable[[], bool]:
+        """Moves the camera to a pose; gives what `begin_motion` gave."""
+        cancelled = self.begin_motion()
+        jump(self.client, target, self.extent, cancelled=cancelled, lock=self._moving, up=self.up)
+        return cancelled
 
     def place(self, pose: Pose) -> None:
         """Puts the camera at a pose at once."""
-        place(self.client, pose, self.extent)
+        place(self.client, pose, self.extent, up=self.up)
+
+    def turn_up(self, up: np.ndarray) -> None:
+        """Makes a direction [3] the up of the page, where its camera is now: a flight ends."""
+        self.begin_motion()
+        self.up = up
+        turn_up(self.client, up)
 
     def go_to(self, view: View) -> None:
         """Flies to a view's pose and field of view, and shows its time."""
         self.seek(view.time)
-        self._fly_to_view(view)
+        self.fly_to(self._target_of(view))
 
     def reset(self) -> None:
         """Flies to where the page began, the scene's up direction upright."""
-        if self.session.views:
-            self._fly_to_view(self.session.views[0])
-        else:
-            self.fly_to(first_pose((), self.extent))
-        self.client.camera.up_direction = self.extent.up
+        self.up = self.extent.up
+        views = self.session.views
+        target = self._target_of(views[0]) if views else first_pose((), self.extent)
+        cancelled = self._fly(target)
+        with self._moving:
+            if not cancelled():
+                turn_up(self.client, self.up)
 
     @property
     def clickable(self) -> bool:
@@ -182,11 +198,12 @@ class Page:
         length = float(np.linalg.norm(up))
         if length > 1e-9:
             self.extent = replace(self.extent, up=np.asarray(up, float) / length)
-            self.client.camera.up_direction = self.extent.up
+            self.turn_up(self.extent.up)
 
-    def _fly_to_view(self, view: View) -> None:
+    def _target_of(self, view: View) -> Pose:
+        """The pose that shows a view's whole image."""
         camera = self.client.camera
-        self.fly_to(Pose.of_camera(view.camera, camera.image_width / max(1, camera.image_height)))
+        return Pose.of_camera(view.camera, camera.image_width / max(1, camera.image_height))
 
     def listen(self, callback: Callable[[Click], None], on: bool) -> None:
         """Starts or stops calling ``callback`` with clicks on the image; drags turn the camera in any case.

@@ -13,7 +13,7 @@ from luxel.viewer.web.keyframes import Keyframe
 from luxel.viewer.web.navigate import Pose
 
 NAME = "/camera-path"
-COLOUR, CHOSEN = (214, 118, 36), (255, 255, 255)
+COLOUR, CHOSEN = (214, 118, 36), (40, 130, 240)
 SIZE = 0.04  # of a frustum, as a share of the scene's radius
 
 
@@ -47,7 +47,7 @@ class PathLines:
         Args:
             keyframes: may be empty.
             path: through them; None: no line.
-            chosen: index of the keyframe that is drawn in white.
+            chosen: index of the keyframe that is drawn in blue.
         """
         with self._lock:
             self._draw(keyframes, path, chosen)

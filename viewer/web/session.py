@@ -180,6 +180,7 @@ class TrainingSession:
         views: posed images, for jumps and frustums.
         trained_on: how many of them, from the first on, are trained on; None: all.
         name, up, front, background, folder: see Session; ``antialiased`` comes from the trainer's configuration.
+        notices: sentences about the capture, shown on the page; may grow while it trains.
         times: see Session; by default those of the views where they differ, else of the scene as it is now.
     """
 
@@ -198,7 +199,9 @@ class TrainingSession:
         background: tuple[float, float, float] = (0.0, 0.0, 0.0),
         folder: Path | None = None,
         trained_on: int | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
+        self.notices = notices
         self.trainer, self.folder = trainer, folder
         self.name, self.up, self.front, self.background = name, up, front, background
         self.views: Sequence[View] = list(views)
@@ -260,10 +263,10 @@ class TrainingSession:
         return self.share_of_time >= 1 or self.paused or bool(self.status().get("done", False))
 
     def status(self) -> dict[str, Any]:
-        """Trainer.status(), called at most five times a second."""
+        """Trainer.status(), called at most five times a second, with the ``notices`` about the capture."""
         with self._status_lock:
             if time.monotonic() >= self._status_until:
-                self._status = dict(self.trainer.status())
+                self._status = {**self.trainer.status(), "notices": [str(notice) for notice in self.notices]}
                 self._status_until = time.monotonic() + STATUS_LIFETIME
             return self._status
 

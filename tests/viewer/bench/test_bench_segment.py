@@ -124,6 +124,7 @@ def test_quality_of_every_provider(tmp_path: Path, strict: Any, monkeypatch: pyt
     assert {row["primitive"] for row in report["rows"]} == {"gaussians", "gaussians4d", "convexes"}
     for row in report["rows"]:
         assert row["views"] == 4 and 0 <= row["least_iou"] <= row["miou"] <= 1 and row["vote_ms"] > 0
+        assert 0 <= row["halo"] <= row["most_halo"] <= 1
         assert ("stability" in row) == (row["provider"] == "ids")
 
     def never(*arguments: Any) -> Any:

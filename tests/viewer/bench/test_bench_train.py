@@ -106,14 +106,14 @@ def test_measuring_takes_no_training_time(
 
     def slowly(*arguments: Any, **options: Any) -> Any:
         time.sleep(0.25)
-        return measure(*arguments, **options)
+        return measured(*arguments, **options)
 
-    measure = trainer.measure
-    monkeypatch.setattr(trainer, "measure", slowly)
+    measured = trainer.measured
+    monkeypatch.setattr(trainer, "measured", slowly)
     assert main(["bench", "train", str(toy_capture), *QUICK_TRAINING, "--out", str(tmp_path)]) == 0
-    measured = strict(tmp_path / "train.json")["rows"][0]["results"]["luxel"]
-    assert len(measured["curve"]) == 6 and measured["whole_seconds"] > 6 * 0.25
-    assert measured["whole_seconds"] - measured["prepare_seconds"] - measured["seconds"] > 6 * 0.25
+    result = strict(tmp_path / "train.json")["rows"][0]["results"]["luxel"]
+    assert len(result["curve"]) == 6 and result["whole_seconds"] > 6 * 0.25
+    assert result["whole_seconds"] - result["prepare_seconds"] - result["seconds"] > 6 * 0.25
 
 
 def test_both_train_alike(strict: Any, peer: Any, toy_capture: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from luxel.render.errors import LuxelError
 from luxel.viewer.report import ERROR_SCALE, Report, ReportedView, error_image
 
 
-def view(name: str, seed: int = 0, **scores: float | None) -> ReportedView:
+def view(name: str, seed: int = 0, **scores: object) -> ReportedView:
     random = np.random.default_rng(seed)
     photograph = random.integers(0, 256, (20, 30, 3), dtype=np.uint8)
     given = {"psnr": 30.125, "ssim": 0.9, "lpips": 0.05, **scores}
@@ -40,6 +40,16 @@ def finished(folder: Path, views: list[ReportedView], **options: object) -> Path
         report.add(one)
     given = {"title": "A scene", "mean": {"psnr": 30.125, "ssim": 0.9, "lpips": 0.05}, "facts": {}, **options}
     return report.finish(**given)  # type: ignore[arg-type]
+
+
+def test_further_scores_are_shown_where_they_were_computed(tmp_path: Path) -> None:
+    further = {"psnr_aligned": 33.5}
+    mean = {"psnr": 30.125, "ssim": 0.9, "lpips": 0.05, **further}
+    page = finished(tmp_path, [view("a.jpg", further=further)], mean=mean)
+    assert "PSNR, aligned" in page.read_text() and "(aligned 33.50 dB)" in page.read_text()
+    assert "refined" not in page.read_text()
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert written["mean"]["psnr_aligned"] == written["views"][0]["psnr_aligned"] == 33.5
 
 
 def test_the_page_shows_three_images_of_each_view(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from luxel.render.camera import View
 from luxel.render.segment.objects import FILE, FOLDER, Objects, load_objects, save_objects, scene_digest
 from luxel.scenes import load_primitives, save_dnerf, save_scene, static_scene
 from luxel.scenes import open as open_capture
+from luxel.scenes.captures.label_files import read_label_maps
 from luxel.scenes.captures.true_ids import read_ids
 from luxel.scenes.files.label_column import load_labels
 from luxel.scenes.synthetic.dnerf import default_camera_samples
@@ -253,6 +254,18 @@ def test_folders_without_label_maps(run: Path, tmp_path: Path, refused: Refused)
     (tmp_path / "other").mkdir()
     refused("segment", run, "--masks", tmp_path / "other", *CPU, names="no file there has the name of a view")
     refused("segment", run, "--masks", tmp_path / "missing", *CPU, names="no folder of label maps")
+
+
+def test_a_label_map_is_of_one_view(run: Path, tmp_path: Path) -> None:
+    capture = open_capture(capture_of(run))
+    name = Path(capture.train[0].name).name
+    held_out = next(view for view in capture.test if Path(view.name).name == name)
+    maps = write_maps(tmp_path / "maps", capture.train[:1])
+    views = [*capture.train, *capture.test]
+    assert list(read_label_maps(maps, views)) == [capture.train[0].name]
+    (maps / held_out.name).parent.mkdir()
+    Image.fromarray(read_ids(held_out)).save((maps / held_out.name).with_suffix(".png"))
+    assert list(read_label_maps(maps, views)) == [capture.train[0].name, held_out.name]
 
 
 def test_masks_and_clicks_are_not_mixed(run: Path, tmp_path: Path, refused: Refused) -> None:

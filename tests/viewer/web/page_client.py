@@ -95,13 +95,16 @@ class PageClient:
         until(lambda: camera.near == turn["near"], "the messages were not read")
 
     def control(self, label: str) -> Any:
-        """The control of this page or of all pages with a label."""
+        """The control of this page or of all pages with a label, which may still be about to get it."""
         client = self.app.server.get_clients()[self.id]
-        for gui in (client.gui, self.app.server.gui):
-            for handle in gui._gui_input_handle_from_uuid.values():
-                if getattr(handle._impl.props, "label", None) == label:
-                    return handle
-        raise KeyError(label)
+        guis = (client.gui, self.app.server.gui)
+
+        def labelled() -> list[Any]:
+            handles = [handle for gui in guis for handle in list(gui._gui_input_handle_from_uuid.values())]
+            return [handle for handle in handles if getattr(handle._impl.props, "label", None) == label]
+
+        until(lambda: bool(labelled()), f"there is no control {label}")
+        return labelled()[0]
 
     def close(self) -> None:
         self.socket.close()

@@ -182,6 +182,18 @@ def drag(page: Any, client: Any, by: tuple[int, int]) -> None:
     until(turned, "the drags turned nothing")
 
 
+def click_until(page: Any, place: tuple[float, float], condition: Callable[[], bool], what: str) -> None:
+    """Clicks the image until a condition holds: a browser reports clicks a moment after it was asked to."""
+    for _ in range(6):
+        page.mouse.click(*place)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            if condition():
+                return
+            page.wait_for_timeout(50)
+    raise AssertionError(what)
+
+
 def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Waits for a condition, long enough for a busy machine."""
     deadline = time.monotonic() + seconds

@@ -33,6 +33,7 @@ from luxel.viewer.web.panels.camera_path import LARGEST_PATH, CameraPathPanel
 from luxel.viewer.web.panels.inspect import InspectPanel
 from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import Sample
+from luxel.viewer.web.transport.keyed_server import run_script
 
 START = Pose.of_camera(Camera.look_at((3.0, -2.0, 1.0), (0, 0, 0)))
 END = Pose.of_camera(Camera.look_at((-2.0, -3.0, 1.5), (0, 0, 0)))
@@ -105,6 +106,13 @@ def test_an_offline_page_shows_what_its_camera_sees(serve: Callable[..., ViewerA
             return newest.shape == expected.shape and bool(np.abs(newest - expected).max() < 1)
 
         assert until(arrived), "the newest image is not what the camera sees"
+
+
+def test_an_offline_page_runs_no_scripts(serve: Callable[..., ViewerApp]) -> None:
+    client = open_offline_page(serve(), START).page.client
+    assert not run_script(client, "document.title")
+    with pytest.raises(TypeError, match="no page for a str"):
+        client._websock_connection.queue_message("text")
 
 
 class Failing(Panel):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from page_controls import Controls
 from page_driver import until
 
 from luxel.render.errors import LuxelError
@@ -111,21 +112,28 @@ def test_a_run_is_steered_and_plotted_on_the_page(
     try:
         with ViewerApp(session, port=0) as app:
             page = open_page(app, width=1280, height=900)
-            page.get_by_role("button", name="Pause training").click()
+            controls = Controls(page, app)
+            controls.press("Training/Pause training")
             until(lambda: trainer.paused, "the button did not pause")
             trainer.between_steps(lambda: None).result(30)
             before = trainer.steps_done
             page.get_by_text("Steering", exact=True).click()
-            page.get_by_role("button", name="One step").click()
+            controls.press("Steering/One step")
             until(lambda: trainer.steps_done == before + 1, "no single step was done")
-            value = page.locator(".mantine-TextInput-input:visible").first
-            value.fill("about 500")
-            page.get_by_role("button", name="Apply").click()
+            controls.set("Steering/Option", "target_psnr")
+            until(lambda: controls.handle("Steering/Value").value == "none", "the value does not follow")
+            controls.set("Steering/Value", "33.5")
+            controls.press("Steering/Apply")
+            until(lambda: trainer.config.target_psnr == 33.5, "the run has no target")
+            controls.set("Steering/Option", "steps")
+            until(lambda: controls.handle("Steering/Value").value == "1000000", "the value does not follow")
+            controls.set("Steering/Value", "about 500")
+            controls.press("Steering/Apply")
             page.get_by_text("is no number").wait_for(timeout=60_000)
-            value.fill(str(before + 501))
-            page.get_by_role("button", name="Apply").click()
+            controls.set("Steering/Value", str(before + 501))
+            controls.press("Steering/Apply")
             until(lambda: trainer.config.steps == before + 501, "the run was not shortened")
-            page.get_by_role("button", name="Save").click()
+            controls.press("Steering/Save")
             page.get_by_text(f"step-{before + 1:08d}").wait_for(timeout=60_000)
             page.get_by_text("Plots", exact=True).click()
             page.get_by_text(f"changed steps = {before + 501}").wait_for(timeout=60_000)
@@ -134,7 +142,7 @@ def test_a_run_is_steered_and_plotted_on_the_page(
             page.mouse.move(1100, 700)
             page.mouse.wheel(0, 500)
             page.screenshot(path=tmp_path / "steering.png")
-            page.get_by_role("button", name="End").click()
+            controls.press("Steering/End")
             thread.join(60)
             assert not thread.is_alive() and trainer.steps_done == before + 1
     finally:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from contextlib import nullcontext
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+import viser
+from viser.transforms import SO3
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
+from luxel.render.rasterize import rasterize
 from luxel.viewer.web.inspection.frustums import evenly
 from luxel.viewer.web.inspection.legend import EMBER, false_colour, spread
-from luxel.viewer.web.navigate import Pose, find_extent, first_pose, jump, orbit_point
+from luxel.viewer.web.navigate import Pose, find_extent, first_pose, jump, orbit_point, place, turn_up
+from luxel.viewer.web.page import Page
 from luxel.viewer.web.panels.text import as_text, clock, table
 from luxel.viewer.web.panels.training import status_rows
+from luxel.viewer.web.session import StaticSession
 from luxel.viewer.web.shading import OUTPUTS, outputs_of
 
 
@@ -33,18 +40,28 @@ def ring(
     return views
 
 
-class FakeCamera:
-    image_width, image_height = 640, 480
-
-    def __init__(self) -> None:
-        self.wxyz, self.position, self.fov = np.array([1.0, 0, 0, 0]), np.zeros(3), 1.2
-        self.look_at = np.array([0, 0, 1.0])
-        self.up_direction = np.array([0, -1.0, 0])
-
-
 class FakeClient:
-    def __init__(self) -> None:
-        self.camera = FakeCamera()
+    """A client of viser without a page: what is sent to it, and its camera where the page sends it all the time."""
+
+    def __init__(self, stale: bool = False) -> None:
+        self._websock_connection, self._stale = self, stale
+        self.camera = viser.CameraHandle(cast(viser.ClientHandle, self))
+        self.camera._state = self._camera()
+        self.sent: dict[str, Any] = {}
+
+    def _camera(self) -> Any:
+        moved = {
+            **{"wxyz": np.array([1.0, 0, 0, 0]), "position": np.zeros(3), "fov": 1.2},
+            **{"look_at": np.array([0, 0, 1.0]), "up_direction": np.array([0, -1.0, 0])},
+            **{"image_width": 640, "image_height": 480, "update_timestamp": 1.0},
+        }
+        return replace(self.camera._state, **moved)
+
+    def queue_message(self, message: Any) -> None:
+        """What the page is sent; a page that is late answers each message with where it was before."""
+        self.sent[type(message).__name__] = message
+        if self._stale:
+            self.camera._state = self._camera()
 
     def atomic(self) -> Any:
         return nullcontext()
@@ -115,10 +132,11 @@ def test_parallel_cameras_have_a_middle() -> None:
     assert np.isfinite(extent.centre).all() and extent.radius > 0
 
 
-def test_jump_ends_exactly_at_the_view() -> None:
+@pytest.mark.parametrize("stale", [False, True], ids=["quick page", "late page"])
+def test_jump_ends_exactly_at_the_view(stale: bool) -> None:
     views = ring()
     extent = find_extent(views, Gaussians.empty())
-    client = FakeClient()
+    client = FakeClient(stale)
     target = Pose.of_camera(views[3].camera)
     seen: list[np.ndarray] = []
     jump(client, target, extent, seconds=0.2, cancelled=lambda: seen.append(client.camera.position) or False)
@@ -127,6 +145,27 @@ def test_jump_ends_exactly_at_the_view() -> None:
     assert client.camera.fov == pytest.approx(0.8, abs=1e-5)
     assert len(seen) > 3, "it flies rather than blinks"
     np.testing.assert_allclose(client.camera.look_at, extent.centre, atol=0.05)
+    np.testing.assert_allclose(rotation_on_the_page(client), target.rotation, atol=1e-6)
+    np.testing.assert_allclose(client.sent["SetCameraPositionMessage"].position, target.position)
+    assert client.sent["SetCameraFovMessage"].fov == pytest.approx(0.8, abs=1e-5)
+
+
+def rotation_on_the_page(client: FakeClient) -> np.ndarray:
+    """How a page turns its camera after the messages that it was sent, [3, 3]."""
+    eye = np.array(client.sent["SetCameraPositionMessage"].position)
+    look_at = np.array(client.sent["SetCameraLookAtMessage"].look_at)
+    up = client.sent["SetCameraUpDirectionMessage"].position
+    camera = Camera.look_at(eye.tolist(), look_at.tolist(), up)
+    return Pose.of_camera(camera).rotation
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.3, math.pi / 2, 2.5, math.pi])
+def test_rolled_cameras_keep_their_roll(turn: float) -> None:
+    pose = Pose.of_camera(Camera.look_at((3, 1, 2), (0, 0, 0), (0, 0, 1)))
+    rolled = Pose((SO3(pose.wxyz) @ SO3.from_z_radians(turn)).wxyz, pose.position, pose.fov_y)
+    client = FakeClient()
+    place(client, rolled, find_extent(ring(), Gaussians.empty()))
+    np.testing.assert_allclose(rotation_on_the_page(client), rolled.rotation, atol=1e-6)
 
 
 def test_jump_can_be_cancelled() -> None:
@@ -134,6 +173,30 @@ def test_jump_can_be_cancelled() -> None:
     extent = find_extent(ring(), Gaussians.empty())
     jump(client, Pose.of_camera(ring()[2].camera), extent, cancelled=lambda: True)
     np.testing.assert_array_equal(client.camera.position, np.zeros(3))
+
+
+def test_an_up_direction_is_sent_also_where_a_late_page_still_has_it() -> None:
+    client = FakeClient(stale=True)
+    for up in ((1.0, 0.0, 0.0), (0.0, -1.0, 0.0)):  # the second is what the late page reports in between
+        turn_up(client, np.array(up))
+        assert client.sent["SetCameraUpDirectionMessage"].position == up
+
+
+def test_an_up_direction_chosen_during_a_flight_stays() -> None:
+    client, extent = FakeClient(), find_extent(ring(), Gaussians.empty())
+    page = Page(client, StaticSession(Gaussians.empty(0), ring()), extent, rasterize)
+    sent = threading.Event()
+    client.queue_message = lambda message: (FakeClient.queue_message(client, message), sent.set())
+    flight = threading.Thread(target=page.reset)
+    flight.start()
+    assert sent.wait(10)
+    page.turn_up(np.array([1.0, 0.0, 0.0]))
+    flight.join(10)
+    assert client.sent["SetCameraUpDirectionMessage"].position == (1, 0, 0)
+    assert not np.allclose(client.camera.position, ring()[0].camera.position), "the flight has ended"
+    page.reset()
+    assert np.allclose(client.sent["SetCameraUpDirectionMessage"].position, extent.up)
+    assert np.allclose(client.camera.position, ring()[0].camera.position)
 
 
 def test_orbit_point_is_in_front_of_the_camera() -> None:

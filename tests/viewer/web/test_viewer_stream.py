@@ -116,6 +116,30 @@ def test_failing_render_is_reported_and_tried_again(streams: Any, caplog: pytest
     assert reports[-1].error == ""
 
 
+@pytest.mark.parametrize(
+    ("error", "where"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), "The GPU"),
+        (RuntimeError("std::bad_alloc"), "This machine"),
+    ],
+)
+def test_an_image_that_memory_is_too_small_for(streams: Any, error: Exception, where: str) -> None:
+    failures = [error]
+
+    def render(gaussians: Gaussians, camera: Camera, **_: Any) -> Frame:
+        if failures:
+            raise failures.pop()
+        return Frame(camera, 1.0)
+
+    stream, sink, reports = streams(render)
+    stream.move(pose(0.1))
+    assert sink.until(lambda: len(sink.images) > 0), "it is tried again"
+    assert any(
+        r.error == f"{where} has no memory left for an image of this size: lower the resolution."
+        for r in reports
+    )
+
+
 def test_report_that_fails_does_not_end_the_loop(streams: Any) -> None:
     def gone(_: StreamReport) -> None:
         raise RuntimeError("the page is gone")

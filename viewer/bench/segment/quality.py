@@ -66,14 +66,40 @@ def from_clicks(
 
 
 def scores(made: LabelledScene, labels: Tensor) -> dict[str, Any]:
-    """mIoU of labels on the held-out views, the least IoU of a label, and the fraction of right pixels."""
+    """mIoU of labels on the held-out views, the least IoU of a label, the fraction of right pixels, and what would be
+    left of an object that is deleted, see `halos`: mean and most of all objects."""
     total = LabelScores(made.count)
     for view in made.test:
         total.add(_rendered(made, view, labels), made.truth[view.name])
+    left = halos(made, labels)
     iou = total.iou[1:]
     known = iou[~iou.isnan()]
     least = float(known.min()) if len(known) else float("nan")
-    return {"miou": total.mean_iou, "least_iou": least, "accuracy": total.accuracy}
+    scored = {"miou": total.mean_iou, "least_iou": least, "accuracy": total.accuracy}
+    return scored | {"halo": float(left.mean()), "most_halo": float(left.max())} if len(left) else scored
+
+
+def halos(made: LabelledScene, labels: Tensor) -> Tensor:
+    """The part of each object that stays where its primitives are deleted, of 1, for each that is seen.
+
+    That is the weight in its true masks of primitives with another label. Pixels within one of a border are left out:
+    antialiasing mixes them.
+    """
+    votes = Votes(made.scene.count, made.count, made.scene.device)
+    for view in made.test:
+        _add(made, votes, view, without_borders(made.truth[view.name]))
+    weights = votes.weights
+    own = torch.arange(made.count, device=weights.device)
+    left = (weights * (labels.to(weights.device)[:, None] != own)).sum(0) / weights.sum(0)
+    return left[1:][~left[1:].isnan()]
+
+
+def without_borders(labels: Tensor) -> Tensor:
+    """A label map in which pixels beside one of another label have no vote, uint8 [H, W]."""
+    planes = labels[None, None].float()
+    most = torch.nn.functional.max_pool2d(planes, 3, 1, 1)[0, 0]
+    least = -torch.nn.functional.max_pool2d(-planes, 3, 1, 1)[0, 0]
+    return labels.masked_fill(most != least, NO_LABEL)
 
 
 def bound(made: LabelledScene, options: SolveOptions) -> float:

@@ -44,14 +44,21 @@ def printed(report: dict[str, Any]) -> int:
 
 def _quality(rows: list[dict[str, Any]]) -> Section:
     head = ["primitive", "scene", "masks from", "views", "mIoU (%)", "bound (%)", "least (%)", "pixels (%)"]
-    head += ["votes of a mask (ms)", "all (s)", "missing", "odd, even agree (%)"]
+    head += [
+        "votes of a mask (ms)",
+        "all (s)",
+        "missing",
+        "odd, even agree (%)",
+        "left after deletion, mean, most (%)",
+    ]
     table = Table(head, [], words=3)
     for row in rows:
         cells = [f"{row['count']:,} {PRIMITIVES[row['primitive']].noun}", row["scene"]]
         cells += [PROVIDERS[row["provider"]], str(row["views"])]
         cells += [shown(_percent(row[key]), ".2f") for key in ("miou", "bound", "least_iou", "accuracy")]
         cells += [shown(row["vote_ms"], ".2f"), shown(row["seconds"], ".2f"), str(row["missing"])]
-        table.rows.append([*cells, shown(_percent(row.get("stability")), ".2f")])
+        left = [shown(_percent(row.get(key)), ".2f") for key in ("halo", "most_halo")]
+        table.rows.append([*cells, shown(_percent(row.get("stability")), ".2f"), ", ".join(left)])
     side = rows[0]["scene"].split("-")[1]
     text = (
         f"mIoU of the rendered labels on {rows[0]['held_out']} held-out views of made-up scenes of solids on a "
@@ -60,7 +67,7 @@ def _quality(rows: list[dict[str, Any]]) -> Section:
         "Pixels: with their true label. All: from the masks, or from the clicks with the network, to the labels of the "
         "primitives (and, from masks, the images of the labels). Missing: masks that a view lacks or that disagree "
         "with the other views; they do not vote. Agree: primitives to which the odd and the even views give one "
-        "label."
+        "label. Left after deletion: weight of other primitives in the masks of an object, borders of a pixel left out."
     )
     return Section("Quality", text, [table])
 

@@ -23,11 +23,8 @@ class _Keyed(OfflineClient):
 
     key = ""
 
-    @property
-    def _websock_connection(self) -> _Keyed:
-        return self
-
     def queue_message(self, message: Any) -> None:
+        """Reads the key in the script that connects a page."""
         if key := re.search(r'luxel\?\.connect\("([\w-]+)"\)', message.source):
             self.key = key[1]
 

@@ -17,8 +17,10 @@ from torch import Tensor
 from luxel.render.errors import LuxelError
 from luxel.render.primitives.similarity import Similarity
 from luxel.render.segment.objects import Objects
+from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.edit import Autosave, Document, Edit, History, Mode, combine
 from luxel.viewer.edit.run_objects import RunObjects
+from luxel.viewer.known_facts import as_up
 from luxel.viewer.web.session import StaticSession
 
 log = logging.getLogger("luxel.viewer")
@@ -69,7 +71,11 @@ class SceneEditor:
             self._version = self._session.version
             self._records = RunObjects(self._session.folder, scene)
             objects = self._records.read()
-            self._document = Document(scene, self._note, History(self._folder), objects, self._records.keep)
+            up = as_up(self._session.up)
+            facts = SceneFacts(antialiased=self._session.antialiased or None, up=up)
+            self._document = Document(
+                scene, self._note, History(self._folder), objects, self._records.keep, facts
+            )
         pool = ThreadPoolExecutor(1, thread_name_prefix="luxel-autosave")
         self._autosave: Future[Autosave] = pool.submit(Autosave.within, self._folder, scene)
         pool.shutdown(wait=False)
@@ -199,6 +205,8 @@ class SceneEditor:
 
     def _read_objects(self) -> None:
         with self._lock:
+            if not self._records.differs:  # they were being written by this process
+                return
             self._document.state.objects = self._records.read()
             self._notify()
             self._show(None)

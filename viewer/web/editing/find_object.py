@@ -15,7 +15,8 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.render.segment import Prompt, PropagateOptions, Propagation, Segmenter, SolveOptions, Votes
-from luxel.render.segment.segmenter import MaskChoice
+from luxel.render.segment.mask_choice import best_for
+from luxel.render.segment.segmenter import on_cpu
 
 SIDE = 1024  # pixels, at most, of an image for the segmenter
 TURNS = (
@@ -83,10 +84,8 @@ class ObjectSearch:
         Raises:
             LuxelError: there is no mask, or there are no primitives below it.
         """
-        choice = MaskChoice(
-            *(torch.as_tensor(p).cpu() for p in self._segmenter.masks(self._embed(), [self._point]))
-        )
-        mask = choice.masks[int(choice.predicted_iou.argmax())]
+        choice = on_cpu(self._segmenter.masks(self._embed(), [self._point]))
+        mask = choice.masks[best_for(choice, [self._point])]
         votes = Votes(self._clicked.scene.count, 2, self._clicked.scene.device)
         camera = self._camera.to(self._clicked.scene.device)
         votes.add(

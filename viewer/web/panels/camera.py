@@ -69,7 +69,7 @@ class CameraPanel(Panel):
             direction = -self.page.pose().rotation[:, 1]
         else:
             direction = self.page.extent.up
-        self.page.client.camera.up_direction = direction
+        self.page.turn_up(direction)
 
     def _show_frustums(self) -> None:
         on = self._show.value

@@ -13,6 +13,7 @@ from typing import Any
 from luxel.render.errors import LuxelError
 from luxel.render.primitives import Parameters
 from luxel.scenes import formats_for
+from luxel.scenes.files.formats import find_format
 from luxel.viewer.edit import MODES, Document, operations
 from luxel.viewer.runs import unused_path
 from luxel.viewer.web.editing import TOOLS, SceneEditor, Tool, Workspace
@@ -241,8 +242,9 @@ class EditPanel(Panel):
         Raises:
             LuxelError: nothing is selected, or the file cannot be written.
         """
-        named = self.editor.save_folder / file
-        path = unused_path(named.parent, named.stem, named.suffix)
+        known = find_format(file)
+        suffix = Path(file).suffix if known is None else file[-len(known.suffix) :]
+        path = unused_path(self.editor.save_folder, file.removesuffix(suffix), suffix)
         count = self.editor.run(lambda document: document.save(path, selection=selection))
         self._said.say(as_text(f"Saved {count:,} {self.page.session.scene_type.noun} in {path}"))
         return path

@@ -91,7 +91,7 @@ class PairPanel(Panel):
         """Flies to a scene; drags turn about its centre and its up direction from then on."""
         page = self.page
         page.extent = side.extent
-        page.client.camera.up_direction = side.extent.up
+        page.turn_up(side.extent.up)
         if side.session.views:
             page.go_to(side.session.views[0])
         else:

@@ -13,6 +13,11 @@ from luxel.viewer.web.training_log import TrainingLog
 
 SHOWN_EVENTS = 8
 HEIGHT = 120  # pixels of a plot
+AXES: Any = (
+    {"ticks": {"show": False}},
+    {"ticks": {"show": False}, "size": 76},
+)  # room for a count of millions
+PADDING = (10, 24, 0, 0)  # pixels; above, for the highest label
 COLOUR = "rgb(214, 118, 36)"
 TITLES = {
     "psnr": "PSNR of training views (dB)",
@@ -49,6 +54,8 @@ class PlotsPanel(SharedPanel):
                 title=title,
                 height=HEIGHT,
                 scales={"x": {"time": False}},
+                axes=AXES,
+                padding=PADDING,
                 legend={"show": False},
                 visible=False,
             )

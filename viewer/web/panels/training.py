@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from luxel.viewer.web.panels.panel import SharedPanel
-from luxel.viewer.web.panels.text import clock, table
+from luxel.viewer.web.panels.text import as_text, clock, table
 from luxel.viewer.web.session import Session
 
 
@@ -24,6 +24,7 @@ class TrainingPanel(SharedPanel):
         session = self.session
         self._shown = ""
         self._numbers = gui.add_html("")
+        self._notices = gui.add_markdown("", visible=False)
         self._bar = gui.add_progress_bar(0.0)
         self._button = gui.add_button("Pause training", hint="The page stays live meanwhile")
         self._button.on_click(lambda _: self._toggle())
@@ -51,6 +52,9 @@ class TrainingPanel(SharedPanel):
         text = table(status_rows(status, self.session.scene_type.noun))
         if text != self._shown:
             self._shown = self._numbers.content = text
+        notices = "\n\n".join(f"**Capture:** {as_text(notice)}" for notice in status.get("notices") or ())
+        if notices != self._notices.content:
+            self._notices.content, self._notices.visible = notices, bool(notices)
         done = bool(status.get("done"))
         progress = 100.0 if done else round(100 * min(1.0, max(0.0, status.get("progress") or 0.0)), 1)
         label = "Continue training" if self.session.paused else "Pause training"

@@ -38,7 +38,7 @@ class Figures:
     encoding: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Drawn:
     at: float
     render_ms: float
@@ -73,7 +73,10 @@ class StreamFigures:
             known = self._sent.get(image)
             self._sent = {number: costs for number, costs in self._sent.items() if number > image}
             if known is not None:
-                self._drawn.append(_Drawn(self._clock(), *known[:2], decode_ms, latency_ms, *known[2:]))
+                now = self._clock()
+                self._drawn.append(_Drawn(now, *known[:2], decode_ms, latency_ms, *known[2:]))
+                while now - self._drawn[0].at >= WINDOW:  # or each page would hold MOST of them after a while
+                    self._drawn.popleft()
 
     def forget_sent(self) -> None:
         """Forgets images that were not drawn: their connection ended."""

@@ -20,7 +20,7 @@ from stream_sink import flat, pose
 from websockets.exceptions import ConnectionClosedError
 
 from luxel.render.primitives.gaussians import Gaussians
-from luxel.viewer.web.access.free_memory import GAP, FreeMemory, trim
+from luxel.viewer.web.access.free_memory import EVERY, GAP, FreeMemory, trim
 from luxel.viewer.web.access.limits import Limits, PacedConnection
 from luxel.viewer.web.access.viser_events import LoopEvent
 from luxel.viewer.web.app import ViewerApp
@@ -169,6 +169,15 @@ def test_memory_is_given_back_after_pages_and_not_too_often() -> None:
         memory.trim_when_due()
         now[0] += GAP / 8
     assert trims == [100.0 + GAP * i for i in range(5)]
+    trims.clear()
+    now[0] = 1000.0
+    for _ in range(31):
+        memory.trim_when_due(16)
+        now[0] += EVERY / 10
+    assert trims == [1000.0 + EVERY * i for i in range(4)], "pages are open"
+    now[0] += EVERY
+    memory.trim_when_due(0)
+    assert len(trims) == 4, "no page is open, and none has closed"
     trim()  # of this process: whatever the C library is, it works
 
 

@@ -161,9 +161,11 @@ def test_many_pages_get_about_equal_numbers_of_images(
     trainer.thread.start()
     try:
         sinks = run(session, [(slow, Restless()) for _ in range(8)])
-        wait_until(lambda: max(len(sink.images) for sink in sinks) >= 12, "there are no images")
-        counts = [len(sink.images) for sink in sinks]
-        assert min(counts) >= 6, counts
+        wait_until(lambda: all(sink.images for sink in sinks), "a page has no image")
+        before = [len(sink.images) for sink in sinks]  # their threads start one after another
+        wait_until(lambda: max(len(sink.images) for sink in sinks) >= 24 + max(before), "there are no images")
+        counts = [len(sink.images) - first for sink, first in zip(sinks, before, strict=True)]
+        assert min(counts) >= 12, counts
     finally:
         trainer.done = True
 

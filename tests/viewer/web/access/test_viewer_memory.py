@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
+import os
 import socket
+import subprocess
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -14,6 +18,7 @@ from page_client import PageClient, until
 from page_driver import ball, ring
 from stream_sink import flat
 
+from luxel.viewer.web.access.free_memory import HEAPS
 from luxel.viewer.web.app import ViewerApp
 from luxel.viewer.web.session import StaticSession
 
@@ -76,3 +81,56 @@ def test_memory_returns_after_300_connects() -> None:
             visit(app, number)
         gc.collect()
         assert resident() < 1.1 * before
+
+
+HEAPS_OF_THREADS = """
+import ctypes, sys, tempfile, threading
+
+{before}
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+libc.fdopen.restype, libc.fdopen.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_char_p]
+libc.malloc_info.argtypes, libc.fflush.argtypes = [ctypes.c_int, ctypes.c_void_p], [ctypes.c_void_p]
+all_there = threading.Barrier(16)
+
+
+def work():
+    all_there.wait()
+    libc.free(libc.malloc(100_000))
+    all_there.wait()
+
+
+threads = [threading.Thread(target=work) for _ in range(16)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+with tempfile.TemporaryFile() as file:
+    stream = libc.fdopen(file.fileno(), b"w")
+    libc.malloc_info(0, stream)
+    libc.fflush(stream)
+    file.seek(0)
+    print("heaps:", file.read().count(b"<heap"))
+"""
+
+
+def heaps_of_threads(before: str) -> int:
+    """How many heaps the C library has in a new process that runs `before`, then 16 threads that allocate."""
+    result = subprocess.run(
+        [sys.executable, "-c", HEAPS_OF_THREADS.format(before=before)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # no threads before ours
+    )
+    assert result.returncode == 0, result.stderr
+    return int(result.stdout.partition("heaps:")[2].split()[0])
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="the C library is not glibc")
+def test_threads_of_a_process_that_serves_share_few_heaps() -> None:
+    assert heaps_of_threads("") > HEAPS, "threads have no heaps of their own here: this test shows nothing"
+    for command in ("view", "train"):
+        start = f"from luxel.viewer.cli import main; assert main([{command!r}, 'missing']) == 2"
+        assert heaps_of_threads(start) <= HEAPS
+    start = "from luxel.viewer.web.app import ViewerApp; from luxel.viewer.web.session import StaticSession; "
+    start += "from luxel.render.primitives import Gaussians; app = ViewerApp(StaticSession(Gaussians.empty(0)), port=0)"
+    assert heaps_of_threads(f"{start}; app.start()") < heaps_of_threads(start)

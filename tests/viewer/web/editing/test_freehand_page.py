@@ -89,6 +89,7 @@ def test_lasso_and_brush(
         brush = panel._tool
         assert isinstance(brush, BrushTool)
         page.mouse.move(420, 315)
+        page.wait_for_timeout(1000)  # until the page has the tool: keys before that are lost
         page.keyboard.press("]")
         until(lambda: brush._radius.value == 35, "the key changed no radius")
         edits = panel.editor.run(lambda document: len(document.history.undo_titles))

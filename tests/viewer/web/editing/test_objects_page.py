@@ -27,6 +27,15 @@ def front() -> list[View]:
     return [View("front", camera, lambda: pixels)]
 
 
+def viewer_of_balls(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> ViewerApp:
+    """A viewer of the two balls as a run in a folder; ``names`` of the objects that it has."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    torch.set_num_threads(1)
+    if names:
+        with_objects(folder, None, *names)
+    return ViewerApp(StaticSession(two_balls(), front(), "balls", folder=folder), port=0)
+
+
 def opened(open_page: Callable[..., Any], app: ViewerApp) -> tuple[Any, Any, list[str]]:
     """A page with the Objects folder open, its client, and the errors of its scripts."""
     page = open_page(app, width=1100, height=1000)
@@ -58,10 +67,7 @@ def mean_colour(page: Any, of_left: bool) -> np.ndarray:
 def test_objects_are_selected_soloed_deleted_and_made_in_the_page(
     open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    torch.set_num_threads(1)
-    with_objects(tmp_path, None, "green", "red")
-    with ViewerApp(StaticSession(two_balls(), front(), "balls", folder=tmp_path), port=0) as app:
+    with viewer_of_balls(tmp_path, monkeypatch, "green", "red") as app:
         page, client, errors = opened(open_page, app)
         panel, edit = panel_of(app, client, ObjectsPanel), panel_of(app, client, EditPanel)
 
@@ -108,9 +114,7 @@ def test_objects_are_selected_soloed_deleted_and_made_in_the_page(
 def test_the_output_objects_has_their_colours(
     open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    torch.set_num_threads(1)
-    with ViewerApp(StaticSession(two_balls(), front(), "balls", folder=tmp_path), port=0) as app:
+    with viewer_of_balls(tmp_path, monkeypatch) as app:
         page, client, errors = opened(open_page, app)
         panel = panel_of(app, client, ObjectsPanel)
         stream = app._pages[client.client_id].page.stream
@@ -127,6 +131,7 @@ def test_the_output_objects_has_their_colours(
         page.get_by_text("Overlay", exact=True).first.wait_for()
         page.get_by_text("Name and colour", exact=True).click()
         stream.change(overlay=1.0)
+        until(lambda: panel._shown is not None, "the panel does not show the object")
         panel._colour.value = (20, 40, 250)
         page.get_by_role("button", name="Apply", exact=True).last.click()
         until(lambda: panel.editor.objects.objects[0].colour == (20, 40, 250), "the colour is not applied")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from page_driver import FakeTrainer, until
 
 from luxel.render.segment.objects import FILE, load_objects, save_objects
 from luxel.scenes import load_primitives
-from luxel.viewer.edit import Document
+from luxel.viewer.edit import Document, run_objects
 from luxel.viewer.edit import object_edits as edits
 from luxel.viewer.web.app import OpenPage, ViewerApp
 from luxel.viewer.web.editing import editor as editing
@@ -161,6 +162,27 @@ def test_objects_that_luxel_segment_writes_meanwhile_are_listed(
     until(listed, "the list does not follow")
     panel._add()
     assert [entry.name for entry in load_objects(tmp_path).objects] == ["green", "new", "object-3"]
+
+
+def test_own_changes_are_not_taken_for_those_of_another_program(
+    open_run: Callable[..., OpenPage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = panel_of(open_run("green")).editor
+
+    def slow_save(*arguments: Any, **options: Any) -> Path:
+        path = save_objects(*arguments, **options)
+        editor._looked_at = 0.0
+        editor.follow_objects()  # a page asks after the file was written, and before that is noted
+        assert editor._looking is not None and not editor._looking.done(), "it has not noticed the file"
+        return path
+
+    monkeypatch.setattr(run_objects, "save_objects", slow_save)
+    editor.run(left_ball)
+    editor.run(lambda d: d.apply(edits.include_selection(d.state, 1)))
+    written = editor.objects
+    assert editor._looking is not None
+    editor._looking.result(20)
+    assert editor.objects is written, "they were read again, as if another program had changed them"
 
 
 def test_objects_of_another_scene_are_named_and_not_changed(

@@ -102,10 +102,10 @@ def test_an_empty_page_says_why_and_leads_back(open_page: Callable[..., Any], tm
         opened = app._pages[client.client_id]
         here = opened.page.pose()
         opened.page.place(replace(here, position=here.position + 30 * here.rotation[:, 2]))
-        page.get_by_text("are behind the camera").wait_for(timeout=8000)
+        page.get_by_text("are behind the camera").wait_for(timeout=60_000)
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "empty.png"))
         page.get_by_role("button", name="Back to the scene").click()
-        page.get_by_text("Nothing to be seen").wait_for(state="hidden", timeout=8000)
+        page.get_by_text("Nothing to be seen").wait_for(state="hidden", timeout=60_000)
         panel = next(panel for panel in opened.panels if isinstance(panel, NoticePanel))
         until(lambda: not panel._back.visible, "the button stays")

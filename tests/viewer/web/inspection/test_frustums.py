@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_driver import at_rest, ball, newest_client, ring, until
+from page_driver import at_rest, ball, click_until, newest_client, ring, until
 
 from luxel.render.camera import Pixels, View
 from luxel.render.evaluate import evaluate
@@ -141,7 +141,7 @@ def test_frustums_in_a_browser(open_page: Callable[..., Any], tmp_path: Path) ->
             page.mouse.move(300, 300)
             page.mouse.wheel(0, 240)
             time.sleep(0.05)
-        page.get_by_text("of 5 views").wait_for(timeout=8000)
+        page.get_by_text("of 5 views").wait_for(timeout=60_000)
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "frustums.png"))
         page.get_by_role("button", name="Next").first.click()
@@ -152,10 +152,10 @@ def test_frustums_in_a_browser(open_page: Callable[..., Any], tmp_path: Path) ->
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "at_view.png"))
         page.get_by_role("button", name="This is down").click()
-        page.get_by_role("button", name="Click the floor").wait_for(timeout=8000)
-        time.sleep(0.3)  # the browser reports clicks a moment after it was asked to
-        page.mouse.click(390, 560)  # low on the ball
-        page.get_by_role("button", name="This is down").wait_for(timeout=8000)
+        page.get_by_role("button", name="Click the floor").wait_for(timeout=60_000)
+        level = lambda: panel._down.label == "This is down"  # noqa: E731
+        click_until(page, (390, 560), level, "no click arrived")  # low on the ball
+        page.get_by_role("button", name="This is down").wait_for(timeout=60_000)
         assert float(np.dot(client.camera.up_direction, app.extent.up)) < 0.9, "up follows the surface"
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "level.png"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from page_controls import Controls
 from page_driver import ball, ring, until
 from PIL import Image
 
@@ -111,3 +113,19 @@ def test_views_without_true_ids_offer_no_figures(tmp_path: Path, monkeypatch: py
         panel: Any = open_offline_page(app, Pose.of_camera(ring()[0].camera)).panels[0]
         assert not panel._measure.visible
         assert np.isnan(float(panel._ious.get("mean", "nan")))
+
+
+@pytest.mark.slow
+def test_objects_are_measured_on_the_page(session: StaticSession, open_page: Callable[..., Any]) -> None:
+    with ViewerApp(session, port=0) as app:
+        page = open_page(app, width=1100, height=1000)
+        controls = Controls(page, app)
+        controls.unfold("Show", "Camera", "Objects")
+        panel = controls.panel(ObjectsPanel)
+        panel.editor.run(lambda d: d.select(torch.arange(250) % 5 == 0))
+        panel.act(lambda d, o: d.apply(edits.exclude_selection(d.state, o)))
+        expected = segmentation_scores(session.folder or Path(), ball(), session.views[3:])
+        assert expected is not None
+        controls.press("Objects/Measure IoU")
+        page.get_by_text(f"mean IoU {100 * expected['mean']:.1f}").first.wait_for(timeout=60_000)
+        until(lambda: panel._measure.label == MEASURE, "the button does not come back")

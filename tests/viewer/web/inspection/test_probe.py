@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from page_driver import at_rest, ball, canvas_width, newest_client, until
+from page_driver import at_rest, ball, canvas_width, click_until, newest_client, until
 
 from luxel.render.camera import Camera
 from luxel.render.primitives import Convexes, Gaussians, Gaussians4d
@@ -104,9 +103,9 @@ def test_a_click_names_the_strongest_primitive(
     panel = next(panel for panel in panels if isinstance(panel, InspectPanel))
     page.get_by_role("checkbox", name="Inspect").check()
     until(lambda: panel._numbers.visible, "the switch turned nothing on")
-    time.sleep(0.3)  # the browser reports clicks a moment after it was asked to
-    page.mouse.click(canvas_width(page) // 2 - 40, 440)
-    page.get_by_text("% of the pixel").first.wait_for(timeout=8000)
+    place = (canvas_width(page) // 2 - 40, 440)
+    click_until(page, place, lambda: "of the pixel" in panel._numbers.content, "no click arrived")
+    page.get_by_text("% of the pixel").first.wait_for(timeout=60_000)
     page.get_by_text("base colour").scroll_into_view_if_needed()
     page.screenshot(path=str(tmp_path / "inspect.png"))
     camera = shown._pages[client.client_id].page.pose().camera(canvas_width(page), 900)

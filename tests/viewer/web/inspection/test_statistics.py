@@ -83,7 +83,7 @@ def test_histograms_in_a_browser(open_page: Callable[..., Any], tmp_path: Any) -
         at_rest(app, client)
         page.get_by_text("Statistics", exact=True).click()
         page.get_by_label("Histograms").check()
-        page.get_by_role("img", name="Opacity").wait_for(timeout=8000)
+        page.get_by_role("img", name="Opacity").wait_for(timeout=60_000)
         page.get_by_role("img", name="Primitives of a tile").scroll_into_view_if_needed()
         page.screenshot(path=str(tmp_path / "statistics.png"))
         box = page.get_by_role("img", name="Opacity").bounding_box()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from page_controls import Controls
 from page_driver import FakeTrainerRunning, at_rest, ball, newest_client, ring, screenshot, until
 
 from luxel.render.camera import Camera
@@ -305,13 +306,33 @@ def test_two_scenes_in_a_browser(open_page: Callable[..., Any], tmp_path: Any) -
         before = screenshot(page)
         panels = app._pages[client.client_id].panels
         panel = next(panel for panel in panels if isinstance(panel, PairPanel))
-        page.get_by_role("button", name="Swap sides").click()
+        controls = Controls(page, app)
+        controls.press("Two scenes/Swap sides")
         at_rest(app, client)
         until(lambda: panel._painter.swapped and "Left" in panel._shown, "the sides are not swapped")
-        assert np.abs(screenshot(page) - before)[:, :600].mean() > 3
-        page.get_by_label("Image").first.click()
-        page.get_by_role("option", name="difference").click()
+        until(lambda: np.abs(screenshot(page) - before)[:, :600].mean() > 3, "the sides look as before")
+        at_rest(app, client)
+        swapped = screenshot(page)
+        controls.set("Two scenes/Line", 90)
+        until(lambda: panel._painter.split == 0.9, "the line did not arrive")
+        until(lambda: np.abs(screenshot(page) - swapped)[:, 480:850].mean() > 3, "the line did not move")
+        at_rest(app, client)
+        beside = screenshot(page)
+        controls.set("Two scenes/Image", "difference")
         page.get_by_text("absolute difference").first.wait_for(timeout=60_000)
+        at_rest(app, client)
+        faint = screenshot(page)
+        controls.set("Two scenes/Error scale", 0.05)
+        until(lambda: panel._painter.scale == 0.05, "the scale did not arrive")
+        level = faint[:, :850].mean() + 3
+        until(lambda: screenshot(page)[:, :850].mean() > level, "no brighter differences")
+        controls.set("Two scenes/Image", "side by side")
+        until(lambda: np.abs(screenshot(page) - beside)[100:, :850].mean() < 1, "another image than before")
+        for button, side in (("Two scenes/Right scene", 1), ("Two scenes/Left scene", 0)):
+            controls.press(button)
+            extent = panel._painter.sides[side].extent
+            until(lambda extent=extent: controls.opened.page.extent is extent, "no flight to the scene")
+        controls.set("Two scenes/Image", "difference")
         at_rest(app, client)
         page.screenshot(path=str(tmp_path / "difference.png"))
         page.get_by_label("Output").click()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from luxel.viewer.web.transport.figures import StreamFigures, percentile
+from luxel.viewer.web.transport.figures import WINDOW, StreamFigures, percentile
 
 
 def test_figures_are_of_the_images_that_were_drawn() -> None:
@@ -51,3 +51,15 @@ def test_percentile_is_a_value_that_the_share_does_not_exceed() -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
     assert percentile([1.0], 0.95) == 1.0
     assert percentile([float(k) for k in range(1, 101)], 0.95) == 95.0
+
+
+def test_images_of_long_ago_are_forgotten() -> None:
+    now = [0.0]
+    figures = StreamFigures(lambda: now[0])
+    for image in range(1, 1001):
+        now[0] += 1.0
+        figures.sent(image, 1, 1, 1)
+        figures.drawn(image, 1, 1.0)
+    summary = figures.summary()
+    assert summary is not None and summary.images == len(figures._drawn) == WINDOW
+    assert not figures._sent

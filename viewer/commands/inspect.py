@@ -1,0 +1,162 @@
+"""`luxel inspect`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from luxel.render.bounds import Bounds, Folder, Megapixels, Options, Pixels
+from luxel.render.train.presets import preset
+from luxel.scenes.captures.checks import Inspection, inspect
+from luxel.scenes.captures.checks.coverage import azimuths, widest_gap
+from luxel.scenes.captures.panoramas.layout import PanoramaOptions
+from luxel.viewer.capture_report import write_report
+from luxel.viewer.commands.options import DeviceName, MaskUse, PoseUse, optional, pick_device
+from luxel.viewer.progress import describe, opening
+from luxel.viewer.runs import Origin
+from luxel.viewer.training_estimate import TrainingEstimate, estimate
+
+
+@dataclass
+class Inspect(Options):
+    """Checks a capture before it is trained on, and says what is wrong with it.
+
+    Finds poses that do not fit, photographs that are blurred, brighter or darker than the others, or show the same as
+    another one, sides that nobody photographed, and masks or depth maps that contradict the others. --out writes a page
+    with all photographs, cameras and points, and inspect.json. Held-out views are checked as well. Memory and time of a
+    training on this machine are estimated.
+
+    Examples:
+        luxel inspect photos/
+        luxel inspect walk.mp4 --frames 200
+        luxel inspect photos/ --out report/
+        luxel inspect photos/ --json
+    """
+
+    capture: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CAPTURE")]
+    """Folder or file of the capture, as for `luxel train`."""
+    out: Annotated[Path | None, Folder(), optional("DIR")] = None
+    """Write inspect.html and inspect.json into this folder; earlier ones are replaced."""
+    json: bool = False
+    """Print JSON instead of text."""
+    max_size: Annotated[Pixels | None, optional("PIXELS")] = None
+    """Shrink images to at most this many pixels on their longer side; default: full size."""
+    max_megapixels: Annotated[Megapixels | None, optional("N")] = None
+    """Refuse images of more megapixels, which need 3 MB of memory each; default: 400."""
+    frames: Annotated[Annotated[int, Bounds(3, 10**5)] | None, optional("N")] = None
+    """Of a video: use at most N frames; default: 2 a second, 60 to 300."""
+    masks: MaskUse = "auto"
+    """Use of masks and alpha, as for `luxel train`."""
+    object: bool = False
+    """Mask the object in the middle before poses are estimated, as for `luxel train`."""
+    poses: PoseUse = "keep"
+    """Use of given poses, as for `luxel train`."""
+    estimate: bool = True
+    """Estimate memory and time of a training here, from some steps that are measured in a few seconds."""
+    preset: str = "default"
+    """Preset of the training that is estimated, as for `luxel train`."""
+    device: DeviceName = "auto"
+    """Device of the training that is estimated; auto: the GPU if luxel can use it, else the CPU."""
+    panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
+
+    def execute(self) -> int:
+        """Opens the capture and checks it; 0 whatever is found."""
+        config, device = preset(self.preset), pick_device(self.device)
+        origin = Origin(
+            str(self.capture),
+            8,
+            self.max_size,
+            self.masks,
+            self.max_megapixels,
+            self.frames,
+            self.object,
+            self.poses,
+            self.panorama,
+        )
+        with opening("opening the capture") as on_progress:
+            capture = origin.open(on_progress)
+            inspection = inspect(capture, on_progress)
+            expected = None
+            if self.estimate:
+                on_progress("measuring steps of a training", 0.0)
+                expected = estimate(capture, config, self.preset, device)
+        facts = facts_of(inspection, expected)
+        if self.json:
+            print(json.dumps(as_json(inspection, facts, expected), indent=1))
+        else:
+            describe(capture)
+            for name, value in facts.items():
+                print(f"{name}: {value}")
+            for finding in inspection.findings:
+                print(f"{finding.check}: {finding.problem}\n  {finding.remedy}")
+            if not inspection.findings:
+                print("Nothing was found that training would suffer from.")
+        if self.out is not None:
+            page = write_report(self.out, inspection, facts, as_json(inspection, facts, expected))
+            if not self.json:
+                print(f"report: {page}")
+        return 0
+
+
+def facts_of(inspection: Inspection, expected: TrainingEstimate | None = None) -> dict[str, str]:
+    """What is known of the capture, and of a training on it where that was estimated, by name, for a person."""
+    capture, measures = inspection.capture, inspection.measures
+    views = capture.views
+    seen = np.isfinite(measures.samples).any(1).sum()
+    facts = {
+        "format": capture.format,
+        "photographs": f"{len(views)}, of which {len(capture.test)} are held out ({capture.holdout})",
+        "size": _sizes(inspection),
+        "points": f"{len(capture.points.xyz):,}; {seen} of {len(views)} photographs see some of them",
+    }
+    if capture.pose_report:
+        facts["poses"] = capture.pose_report
+    if capture.reprojection_error is not None:
+        facts["reprojection error"] = f"{capture.reprojection_error:.2f} pixels"
+    facts["scale"] = f"cameras {capture.extent:.3g} units from the middle"
+    angles, _ = azimuths(capture, measures)
+    if len(angles) > 1:
+        facts["round"] = (
+            f"the cameras look at one place from {360 - widest_gap(angles)[1]:.0f} of 360 degrees"
+        )
+    if capture.exposures:
+        stops = list(capture.exposures.values())
+        facts["exposure"] = (
+            f"over {max(stops) - min(stops):.1f} stops, by EXIF of {len(stops)} of {len(views)} photographs"
+        )
+    if capture.depths:
+        facts["depth maps"] = f"of {len(capture.depths)} of {len(views)} photographs"
+    times = {view.time for view in views}
+    if len(times) > 1:
+        facts["times"] = f"{len(times)}, from {min(times):g} to {max(times):g}"
+    return facts if expected is None else facts | expected.facts()
+
+
+def _sizes(inspection: Inspection) -> str:
+    sizes = sorted({(v.camera.width, v.camera.height) for v in inspection.capture.views})
+    return f"{sizes[0][0]}x{sizes[0][1]} pixels" if len(sizes) == 1 else f"{len(sizes)} sizes"
+
+
+def as_json(
+    inspection: Inspection, facts: dict[str, str], expected: TrainingEstimate | None = None
+) -> dict[str, Any]:
+    """The inspection for programs: facts, findings, what was measured of each view, and the estimate of a training."""
+    measures = inspection.measures
+    views = [
+        {
+            "name": name,
+            "sharpness": float(measures.sharpness[row]),
+            "luminance": float(measures.luminance[row]),
+            "points": int(np.isfinite(measures.samples[row]).sum()),
+            "exposure_stops": inspection.capture.exposures.get(name),
+        }
+        for row, name in enumerate(measures.names)
+    ]
+    findings = [asdict(finding) for finding in inspection.findings]
+    training = None if expected is None else asdict(expected)
+    return {"facts": facts, "findings": findings, "views": views, "training": training}
