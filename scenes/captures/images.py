@@ -247,8 +247,14 @@ def for_each(
         work: a function that mostly releases the GIL, such as decoding.
         count: number of calls.
         on_done: called with the fraction done in [0, 1], from the calling thread; an exception of it ends the calls.
-        workers: threads; None: as many as there are processors, at most 16.
+        workers: threads; 1: the calling thread; None: as many as there are processors, at most 16.
     """
+    if workers == 1:
+        for index in range(count):
+            work(index)
+            if on_done:
+                on_done((index + 1) / count)
+        return
     with ThreadPoolExecutor(max_workers=workers or min(16, os.cpu_count() or 1)) as pool:
         futures = [pool.submit(work, index) for index in range(count)]
         try:

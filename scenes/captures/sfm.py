@@ -34,6 +34,7 @@ MIN_AGREEMENT = 0.35  # of the matches with the poses, see `ModelScore`
 GOOD_AGREEMENT = 0.9  # from which mapping is not repeated
 CONTRADICTS = 0.25  # share of a pair's matches that fits the poses, below which the pair is cut
 FEW_FEATURES = 100  # of the median photograph
+TURNED = "the camera turned on the spot, so that near and far move alike from one photograph to another"
 REPORT = "report.json"
 ADVICE = (
     "Photographs must be sharp, overlap by two thirds with their neighbours, and be taken from different places, not "
@@ -136,6 +137,8 @@ def _reconstruct(space: Workspace, folder: Path, target: Path, on_progress: Prog
             pycolmap, space.database, pairs, lambda share: on_progress("matching photographs", share)
         )
         verified = read_pairs(pycolmap, space.database)
+        if only_turned(verified):  # mapping places some of them even so, differently each time
+            raise CaptureError(f"{folder}: no poses could be estimated: {TURNED}.", ADVICE)
         candidates = _candidates(pycolmap, space, verified, on_progress)
         if not candidates:
             reason = _reason(space, verified)
@@ -146,9 +149,7 @@ def _reconstruct(space: Workspace, folder: Path, target: Path, on_progress: Prog
         score, _ = score_model(best[0].mapping, refined, len(space.names), verified)
         lenses = sorted({camera.model_name for camera in refined.cameras.values()})
         report = PoseReport(score, [made for made, *_ in candidates], cut, ", ".join(lenses))
-        if only_turned(verified):
-            report.refusal = _reason(space, verified)
-        elif score.agreement < MIN_AGREEMENT:
+        if score.agreement < MIN_AGREEMENT:
             report.refusal = (
                 f"only {score.agreement:.0%} of the matches of {score.pairs} pairs agree with them"
             )
@@ -241,8 +242,6 @@ def _reason(space: Workspace, verified: VerifiedPairs) -> str:
     counts = [len(points) for points in verified.keypoints.values()] or [0]
     if np.median(counts) < FEW_FEATURES:
         return f"the photographs show too little detail ({np.median(counts):.0f} features in the median photograph)"
-    if only_turned(verified):
-        return "the camera turned on the spot, so that near and far move alike from one photograph to another"
     count = len(space.names)
     if len(verified.ids) < count // 2:
         return f"only {len(verified.ids)} pairs of the {count} photographs show enough of the same thing"
