@@ -47,7 +47,7 @@ def rotation_matrix(vectors: Tensor) -> Tensor:
     angle = torch.where(small, 1.0, square).sqrt()
     first = torch.where(small, 1 - square / 6, angle.sin() / angle)
     second = torch.where(small, 0.5 - square / 24, (1 - angle.cos()) / angle.square())
-    return torch.eye(3).to(vectors) + first * skew + second * skew @ skew
+    return torch.eye(3, dtype=vectors.dtype, device=vectors.device) + first * skew + second * skew @ skew
 
 
 def refine_camera(

@@ -19,6 +19,7 @@ FOCALS = np.geomspace(0.4, 4.0, 12)  # of the longer side, tried for the test of
 NEARBY = np.linspace(0.85, 1.17, 9)  # of the best of them, tried next
 MOST_PAIRS_TURNED = 400  # pairs on which the focal length of that test is chosen
 STILL = 0.008  # of the longer side: residual of a rotation, below which a pair has no parallax
+LEAST_PAIRED = 0.5  # of the photographs that must be in a pair for that test
 STILL_SHARE = 0.9  # of the photographs that have no pair with parallax, where the camera only turned
 
 
@@ -127,9 +128,10 @@ def share_that_fits(
 def only_turned(pairs: VerifiedPairs) -> bool:
     """Whether the camera turned on the spot: rotations explain the matches of all pairs of nearly all photographs.
 
-    The focal length that explains most is taken for all of them.
+    The focal length that explains most is taken for all of them. Where fewer than half of the photographs are in a pair,
+    nothing can be said of the capture.
     """
-    if not len(pairs.ids):
+    if len(np.unique(pairs.ids)) < max(1, LEAST_PAIRED * len(pairs.sizes)):
         return False
     every = -(-len(pairs.ids) // MOST_PAIRS_TURNED)
     sample = range(0, len(pairs.ids), every)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,3 +76,10 @@ def test_turning_on_the_spot(step: float, still: bool) -> None:
 
 def test_without_pairs_nothing_is_known() -> None:
     assert not only_turned(VerifiedPairs(np.zeros((0, 2), int), np.zeros(0, int), [], {}, {}, 0))
+
+
+def test_a_few_pairs_say_nothing_of_many_photographs() -> None:
+    pairs = pairs_of(np.zeros((9, 3)), np.linspace(-0.4, 0.4, 9))
+    assert only_turned(pairs)
+    more = pairs.sizes | {key: (WIDTH, HEIGHT) for key in range(100, 110)}
+    assert not only_turned(replace(pairs, sizes=more))
