@@ -14,11 +14,13 @@ from torch import Tensor, nn
 from luxel.render.nets.mobile_sam.image_encoder import EncoderSize, ImageEncoder
 from luxel.render.nets.mobile_sam.mask_decoder import DecoderSize, MaskDecoder
 from luxel.render.nets.mobile_sam.prompt_encoder import PromptEncoder
+from luxel.render.nets.mobile_sam.replayed import ReplayedPart
 from luxel.render.nets.mobile_sam.weights import find_weights, fold, read_weights
 
 MEAN = (123.675, 116.28, 103.53)  # of the training images, in levels of 0 to 255
 STD = (58.395, 57.12, 57.375)
 STRIDE = 16  # pixels of the encoder's image per feature
+MOST_REPLAYED = 16  # prompts of one call; with more the kernels are large enough
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class MobileSam(nn.Module):
         self.requires_grad_(False)
         self.eval()
         self._grid: Tensor | None = None
+        self._encode = ReplayedPart(lambda pixels: (self.image_encoder(pixels),))
+        self._decode = ReplayedPart(self.mask_decoder.forward)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -108,7 +112,7 @@ class MobileSam(nn.Module):
         pixels = (levels / 255 - self.mean) / self.std
         pixels = F.pad(pixels, (0, self.side - pixels.shape[3], 0, self.side - pixels.shape[2]))
         pixels = pixels.to(self.dtype, memory_format=torch.channels_last)
-        return Embedding(self.image_encoder(pixels).float(), height, width)
+        return Embedding(self._encode(pixels)[0].float(), height, width)
 
     @torch.no_grad()
     def predict(
@@ -145,7 +149,8 @@ class MobileSam(nn.Module):
         features = embedding.features.to(device, dense.dtype) + dense
         if self._grid is None or self._grid.device != device:
             self._grid = self.prompt_encoder.grid(self.side // STRIDE)
-        logits, iou = self.mask_decoder(features, self._grid, tokens, multimask)
+        few = len(tokens) <= MOST_REPLAYED
+        logits, iou = self._decode(features, self._grid, tokens, options=(multimask,), capture=few)
         return Predictions(logits.float(), iou.float(), partial(self.resize, embedding=embedding))
 
     @torch.no_grad()

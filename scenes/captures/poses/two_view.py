@@ -128,8 +128,8 @@ def share_that_fits(
 def only_turned(pairs: VerifiedPairs) -> bool:
     """Whether the camera turned on the spot: rotations explain the matches of all pairs of nearly all photographs.
 
-    The focal length that explains most is taken for all of them. Where fewer than half of the photographs are in a pair,
-    nothing can be said of the capture.
+    The focal length that explains most is taken for all of them. Where fewer than half of the photographs are in a
+    pair, nothing can be said of the capture.
     """
     if len(np.unique(pairs.ids)) < max(1, LEAST_PAIRED * len(pairs.sizes)):
         return False

@@ -189,3 +189,40 @@ def test_missing_weights_say_what_to_do(tmp_path: Path, monkeypatch: pytest.Monk
 def test_weights_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(LuxelError, match="weights of MobileSAM"):
         weights.read_weights(tmp_path)
+
+
+@pytest.mark.gpu
+def test_graphs_give_what_calls_give(gpu: torch.device) -> None:
+    torch.manual_seed(0)
+    network = MobileSam(SIDE, SMALL, DecoderSize(32, 4, 64, 2)).to(gpu)
+    random = torch.Generator().manual_seed(0)
+    images = [torch.rand(30, 40, 3, generator=random) for _ in range(4)]
+    prompts = [torch.rand(count, 1, 2, generator=random) * 30 for count in (1, 10, 10, 20)]
+
+    def outputs() -> list[torch.Tensor]:
+        made = [
+            network.predict(network.encode(image), points, multimask=how)
+            for image, points in zip(images, prompts, strict=True)
+            for how in (True, False)
+        ]
+        return [part for one in made for part in (one.logits, one.predicted_iou)]
+
+    called = outputs()
+    for _ in range(2):
+        torch.testing.assert_close(outputs(), called, atol=0, rtol=0)
+    replay = network._decode._replay
+    assert replay is not None and replay.captures == 4, "1 and 10 prompts, each with one mask and with three"
+    results: dict[int, list[torch.Tensor]] = {}
+
+    def in_a_thread(number: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream(gpu)):
+            results[number] = [part.clone() for part in outputs()]
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=in_a_thread, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(3):
+        torch.testing.assert_close(results[number], called, atol=0, rtol=0)
