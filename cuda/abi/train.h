@@ -1,6 +1,6 @@
 /* The C ABI of training primitives from photographs: losses, optimiser, the views of a step, densification.
  *
- * Letters: N primitives, C cameras, B views of a step, H W image. */
+ * Letters: N primitives, C cameras, V training views, B views of a step, P parameters of a view, H W image. */
 #ifndef LUXEL_ABI_TRAIN_H
 #define LUXEL_ABI_TRAIN_H
 
@@ -270,6 +270,72 @@ LUXEL_API int64_t luxel_velocity_consistency_workspace(const luxel_velocity_cons
 LUXEL_API int luxel_velocity_consistency_fwd(const luxel_velocity_consistency_args* args);
 LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_args* args);
 
+/* view_exposure: renders as photographs of another exposure and white balance would show them.
+ *
+ * With x = image - transmittance background, y = diag(exp(parameters)) x (P = 3), or y = x + A x + (1 - transmittance) b
+ * with A the first nine parameters, row by row, and b the others (P = 12); shown = y + transmittance background. Without
+ * transmittance it counts as 0. */
+typedef struct luxel_view_exposure_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* image;          /* in      real [B,H,W,3] */
+  const void* parameters;     /* in      real [B,P] */
+  const void* transmittance;  /* in      real [B,H,W] optional */
+  const void* background;     /* in      real [B,3], with transmittance */
+  int32_t views;              /* B */
+  int32_t width;
+  int32_t height;
+  int32_t width_of_view;      /* P: 3 or 12 */
+  int32_t parts;              /* Q, >= 1 */
+  void* shown;                /* fwd out real [B,H,W,3] */
+  const void* g_shown;        /* bwd in  real [B,H,W,3] */
+  void* g_image;              /* bwd out real [B,H,W,3] */
+  void* g_transmittance;      /* bwd out real [B,H,W] optional */
+  void* g_parts;              /* bwd out real [B,Q,P]: shares of the gradient by the parameters; their sum over Q is it */
+} luxel_view_exposure_args;
+LUXEL_API int luxel_view_exposure_fwd(const luxel_view_exposure_args* args);
+LUXEL_API int luxel_view_exposure_bwd(const luxel_view_exposure_args* args);
+
+/* view_pose: cameras turned about their own centres by a rotation vector and moved, along the axes of the world. */
+typedef struct luxel_view_pose_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* world_to_cam;   /* in      real [B,4,4] */
+  const void* parameters;     /* in      real [B,6]: rotation vector (radians), translation / extent */
+  double extent;
+  int32_t views;              /* B */
+  void* moved;                /* fwd out real [B,4,4] */
+  const void* g_moved;        /* bwd in  real [B,4,4] */
+  void* g_parameters;         /* bwd out real [B,6] */
+} luxel_view_pose_args;
+LUXEL_API int luxel_view_pose_fwd(const luxel_view_pose_args* args);
+LUXEL_API int luxel_view_pose_bwd(const luxel_view_pose_args* args);
+
+/* view_adam: Adam on the rows of the views of a step, then what all views share is taken out of the whole table. */
+typedef struct luxel_view_adam_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  float* values;              /* inout [V,P] */
+  float* first;               /* inout [V,P] moments */
+  float* second;              /* inout [V,P] */
+  const float* common;        /* in    [V P,G] orthonormal directions optional; without: the mean over the views of each parameter */
+  const int64_t* of_step;     /* in    [B] numbers of views; the gradients of one that is there twice are added */
+  const float* gradients;     /* in    [B,P] */
+  const float* schedule;      /* in    [2] step size, divisor of the second moment */
+  const int32_t* skip;        /* in    [1] not 0 leaves everything unchanged */
+  int32_t views;              /* V */
+  int32_t width;              /* P */
+  int32_t directions;         /* G, at most 8 */
+  int32_t views_of_step;      /* B */
+  float beta1;
+  float beta2;
+  float eps;
+} luxel_view_adam_args;
+LUXEL_API int luxel_view_adam(const luxel_view_adam_args* args);
+
 #define LUXEL_TRAIN_STRUCTS(X) \
   X(luxel_photometric_loss_args) \
   X(luxel_adam_args) \
@@ -280,7 +346,10 @@ LUXEL_API int luxel_velocity_consistency_bwd(const luxel_velocity_consistency_ar
   X(luxel_relocate_args) \
   X(luxel_neighbours_args) \
   X(luxel_opacity_entropy_args) \
-  X(luxel_velocity_consistency_args)
+  X(luxel_velocity_consistency_args) \
+  X(luxel_view_exposure_args) \
+  X(luxel_view_pose_args) \
+  X(luxel_view_adam_args)
 
 #ifdef __cplusplus
 }

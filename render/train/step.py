@@ -99,12 +99,11 @@ def fused_step(
     width, height = stack.size
     world_to_cam, poses = target.camera.world_to_cam, context.models.poses
     if poses is not None:
-        with torch.enable_grad():
-            moved_views = view_numbers(rows)
-            pose = poses.table.rows(moved_views)
-            world_to_cam = poses.apply(world_to_cam, pose)
+        moved_views = view_numbers(rows)
+        pose = poses.table.values.index_select(0, moved_views)
+        world_to_cam = poses.apply(world_to_cam, pose)
     view = Viewing(
-        world_to_cam=world_to_cam.detach(),
+        world_to_cam=world_to_cam,
         intrinsics=target.camera.intrinsics,
         times=rows[:, TIME].contiguous() if scene.moves else None,
         width=width,
@@ -178,7 +177,7 @@ def fused_step(
         skip=context.status[1:2],
     )
     if poses is not None:
-        (g_pose,) = torch.autograd.grad(world_to_cam, pose, weights["g_world_to_cam"])
+        g_pose = poses.backward(weights["g_world_to_cam"], target.camera.world_to_cam, pose)
         poses.table.update_(moved_views, g_pose, rows[-1, VISIT_POSE], context.status[1:2])
     add_noise(context, params, rows[0])
     return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
@@ -221,16 +220,13 @@ def exposed(
     exposure = context.models.exposure
     assert exposure is not None
     views, background = view_numbers(rows), rows[:, BACKGROUND]
-    with torch.enable_grad():
-        inputs = [image.detach().requires_grad_(), exposure.table.rows(views)]
-        if transmittance is not None:
-            inputs.append(transmittance.detach().requires_grad_())
-        shown = exposure.apply(inputs[0], inputs[1], *inputs[2:], background=background)
+    inputs = image, exposure.table.values.index_select(0, views), transmittance, background
+    shown = exposure.apply(*inputs)
     target = context.models.counted(shown, target, rows[-1])
-    loss, seed = photometric(context, shown.detach(), target)
-    g_image, g_exposure, *g_through = torch.autograd.grad(shown, inputs, seed)
+    loss, g_shown = photometric(context, shown, target)
+    g_image, g_exposure, g_through = exposure.backward(g_shown, *inputs)
     exposure.table.update_(views, g_exposure, rows[-1, VISIT_EXPOSURE], context.status[1:2])
-    return loss, shown.detach(), g_image, g_through[0] if g_through else None, target
+    return loss, shown, g_image, g_through, target
 
 
 def regularisers(context: StepContext, scene: Any, visible: Tensor, schedule: ScheduleValues) -> list[Term]:

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from luxel.render.ops.train.view_exposure import view_exposure
 from luxel.render.train.views.table import ViewTable
 
 ExposureModel = Literal["none", "gain", "affine"]
@@ -54,16 +55,18 @@ class Exposure:
         Returns:
             [B, H, W, 3].
         """
-        behind = None
-        if transmittance is not None and background is not None:
-            behind = transmittance[..., None] * background[:, None, None]
-            image = image - behind
-        if self.model == "gain":
-            image = image * parameters.exp()[:, None, None]
-        else:
-            matrix, offset = parameters[:, :9].unflatten(1, (3, 3)), parameters[:, None, 9:]
-            flat = image.flatten(1, 2)
-            if transmittance is not None:
-                offset = offset * (1 - transmittance.flatten(1))[..., None]
-            image = (flat + flat @ matrix.mT + offset).view_as(image)
-        return image if behind is None else image + behind
+        return view_exposure(image, parameters, transmittance, None if transmittance is None else background)
+
+    def backward(
+        self,
+        g_shown: Tensor,
+        image: Tensor,
+        parameters: Tensor,
+        transmittance: Tensor | None = None,
+        background: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Gradients by image, parameters and transmittance (None without one), from that by what `apply` gave."""
+        behind = None if transmittance is None else background
+        inputs = image, parameters, transmittance, behind
+        g_image, g_parameters, g_through = torch.ops.luxel.view_exposure_bwd(g_shown, *inputs)
+        return g_image, g_parameters, None if transmittance is None else g_through

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from luxel.render.pose_refinement import moved
+from luxel.render.ops.train.view_pose import view_pose
 from luxel.render.train.views.table import ViewTable
 
 RATE, FINAL = 3e-4, 0.05
@@ -42,7 +42,11 @@ class PoseRefinement:
         Returns:
             world_to_cam, [B, 4, 4].
         """
-        return moved(world_to_cam, parameters[:, :3], self.extent * parameters[:, 3:])
+        return view_pose(world_to_cam, parameters, self.extent)
+
+    def backward(self, g_moved: Tensor, world_to_cam: Tensor, parameters: Tensor) -> Tensor:
+        """The gradient by the parameters, [B, 6], from that by what `apply` gave."""
+        return torch.ops.luxel.view_pose_bwd(g_moved, world_to_cam, parameters, self.extent)
 
 
 def similarities(centres: Tensor, extent: float) -> Tensor:

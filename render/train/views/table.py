@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from luxel.render.ops.train.view_adam import view_adam_
 from luxel.render.train.optimizer import BETAS
 
 EPS = 1e-15
@@ -48,7 +49,6 @@ class ViewTable:
         self.values = torch.zeros(views, width, device=device)
         self._first, self._second = torch.zeros_like(self.values), torch.zeros_like(self.values)
         self._common = None if common is None else common.to(self.values)
-        self._index = torch.arange(views, device=device)
 
     def schedule(self, sample: int, samples: int) -> tuple[float, float]:
         """Step size and divisor of the second moment for one visit, bias corrections included.
@@ -67,7 +67,6 @@ class ViewTable:
         """The parameters of views, int64 [B], as a leaf that autograd gives gradients: [B, P]."""
         return self.values.index_select(0, views).requires_grad_()
 
-    @torch.no_grad()
     def update_(self, views: Tensor, gradients: Tensor, schedule: Tensor, skip: Tensor) -> None:
         """One step of Adam on the views that a training step saw.
 
@@ -77,22 +76,7 @@ class ViewTable:
             schedule: what `schedule` gave, float32 [2], on the device.
             skip: [1]; where it is not 0 nothing changes.
         """
-        hit = (views[:, None] == self._index).to(gradients.dtype)
-        total = hit.T @ gradients
-        seen = (hit.sum(0)[:, None] > 0) & (skip == 0)
-        first = torch.lerp(total, self._first, BETAS[0])
-        second = torch.lerp(total.square(), self._second, BETAS[1])
-        moved = self.values - schedule[0] * first / ((second / schedule[1]).sqrt() + EPS)
-        moved = torch.where(seen, moved, self.values)
-        self._first.copy_(torch.where(seen, first, self._first))
-        self._second.copy_(torch.where(seen, second, self._second))
-        self.values.copy_(torch.where(skip == 0, self._own(moved), self.values))
-
-    def _own(self, values: Tensor) -> Tensor:
-        """Parameters without what all views share."""
-        if self._common is None:
-            return values - values.mean(0)
-        return values - (self._common @ (self._common.T @ values.flatten())).view_as(values)
+        view_adam_(*self._state(), self._common, views, gradients, schedule, skip, betas=BETAS, eps=EPS)
 
     def tensors(self) -> dict[str, Tensor]:
         """The complete state by name, for a checkpoint."""

@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as nn
 from torch import Tensor
 
-BLOCK = 4  # pixels a side, of which one error is taken
-SAMPLES = 4096  # blocks that the usual error of a step is taken from
-USUAL = 0.8  # quantile of their errors that is the usual one
-FACTOR = 2.0  # of the usual error, above which a block is taken for transient
-FLOOR = 0.05  # error in [0, 1] below which none is
+BLOCK = 4  # pixels a side, over which differences are averaged
+SAMPLES = 4096  # blocks that the usual difference of a step is taken from
+USUAL = 0.8  # quantile of their differences that is the usual one
+FACTOR = 4.0  # of the usual difference, above which a block is taken for transient
+FLOOR = 0.1  # difference in [0, 1] below which none is
+CONTRAST = 0.5  # of the photograph's own standard deviation around a block, by which it may differ more
 START, FULL = 0.1, 0.3  # shares of the run at which the first blocks are left out, and by the factor above
 
 
@@ -31,8 +32,9 @@ def threshold(progress: float) -> float:
 def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, factor: Tensor) -> Tensor:
     """Weights of pixels, 0 where a photograph differs from the render far more than it usually does.
 
-    Errors are compared in blocks, and a block is left out only with most of its neighbours, so that fine detail which
-    is not learnt yet stays; then with all of its neighbours, as the borders of an object differ less (after Sabour et
+    Compared are mean colours around blocks: detail that is not learnt yet differs in its pixels and hardly in their
+    mean, and what stands before the scene has another colour. Where the photograph has strong contrast, small errors of
+    pose move much colour, so more is allowed. What is left out grows by a block (errors of neighbours as in Sabour et
     al. 2023, RobustNeRF, sec. 4). Nothing here waits for the device.
 
     Args:
@@ -43,15 +45,30 @@ def static_weight(image: Tensor, photograph: Tensor, weight: Tensor | None, fact
     Returns:
         [B, H, W].
     """
-    error = (image - photograph).abs().mean(-1)[:, None]
-    if weight is not None:
-        error = error * weight[:, None]
-    blocks = nn.avg_pool2d(error, BLOCK, ceil_mode=True, count_include_pad=False)
-    some = blocks.flatten()[:: max(1, blocks.numel() // SAMPLES)]
+    difference = (image - photograph).movedim(-1, 1)
+    if weight is None:
+        away = _around(_blocks(difference))
+    else:
+        counted = _around(_blocks(weight[:, None]))
+        away = _around(_blocks(difference * weight[:, None])) / counted.clamp_min(1e-6)
+    away = away.abs().mean(1, keepdim=True)
+    shades = photograph.mean(-1)[:, None]
+    mean, square = (_around(_blocks(values)) for values in (shades, shades.square()))
+    some = away.flatten()[:: max(1, away.numel() // SAMPLES)]
     usual = some.sort().values[int(USUAL * (some.numel() - 1))]
-    far = (blocks > (factor * usual).clamp_min(FLOOR)).to(error.dtype)
-    most = (nn.avg_pool2d(far, 3, 1, 1, count_include_pad=False) > 0.5).to(error.dtype)
-    transient = nn.max_pool2d(most, 3, 1, 1)
+    allowed = (factor * usual).clamp_min(FLOOR) + CONTRAST * (square - mean.square()).clamp_min(0).sqrt()
+    far = (away > allowed).to(away.dtype)
+    transient = nn.max_pool2d(far, 3, 1, 1)
     height, width = image.shape[1:3]
     grown = transient[:, 0].repeat_interleave(BLOCK, 1).repeat_interleave(BLOCK, 2)[:, :height, :width]
     return 1 - grown if weight is None else weight * (1 - grown)
+
+
+def _blocks(values: Tensor) -> Tensor:
+    """Means of blocks of [B, C, H, W]."""
+    return nn.avg_pool2d(values, BLOCK, ceil_mode=True, count_include_pad=False)
+
+
+def _around(blocks: Tensor) -> Tensor:
+    """Means of each block and its neighbours."""
+    return nn.avg_pool2d(blocks, 3, 1, 1, count_include_pad=False)

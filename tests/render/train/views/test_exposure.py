@@ -98,8 +98,11 @@ def test_gradients_are_those_of_finite_differences(model: Any, cutout: bool) -> 
     exposure, random = Exposure(model, 4, CPU), torch.Generator().manual_seed(1)
     draw = lambda *shape: torch.rand(*shape, generator=random, dtype=torch.float64)  # noqa: E731
     inputs = [draw(2, 3, 4, 3), 0.2 * draw(2, 3 if model == "gain" else 12), draw(2, 3, 4), draw(2, 3)]
+    background = inputs.pop() if cutout else None
     inputs = [tensor.requires_grad_() for tensor in (inputs if cutout else inputs[:2])]
-    assert torch.autograd.gradcheck(exposure.apply, inputs, atol=1e-10, rtol=1e-7)
+    assert torch.autograd.gradcheck(
+        lambda *leaves: exposure.apply(*leaves, background=background), inputs, atol=1e-10, rtol=1e-7
+    )
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from luxel.render.camera import Camera
-from luxel.render.pose_refinement import moved, refine_camera, rotation_matrix
+from luxel.render.ops.train.view_pose import view_pose
+from luxel.render.pose_refinement import refine_camera
+from luxel.render.reference.train.view_models import rotation_matrix
 from luxel.render.rasterize import rasterize
 from luxel.render.train.views.poses import PoseRefinement, similarities
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
@@ -28,7 +30,7 @@ def disturbed(poses: Tensor, degrees: float, distance: float, seed: int = 0) -> 
     """Poses [B, 4, 4] turned by an angle and moved by a distance, each in a direction of its own."""
     count = poses.shape[0]
     turns = math.radians(degrees) * directions(count, seed)
-    return moved(poses, turns, distance * directions(count, seed + 1))
+    return view_pose(poses, torch.cat([turns, distance * directions(count, seed + 1)], 1), 1.0)
 
 
 def mean_errors(poses: Tensor, exact: Tensor) -> tuple[float, float]:
@@ -50,13 +52,13 @@ def test_rotation_matrices_are_matrix_exponentials(size: float) -> None:
 
 def test_a_camera_turns_about_its_centre_and_moves_along_the_world() -> None:
     camera = Camera.look_at((1, 2, 3), (0, 0, 0))
-    turned = moved(camera.world_to_cam[None], torch.tensor([[0.0, 0.0, math.pi / 2]]), torch.zeros(1, 3))[0]
+    turned = view_pose(camera.world_to_cam[None], torch.tensor([[0.0, 0.0, math.pi / 2, 0, 0, 0]]), 1.0)[0]
     after = replace(camera, world_to_cam=turned)
     torch.testing.assert_close(after.position, camera.position, atol=1e-5, rtol=0)
     forward = camera.world_to_cam[2, :3]
     expected = torch.stack([-forward[1], forward[0], forward[2]])  # a quarter turn about z
     torch.testing.assert_close(turned[2, :3], expected, atol=1e-6, rtol=0)
-    shifted = moved(camera.world_to_cam[None], torch.zeros(1, 3), torch.tensor([[0.5, 0.0, -1.0]]))[0]
+    shifted = view_pose(camera.world_to_cam[None], torch.tensor([[0, 0, 0, 0.25, 0.0, -0.5]]), 2.0)[0]
     after = replace(camera, world_to_cam=shifted)
     torch.testing.assert_close(
         after.position - camera.position, torch.tensor([0.5, 0.0, -1.0]), atol=1e-5, rtol=0
