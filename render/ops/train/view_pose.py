@@ -40,8 +40,7 @@ def _arguments(world_to_cam: Tensor, parameters: Tensor, extent: float) -> dict[
             "view_pose: world_to_cam must be [B, 4, 4], float32 or float64, "
             f"got {list(world_to_cam.shape)} {world_to_cam.dtype}"
         )
-    expected = {"parameters": (parameters, world_to_cam.dtype, (views, 6))}
-    require("view_pose", world_to_cam.device, expected)
+    require("view_pose", world_to_cam.device, {"parameters": (parameters, world_to_cam.dtype, (views, 6))})
     return {
         "world_to_cam": world_to_cam.contiguous(),
         "parameters": parameters.contiguous(),

@@ -14,8 +14,8 @@ from torch import Tensor
 from luxel.render.camera import Camera
 from luxel.render.ops.train.view_pose import view_pose
 from luxel.render.pose_refinement import refine_camera
-from luxel.render.reference.train.view_models import rotation_matrix
 from luxel.render.rasterize import rasterize
+from luxel.render.reference.train.view_models import rotation_matrix
 from luxel.render.train.views.poses import PoseRefinement, similarities
 from luxel.scenes.synthetic.toy import ring_cameras, torus_knot
 
