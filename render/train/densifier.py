@@ -120,7 +120,6 @@ class Densifier:
             self._duration,
             self._coverage,
         )
-        self.optimizer.expected = config.strategy.limit(situation)
         refinement = config.strategy.after_step(self.optimizer, situation)
         if refinement is None:
             return None

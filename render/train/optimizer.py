@@ -26,15 +26,10 @@ class Optimizer:
 
     Args:
         scene: the parameters, copied.
-
-    Attributes:
-        expected: the number of primitives that growth will not exceed, so that fewer and no useless rows are allocated;
-            None: not known.
     """
 
     def __init__(self, scene: Parameters) -> None:
         self._kind = type(scene)
-        self.expected: int | None = None
         self.inverse_count = scene.opacity_logits.detach().new_zeros(1)
         self.generation, self.version, self.count, self.steps = -1, 0, 0, 0
         self._state: list[State] = [{}, {}, {}]  # parameters, first and second moments, with spare rows
@@ -157,8 +152,7 @@ class Optimizer:
     def _take(self, states: list[State]) -> None:
         """Replaces all rows, in the present tensors if these are of a suitable size."""
         first = next(iter(states[0].values()))
-        count = first.shape[0]
-        capacity = _rows_for(count, first.device, self.expected)
+        count, capacity = first.shape[0], _rows_for(first.shape[0], first.device)
         most = capacity if first.device.type != "cuda" else 3 * capacity // 2
         if self.generation < 0 or not count <= self.capacity <= most:
             self._state = [_each(state, lambda t: t.new_zeros(capacity, *t.shape[1:])) for state in states]
@@ -179,14 +173,9 @@ def _each(state: State, function: Callable[[Tensor], Tensor]) -> State:
     return {name: function(tensor) for name, tensor in state.items()}
 
 
-def _rows_for(count: int, device: torch.device, expected: int | None) -> int:
-    """Number of rows allocated for ``count`` primitives: on a GPU some more, so that the number can grow.
-
-    Where growth has a known end, half as many more, as every replacement costs another capture of the step.
-    """
+def _rows_for(count: int, device: torch.device) -> int:
+    """Number of rows allocated for ``count`` primitives: on a GPU some more, so that the number can grow."""
     if device.type != "cuda":
         return count
-    if expected is not None and count <= expected:
-        return -(-min(count + count // 2, expected) // 1024) * 1024
     step = max(1024, 1 << max(0, count.bit_length() - 3))
     return -(-(count + step // 2) // step) * step

@@ -60,7 +60,7 @@ def test_a_step_that_is_asked_for_again_searches_again():
 def test_who_they_are(monkeypatch: Any):
     """All that are there; spare rows are nobody's neighbours."""
     settings = Gaussians4dLoss(neighbours=4, neighbour_time=2.0)
-    monkeypatch.setattr(optimizers, "_rows_for", lambda count, *_: count + 14)
+    monkeypatch.setattr(optimizers, "_rows_for", lambda count, device: count + 14)
     kept, state = Neighbourhood(settings), Optimizer(cloud(50))
     assert kept.plan(0, state)
     rows = state.rows()[0]

@@ -223,7 +223,7 @@ def test_spare_rows_change_nothing(
     exact = moving.trainer(tmp_path / "a", config)
     exact.queue._fused = fused
     exact.run(progress=False)
-    monkeypatch.setattr(optimizer, "_rows_for", lambda count, *_: -(-(count + 30) // 100) * 100)
+    monkeypatch.setattr(optimizer, "_rows_for", lambda count, device: -(-(count + 30) // 100) * 100)
     roomy = moving.trainer(tmp_path / "b", config)
     roomy.queue._fused, roomy.queue.estimates = fused, True
     roomy.run(progress=False)
