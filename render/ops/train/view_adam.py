@@ -11,8 +11,8 @@ from luxel.render.ops.registry import define, register_implementation, require
 MOST_DIRECTIONS = 8
 
 define(
-    "view_adam_(Tensor(a!) values, Tensor(b!) first, Tensor(c!) second, Tensor? common, Tensor views, Tensor gradients, "
-    "Tensor schedule, Tensor skip, float beta1, float beta2, float eps) -> ()"
+    "view_adam_(Tensor(a!) values, Tensor(b!) first, Tensor(c!) second, Tensor? common, Tensor views, "
+    "Tensor gradients, Tensor schedule, Tensor skip, float beta1, float beta2, float eps) -> ()"
 )
 
 

@@ -15,7 +15,7 @@ What it covers
     perceptron in half and in float, see `sanitize_mlp.py`; half is compared less tightly. Rays through volumes,
     what can be seen along them, images in waves and steps of a radiance field, see `sanitize_march.py`. Distances to
     meshes, and rays to the surface of a distance, see `sanitize_meshes.py`. Votes of label maps and label images, see
-    `sanitize_labels.py`.
+    `sanitize_labels.py`. Exposure, poses and Adam of training views, see `sanitize_views.py`.
 
 How to run
     PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --error-exitcode 99 \\
@@ -55,6 +55,7 @@ from sanitize_labels import label_cases
 from sanitize_march import march_cases
 from sanitize_meshes import mesh_cases
 from sanitize_mlp import mlp_cases
+from sanitize_views import view_cases
 from torch import Tensor
 
 from luxel.render.camera import Camera
@@ -314,7 +315,7 @@ def cases() -> dict[str, Callable[[torch.device], dict[str, Tensor]]]:
         out[f"gather {views} views"] = lambda device, v=views: gather_case(device, v)
     out |= label_cases(hard, {"one view": camera_at(0.3, 67, 45), "three views": batch})
     more = gaussians4d_cases(camera_at) | field_cases() | mlp_cases() | march_cases() | mesh_cases()
-    return out | convex_cases(camera_at) | more
+    return out | convex_cases(camera_at) | more | view_cases()
 
 
 def difference(actual: dict[str, Tensor], truth: dict[str, Tensor]) -> tuple[float, str]:
