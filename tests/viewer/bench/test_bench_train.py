@@ -286,7 +286,7 @@ def test_the_warm_up_is_short_whatever_gives_the_steps(
     bench = TrainBench(captures=(toy_capture,), preset="fast", lpips=False, set=("init.max_points=300",))
     config = replace(bench.configuration(CPU), steps_by_size=1, strategy=FixedCount())
     result = measure.train_once(config, open_capture(toy_capture), CPU)
-    assert lengths == [measure.WARM_UP_STEPS, 30] and result["steps"] == 30
+    assert lengths == [measure.WARM_UP_STEPS["cpu"], 30] and result["steps"] == 30
 
 
 def test_primitives_are_compared(strict: Any, tmp_path: Path, toy_capture: Path) -> None:

@@ -285,9 +285,10 @@ def train_gsplat(
         settings, capture, config, device, bound: see `GsplatTrainer`; LPIPS is measured if ``config.lpips`` is set.
         evaluations: number of measurements at equal intervals of steps; four earlier ones are added.
     """
-    few = replace(capture, train=capture.train[: measure.WARM_UP_STEPS], test=[])
+    steps = measure.WARM_UP_STEPS[device.type]
+    few = replace(capture, train=capture.train[:steps], test=[])
     warm = GsplatTrainer(settings, few, config, device, bound=bound)
-    warm.train_until(min(measure.WARM_UP_STEPS, settings.steps))
+    warm.train_until(min(steps, settings.steps))
     warm.close()
     del warm
     before = measure.quiet_device(device)
