@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument(
         "--generated", nargs="*", default=[], choices=[*POSE_CAPTURES], help="captures to generate"
     )
-    parser.add_argument("--views", type=int, default=28, help="photographs of each generated capture")
+    parser.add_argument("--views", type=int, help="photographs of each generated capture; default: its SIZES")
     parser.add_argument(
         "--keep", type=Path, help="where generated captures are written; default: a temporary folder"
     )
@@ -53,7 +53,7 @@ def main() -> None:
         made = [(options.keep or Path(temporary)) / kind for kind in options.generated]
         for path in made:
             if not (path / "transforms.json").is_file():
-                write_pose_capture(path, path.name, views=options.views, width=480, height=360)
+                write_pose_capture(path, path.name, views=options.views)
         for path in [*options.captures, *made]:
             cut = options.object or path.name == "turntable"
             rows.append(measure(path, use_masks=not options.no_masks, cut_object=cut, cache=options.cache))
