@@ -25,7 +25,7 @@ from luxel.scenes.synthetic.ray_textures import BRICKS, MARBLE, PLAIN, PLANKS, P
 from luxel.scenes.synthetic.toy import as_bytes
 
 FOV_X = math.radians(58)
-TURNTABLE_FOV_X = math.radians(40)  # the object fills about half of the picture
+TURNTABLE_FOV_X = math.radians(40)  # the object fills about half of the photograph
 SAMPLES = 1  # square root of the rays per pixel: textures are band-limited, only outlines have steps
 QUALITY = 92  # of the JPEG files
 PATTERNS = (BRICKS, TILES, PLANKS, STONES, PRINT, MARBLE)

@@ -54,7 +54,7 @@ def test_photographs_of_different_sizes_are_not_compared(tmp_path: Path) -> None
     for index, image in enumerate(images):
         path = tmp_path / f"{index}.png"
         Image.fromarray(image.astype(np.uint8)).save(path)
-        sources.append(SourceImage(path.name, path, Lens(SIDE, SIDE, 90.0, 90.0, 48.0, 48.0), None))
+        sources.append(SourceImage(path.name, path, Lens(SIDE, SIDE, 90.0, 90.0, 48.0, 48.0), np.eye(4)))
     assert moving_area(sources) is not None
     sources[3].lens = Lens(SIDE, SIDE + 2, 90.0, 90.0, 48.0, 49.0)
     assert moving_area(sources) is None
