@@ -25,7 +25,7 @@ def turning() -> tuple[np.ndarray, np.ndarray]:
     for angle in np.linspace(0, 2 * np.pi, VIEWS, endpoint=False):
         x, y = 48 + 12 * np.cos(angle), 50 + 6 * np.sin(angle)
         spot = (columns - x) ** 2 + (rows - y) ** 2 < 14**2
-        images.append(np.where(spot[..., None], np.float32([250, 20, 20]), backdrop()))
+        images.append(np.where(spot[..., None], np.array([250, 20, 20]), backdrop()))
         swept |= spot
     return np.stack(images).astype(np.float32), swept
 
