@@ -27,7 +27,7 @@ from luxel.scenes.captures.poses.two_view import VerifiedPairs, only_turned, rea
 from luxel.scenes.captures.poses.workspace import Workspace, working_folder
 from luxel.scenes.errors import CaptureError
 
-VERSION = 2  # increased when a change of this file or of poses/ invalidates cached results
+VERSION = 3  # increased when a change of this file or of poses/ invalidates cached results
 MIN_PHOTOGRAPHS = 3
 MIN_PLACED_FRACTION = 0.5
 MIN_AGREEMENT = 0.35  # of the matches with the poses, see `ModelScore`

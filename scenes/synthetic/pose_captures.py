@@ -25,6 +25,7 @@ from luxel.scenes.synthetic.ray_textures import BRICKS, MARBLE, PLAIN, PLANKS, P
 from luxel.scenes.synthetic.toy import as_bytes
 
 FOV_X = math.radians(58)
+TURNTABLE_FOV_X = math.radians(40)  # the object fills about half of the photograph
 SAMPLES = 1  # square root of the rays per pixel: textures are band-limited, only outlines have steps
 QUALITY = 92  # of the JPEG files
 PATTERNS = (BRICKS, TILES, PLANKS, STONES, PRINT, MARBLE)
@@ -46,15 +47,21 @@ class PoseView:
 
 
 def write_pose_capture(
-    out: str | Path, kind: str, *, views: int = 32, width: int = 560, height: int = 420, seed: int = 0
+    out: str | Path,
+    kind: str,
+    *,
+    views: int | None = None,
+    width: int | None = None,
+    height: int | None = None,
+    seed: int = 0,
 ) -> Path:
     """Writes a capture that `luxel.scenes.open` reads: images/ and transforms.json with exact poses.
 
     Args:
         out: folder, created if it does not exist.
         kind: one of POSE_CAPTURES.
-        views: number of photographs.
-        width, height: of the photographs, pixels.
+        views: number of photographs; None: that of SIZES.
+        width, height: of the photographs, pixels; None: those of SIZES.
         seed: of solids, textures and small deviations of the cameras.
 
     Returns:
@@ -63,6 +70,10 @@ def write_pose_capture(
     Raises:
         ValueError: an unknown kind, or fewer than 3 views.
     """
+    typical = SIZES.get(kind, SIZE)
+    views, width, height = (
+        given or usual for given, usual in zip((views, width, height), typical, strict=True)
+    )
     if kind not in POSE_CAPTURES or views < 3:
         raise ValueError(
             f"kind must be one of {', '.join(POSE_CAPTURES)} with views >= 3, got {kind}, {views}"
@@ -104,13 +115,16 @@ def ring(views: int, width: int, height: int, seed: int) -> list[PoseView]:
 
 
 def turntable(views: int, width: int, height: int, seed: int) -> list[PoseView]:
-    """An object that turns on a plain plate before a backdrop with detail, which stands still as the camera does."""
+    """An object that turns on a plain plate before a backdrop with detail, which stands still as the camera does.
+
+    Real ones have 72 to 84 photographs, 4 to 5 degrees apart, of an object that fills half of them, see SIZES.
+    """
     random = np.random.default_rng([seed, 42])
     backdrop = StaticSolid(BOX, (6.0, 0.1, 4.0), (0, 3.2, 1.0), _look_of(random, STONES, 0.35))
     table = StaticSolid(BOX, (3.0, 3.0, 0.05), (0, 0, -0.1), _plain((0.55, 0.55, 0.57)))
     plate = StaticSolid(CYLINDER, (1.1, 1.1, 0.05), (0, 0, -0.05), _plain((0.85, 0.85, 0.83)))
     thing = _monument(random)
-    still = _look((0, -3.1, 1.25), (0, 0, 0.62), width, height)
+    still = _look((0, -3.1, 1.35), (0, 0, 0.5), width, height, TURNTABLE_FOV_X)
     out = []
     for angle in np.linspace(0, 2 * math.pi, views, endpoint=False):
         turn = _about_z(angle)
@@ -194,6 +208,8 @@ POSE_CAPTURES: dict[str, Callable[[int, int, int, int], list[PoseView]]] = {
     "spot": spot,
     "blank": blank,
 }
+SIZE = (28, 480, 360)  # photographs, width, height
+SIZES = {"turntable": (72, 1152, 864)}  # where it is another
 SOLVABLE = ("ring", "turntable", "forward", "room", "film")
 
 
@@ -201,8 +217,8 @@ def _still(cameras: list[Camera], solids: tuple[StaticSolid, ...]) -> list[PoseV
     return [PoseView(camera, camera, solids) for camera in cameras]
 
 
-def _look(eye: Triple, to: Triple, width: int, height: int) -> Camera:
-    fov_y = 2 * math.atan(math.tan(0.5 * FOV_X) * height / width)
+def _look(eye: Triple, to: Triple, width: int, height: int, fov_x: float = FOV_X) -> Camera:
+    fov_y = 2 * math.atan(math.tan(0.5 * fov_x) * height / width)
     return Camera.look_at(list(eye), list(to), (0.0, 0.0, 1.0), fov_y=fov_y, width=width, height=height)
 
 
@@ -246,17 +262,18 @@ def _objects(random: np.random.Generator, count: int, spread: float) -> tuple[St
 
 
 def _monument(random: np.random.Generator) -> tuple[StaticSolid, ...]:
-    """One object of several solids that differs from all sides."""
+    """One object of several solids in the same colours that differs from all sides."""
     parts = (
-        (BOX, (0.5, 0.4, 0.22), (0, 0, 0.22), PRINT),
-        (CYLINDER, (0.26, 0.26, 0.3), (0.12, 0.05, 0.72), BRICKS),
-        (ELLIPSOID, (0.24, 0.24, 0.24), (-0.22, -0.1, 0.62), MARBLE),
-        (TORUS, (0.2, 0.2, 0.08), (0.12, 0.05, 1.1), STONES),
-        (BOX, (0.1, 0.14, 0.3), (-0.32, 0.22, 0.7), TILES),
-        (ELLIPSOID, (0.14, 0.2, 0.14), (0.3, -0.28, 0.55), STONES),
+        (BOX, (0.52, 0.44, 0.16), (0, 0, 0.16), PRINT),
+        (CYLINDER, (0.36, 0.36, 0.3), (0.06, 0.04, 0.6), BRICKS),
+        (ELLIPSOID, (0.3, 0.3, 0.32), (-0.24, -0.14, 0.6), MARBLE),
+        (TORUS, (0.26, 0.26, 0.11), (0.06, 0.04, 0.98), STONES),
+        (BOX, (0.14, 0.18, 0.34), (-0.3, 0.22, 0.62), TILES),
+        (ELLIPSOID, (0.2, 0.24, 0.22), (0.3, -0.24, 0.5), STONES),
     )
+    colours = _colours(random)
     return tuple(
-        StaticSolid(shape, size, centre, _look_of(random, pattern, 0.09), _about_z(0.4 * index))
+        StaticSolid(shape, size, centre, Surface(pattern, 0.09, colours, 0.08, 0.5), _about_z(0.4 * index))
         for index, (shape, size, centre, pattern) in enumerate(parts)
     )
 

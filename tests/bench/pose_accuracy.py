@@ -13,6 +13,7 @@ import argparse
 import json
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument(
         "--generated", nargs="*", default=[], choices=[*POSE_CAPTURES], help="captures to generate"
     )
-    parser.add_argument("--views", type=int, default=28, help="photographs of each generated capture")
+    parser.add_argument("--views", type=int, help="photographs of each generated capture; default: its SIZES")
     parser.add_argument(
         "--keep", type=Path, help="where generated captures are written; default: a temporary folder"
     )
@@ -44,6 +45,9 @@ def main() -> None:
     parser.add_argument("--no-masks", action="store_true", help="leave the masks out")
     parser.add_argument("--cache", type=Path, help="keep results in this folder; default: a temporary one")
     parser.add_argument("--features", type=int, help="most features of a photograph; default: as luxel train")
+    parser.add_argument(
+        "--seeds", type=int, nargs="*", default=[0], help="of estimation, a run each; default: 0"
+    )
     parser.add_argument("--json", type=Path, help="write all figures into this file")
     options = parser.parse_args()
     if options.features:
@@ -53,10 +57,13 @@ def main() -> None:
         made = [(options.keep or Path(temporary)) / kind for kind in options.generated]
         for path in made:
             if not (path / "transforms.json").is_file():
-                write_pose_capture(path, path.name, views=options.views, width=480, height=360)
-        for path in [*options.captures, *made]:
+                write_pose_capture(path, path.name, views=options.views)
+        for path, seed in product([*options.captures, *made], options.seeds):
+            features.SEED = seed
+            cache = options.cache / str(seed) if options.cache else None
             cut = options.object or path.name == "turntable"
-            rows.append(measure(path, use_masks=not options.no_masks, cut_object=cut, cache=options.cache))
+            row = measure(path, use_masks=not options.no_masks, cut_object=cut, cache=cache)
+            rows.append({"seed": seed, **row})
             print(json.dumps(rows[-1]), flush=True)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

@@ -11,6 +11,7 @@ MIN_IMAGES = (
     15  # registered photographs of a lens, from which four distortion coefficients are well determined
 )
 LEAST_GAIN = 0.01  # share by which the reprojection error must fall
+LEAST_CENTRE_GAIN = 0.002  # the same for a free principal point, of which little gain is noise
 CENTRE_WITHIN = 0.06  # of width and height: distance of the principal point from the middle
 FOCAL_WITHIN = 0.25  # share by which the focal length may change
 ASPECT_WITHIN = 0.05  # share by which the two focal lengths may differ
@@ -55,7 +56,7 @@ def with_principal_point(pycolmap: Any, model: Any, determined: set[int] | None 
     trial = pycolmap.Reconstruction(model)
     fixed = set() if determined is None else set(trial.cameras) - determined
     adjust(pycolmap, trial, principal_point=True, fixed=fixed)
-    return trial if is_better(trial, model, least_gain=0.0) else model
+    return trial if is_better(trial, model, least_gain=LEAST_CENTRE_GAIN) else model
 
 
 def adjust(

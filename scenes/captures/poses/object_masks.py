@@ -1,7 +1,8 @@
 """Masks of the object in the middle of photographs, by MobileSAM, for turntables: the object moves, the rest stays.
 
 The segmenter is prompted with the middle of each photograph, and with the box of the object so far. It proposes masks
-of several sizes, parts and wholes; the ones that agree best over all photographs are used.
+of several sizes, parts and wholes; the ones that agree best over all photographs are used. Where the camera stands
+still, they are also compared with the area in which the photographs differ, so that wholes are preferred to parts.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from luxel.scenes.captures import features
 from luxel.scenes.captures.capture_format import Progress
 from luxel.scenes.captures.contents import SourceImage
 from luxel.scenes.captures.images import decode
+from luxel.scenes.captures.poses.moving_area import moving_area
 from luxel.scenes.errors import CaptureError
 
-VERSION = 1  # increased when a change of this file invalidates cached masks
+VERSION = 2  # increased when a change of this file invalidates cached masks
 SIDE = 96  # pixels of the square to which masks are shrunk for comparison
 LEAST, MOST = 0.003, 0.7  # fractions of the photograph that an object may cover
 MOST_BORDER = 0.25  # fraction of the border that it may cover
@@ -97,15 +99,18 @@ def _consistent(
 ) -> list[np.ndarray]:
     """The masks that agree best with each other, uint8 [H, W] each, 255 inside."""
     proposals: list[list[Proposal]] = []
-    average = np.zeros((SIDE, SIDE), np.float32)
+    area = _area(sources)
+    average = np.zeros((SIDE, SIDE), np.float32) if area is None else area
     for index, source in enumerate(sources):
         pixels = decode(source.path, oriented=True)[..., :3]
         proposals.append(_proposals(segmenter, np.ascontiguousarray(pixels), average))
+        on_progress("masking the object", (index + 1) / len(sources))
+        if area is not None:
+            continue
         first = max(proposals[-1], key=lambda p: _iou(p.small, average) if index else p.sure, default=None)
         if first is not None:
             average += (first.small - average) / (index + 1)
-        on_progress("masking the object", (index + 1) / len(sources))
-    chosen = choose(proposals)
+    chosen = choose(proposals, area)
     average = np.mean([p.small for p in chosen if p is not None] or [average], axis=0)
     alike = [p is not None and _iou(p.small, average) >= ALIKE for p in chosen]
     if np.mean(alike) < LEAST_ALIKE:
@@ -120,12 +125,30 @@ def _consistent(
     ]
 
 
-def choose(proposals: Sequence[Sequence[Proposal]]) -> list[Proposal | None]:
+def _area(sources: Sequence[SourceImage]) -> np.ndarray | None:
+    """Where the photographs of a still camera differ, float32 [SIDE, SIDE]; None: it moved."""
+    area = moving_area(sources)
+    return (
+        None
+        if area is None
+        else cv2.resize(area.astype(np.float32), (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+    )
+
+
+def choose(proposals: Sequence[Sequence[Proposal]], area: np.ndarray | None = None) -> list[Proposal | None]:
     """For each photograph the proposal most like the average of all that are chosen; None: it has none.
 
-    Begins with the ones that the segmenter is surest of, then chooses and averages in turn.
+    Begins with the ones most like the area, or that the segmenter is surest of, then chooses and averages in turn.
+
+    Args:
+        proposals: of each photograph.
+        area: where the photographs differ, float32 [SIDE, SIDE]; None: not known.
     """
-    chosen = [max(some, key=lambda p: p.sure, default=None) for some in proposals]
+
+    def first(proposal: Proposal) -> float:
+        return proposal.sure if area is None else _iou(proposal.small, area)
+
+    chosen = [max(some, key=first, default=None) for some in proposals]
     for _ in range(ROUNDS):
         average = np.mean([p.small for p in chosen if p is not None] or [np.zeros((SIDE, SIDE))], axis=0)
         chosen = [max(some, key=lambda p: _iou(p.small, average), default=None) for some in proposals]

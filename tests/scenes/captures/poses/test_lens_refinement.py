@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from luxel.scenes.captures.poses import lens_refinement
 from luxel.scenes.captures.poses.lens_refinement import is_plausible, refine_lens, with_principal_point
 
 pycolmap = pytest.importorskip("pycolmap", reason="pycolmap is not installed: lenses were not refined")
@@ -36,6 +37,21 @@ def test_principal_point_is_refined_within_bounds(offset: float, kept: bool) -> 
     if kept:
         (camera,) = refined.cameras.values()
         assert np.allclose(camera.params[2:4], [512 + offset, 384 - 0.5 * offset], atol=0.5)
+
+
+def test_a_principal_point_stays_where_only_noise_would_move_it() -> None:
+    model = synthetic("PINHOLE", [900.0, 900.0, 512.0, 384.0])
+    random = np.random.default_rng(0)
+    for image in model.images.values():
+        for point in image.points2D:
+            point.xy = point.xy + random.normal(0, 0.5, 2)
+    lens_refinement.adjust(pycolmap, model)
+    freed = pycolmap.Reconstruction(model)
+    lens_refinement.adjust(pycolmap, freed, principal_point=True)
+    freed.update_point_3d_errors()
+    gain = 1 - freed.compute_mean_reprojection_error() / model.compute_mean_reprojection_error()
+    assert 0 < gain < lens_refinement.LEAST_CENTRE_GAIN  # the noise does fit a little better
+    assert with_principal_point(pycolmap, model) is model
 
 
 @pytest.mark.parametrize(("images", "kept"), [(16, True), (8, False)])

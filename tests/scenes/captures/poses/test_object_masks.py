@@ -72,6 +72,22 @@ def test_the_mask_that_fits_the_other_photographs_is_chosen(tmp_path: Path) -> N
     assert again[0].mask == given
 
 
+def test_the_whole_that_moves_is_preferred_to_a_part(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    sources = photographs(tmp_path, 6)
+    backdrop = random.integers(0, 256, (SIZE[1], SIZE[0], 3))
+    for index, source in enumerate(sources):
+        object_ = random.integers(0, 256, backdrop.shape)
+        pixels = np.where(disc(15)[..., None], object_, backdrop).astype(np.uint8)
+        pixels[0, 0] = index  # by which the segmenter knows the photograph
+        Image.fromarray(pixels).save(source.path)
+    masks = [[disc(5), disc(15)] for _ in sources]
+    mask_object(sources, tmp_path, ignore_progress, Proposals(masks, surest=[0] * 6))
+    for source in sources:
+        assert source.mask is not None
+        assert np.array_equal(np.asarray(Image.open(source.mask)) > 0, disc(15))
+
+
 def test_holes_and_islands(tmp_path: Path) -> None:
     sources = photographs(tmp_path, 3)
     speckled = disc(15) & ~disc(1.2, 36, 24) & ~disc(5, 28, 24) | disc(2, 60, 6)
