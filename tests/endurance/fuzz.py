@@ -34,6 +34,7 @@ MEGAPIXELS = 20  # limit of images: Pillow takes up to 15 bytes for a pixel of W
 HANG, BATCH_SECONDS = 10, 2  # seconds: of one input, after which a batch ends
 KEPT = 20_000  # bytes of a file that failed, in the outcome file
 ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory
+only: tuple[str, ...] = ()  # beginnings of the names of the samples that `trial` takes; none: all
 OPTIONS = (
     "--steps",
     "--seed",
@@ -60,8 +61,8 @@ def prepare(work: Path) -> None:
 
 
 def trial(work: Path, random: Random) -> dict[str, Any]:
-    """One batch in a process of its own."""
-    index = random.randrange(-1, len(samples()))
+    """One batch in a process of its own, of one of the samples that `only` names, or of options."""
+    index = random.choice(_chosen())
     folder = trial_folder(work)
     try:
         name = samples()[index].name if index >= 0 else "options"
@@ -71,6 +72,19 @@ def trial(work: Path, random: Random) -> dict[str, Any]:
         return {"sample": name, **result}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _chosen() -> list[int]:
+    """Numbers of the samples that `only` names, -1 for options.
+
+    Raises:
+        ValueError: there are none.
+    """
+    names = ["options", *(sample.name for sample in samples())]
+    out = [number for number, name in enumerate(names, -1) if not only or name.startswith(only)]
+    if not out:
+        raise ValueError(f"no sample begins with {', '.join(only)}")
+    return out
 
 
 def _isolated(batch: Callable[[Callable[[int], None]], dict[str, Any]]) -> dict[str, Any]:
