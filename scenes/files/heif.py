@@ -50,7 +50,9 @@ def check_items(file: IO[bytes]) -> None:
     """
     for meta in _meta_boxes(file):
         at = meta.find(b"infe")
-        while at >= 0:  # item_ID, item_protection_index, item_type, item_name, content_type: ISO 14496-12, 8.11.6
+        while (
+            at >= 0
+        ):  # item_ID, item_protection_index, item_type, item_name, content_type: ISO 14496-12, 8.11.6
             version = meta[at + 4 : at + 5]
             names = at + 8 + (6 if version == b"\3" else 4)
             kind = meta[names : names + 4] if version >= b"\2" else b"mime"
