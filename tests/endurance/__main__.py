@@ -79,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
             run = partial(run_trials, part, module.trial, work, file, seed=options.seed, jobs=options.jobs)
             if options.only:
                 module.only = tuple(options.only)
+                for name in options.only:
+                    module.chosen((name,))
             if not options.inputs:
                 failures += run(count=options.count or COUNTS[part], seconds=60 * options.minutes)
                 continue
