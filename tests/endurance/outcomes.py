@@ -97,10 +97,12 @@ def fewest(file: Path, names: Sequence[str], most: int) -> str | None:
 
 
 def table_of_readers(file: Path) -> str:
-    """Markdown: inputs of each reader, by the outcome file of the fuzzer."""
+    """Markdown: inputs of each reader, of captures of each file and codec, by the outcome file of the fuzzer."""
     counts: dict[str, Counter[str]] = {}
     for line in read(file):
-        reader = counts.setdefault(line["sample"].partition(":")[0], Counter())
+        name = line["sample"]
+        name = name if name.startswith("capture") else name.partition(":")[0]
+        reader = counts.setdefault(name, Counter())
         reader.update({**line["counts"], "failure": sum(line["failures"].values())})
     rows = [
         f"| {name} | {sum(c.values()):,} | {c['read']:,} | {c['refused']:,} | {c['failure']:,} |"
