@@ -82,10 +82,11 @@ def choose_frames(
         CaptureError: it cannot be read, or has no frames.
     """
     measures, hdr = [], False
+    resize = reformatter()
     with opened_video(path) as (stream, frames):
         length = float(stream.duration * stream.time_base) if stream.duration else 0.0
         for frame in frames:
-            measures.append(_measured(frame, len(measures)))
+            measures.append(_measured(frame, len(measures), resize))
             hdr = hdr or getattr(frame, "color_trc", None) in HDR
             on_progress(min(1.0, measures[-1].time / length) if length else 0.0)
     if not measures:
@@ -131,11 +132,11 @@ def decode_frames(path: Path, chosen: Sequence[FrameMeasure]) -> Iterator[tuple[
         CaptureError: the video cannot be read, or has changed.
     """
     by_index = {measure.index: measure for measure in chosen}
-    left = len(by_index)
+    left, convert = len(by_index), reformatter()
     with opened_video(path) as (stream, frames):
         for index, frame in enumerate(frames):
             if index in by_index:
-                yield by_index[index], upright(frame, stream)
+                yield by_index[index], upright(frame, stream, convert)
                 left -= 1
             if not left:
                 return
@@ -172,20 +173,27 @@ def _is_whole(path: Path, frame: Any, size: tuple[int, int]) -> bool:
     return not frame.is_corrupt
 
 
-def _measured(frame: Any, index: int) -> FrameMeasure:
+def reformatter() -> Any:
+    """Scales frames and converts their colours; its tables are kept while the frames are of one kind."""
+    from av.video.reformatter import VideoReformatter
+
+    return VideoReformatter()
+
+
+def _measured(frame: Any, index: int, resize: Any) -> FrameMeasure:
     import cv2
 
     scale = min(1.0, SMALL / max(frame.width, frame.height))
     width, height = (max(2, round(side * scale)) for side in (frame.width, frame.height))
-    grey = frame.reformat(width=width, height=height, format="gray").to_ndarray()
+    grey = resize.reformat(frame, width=width, height=height, format="gray").to_ndarray()
     thumbnail = cv2.resize(grey, THUMBNAIL, interpolation=cv2.INTER_AREA).astype(np.float32)
     time = float(frame.time) if frame.time is not None else float(index)
     return FrameMeasure(index, time, float(cv2.Laplacian(grey, cv2.CV_32F).var()), thumbnail)
 
 
-def upright(frame: Any, stream: Any) -> np.ndarray:
-    """The pixels of a frame as they are to be seen."""
+def upright(frame: Any, stream: Any, convert: Any) -> np.ndarray:
+    """The pixels of a frame as they are to be seen, uint8 RGB [H, W, 3]; ``convert`` is a `reformatter`."""
     ratio = stream.sample_aspect_ratio or 1
     width = max(1, round(frame.width * float(ratio))) if 0.1 < ratio < 10 else frame.width
-    pixels = frame.reformat(width=width, height=frame.height, format="rgb24").to_ndarray()
+    pixels = convert.reformat(frame, width=width, height=frame.height, format="rgb24").to_ndarray()
     return np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90)))

@@ -24,7 +24,7 @@ import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
 from luxel.scenes.errors import CaptureError
-from luxel.scenes.files.heif import is_heif, register_heif
+from luxel.scenes.files.heif import check_items, is_heif, register_heif
 from luxel.scenes.files.reading import check_file, read_bytes, reading
 
 MAX_MEGAPIXELS = 400.0  # of an image, unless `set_max_megapixels` changes it
@@ -137,6 +137,7 @@ def _opened(path: Path, file: IO[bytes]) -> Image.Image:
     head, formats = file.read(30), FORMATS
     if is_heif(head):
         register_heif(path)
+        check_items(file)
         formats = HEIF
     size = webp_size(head)
     if size is not None:  # Pillow allocates its decoder's memory before it says how large the image is

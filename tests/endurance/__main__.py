@@ -11,9 +11,11 @@ import importlib
 import shutil
 import sys
 import tempfile
+import time
+from functools import partial
 from pathlib import Path
 
-from .outcomes import run_trials, table
+from .outcomes import fewest, read, run_trials, table, table_of_readers
 
 COUNTS = {
     "kill": 200,
@@ -22,7 +24,8 @@ COUNTS = {
     "fuzz": 1200,
     "pairs": 50,
 }  # of fuzz: batches
-START, END = "<!-- figures -->", "<!-- end of figures -->"
+FIGURES = ("<!-- figures -->", "<!-- end of figures -->")
+READERS = ("<!-- readers -->", "<!-- end of readers -->")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,32 +46,48 @@ def main(arguments: list[str] | None = None) -> int:
         "--out", type=Path, default=Path("build/endurance"), help="folder of the outcome files"
     )
     parser.add_argument(
-        "--write-docs", action="store_true", help="write the counts to docs/reliability.md and end"
+        "--only", nargs="+", default=[], metavar="NAME", help="of fuzz: samples whose names begin so"
+    )
+    parser.add_argument(
+        "--inputs",
+        type=int,
+        default=0,
+        help="of fuzz: instead of --count, batches until each NAME of --only had so many inputs",
+    )
+    parser.add_argument(
+        "--write-docs",
+        action="store_true",
+        help="write the counts to docs/reliability.md and end; after `fuzz`, those of its readers alone",
     )
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - set(COUNTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     parts = options.parts or list(COUNTS)
     if options.write_docs:
-        write_docs(options.out)
+        write_docs(options.out, readers_only=options.parts == ["fuzz"])
         return 0
+    if (options.only and parts != ["fuzz"]) or (options.inputs and not options.only):
+        parser.error("--only needs the part fuzz alone, --inputs needs --only")
     base = "/dev/shm" if Path("/dev/shm").is_dir() else None
     work = Path(tempfile.mkdtemp(prefix="luxel-endurance-", dir=base))
-    failures = 0
+    failures, end = 0, time.monotonic() + 60 * options.minutes
     try:
         for part in parts:
             module = importlib.import_module(f".{part}", __package__)
             getattr(module, "prepare", _prepare)(work)
-            failures += run_trials(
-                part,
-                module.trial,
-                work,
-                options.out / f"{part}.jsonl",
-                seed=options.seed,
-                count=options.count or COUNTS[part],
-                seconds=60 * options.minutes,
-                jobs=options.jobs,
-            )
+            file = options.out / f"{part}.jsonl"
+            run = partial(run_trials, part, module.trial, work, file, seed=options.seed, jobs=options.jobs)
+            if options.only:
+                module.only = tuple(options.only)
+                for name in options.only:
+                    module.chosen((name,))
+            if not options.inputs:
+                failures += run(count=options.count or COUNTS[part], seconds=60 * options.minutes)
+                continue
+            while time.monotonic() < end and (least := fewest(file, options.only, options.inputs)):
+                module.only = (least,)
+                done = sum(line["seed"] == options.seed for line in read(file))
+                failures = run(count=done + options.jobs, seconds=60)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print(table(sorted(options.out.glob("*.jsonl")), "python -m tests.endurance " + " ".join(sys.argv[1:])))
@@ -81,13 +100,17 @@ def _prepare(work: Path) -> None:
     prepare_shared(work)
 
 
-def write_docs(out: Path) -> None:
+def write_docs(out: Path, readers_only: bool) -> None:
     """Replaces the figures of docs/reliability.md."""
+    _replace(READERS, table_of_readers(out / "fuzz.jsonl"))
+    if not readers_only:
+        _replace(FIGURES, table(sorted(out.glob("*.jsonl")), "python -m tests.endurance"))
+
+
+def _replace(marks: tuple[str, str], figures: str) -> None:
     page = Path("docs/reliability.md")
-    before, _, rest = page.read_text().partition(START)
-    after = rest.partition(END)[2]
-    figures = table(sorted(out.glob("*.jsonl")), "python -m tests.endurance")
-    page.write_text(f"{before}{START}\n{figures}{END}{after}")
+    before, _, rest = page.read_text().partition(marks[0])
+    page.write_text(f"{before}{marks[0]}\n{figures}{marks[1]}{rest.partition(marks[1])[2]}")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,25 @@ import numpy as np
 from PIL import Image
 
 from luxel.render.camera import Points
+from luxel.render.errors import LuxelError
 from luxel.scenes import save_points
+from luxel.scenes.captures import colmap
 from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.depth_maps import read_depth
+from luxel.scenes.captures.exposure_data import (
+    APERTURE,
+    APEX_APERTURE,
+    APEX_TIME,
+    EXIF_IFD,
+    SENSITIVITY,
+    TIME,
+    Exposure,
+    relative_stops,
+)
 from luxel.scenes.captures.images import decode, read_header
+from luxel.scenes.captures.lens import fit_to_file, pinhole_of, undistortion_maps
+from luxel.scenes.captures.lens_models import EQUIRECTANGULAR
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.captures.panoramas.recognition import are_panoramas, is_panorama_video
@@ -32,6 +46,15 @@ try:
     from .sample import Sample, written
 except ImportError:  # the tests import this file by itself
     from sample import Sample, written
+
+COEFFICIENTS = (  # of every lens model of COLMAP, in the order of its numbers: parameters after the principal point
+    (), (), (0.05,), (0.05, -0.03), (0.05, -0.03, 0.002, -0.001), (0.03, -0.01, 0.002, 0.001),
+    (0.05, -0.03, 0.002, -0.001, 0.01, 0.02, 0.01, 0.001), (0.7,), (0.03,), (0.03, -0.01),
+    (0.03, -0.01, 0.002, -0.001, 0.003, 0.001, 0.002, -0.003),
+    (0.03, -0.01, 0.004, 0.002, 0.0, 0.0, 0.002, -0.001, 0.003, 0.0, -0.002, 0.0),
+    (-0.08,), (-0.08,), (), (), (0.6, 1.1),
+)  # fmt: skip
+FEW_VIEWS = PanoramaOptions(views=3)  # cutting takes longer than reading
 
 
 def capture_samples() -> list[Sample]:
@@ -45,6 +68,7 @@ def capture_samples() -> list[Sample]:
             for name in model
             if suffix in name
         ]
+    out.append(Sample("lens models: cameras.txt", ".txt", _lenses(), _read_lenses))
     out.append(_in_capture("capture LLFF: three images", "poses_bounds.npy", _llff()))
     out.append(_in_capture("capture transforms.json: panoramas", "transforms.json", _panoramas()))
     out.append(_in_capture("capture transforms.json: a panorama", "pano1.jpg", _panoramas()))
@@ -57,6 +81,7 @@ def capture_samples() -> list[Sample]:
     depth = io.BytesIO()
     Image.fromarray(np.arange(48, dtype=np.uint16).reshape(6, 8)).save(depth, "PNG")
     out.append(Sample("depth map .png: 16 bits", ".png", depth.getvalue(), read_depth))
+    out.append(Sample("exposure .jpg: EXIF", ".jpg", _exposed(), _read_exposure))
     out.append(Sample("panorama .jpg: metadata", ".jpg", _panorama(), _recognise))
     index = struct.pack(">I4s", 16 + 80, b"moov") + struct.pack(">I4s", 88, b"sv3d") + b"equi".ljust(80)
     out.append(Sample("panorama .mp4: metadata", ".mp4", index, is_panorama_video))
@@ -71,12 +96,60 @@ def capture_samples() -> list[Sample]:
 
 def _panorama() -> bytes:
     mark = b'<x GPano:ProjectionType="equirectangular"/>'
-    exif = Image.Exif()
-    exif.get_ifd(0x8769).update({0x829A: 0.01, 0x829D: 2.0, 0x8827: 100})
     file = io.BytesIO()
     ramp = np.arange(32 * 64 * 3, dtype=np.uint8).reshape(32, 64, 3)
-    Image.fromarray(ramp).save(file, "JPEG", xmp=mark, exif=exif)
+    Image.fromarray(ramp).save(file, "JPEG", xmp=mark, exif=_exif({TIME: 0.01, APERTURE: 2.0}))
     return file.getvalue()
+
+
+def _exif(tags: dict[int, float]) -> Image.Exif:
+    exif = Image.Exif()
+    exif.get_ifd(EXIF_IFD).update({**tags, SENSITIVITY: 100})
+    return exif
+
+
+def _exposed() -> bytes:
+    """A small image whose bytes are mostly EXIF data; damage to the time and the f-number leaves the APEX values."""
+    tags = {TIME: 0.01, APERTURE: 2.0, APEX_TIME: 6.6, APEX_APERTURE: 2.0}
+    file = io.BytesIO()
+    Image.new("RGB", (1, 1)).save(file, "JPEG", exif=_exif(tags))
+    return file.getvalue()
+
+
+def _read_exposure(path: Path) -> object:
+    header = read_header(path)
+    if header.exposure is not None:
+        known = {"a": header.exposure, "b": Exposure(0.01), "c": Exposure(0.02, 100, 2.8)}
+        assert np.isfinite(list(relative_stops(known).values())).all() and str(header.exposure)
+    return header
+
+
+def _lenses() -> bytes:
+    rows = []
+    for model, (name, count) in enumerate(colmap.MODEL_NUMBERS):
+        rest = COEFFICIENTS[model] if name != EQUIRECTANGULAR else ()
+        values = [60.0, 61.0, 32.0, 24.0][4 - count + len(rest) :] + list(rest)
+        rows.append(f"{model} {name} 64 48 {' '.join(map(str, values))}")
+    return "\n".join(rows).encode()
+
+
+def _read_lenses(path: Path) -> object:
+    """Each changed line as a model of COLMAP, and the pinhole camera of its lens at a small size."""
+    folder = _filled({f"1/{name}.txt": b"#\n" for name in ("cameras", "images", "points3D")}) / "1"
+    errors, lenses = [], []
+    for line in set(path.read_bytes().splitlines()) - set(_lenses().splitlines()):
+        (folder / "cameras.txt").write_bytes(line)
+        try:
+            lenses += colmap.read_model(folder).lenses.values()
+            if lenses and lenses[-1].model != EQUIRECTANGULAR:
+                lens = fit_to_file(lenses[-1], (16, 12), "lens")
+                assert (np.abs(pinhole_of(lens).matrix()) < 1e30).all(), "not finite in single precision"
+                undistortion_maps(lens)
+        except LuxelError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return lenses
 
 
 def _recognise(path: Path) -> object:
@@ -124,7 +197,7 @@ def _llff() -> dict[str, bytes]:
 
 def _video(suffix: str) -> bytes:
     rows = np.random.default_rng(0).integers(0, 256, (32, 64, 1), np.uint8).repeat(3, 2)
-    frames = [np.ascontiguousarray(rows[:, 3 * i : 3 * i + 32]) for i in range(6)]
+    frames = [np.ascontiguousarray(rows[:, 3 * i : 3 * i + 32]) for i in range(4)]
     return written(f"walk{suffix}", lambda p: write_video(p, frames, 8))
 
 
@@ -159,7 +232,7 @@ def _read_capture(file: str, files: dict[str, bytes], path: Path) -> object:
     folder = _filled(files)
     shutil.copyfile(path, folder / file)
     try:
-        return read_contents(folder, ReadOptions())
+        return read_contents(folder, ReadOptions(panorama=FEW_VIEWS))
     finally:
         (folder / file).write_bytes(files[file])
 

@@ -34,6 +34,7 @@ MEGAPIXELS = 20  # limit of images: Pillow takes up to 15 bytes for a pixel of W
 HANG, BATCH_SECONDS = 10, 2  # seconds: of one input, after which a batch ends
 KEPT = 20_000  # bytes of a file that failed, in the outcome file
 ADDRESSES, GROWTH = 6 << 30, 512 << 20  # bytes: of address space beyond the present one; of resident memory
+only: tuple[str, ...] = ()  # beginnings of the names of the samples that `trial` takes; none: all
 OPTIONS = (
     "--steps",
     "--seed",
@@ -60,17 +61,33 @@ def prepare(work: Path) -> None:
 
 
 def trial(work: Path, random: Random) -> dict[str, Any]:
-    """One batch in a process of its own."""
-    index = random.randrange(-1, len(samples()))
+    """One batch in a process of its own, of one of the samples that `only` names, or of options."""
+    index = random.choice(chosen(only))
     folder = trial_folder(work)
     try:
         name = samples()[index].name if index >= 0 else "options"
         result = _isolated(lambda note: _batch(index, folder, random, note))
-        for path in sorted(folder.glob("damaged*"))[: 0 if result["ok"] else 1]:  # of a hang or a crash
+        left = sorted(folder.glob("damaged*"))[: 0 if result["ok"] else 1]  # of a hang or a crash
+        if result["outcome"] == "hang" and left:  # or of a process that was stopped meanwhile
+            result = _isolated(lambda note: _again(samples()[index], left[0], note))
+        for path in left[: 0 if result["ok"] else 1]:
             result["file"] = [path.name, base64.b64encode(path.read_bytes()[:KEPT]).decode()]
         return {"sample": name, **result}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def chosen(beginnings: tuple[str, ...]) -> list[int]:
+    """Numbers of the samples whose names begin so, -1 for options; of all where there are no ``beginnings``.
+
+    Raises:
+        ValueError: there are none.
+    """
+    names = ["options", *(sample.name for sample in samples())]
+    out = [number for number, name in enumerate(names, -1) if not beginnings or name.startswith(beginnings)]
+    if not out:
+        raise ValueError(f"no name of a sample begins with {', '.join(beginnings)}")
+    return out
 
 
 def _isolated(batch: Callable[[Callable[[int], None]], dict[str, Any]]) -> dict[str, Any]:
@@ -104,10 +121,21 @@ def _isolated(batch: Callable[[Callable[[int], None]], dict[str, Any]]) -> dict[
 
 
 def _batch(index: int, folder: Path, random: Random, note: Callable[[int], None]) -> dict[str, Any]:
-    sample = samples()[index] if index >= 0 else None
+    """Damaged files of a sample, or words of options (``index`` -1), until the batch is full or its time is over."""
     last = [b""]  # the present input
-    one = _options if sample is None else _file_input(sample, folder, last)
-    size = OPTIONS_BATCH if sample is None else BATCH
+    if index < 0:
+        return _read_inputs(_options, OPTIONS_BATCH, random, last, note)
+    return _read_inputs(_file_input(samples()[index], folder, last), BATCH, random, last, note)
+
+
+def _again(sample: Sample, path: Path, note: Callable[[int], None]) -> dict[str, Any]:
+    """One file that is there, read alone."""
+    return _read_inputs(lambda _: sample.read(path), 1, Random(), [path.read_bytes()], note)
+
+
+def _read_inputs(
+    one: Callable[[Random], object], size: int, random: Random, last: list[bytes], note: Callable[[int], None]
+) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     examples: dict[str, Any] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
@@ -77,6 +77,40 @@ def _one(name: str, trial: Trial, work: Path, seed: int, number: int) -> dict[st
         result = {"outcome": "exception", "ok": False, "detail": f"{type(error).__name__}: {error}"[:500]}
     seconds = round(time.monotonic() - started, 2)
     return {"part": name, "seed": seed, "trial": number, "seconds": seconds, **result}
+
+
+def fewest(file: Path, names: Sequence[str], most: int) -> str | None:
+    """Of readers, the one that had the fewest inputs by the outcome file of the fuzzer.
+
+    Args:
+        file: the outcome file.
+        names: beginnings of the names of samples.
+        most: inputs that are enough; None is returned where all had as many.
+    """
+    inputs = dict.fromkeys(names, 0)
+    for line in read(file):
+        for name in names:
+            if line.get("sample", "").startswith(name):
+                inputs[name] += sum(line["counts"].values()) + sum(line["failures"].values())
+    least = min(names, key=inputs.__getitem__)
+    return least if inputs[least] < most else None
+
+
+def table_of_readers(file: Path) -> str:
+    """Markdown: inputs of each reader, of captures of each file and codec, by the outcome file of the fuzzer."""
+    counts: dict[str, Counter[str]] = {}
+    for line in read(file):
+        name = line["sample"]
+        name = name if name.startswith("capture") else name.partition(":")[0]
+        reader = counts.setdefault(name, Counter())
+        reader.update({**line["counts"], "failure": sum(line["failures"].values())})
+    rows = [
+        f"| {name} | {sum(c.values()):,} | {c['read']:,} | {c['refused']:,} | {c['failure']:,} |"
+        for name, c in sorted(counts.items())
+    ]
+    return "\n".join(
+        ["| reader | inputs | read | refused | failures |", "|---|---:|---:|---:|---:|", *rows, ""]
+    )
 
 
 def table(files: list[Path], command: str) -> str:

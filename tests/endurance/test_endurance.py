@@ -37,3 +37,16 @@ def test_a_trial_of_every_part_passes_and_is_not_repeated(tmp_path: Path) -> Non
     for part in parts:
         lines = [json.loads(line) for line in (tmp_path / f"{part}.jsonl").read_text().splitlines()]
         assert [line["trial"] for line in lines] == [0] and all(line["ok"] for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of memory are those of Linux")
+def test_chosen_readers_get_their_inputs(tmp_path: Path) -> None:
+    names = ["mesh .stl", "depth map .png"]
+    done = run(tmp_path, "fuzz", "--only", *names, "--inputs", "200", "--minutes", "1")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    lines = [json.loads(line) for line in (tmp_path / "fuzz.jsonl").read_text().splitlines()]
+    assert len(lines) == 2 and all(sum(line["counts"].values()) >= 200 for line in lines)
+    assert sorted(line["sample"].partition(":")[0] for line in lines) == sorted(names)
+    unknown = run(tmp_path, "fuzz", "--only", "no such sample", "--inputs", "1")
+    assert unknown.returncode != 0 and "begins with no such sample" in unknown.stderr

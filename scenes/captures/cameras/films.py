@@ -14,7 +14,7 @@ from PIL import Image
 from luxel.scenes.captures import features
 from luxel.scenes.captures.contents import image_files
 from luxel.scenes.captures.video import ENDS, QUALITY, SUFFIXES
-from luxel.scenes.captures.video_frames import opened_video, upright
+from luxel.scenes.captures.video_frames import opened_video, reformatter, upright
 from luxel.scenes.errors import CaptureError
 
 VERSION = 1  # increased when a change invalidates cached frames
@@ -100,7 +100,7 @@ def _extract(
 ) -> None:
     """Writes frames of a film as images, one in memory at a time, and their times."""
     times: dict[str, float] = {}
-    start = math.nan
+    start, convert = math.nan, reformatter()
     with features.scratch_folder(cache) as work:
         target = work / "frames"
         target.mkdir()
@@ -113,7 +113,8 @@ def _extract(
                 time = float(frame.time) if frame.time is not None else float(index)
                 start = time if math.isnan(start) else start
                 name = f"{index:06d}.jpg"
-                Image.fromarray(upright(frame, stream)).save(target / name, quality=QUALITY, subsampling=0)
+                pixels = upright(frame, stream, convert)
+                Image.fromarray(pixels).save(target / name, quality=QUALITY, subsampling=0)
                 times[name] = time - start
                 on_progress(len(times) / count)
         if not times:

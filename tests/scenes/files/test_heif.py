@@ -53,6 +53,30 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         decode(tmp_path / "cut.heic")
 
 
+@pytest.mark.parametrize("kind", [b"\xff\0\0\0", b"\xff\xff\xff\xff", b"E\xe9if"])
+def test_types_that_are_no_text_are_refused(tmp_path: Path, kind: bytes) -> None:
+    data = FILE.read_bytes()
+    at = data.index(b"Exif", data.index(b"infe"))
+    (tmp_path / "a.heic").write_bytes(data[:at] + kind + data[at + 4 :])
+    for read in (read_header, decode):
+        with pytest.raises(scenes.CaptureError, match=r"a\.heic.*is not text"):
+            read(tmp_path / "a.heic")
+
+
+def test_media_types_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    data = bytearray(FILE.read_bytes())
+    at = data.index(b"Exif", data.index(b"infe"))
+    media = b"text/\xff\xfe\0"
+    for box in (data.index(b"meta"), data.index(b"iinf"), at - 12):  # they grow
+        size = int.from_bytes(data[box - 4 : box], "big") + len(media)
+        data[box - 4 : box] = size.to_bytes(4, "big")
+    data[at : at + 4] = b"mime"
+    data[at + 5 : at + 5] = media
+    (tmp_path / "a.heic").write_bytes(data)
+    with pytest.raises(scenes.CaptureError, match=r"a\.heic.*utf-8"):
+        read_header(tmp_path / "a.heic")
+
+
 def test_without_a_library_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     original = importlib.import_module
 
