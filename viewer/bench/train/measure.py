@@ -29,7 +29,10 @@ from luxel.viewer.bench.raster.measure import FORMAT
 from luxel.viewer.bench.train import curves
 from luxel.viewer.bench.train.seeds import mean_result
 
-WARM_UP_STEPS = {"cpu": 12, "cuda": 60}  # a GPU loads kernels at first use: both image sizes, and a refinement
+WARM_UP_STEPS = {
+    "cpu": 12,
+    "cuda": 60,
+}  # a GPU loads kernels at first use: both image sizes, and a refinement
 EARLY = 4  # measurements before the first regular one, each at half the step of the next
 
 Keep = Callable[[Path, str, Backend], None]
