@@ -17,7 +17,7 @@ from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
 from luxel.render.evaluate import Evaluation, ViewScore, evaluate
 from luxel.render.metrics import MetricError
-from luxel.render.pose_refinement import moved
+from luxel.render.ops.train.view_pose import view_pose
 from luxel.render.primitives.gaussians import Gaussians
 from luxel.render.rasterize import rasterize
 
@@ -123,7 +123,7 @@ def test_exposures_and_poses_can_be_left_out(scene: Gaussians, toy_camera: Calla
     camera = toy_camera(64, 48)
     rgb = render(scene, camera, WHITE)
     dark = view("dark", camera, rgb=(0.6 * rgb + 10).astype(np.uint8))
-    shifted = moved(camera.world_to_cam[None], torch.zeros(1, 3), torch.tensor([[0.03, 0.0, 0.0]]))[0]
+    shifted = view_pose(camera.world_to_cam[None], torch.tensor([[0.0, 0.0, 0.0, 0.03, 0.0, 0.0]]), 1.0)[0]
     beside = view("beside", replace(camera, world_to_cam=shifted), rgb=rgb)
     scores = evaluate(scene, [dark, beside], background=WHITE, lpips=False, aligned=True, refine=3.0).scores
     assert scores[0].psnr < 22 and scores[0].psnr_aligned > 45
