@@ -14,7 +14,8 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.applications import application_type, application_types
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import JsonError, validated
-from luxel.viewer.runs import Origin, RunError, load_origin
+from luxel.viewer.origin import Origin, load_origin
+from luxel.viewer.runs import RunError
 
 
 @dataclass

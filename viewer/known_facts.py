@@ -19,8 +19,9 @@ from luxel.scenes import Capture
 from luxel.scenes.files.scene_facts import facts_from
 from luxel.scenes.files.scene_files import load_facts
 from luxel.scenes.files.scene_format import SceneFacts
+from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import has_capture, load_origin
+from luxel.viewer.runs import has_capture
 from luxel.viewer.web.drawable import Drawable
 
 

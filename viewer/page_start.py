@@ -8,8 +8,8 @@ from typing import Any
 
 from luxel.render.errors import LuxelError
 from luxel.render.runs.run_folder import RunFolder
+from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import load_origin
 from luxel.viewer.scoring import COLOURS
 
 

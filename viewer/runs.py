@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from luxel.render.camera import View
 from luxel.render.errors import LuxelError
@@ -20,10 +18,7 @@ from luxel.render.runs.owner import OWNER, OwnedError, own
 from luxel.render.runs.results import Result, examine
 from luxel.render.runs.run_config import has_config
 from luxel.render.runs.run_folder import RunFolder
-from luxel.render.runs.strict_json import JsonError, validated
 from luxel.scenes import Capture, load_primitives
-from luxel.scenes import open as open_capture
-from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.files.formats import find_format, format_of, readable_suffixes
 from luxel.scenes.files.scene_files import finite_primitives
 from luxel.viewer.web.drawable import Drawable
@@ -32,74 +27,6 @@ from luxel.viewer.web.playback import time_range
 
 class RunError(LuxelError):
     """A run folder cannot be used."""
-
-
-@dataclass
-class Origin:
-    """How the capture of a run was opened, so that it can be opened again with the same options.
-
-    Args:
-        path: absolute path of the capture.
-        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama: as in luxel.scenes.open.
-    """
-
-    path: str
-    holdout_every: int = 8
-    max_size: int | None = None
-    masks: str = "auto"
-    max_megapixels: float | None = None
-    frames: int | None = None
-    cut_object: bool = False
-    poses: str = "keep"
-    panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
-
-    def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
-        """The capture.
-
-        Raises:
-            CaptureError: it does not exist any more, or cannot be read.
-        """
-        return open_capture(
-            self.path,
-            holdout_every=self.holdout_every,
-            max_size=self.max_size,
-            masks=self.masks,
-            max_megapixels=self.max_megapixels,
-            frames=self.frames,
-            cut_object=self.cut_object,
-            poses=self.poses,
-            panorama=self.panorama,
-            on_progress=on_progress,
-        )
-
-    def about(self, capture: Capture) -> dict[str, Any]:
-        """The entry of config.json about the capture of a run: how to open it again, and which views were held out."""
-        return {
-            "capture": {
-                **asdict(self),
-                "name": capture.name,
-                "kind": capture.format,
-                "holdout": capture.holdout,
-                "cutout": capture.cutout,
-                "up": None if capture.up is None else [float(x) for x in capture.up],
-                "warnings": [str(warning) for warning in capture.warnings],
-            }
-        }
-
-
-def load_origin(folder: Path) -> Origin:
-    """How the capture of a run was opened.
-
-    Raises:
-        LuxelError: config.json is absent, damaged, or does not name the capture.
-    """
-    try:
-        return validated(RunFolder.read_body(folder).get("capture"), Origin)
-    except JsonError as error:
-        raise RunError(
-            f"{folder / 'config.json'}: does not say which capture the run was trained on ({error}).",
-            "Give it: `luxel train CAPTURE --resume RUN`, or `luxel eval RUN --capture CAPTURE`.",
-        ) from error
 
 
 def times_of(scene: Drawable, capture: Callable[[], Capture] | None = None) -> tuple[float, float] | None:

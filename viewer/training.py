@@ -24,7 +24,7 @@ from luxel.viewer.attach import RunServer
 from luxel.viewer.capture_warnings import CaptureWarnings
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.known_facts import facts_of_training
-from luxel.viewer.runs import Origin
+from luxel.viewer.origin import Origin
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 
 if TYPE_CHECKING:

@@ -100,7 +100,7 @@ def fused_step(
     world_to_cam, poses = target.camera.world_to_cam, context.models.poses
     if poses is not None:
         moved_views = view_numbers(rows)
-        pose = poses.table.values.index_select(0, moved_views)
+        pose = poses.table.rows(moved_views)
         world_to_cam = poses.apply(world_to_cam, pose)
     view = Viewing(
         world_to_cam=world_to_cam,
@@ -220,7 +220,7 @@ def exposed(
     exposure = context.models.exposure
     assert exposure is not None
     views, background = view_numbers(rows), rows[:, BACKGROUND]
-    inputs = image, exposure.table.values.index_select(0, views), transmittance, background
+    inputs = image, exposure.table.rows(views), transmittance, background
     shown = exposure.apply(*inputs)
     target = context.models.counted(shown, target, rows[-1])
     loss, g_shown = photometric(context, shown, target)

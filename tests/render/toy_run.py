@@ -73,6 +73,13 @@ class ToyRun:
         return Trainer.resume(folder, self.train, self.test, **{"say": self.said.append, **options})
 
 
+def drop_checkpoints(run: Path, *, after: int) -> None:
+    """Deletes the checkpoints of a run folder that were written after a step, as if the run had been stopped there."""
+    for path in (run / "checkpoints").glob("step-*"):
+        if int(path.stem[5:]) > after:
+            path.unlink()
+
+
 @pytest.fixture
 def toy() -> ToyRun:
     """Opaque photographs on black."""

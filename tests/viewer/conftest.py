@@ -7,14 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from luxel.render.camera import Camera, Points
 from luxel.render.primitives import PRIMITIVES, Convexes, Gaussians, Gaussians4d, Parameters
 from luxel.render.rasterize import rasterize
 from luxel.render.reference.raster.rasterize_convexes import rasterize_convexes_reference
+from luxel.scenes.synthetic import write_place
 from luxel.scenes.synthetic.toy import write_toy_capture
 
 
@@ -26,6 +29,20 @@ def toy_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return rasterize(gaussians, camera).rgb.numpy()
 
     return write_toy_capture(tmp_path_factory.mktemp("toy") / "knot", draw)
+
+
+@pytest.fixture(scope="session")
+def blurred_place(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes captures of a courtyard with one blurred photograph, 0011.jpg."""
+
+    def write(**options: Any) -> Path:
+        folder = tmp_path_factory.mktemp("place")
+        write_place(folder, device="cpu", **options)
+        file = folder / "images" / "0011.jpg"
+        Image.fromarray(cv2.GaussianBlur(np.asarray(Image.open(file)), (0, 0), 3)).save(file, quality=95)
+        return folder
+
+    return write
 
 
 def draw_by_reference(scene: Parameters, camera: Camera, *, time: float | None = None, **options: Any) -> Any:

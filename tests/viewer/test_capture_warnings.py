@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.camera import Camera, Pixels, View
-from luxel.scenes.synthetic import write_place
 from luxel.viewer import capture_warnings
 from luxel.viewer.capture_warnings import FEWEST_VIEWS, MOST_VIEWS, CaptureWarnings, chosen_views
 from luxel.viewer.cli import main
@@ -24,13 +21,9 @@ BLURRED = "0011.jpg"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(blurred_place: Callable[..., Path]) -> Path:
     """A courtyard with one blurred photograph."""
-    folder = tmp_path_factory.mktemp("place")
-    write_place(folder, views=24, width=120, height=80, points=2000, device="cpu")
-    file = folder / "images" / BLURRED
-    Image.fromarray(cv2.GaussianBlur(np.asarray(Image.open(file)), (0, 0), 3)).save(file, quality=95)
-    return folder
+    return blurred_place(views=24, width=120, height=80, points=2000)
 
 
 def test_findings_are_said_once_and_stay_with_the_capture(place: Path) -> None:

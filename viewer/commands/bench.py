@@ -33,8 +33,8 @@ from luxel.viewer.commands.bench_segment import SegmentBench
 from luxel.viewer.commands.bench_view import View
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.help_texts import description
+from luxel.viewer.origin import Origin
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin
 
 GPU_COUNTS, CPU_COUNTS = (100_000, 1_000_000, 3_000_000), (5_000, 20_000, 80_000)
 GPU_SIZES, CPU_SIZES = ("1280x720", "1920x1080", "3840x2160"), ("320x180", "640x360")

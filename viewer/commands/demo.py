@@ -16,8 +16,9 @@ from luxel.render.runs.owner import own
 from luxel.render.train import TrainConfig
 from luxel.scenes.captures.demo import CREDIT, demo_path
 from luxel.viewer.commands.options import DeviceName, Serve, pick_device
+from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin, is_run, load_origin
+from luxel.viewer.runs import is_run
 from luxel.viewer.training import fit
 from luxel.viewer.web.serving import check_serving
 

@@ -23,16 +23,9 @@ from luxel.viewer.commands.options import DeviceName, optional, pick_device, req
 from luxel.viewer.doctor import facts as machine_facts
 from luxel.viewer.field_data import FieldOrigin
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import (
-    Origin,
-    check_axes,
-    is_field_run,
-    is_run,
-    load_any_scene,
-    load_origin,
-    load_run_field,
-)
+from luxel.viewer.runs import check_axes, is_field_run, is_run, load_any_scene, load_run_field
 from luxel.viewer.scoring import background_of, psnr_in_words, score
 from luxel.viewer.segmenting import segmentation_scores
 

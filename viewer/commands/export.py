@@ -29,9 +29,10 @@ from luxel.scenes.files.scene_files import lost_by
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.origin import load_origin
 from luxel.viewer.page_start import page_start
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import has_capture, is_run, load_drawable, load_origin, times_of
+from luxel.viewer.runs import has_capture, is_run, load_drawable, times_of
 from luxel.viewer.segmenting import find_object, run_objects
 
 FINE = 256  # cells along the box of a neural field

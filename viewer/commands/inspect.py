@@ -17,8 +17,8 @@ from luxel.scenes.captures.checks.coverage import azimuths, widest_gap
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.viewer.capture_report import write_report
 from luxel.viewer.commands.options import DeviceName, MaskUse, PoseUse, optional, pick_device
+from luxel.viewer.origin import Origin
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import Origin
 from luxel.viewer.training_estimate import TrainingEstimate, estimate
 
 
@@ -67,17 +67,7 @@ class Inspect(Options):
     def execute(self) -> int:
         """Opens the capture and checks it; 0 whatever is found."""
         config, device = preset(self.preset), pick_device(self.device)
-        origin = Origin(
-            str(self.capture),
-            8,
-            self.max_size,
-            self.masks,
-            self.max_megapixels,
-            self.frames,
-            self.object,
-            self.poses,
-            self.panorama,
-        )
+        origin = Origin.of(self, str(self.capture), 8)
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
             inspection = inspect(capture, on_progress)

@@ -25,8 +25,9 @@ from luxel.scenes.files.scene_format import SceneFacts
 from luxel.scenes.paths import interpolate, interpolate_times, load_path, orbit, orbit_like, resized
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import has_capture, is_run, load_drawable, load_origin, times_of
+from luxel.viewer.runs import has_capture, is_run, load_drawable, times_of
 from luxel.viewer.scoring import COLOURS, to_bytes
 from luxel.viewer.video import write_video
 from luxel.viewer.web.drawable import Drawable, render_function

@@ -39,8 +39,9 @@ from luxel.render.train.resume import read_config
 from luxel.scenes import Capture
 from luxel.scenes.captures.label_files import read_label_maps
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
+from luxel.viewer.origin import load_origin
 from luxel.viewer.progress import counting, opening
-from luxel.viewer.runs import load_any_scene, load_origin, run_folder
+from luxel.viewer.runs import load_any_scene, run_folder
 from luxel.viewer.segmenting import SegmenterName, find_view, make_segmenter
 
 Coordinate = Annotated[float, Bounds(0, 10**6, stated=False)]

@@ -18,15 +18,9 @@ from luxel.render.train.resume import read_config
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.captures.video import video_file
 from luxel.viewer.commands.options import DeviceName, MaskUse, PoseUse, Serve, optional, pick_device
+from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import describe, opening
-from luxel.viewer.runs import (
-    Origin,
-    discard_unstarted,
-    load_any_scene,
-    load_origin,
-    new_run_folder,
-    run_folder,
-)
+from luxel.viewer.runs import discard_unstarted, load_any_scene, new_run_folder, run_folder
 from luxel.viewer.training import fit
 
 
@@ -146,7 +140,7 @@ class Train(Options):
                 "There is no capture to train on.", "luxel train CAPTURE, or luxel train --resume RUN."
             )
         else:
-            origin = self._origin(str(self.capture.resolve()))
+            origin = Origin.of(self, str(self.capture.resolve()), self.holdout_every)
             path = self.capture.resolve()
             folder = new_run_folder(path.stem if video_file(path) == path else path.name, self.run)
         with own(folder):
@@ -170,19 +164,6 @@ class Train(Options):
                 discard_unstarted(folder)
                 raise
 
-    def _origin(self, path: str) -> Origin:
-        return Origin(
-            path,
-            self.holdout_every,
-            self.max_size,
-            self.masks,
-            self.max_megapixels,
-            self.frames,
-            self.object,
-            self.poses,
-            self.panorama,
-        )
-
     def _origin_of_resumed(self) -> Origin:
         assert self.resume is not None
         try:
@@ -190,7 +171,7 @@ class Train(Options):
         except LuxelError:
             if self.capture is None:
                 raise
-            origin = self._origin("")
+            origin = Origin.of(self, "", self.holdout_every)
         if self.capture is not None:
             origin.path = str(self.capture.resolve())
         if self.max_megapixels is not None:

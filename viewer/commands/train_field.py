@@ -27,8 +27,9 @@ from luxel.viewer.field_data import (
     data_type_of,
     require_kind,
 )
+from luxel.viewer.origin import Origin
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import Origin, discard_unstarted, is_field_run, new_run_folder, run_folder
+from luxel.viewer.runs import discard_unstarted, is_field_run, new_run_folder, run_folder
 from luxel.viewer.training import ENDS, run_watched
 from luxel.viewer.web.drawable import field_orientation, render_field
 

@@ -16,8 +16,9 @@ from luxel.render.fields.application import Application
 from luxel.scenes import Capture
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import opening
-from luxel.viewer.runs import Origin, has_capture, is_field_run, is_run, load_drawable, load_origin
+from luxel.viewer.runs import has_capture, is_field_run, is_run, load_drawable
 from luxel.viewer.web.drawable import field_orientation, render_function
 from luxel.viewer.web.session import StaticSession
 

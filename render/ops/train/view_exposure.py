@@ -31,7 +31,7 @@ def view_exposure(
         parameters: [B, 3], natural logarithms of a factor per channel; or [B, 12], a matrix less the identity, row by
             row, and an offset that is multiplied by 1 - transmittance.
         transmittance: [B, H, W]; None: 0.
-        background: [B, 3], with transmittance.
+        background: [B, 3], needed with transmittance, else it has no part in it.
 
     Returns:
         [B, H, W, 3].

@@ -50,12 +50,12 @@ class Exposure:
             image: rendered, [B, H, W, 3].
             parameters: of their views, [B, P].
             transmittance: [B, H, W]: the background behind the scene keeps its colour; None: there is none to keep.
-            background: [B, 3], with ``transmittance``.
+            background: [B, 3]; without ``transmittance`` it has no part in it.
 
         Returns:
             [B, H, W, 3].
         """
-        return view_exposure(image, parameters, transmittance, None if transmittance is None else background)
+        return view_exposure(image, parameters, transmittance, background)
 
     def backward(
         self,
@@ -66,7 +66,6 @@ class Exposure:
         background: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Gradients by image, parameters and transmittance (None without one), from that by what `apply` gave."""
-        behind = None if transmittance is None else background
-        inputs = image, parameters, transmittance, behind
+        inputs = image, parameters, transmittance, background
         g_image, g_parameters, g_through = torch.ops.luxel.view_exposure_bwd(g_shown, *inputs)
         return g_image, g_parameters, None if transmittance is None else g_through

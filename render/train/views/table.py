@@ -48,7 +48,7 @@ class ViewTable:
         self.name, self.rate, self.final = name, rate, final
         self.values = torch.zeros(views, width, device=device)
         self._first, self._second = torch.zeros_like(self.values), torch.zeros_like(self.values)
-        self._common = None if common is None else common.to(self.values)
+        self._common = None if common is None else common.to(self.values).contiguous()
 
     def schedule(self, sample: int, samples: int) -> tuple[float, float]:
         """Step size and divisor of the second moment for one visit, bias corrections included.

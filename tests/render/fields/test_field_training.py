@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from toy_run import drop_checkpoints
 
 from luxel.render.camera import Camera
 from luxel.render.errors import LuxelError
@@ -163,9 +164,7 @@ def test_resumes_exactly(tmp_path: Path, ema: float) -> None:
     result = whole.run(progress=False)
     assert result.reason == "steps" and result.step == 60 and result.scores["psnr"] > 15
     for cut in (40, 20):
-        for path in (tmp_path / "whole" / "checkpoints").glob("step-*"):
-            if int(path.stem[5:]) > cut:
-                path.unlink()
+        drop_checkpoints(tmp_path / "whole", after=cut)
         again = FieldTrainer.resume(tmp_path / "whole", smooth_image(), say=lambda _: None)
         assert again.steps_done == cut
         assert again.run(progress=False).scores == result.scores
@@ -177,7 +176,7 @@ def test_resumes_exactly(tmp_path: Path, ema: float) -> None:
 RUN = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], str(Path(sys.argv[2]).parent)]  # of this file and of toy_run
 from test_field_training import smooth_image, tiny
 from luxel.render.fields.training import FieldTrainer
 config = tiny(steps=int(sys.argv[3]), checkpoint_every=15)

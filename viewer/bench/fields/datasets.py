@@ -66,7 +66,7 @@ def capture_dataset(path: Path) -> FieldDataset:
         LuxelError: it cannot be opened.
     """
     from luxel.viewer.field_data import FieldOrigin
-    from luxel.viewer.runs import Origin
+    from luxel.viewer.origin import Origin
 
     opened = FieldOrigin.of("radiance", str(path), Origin("")).open()
     held_out = list(opened.data.held_out) or list(opened.data.views)

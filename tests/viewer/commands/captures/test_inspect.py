@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from bad_input import Refused
-from PIL import Image
 
 import luxel.scenes as scenes
 from luxel.render.train import memory_plan
 from luxel.scenes.captures.checks import inspect
-from luxel.scenes.synthetic import write_place
 from luxel.viewer.capture_report import write_report
 from luxel.viewer.cli import main
 from luxel.viewer.commands.inspect import as_json, facts_of
@@ -24,14 +21,9 @@ BLURRED = "0011.jpg"
 
 
 @pytest.fixture(scope="module")
-def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def capture(blurred_place: Callable[..., Path]) -> Path:
     """A courtyard with one blurred photograph."""
-    folder = tmp_path_factory.mktemp("place")
-    write_place(folder, views=36, width=180, height=120, points=3000, device="cpu")
-    file = folder / "images" / BLURRED
-    blurred = cv2.GaussianBlur(np.asarray(Image.open(file)), (0, 0), 3)
-    Image.fromarray(blurred).save(file, quality=95)
-    return folder
+    return blurred_place(views=36, width=180, height=120, points=3000)
 
 
 def test_text_says_what_was_found(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
