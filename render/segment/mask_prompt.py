@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,10 +22,12 @@ def trimmed_box(mask: Tensor, trim: float = TRIM) -> Box:
     Returns:
         x0, y0, x1, y1 in pixels; the right and the lower edge are those of the last pixel.
     """
-    rows, columns = mask.nonzero().sort(dim=0).values.unbind(1)
-    last = len(rows) - 1
-    low, high = int(trim * last), last - int(trim * last)
-    return (float(columns[low]), float(rows[low]), float(columns[high]) + 1, float(rows[high]) + 1)
+    rows, columns = _profiles(mask)
+    last = int(rows.sum()) - 1
+    trimmed = torch.tensor([int(trim * last), last - int(trim * last)])
+    top, bottom = torch.searchsorted(rows.cumsum(0), trimmed, right=True).tolist()
+    left, right = torch.searchsorted(columns.cumsum(0), trimmed, right=True).tolist()
+    return (float(left), float(top), right + 1.0, bottom + 1.0)
 
 
 def innermost_point(mask: Tensor) -> Point:
@@ -36,29 +39,34 @@ def innermost_point(mask: Tensor) -> Point:
     Returns:
         x, y of the pixel's centre, and True.
     """
-    rows, columns = mask.nonzero().unbind(1)
-    top, left = int(rows.min()), int(columns.min())
-    crop = mask[top : int(rows.max()) + 1, left : int(columns.max()) + 1]
+    rows, columns = (profile.nonzero()[:, 0] for profile in _profiles(mask))
+    top, left = int(rows[0]), int(columns[0])
+    crop = mask[top : int(rows[-1]) + 1, left : int(columns[-1]) + 1]
     stride = -(-max(crop.shape) // SIDE)
-    sampled = crop[::stride, ::stride]
+    sampled = crop[::stride, ::stride].cpu()
     if not bool(sampled.any()):  # thinner than the stride
-        sampled, stride = crop, 1
-    inside = torch.nn.functional.pad(sampled, (1, 1, 1, 1)).float()[None, None]
+        sampled, stride = crop.cpu(), 1
+    inside = np.pad(sampled.numpy(), 1)
     square = True
-    while True:
-        smaller = _eroded(inside, square)
-        if not bool((smaller > 0).any()):
-            break
+    while (smaller := _eroded(inside, square)).any():
         inside, square = smaller, not square
-    left_over = inside[0, 0].nonzero().float()
+    left_over = np.argwhere(inside).astype(np.float32)
     middle = left_over.mean(0)
-    y, x = left_over[(left_over - middle).square().sum(1).argmin()].tolist()
+    y, x = left_over[np.square(left_over - middle).sum(1).argmin()].tolist()
     return (left + (x - 1) * stride + 0.5, top + (y - 1) * stride + 0.5, True)
 
 
-def _eroded(inside: Tensor, square: bool) -> Tensor:
-    """A mask [1, 1, H, W] of 0 and 1 without the pixels at its border; by 8 neighbours or by 4."""
-    pool = torch.nn.functional.max_pool2d
+def _profiles(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Pixels of a mask [H, W] in each row, and in each column, on the CPU."""
+    return tuple(torch.cat([mask.sum(1), mask.sum(0)]).cpu().split(list(mask.shape)))  # type: ignore[return-value]
+
+
+def _eroded(inside: np.ndarray, square: bool) -> np.ndarray:
+    """A mask [H, W], without pixels at the edge, less the pixels at its border; by 8 neighbours or by 4."""
+    smaller = np.zeros_like(inside)
+    across = inside[:, :-2] & inside[:, 1:-1] & inside[:, 2:]
     if square:
-        return -pool(-inside, 3, 1, 1)
-    return torch.minimum(-pool(-inside, (3, 1), 1, (1, 0)), -pool(-inside, (1, 3), 1, (0, 1)))
+        smaller[1:-1, 1:-1] = across[:-2] & across[1:-1] & across[2:]
+    else:
+        smaller[1:-1, 1:-1] = across[1:-1] & inside[:-2, 1:-1] & inside[2:, 1:-1]
+    return smaller

@@ -24,9 +24,9 @@ from luxel.render.segment.label_map import label_map
 from luxel.render.segment.mask_choice import best_for
 from luxel.render.segment.mask_prompt import innermost_point, trimmed_box
 from luxel.render.segment.next_view import ViewWeights, next_view
-from luxel.render.segment.scores import mask_iou
-from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter, on_cpu
-from luxel.render.segment.solve import Solution, SolveOptions, solve
+from luxel.render.segment.scores import mask_iou, mask_ious
+from luxel.render.segment.segmenter import Box, MaskChoice, Point, Prompt, Segmenter, on_device
+from luxel.render.segment.solve import Solution, SolveOptions, nearest_primitives, solve
 from luxel.render.segment.votes import MOST_LABELS, NO_LABEL, Votes
 
 EMPTY = 0.9  # transmittance above which a pixel shows nothing
@@ -75,8 +75,8 @@ class _ViewMasks:
 
     def label_map(self, missing: Tensor | None = None) -> Tensor:
         """uint8 [H, W]: overlaps belong to the higher logit; NO_LABEL where ``missing``, bool [H, W], else 0."""
-        labels = torch.tensor(sorted(self.logits), dtype=torch.uint8)
-        stacked = torch.stack([self.logits[int(label)] for label in labels])
+        stacked = torch.stack([self.logits[label] for label in sorted(self.logits)])
+        labels = torch.tensor(sorted(self.logits), dtype=torch.uint8, device=stacked.device)
         top, index = stacked.max(dim=0)
         out = torch.where(top > 0, labels[index], 0).to(torch.uint8)
         return out if missing is None else torch.where((out == 0) & missing, NO_LABEL, out).to(torch.uint8)
@@ -131,6 +131,7 @@ class Propagation:
         self.count = 1 + max((prompt.label for prompt in self.prompts), default=0)
         self._look, self._on_view, self._render = look or photograph, on_view, render or {}
         self._embedding: tuple[str, Any] = ("", None)
+        self._nearest: Tensor | None = None
         for prompt in self.prompts:
             check_prompt(prompt, self.views)
 
@@ -151,11 +152,11 @@ class Propagation:
             if view is None:
                 break
             maps = self._map_of(view, result.solution, result.skipped)
-            result.maps[view.name] = maps
+            result.maps[view.name] = maps.cpu()
             if bool((maps == NO_LABEL).all()):
                 continue
             self._add(votes, view, maps)
-            result.solution = solve(self.scene, votes, self.solving)
+            result.solution = self._solved(votes)
             result.changes.append(changed_share(labels, result.solution.labels, area, self.count))
             if result.changes[-1] < self.options.least_change:
                 break
@@ -179,16 +180,18 @@ class Propagation:
         votes = Votes(self.scene.count, self.count, self.scene.device)
         for name in names:
             view = self.views[name]
-            unsure = torch.zeros(view.camera.height, view.camera.width, dtype=torch.bool)
+            size = view.camera.height, view.camera.width
+            unsure = torch.zeros(size, dtype=torch.bool, device=self.scene.device)
             for label, shown in rendered[name].items():
                 logits = self._carried(view, label, shown, 1, result.skipped)
                 if logits is not None:
                     given[name].logits[label] = logits
                 else:
                     unsure |= shown.labels == 1
-            result.maps[name] = given[name].label_map(unsure)
-            self._add(votes, view, result.maps[name])
-        result.solution = solve(self.scene, votes, self.solving)
+            maps = given[name].label_map(unsure)
+            result.maps[name] = maps.cpu()
+            self._add(votes, view, maps)
+        result.solution = self._solved(votes)
         held = torch.bincount(votes.leaders().label.long(), minlength=256)
         for prompt in self.prompts:
             if not int(held[prompt.label]):
@@ -247,7 +250,7 @@ class Propagation:
         for name, masks in given.items():
             if label in masks.logits:
                 self._add(votes, self.views[name], (masks.label_map() == label).to(torch.uint8))
-        return solve(self.scene, votes, self.solving)
+        return self._solved(votes)
 
     def _map_of(self, view: View, solution: Solution, skipped: list[tuple[str, int, str]]) -> Tensor:
         """The label map of a view: the segmenter's masks of what the labels show there."""
@@ -285,8 +288,10 @@ class Propagation:
         best: tuple[float, float, MaskChoice, int] | None = None
         for mask in [voted] if mask_iou(voted, whole) > ALIKE else [voted, whole]:
             choice = self._masks(view, [innermost_point(mask)], trimmed_box(mask))
-            for index, sure in enumerate(choice.predicted_iou.tolist()):
-                agreement = mask_iou(choice.masks[index] & known, voted)
+            agreements = mask_ious(choice.masks & known, voted)
+            for index, (sure, agreement) in enumerate(
+                zip(choice.predicted_iou.tolist(), agreements, strict=True)
+            ):
                 # Weighted, as a label that is rendered from one side agrees best with a mask of that part.
                 weighted = agreement * sure * (1 if mask is voted else LESS_SURE)
                 if best is None or weighted > best[0]:
@@ -303,17 +308,24 @@ class Propagation:
             if self._on_view is not None:
                 self._on_view(view.name)
             self._embedding = (view.name, self.segmenter.embed(self._look(view)))
-        return on_cpu(self.segmenter.masks(self._embedding[1], points=list(points), box=box))
+        given = self.segmenter.masks(self._embedding[1], points=list(points), box=box)
+        return on_device(given, self.scene.device)
 
     def _rendered(self, view: View, solution: Solution, count: int) -> _Shown:
-        """What labels below ``count`` show in a view."""
+        """What labels below ``count`` show in a view; on the device of the scene."""
         camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None
-        labels = label_map(self.scene, camera, solution.labels, count, time, **self._render).cpu()
+        labels = label_map(self.scene, camera, solution.labels, count, time, **self._render)
         if count == MOST_LABELS or not bool(solution.filled.any()):
             return _Shown(labels, labels)
         apart = solution.labels.masked_fill(solution.filled, count)
-        voted = label_map(self.scene, camera, apart, count + 1, time, **self._render).cpu()
+        voted = label_map(self.scene, camera, apart, count + 1, time, **self._render)
         return _Shown(labels, voted.masked_fill(voted == count, NO_LABEL))
+
+    def _solved(self, votes: Votes) -> Solution:
+        """Labels of all primitives; their neighbours are searched once."""
+        if self._nearest is None and self.solving.neighbours and self.scene.count > 1:
+            self._nearest = nearest_primitives(self.scene, self.solving.neighbours)
+        return solve(self.scene, votes, self.solving, self._nearest)
 
     def _add(self, votes: Votes, view: View, maps: Tensor) -> None:
         camera, time = view.camera.to(self.scene.device), view.time if self.scene.moves else None

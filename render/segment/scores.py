@@ -10,8 +10,17 @@ from luxel.render.segment.votes import MOST_LABELS, NO_LABEL
 
 def mask_iou(a: Tensor, b: Tensor) -> float:
     """Intersection over union of two bool masks of one shape; 0 where both are empty."""
-    union = int((a | b).sum())
-    return int((a & b).sum()) / union if union else 0.0
+    return mask_ious(a[None], b)[0]
+
+
+def mask_ious(masks: Tensor, other: Tensor) -> list[float]:
+    """Intersection over union of each of M bool masks [M, H, W] with another one [H, W]; 0 where both are empty.
+
+    A GPU is waited for once.
+    """
+    counts = torch.stack([(masks & other).sum((1, 2)), (masks | other).sum((1, 2))])
+    both, either = counts.tolist()
+    return [common / union if union else 0.0 for common, union in zip(both, either, strict=True)]
 
 
 class LabelScores:

@@ -36,11 +36,16 @@ class MaskChoice(NamedTuple):
         return 0 if self.single else int(self.predicted_iou.argmax())
 
 
+def on_device(given: Any, device: torch.device | str) -> MaskChoice:
+    """What a segmenter returned, with masks and logits on a device and the predicted IoU on the CPU."""
+    masks, logits, predicted_iou, *single = given
+    large = (torch.as_tensor(part).to(device) for part in (masks, logits))
+    return MaskChoice(*large, torch.as_tensor(predicted_iou).cpu(), single=any(single))
+
+
 def on_cpu(given: Any) -> MaskChoice:
     """What a segmenter returned, as tensors on the CPU."""
-    masks, logits, predicted_iou, *single = given
-    parts = (torch.as_tensor(part).cpu() for part in (masks, logits, predicted_iou))
-    return MaskChoice(*parts, single=any(single))
+    return on_device(given, "cpu")
 
 
 class Segmenter(Protocol):

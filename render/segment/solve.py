@@ -56,13 +56,22 @@ class Solution(NamedTuple):
     filled: Tensor
 
 
-def solve(scene: Parameters, votes: Votes, options: SolveOptions | None = None) -> Solution:
+def nearest_primitives(scene: Parameters, count: int) -> Tensor:
+    """The nearest others of each primitive, int64 [N, ``count``], see `neighbours`; for `solve`."""
+    return neighbours(_points(scene), count).long()
+
+
+def solve(
+    scene: Parameters, votes: Votes, options: SolveOptions | None = None, nearest: Tensor | None = None
+) -> Solution:
     """Labels of the primitives of a scene.
 
     Args:
         scene: the N primitives; those with centres that are not finite get no label from neighbours and give none.
         votes: of them.
         options: None: the defaults.
+        nearest: `nearest_primitives` for ``options.neighbours``, where a scene is solved several times; None: they are
+            searched.
 
     Raises:
         ValueError: votes of another number of primitives.
@@ -76,9 +85,9 @@ def solve(scene: Parameters, votes: Votes, options: SolveOptions | None = None) 
     labels = leaders.label.masked_fill(undecided, NO_LABEL)
     if not options.neighbours or scene.count < 2:
         return Solution(labels, margin, torch.zeros_like(undecided))
-    points = _points(scene)
-    nearest = neighbours(points, options.neighbours).long()
-    complete = _filled(labels, points, nearest)
+    if nearest is None:
+        nearest = nearest_primitives(scene, options.neighbours)
+    complete = _filled(labels, _points(scene), nearest)
     if options.smoothing > 0:
         complete = _smoothed(complete, votes, nearest, options)
     return Solution(complete, margin, (labels == NO_LABEL) & (complete != NO_LABEL))

@@ -165,8 +165,9 @@ class MaskDecoder(nn.Module):
         own = torch.cat([self.iou_token.weight, self.mask_tokens.weight])
         tokens = torch.cat([own.expand(len(prompts), -1, -1), prompts], dim=1)
         tokens, pixels = self.transformer(tokens, image.flatten(2).transpose(1, 2), grid)
-        chosen = {True: range(1, MASKS), False: range(1), None: range(MASKS)}[multimask]
-        filters = torch.stack([self.output_hypernetworks_mlps[i](tokens[:, 1 + i]) for i in chosen], dim=1)
+        first, end = {True: (1, MASKS), False: (0, 1), None: (0, MASKS)}[multimask]
+        networks = self.output_hypernetworks_mlps
+        filters = torch.stack([networks[i](tokens[:, 1 + i]) for i in range(first, end)], dim=1)
         fine = self.output_upscaling(pixels.transpose(1, 2).unflatten(2, image.shape[2:]))
         logits = (filters @ fine.flatten(2)).unflatten(2, fine.shape[2:])
-        return logits, self.iou_prediction_head(tokens[:, 0])[:, list(chosen)]
+        return logits, self.iou_prediction_head(tokens[:, 0])[:, first:end]
