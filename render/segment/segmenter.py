@@ -39,8 +39,8 @@ class MaskChoice(NamedTuple):
 def on_device(given: Any, device: torch.device | str) -> MaskChoice:
     """What a segmenter returned, with masks and logits on a device and the predicted IoU on the CPU."""
     masks, logits, predicted_iou, *single = given
-    large = (torch.as_tensor(part).to(device) for part in (masks, logits))
-    return MaskChoice(*large, torch.as_tensor(predicted_iou).cpu(), single=any(single))
+    masks, logits = (torch.as_tensor(part).to(device) for part in (masks, logits))
+    return MaskChoice(masks, logits, torch.as_tensor(predicted_iou).cpu(), any(single))
 
 
 def on_cpu(given: Any) -> MaskChoice:
