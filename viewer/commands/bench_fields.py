@@ -58,6 +58,8 @@ class Fields(Options):
     """Samples of a training step, and positions of a call in comparisons; default: 262,144, or 4,096 without a GPU."""
     log2_entries: Annotated[Annotated[int, Bounds(3, 28)] | None, optional("INT")] = None
     """Logarithm to base 2 of the largest number of entries of a level; default: 19, or 15 without a GPU."""
+    ngpc: bool = False
+    """Estimate how much faster each frame would be with the accelerator NGPC (Mubarik et al. 2023), too."""
     out: Annotated[Path, Folder(), tyro.conf.arg(metavar="DIR")] = Path("bench")
     """Folder for the report; an earlier one in it is replaced."""
     device: DeviceName = "auto"
@@ -116,6 +118,7 @@ class Fields(Options):
             rows=batch,
             batch=batch,
             log2_entries=log2_entries,
+            ngpc=self.ngpc,
         )
 
 

@@ -53,6 +53,7 @@ class Settings:
         rows: positions of a call when the field alone is compared with other implementations.
         batch: samples of a training step.
         log2_entries: logarithm to base 2 of the entries of a level; None: the default of the application.
+        ngpc: the report estimates the speed-up by an accelerator, see `luxel.viewer.bench.fields.accelerator`.
     """
 
     seconds: float = 5.0
@@ -63,6 +64,7 @@ class Settings:
     rows: int = 1 << 18
     batch: int = 1 << 18
     log2_entries: int | None = None
+    ngpc: bool = False
 
 
 def run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from luxel.render.fields.training import in_words
+from luxel.viewer.bench.fields import accelerator
 from luxel.viewer.bench.fields.peers import TINY, TORCH, WORK
 from luxel.viewer.bench.fields.stages import PARTS
 from luxel.viewer.bench.report import Section, Table, shown
@@ -23,6 +24,7 @@ def sections(report: dict[str, Any]) -> list[Section]:
         _training(report),
         _peers(report),
         _shares(report),
+        *([_accelerator(report)] if report["settings"].get("ngpc") else []),
         _rooflines(report),
         _kernels(report),
         *_failures(report),
@@ -130,6 +132,36 @@ def _shares(report: dict[str, Any]) -> Section:
         "and writing the image."
     )
     return Section("Shares of a frame", text, [table], plots, folded="Milliseconds as a table")
+
+
+def _accelerator(report: dict[str, Any]) -> Section:
+    counts = accelerator.PROCESSORS
+    head = ["frame", "encoding", "network", "rest", *(f"{n} processors" for n in counts), "ceiling"]
+    table = Table(head, [])
+
+    def add(label: str, shares: dict[str, float], speedups: list[str], most: str) -> None:
+        rest = 1 - shares["encoding"] - shares["network"]
+        parts = [_percent(share) for share in (shares["encoding"], shares["network"], rest)]
+        table.rows.append([label, *parts, *speedups, most])
+
+    def times(value: float) -> str:
+        return f"{value:.1f}x"
+
+    frames = [(f"{row['field']}, {row['encoding']}, {_image(frame)}", frame) for row, frame in _drawn(report)]
+    labelled = [(label, frame["shares"]) for label, frame in frames]
+    for label, shares in [*labelled, ("published mean shares, RTX 3090", accelerator.PUBLISHED_SHARES)]:
+        speedups = [times(accelerator.speedup(shares, n)) for n in counts]
+        add(label, shares, speedups, times(accelerator.ceiling(shares)))
+    published = [times(accelerator.PUBLISHED_SPEEDUPS[n]) for n in counts]
+    add("published mean speed-ups", accelerator.PUBLISHED_SHARES, published, "–")
+    text = (
+        "What the accelerator of Mubarik et al. 2023 (NGPC) would do for a frame by its authors' model, Amdahl's law: "
+        f"with 64 processors encoding is {accelerator.ENCODING:g} times and the network {accelerator.NETWORK:g} times as "
+        f"fast, in proportion with fewer; the rest, gaps included, {accelerator.REST:g} times by fused kernels with any "
+        "number, which gives the ceiling. luxel's kernels are fused already, so for its frames this overstates. The published "
+        "mean speed-ups are means over applications and follow from no mean share: an estimate, no reproduction."
+    )
+    return Section("With the accelerator NGPC, estimated", text, [table])
 
 
 def _rooflines(report: dict[str, Any]) -> Section:
