@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -98,34 +99,70 @@ def _march(
     Returns:
         edges [V], increasing; places [V, 3] in cells; triangles of edges [F, 3].
     """
-    device, (rows, columns) = values.device, across
     inside = values < level
     spans = [slice(None, -1), slice(1, None)]
-    case = torch.zeros([side - 1 for side in values.shape], dtype=torch.uint8, device=device)
+    case = torch.zeros([side - 1 for side in values.shape], dtype=torch.uint8, device=values.device)
     for bit, corner in enumerate(CORNERS):
         case |= inside[tuple(spans[offset] for offset in corner)].to(torch.uint8) << bit
     cells = ((case != 0) & (case != 255)).nonzero()
+    at = cells[:, None] + torch.tensor(CORNERS, device=values.device)
+    corners = values[tuple(at.movedim(-1, 0))]
+    cells[:, 0] += first
+    crossed = march_cells(cells, corners, level, across)
+    return crossed.edges, crossed.places, crossed.triangles
+
+
+class Crossed(NamedTuple):
+    """Where a surface crosses cells of a grid.
+
+    Args:
+        edges: of the grid, that are crossed, by number, increasing, int64 [V].
+        places: of the vertices on them, in cells, [V, 3].
+        triangles: of edges, by number, int64 [F, 3].
+        cells: for each edge a row of the cells that were given at whose border it is, int64 [V].
+        ends: its lower and its upper corner there, int64 [V, 2].
+        share: where the vertex is between these, 0 to 1, [V].
+    """
+
+    edges: Tensor
+    places: Tensor
+    triangles: Tensor
+    cells: Tensor
+    ends: Tensor
+    share: Tensor
+
+
+def march_cells(cells: Tensor, corners: Tensor, level: float, across: tuple[int, int]) -> Crossed:
+    """The surface in some cells of a grid.
+
+    Args:
+        cells: their lowest corners, int64 [M, 3].
+        corners: values at their corners in the order of `CORNERS`, [M, 8]; a point has one value in all cells.
+        level: of the surface.
+        across: points of the grid along the second and third axis; for numbers of edges.
+    """
+    device, (rows, columns) = corners.device, across
+    bits = 2 ** torch.arange(8, device=device)
+    kinds = ((corners < level) * bits).sum(1)
     cases, starts = (t.to(device) for t in cube_cases())
-    kinds = case[tuple(cells.T)].long()
     counts = starts[kinds + 1] - starts[kinds]
     cell = torch.arange(len(cells), device=device).repeat_interleave(counts)
     within = torch.arange(len(cell), device=device) - (counts.cumsum(0) - counts)[cell]
-    corners = cases[starts[kinds[cell]] + within]  # edges of a cell, [F, 3]
+    sides = cases[starts[kinds[cell]] + within]  # edges of a cell, [F, 3]
 
-    axes = torch.tensor([edge[0] for edge in EDGES], device=device)
-    offsets = torch.tensor([CORNERS[edge[1]] for edge in EDGES], device=device)
-    at = cells[cell][:, None] + offsets[corners]
-    at[..., 0] += first
-    triangles = ((at[..., 0] * rows + at[..., 1]) * columns + at[..., 2]) * 3 + axes[corners]
+    table = torch.tensor(EDGES, device=device)  # axis, lower and upper corner
+    offsets = torch.tensor(CORNERS, device=device)
+    at = cells[cell][:, None] + offsets[table[sides, 1]]
+    triangles = ((at[..., 0] * rows + at[..., 1]) * columns + at[..., 2]) * 3 + table[sides, 0]
 
-    edges = triangles.unique()
-    axis, point = edges % 3, edges // 3
-    low = torch.stack([point // (rows * columns), point // columns % rows, point % columns], -1)
-    step = torch.nn.functional.one_hot(axis, 3)
-    local = low - torch.tensor([first, 0, 0], device=device)
-    a, b = values[tuple(local.T)], values[tuple((local + step).T)]
+    edges, which = triangles.flatten().unique(return_inverse=True)
+    # Cells at an edge agree about it: any of them does.
+    one = torch.zeros_like(edges).scatter_(0, which, torch.arange(len(which), device=device))
+    owner, ends = cell[one // 3], table[sides.flatten()[one], 1:]
+    a, b = corners[owner[:, None], ends].unbind(1)
     share = ((level - a) / (b - a)).nan_to_num(0.5, 0.5, 0.5).clamp(LEAST_SHARE, 1 - LEAST_SHARE)
-    return edges, low + share[:, None] * step, triangles
+    low, high = (cells[owner] + offsets[end] for end in ends.unbind(1))
+    return Crossed(edges, low + share[:, None] * (high - low), triangles, owner, ends, share)
 
 
 def _joined(parts: list[tuple[Tensor, Tensor, Tensor]], origin: Tensor, spacing: float) -> TriangleMesh:
