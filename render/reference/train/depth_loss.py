@@ -44,7 +44,7 @@ def depth_loss_reference(
 def inverse_depth_fit(
     accumulated: Tensor, cover: Tensor, inverse: Tensor, weight: Tensor
 ) -> tuple[float, float]:
-    """Scale and shift with which ``inverse`` is nearest to the inverse of the rendered depth; 0 and 0 if there are none.
+    """Scale and shift with which ``inverse`` is nearest to the inverse rendered depth; 0 and 0 without pixels.
 
     Least squares with weights ``weight`` cover^2; where ``inverse`` is the same everywhere, the shift is 0.
     """

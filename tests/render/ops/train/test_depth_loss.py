@@ -78,7 +78,7 @@ def test_loss_is_its_reference(device, dtype, size, fits, weighted) -> None:
 def test_gradients_are_those_of_differences() -> None:
     data = scene((2, 5, 7))
     thinnest = data["transmittance"].clamp(max=0.9)  # away from the least cover, at the same depth
-    depth = data["accumulated"] / (1 - data["transmittance"]).clamp_min(1e-12)
+    depth = (data["accumulated"] / (1 - data["transmittance"]).clamp_min(1e-12)).clamp_min(2)
     leaves = [((1 - thinnest) * depth).requires_grad_(), thinnest.requires_grad_()]
     rest = data["known"], data["weight"], data["strength"]
     assert torch.autograd.gradcheck(lambda z, t: depth_loss(z, t, *rest).loss, leaves, eps=1e-6, atol=1e-7)
