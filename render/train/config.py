@@ -165,8 +165,8 @@ class TrainConfig(Options):
     """Known depth that is fitted beside the images. maps: depth maps of the capture; points: its points, where a view
     sees them; all: points where there is no map; none: the images alone."""
     depth_scale: Literal["metric", "align"] = "metric"
-    """metric: depth is in units of the poses; align: its inverse has an unknown scale and shift in each view, as that of
-    networks has, and is fitted to the rendered one in each step."""
+    """metric: depth is in units of the poses; align: its inverse has an unknown scale and shift in each view, as
+    networks estimate it, and is fitted to the rendered one in each step."""
     depth_weight: Weight = 0.2
     """Weight of the depth in the loss at the start: relative difference, averaged over the pixels of known depth."""
     depth_final: PositiveShare = 0.05

@@ -205,7 +205,8 @@ class Dataset:
         depth_unit: capture units of a value of the depth maps, which are then read too; None: they are not.
 
     Raises:
-        LuxelError: an image or depth map cannot be read or has another size than its camera.
+        LuxelError: an image or depth map cannot be read or has another size than its camera; no view has depth, and a
+            unit of it is given.
     """
 
     def __init__(
@@ -220,6 +221,11 @@ class Dataset:
     ) -> None:
         self.views, self.order, self.device = list(views), order, device
         self.depth_unit = depth_unit
+        if depth_unit is not None and not any(view.depth for view in self.views):
+            raise LuxelError(
+                "No training view has depth, and the configuration asks for it.",
+                "Train without (depth none), or give the views their depth: luxel.scenes.supervise.",
+            )
         self.has_alpha = False
         self._format_of_view: list[ImageFormat] = []  # of each view; empty while streaming
         self._slots: list[int] = []  # of each view, in the stack of its format

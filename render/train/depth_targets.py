@@ -44,7 +44,7 @@ def halved_depth(depth: Tensor, times: int) -> Tensor:
     for _ in range(times):
         height, width = (side // 2 * 2 for side in depth.shape)
         four = [depth[i:height:2, j:width:2] for i in (0, 1) for j in (0, 1)]
-        known = sum((part > 0).to(torch.uint8) for part in four)
+        known = torch.stack([part > 0 for part in four]).sum(0)
         ranked = torch.stack([torch.where(part > 0, part, torch.inf) for part in four]).sort(0).values
         depth = torch.where(known > 2, ranked[1], torch.where(known > 0, ranked[0], 0.0))
     return depth
