@@ -46,7 +46,7 @@ class DepthReader:
         scale: capture units of a value; None: 0.001 of integers, 1 of floats.
         lens: of the stored image; the map may have fewer pixels.
         width, height: of the result, that of the view's camera.
-        values: what the file holds, one of `DEPTH_VALUES`: depth along z, distance from the camera's centre, or inverse z.
+        values: what the file holds, one of `DEPTH_VALUES`: distance along z, or from the camera's centre, or inverse z.
     """
 
     path: Path

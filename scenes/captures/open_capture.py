@@ -230,7 +230,7 @@ def _refine(
         source.world_to_cam = pose
 
 
-def _depths(contents: CaptureContents, max_size: int | None, values: DepthValues) -> dict[str, DepthReader]:
+def _depths(contents: CaptureContents, max_size: int | None, values: str) -> dict[str, DepthReader]:
     """Readers of the depth maps, by name of the source."""
     out = {}
     for source in contents.images:
