@@ -57,7 +57,8 @@ def point_depths(camera: Camera, xyz: np.ndarray, seen: bool = False) -> tuple[n
     """Pixels that show a point, and its depth.
 
     Whether a nearer surface hides a point is decided in cells of several pixels, as points leave gaps: hidden is what
-    is 5 % farther than the nearest point of its own cell, or 25 % farther than that of the cells around it.
+    is 5 % farther than the nearest point of its own cell, or 25 % farther than that of the cells around it, beyond the
+    slope of the nearest surface.
 
     Args:
         camera: single, pinhole.
@@ -87,11 +88,23 @@ def _hidden(column: np.ndarray, row: np.ndarray, z: np.ndarray, width: int, heig
     """Which points at pixels are behind others, bool [P]."""
     cell = int(np.clip(np.sqrt(PER_CELL * width * height / len(z)), SMALLEST_CELL, LARGEST_CELL))
     i, j = row // cell, column // cell
-    nearest = np.full((height // cell + 3, width // cell + 3), np.inf)  # with a border
-    np.minimum.at(nearest, (i + 1, j + 1), z)
-    rows, columns = nearest.shape[0] - 2, nearest.shape[1] - 2
-    around = np.min([nearest[a : a + rows, b : b + columns] for a in range(3) for b in range(3)], axis=0)
-    return (z > BEHIND * nearest[i + 1, j + 1]) | (z > FAR_BEHIND * around[i, j])
+    largest = np.zeros(
+        (height // cell + 3, width // cell + 3)
+    )  # inverse depth, which is linear on planes; with a border
+    np.maximum.at(largest, (i + 1, j + 1), 1 / z)
+    rows, columns = largest.shape[0] - 2, largest.shape[1] - 2
+    around = np.max([largest[a : a + rows, b : b + columns] for a in range(3) for b in range(3)], axis=0)
+    slope = _slope(largest[:, 1:-1]) + _slope(largest[1:-1].T).T
+    slope, own = slope[i, j], largest[i + 1, j + 1]
+    return (1 / z < own / BEHIND - slope) | (1 / z < around[i, j] / FAR_BEHIND - 2 * slope)
+
+
+def _slope(values: np.ndarray) -> np.ndarray:
+    """By how much values change from row to row, [R + 2, C] -> [R, C]: the lesser change of both sides, since an edge
+    is on one; 0 at an extremum."""
+    change = np.diff(values, axis=0)
+    before, after = change[:-1], change[1:]
+    return np.where(before * after > 0, np.minimum(np.abs(before), np.abs(after)), 0.0)
 
 
 def thinned(xyz: np.ndarray) -> np.ndarray:
