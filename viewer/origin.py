@@ -82,7 +82,8 @@ class Origin:
         Raises:
             CaptureError: there is none of that kind, or the file of points cannot be read.
         """
-        points = None if self.depth_points is None else Path(self.depth_points)
+        used = self.depth_points is not None and config.depth in ("points", "all")
+        points = Path(self.depth_points) if used else None
         supervise(capture, config.depth, points=points, metric=config.depth_scale == "metric")
 
     def about(self, capture: Capture) -> dict[str, Any]:

@@ -139,6 +139,8 @@ class Train(Options):
             from luxel.viewer.web.serving import check_serving
 
             check_serving(self.serve)
+        if self.depth_points is not None and config.depth not in ("points", "all"):
+            raise LuxelError("--depth-points needs --depth points or all.", "Give it, or leave the file out.")
         device = pick_device(self.device)
         rasterizer(config.backend, device)  # refused before the capture is opened
         if self.resume is not None:
