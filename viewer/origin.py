@@ -82,8 +82,8 @@ class Origin:
         Raises:
             CaptureError: there is none of that kind, or the file of points cannot be read.
         """
-        used = self.depth_points is not None and config.depth in ("points", "all")
-        points = Path(self.depth_points) if used else None
+        uses = config.depth in ("points", "all")
+        points = Path(self.depth_points) if uses and self.depth_points is not None else None
         supervise(capture, config.depth, points=points, metric=config.depth_scale == "metric")
 
     def about(self, capture: Capture) -> dict[str, Any]:

@@ -130,10 +130,10 @@ LUXEL_API int luxel_alpha_slope(const luxel_alpha_slope_args* args);
 /* depth_loss: strength times the mean over the B views of the mean over pixels of known depth of
  * weight cover |d - k| / max(d, k), with cover = 1 - transmittance, d = accumulated / cover, and k the known depth.
  *
- * With fits, 1 / k is scale / known + shift, where scale and shift of a view are the weighted least squares fit of 1 / d (weights
- * weight cover^2), constants for the gradients; a view whose scale is not positive has no part. The mean over the pixels of
- * a view is their weighted sum divided by the sum of weights, but at least by a hundredth of all pixels, so that a few
- * points do not outweigh the image. Pixels of cover 1e-3 and less have no part. Sums have a fixed order. */
+ * With fits, known depths are of unknown scale and shift of their inverse in each view, and the loss of a view is 1 less the
+ * correlation of 1 / d and 1 / k, with weights weight cover^2, constants for the gradients. The mean over the pixels of a view is
+ * their weighted sum divided by the sum of weights, but at least by a hundredth of all pixels, so that a few points do not outweigh
+ * the image; a correlation is multiplied likewise. Pixels of cover 1e-3 and less have no part. Sums have a fixed order. */
 typedef struct luxel_depth_loss_args {
   int32_t dtype;
   int32_t device;
@@ -147,10 +147,11 @@ typedef struct luxel_depth_loss_args {
   int64_t pixels;             /* H W */
   int32_t views;              /* B */
   int32_t parts;              /* Q, >= 1 */
-  int32_t fits;               /* 1: known depths of unknown scale and shift, see above */
-  double* sums;               /* out [B,Q,6] workspace */
+  int32_t fits;               /* 1: see above */
+  double* sums;               /* out [B,Q,7] workspace */
   double* losses;             /* out [B,Q]: parts of the loss, their sum is it */
-  void* fit;                  /* out real [B,2]: scale and shift; 1 and 0 without fits; 0 and 0 where a view has no part */
+  void* fit;                  /* out real [B,2]: with scale / k + shift nearest to 1 / d (least squares); 1 and 0
+                                 without fits; 0 and 0 where a view has no part */
   void* g_accumulated;        /* out real [B,H,W] gradients of the loss, every element written, as in the next */
   void* g_transmittance;      /* out real [B,H,W] */
 } luxel_depth_loss_args;

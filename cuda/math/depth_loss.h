@@ -1,15 +1,19 @@
-// Depth of a render against a known depth: symmetric relative difference, and the fit of depths of unknown scale.
+// Depth of a render against a known depth: symmetric relative difference, or correlation where its scale is unknown.
 #pragma once
 
 #include "math/hd.h"
 
 namespace luxel {
 
-enum { kDepthSums = 6 };  // weight, and with a fit: weight, x, y, x x, x y
+enum { kDepthSums = 7 };  // weight, and with a fit: weight, x, y, x x, x y, y y
 
-// Inverse depth of a view is scale / depth + shift; share is the weight of a pixel in the loss, 0 if the view has no part.
+// What the pixels of a view have in common. Inverse rendered depth y is nearest to scale x + shift, with x = 1 / known depth.
 template <typename T> struct DepthFit {
-  T scale, shift, share;
+  T scale, shift;
+  T share;           // weight of a pixel in the loss, 0 if the view has no part
+  T x, y;            // means
+  T cross, own;      // 1 / sqrt(var x var y), and correlation / var y
+  T loss;            // (1 - correlation) / views
 };
 
 // Least coverage of a pixel that has a depth.
@@ -27,45 +31,65 @@ LUXEL_HD void add_depth(T known, T accumulated, T cover, T weight, bool fits, Su
   sums[3] += w * y;
   sums[4] += w * x * x;
   sums[5] += w * x * y;
+  sums[6] += w * y * y;
 }
 
-// Weighted least squares y = scale x + shift; where all x are alike, or without `fits`, the shift is 0. A view whose scale is not
-// positive has no part in the loss. The share is 1 / (views max(weights, pixels / 100)).
+// The fit of a view, by weighted least squares. A view in which x or y is the same everywhere has no part in the loss. Of few
+// pixels each weighs as if they were a hundredth of the image.
 template <typename T> LUXEL_HD DepthFit<T> depth_fit(const double* sums, int64_t pixels, int views, bool fits) {
-  const DepthFit<T> nothing = {T(0), T(0), T(0)};
-  double scale = 1.0, shift = 0.0;
-  if (!(sums[0] > 0.0)) return nothing;
-  if (fits) {
-    if (!(sums[1] > 0.0)) return nothing;
-    const double x = sums[2] / sums[1], y = sums[3] / sums[1];
-    const double xx = sums[4] / sums[1] - x * x, xy = sums[5] / sums[1] - x * y;
-    const bool varies = xx > 1e-6 * x * x;
-    scale = varies ? xy / xx : y / x;
-    shift = varies ? y - scale * x : 0.0;
-    if (!(scale > 0.0 && finite(scale) && finite(shift))) return nothing;
+  DepthFit<T> out = {};
+  if (!(sums[0] > 0.0)) return out;
+  const double least = 0.01 * static_cast<double>(pixels);
+  if (!fits) {
+    out.scale = T(1);
+    out.share = static_cast<T>(1.0 / (views * larger(sums[0], least)));
+    return out;
   }
-  const double share = 1.0 / (views * larger(sums[0], 0.01 * static_cast<double>(pixels)));
-  return {static_cast<T>(scale), static_cast<T>(shift), static_cast<T>(share)};
+  if (!(sums[1] > 0.0)) return out;
+  const double x = sums[2] / sums[1], y = sums[3] / sums[1];
+  const double xx = sums[4] / sums[1] - x * x, xy = sums[5] / sums[1] - x * y, yy = sums[6] / sums[1] - y * y;
+  if (!(xx > 1e-6 * x * x && yy > 1e-6 * y * y && finite(xx) && finite(yy))) return out;
+  const double cross = 1.0 / (root(xx) * root(yy)), few = smaller(sums[0] / least, 1.0) / views;
+  out.scale = static_cast<T>(xy / xx);
+  out.shift = static_cast<T>(y - xy / xx * x);
+  out.share = static_cast<T>(few / sums[1]);
+  out.x = static_cast<T>(x);
+  out.y = static_cast<T>(y);
+  out.cross = static_cast<T>(cross);
+  out.own = static_cast<T>(xy * cross / yy);
+  out.loss = static_cast<T>(few * (1.0 - xy * cross));
+  return out;
 }
 
-// cover |rendered - known| / max(rendered, known), with rendered = accumulated / cover and known = 1 / inverse; it is 0 where
-// nothing is rendered and below cover everywhere.
-template <typename T> LUXEL_HD T depth_difference(T accumulated, T cover, T inverse) {
-  if (!(cover > least_cover<T>() && accumulated > T(0) && inverse > T(0))) return T(0);
-  const T ratio = inverse * accumulated;  // cover rendered / known
+// The derivatives of `loss` of a fit by a pixel, times g; weights are taken as constants.
+template <typename T>
+LUXEL_HD void correlation_vjp(const DepthFit<T>& fit, T known, T accumulated, T cover, T g, T& g_accumulated, T& g_cover) {
+  g_accumulated = g_cover = T(0);
+  if (!(cover > least_cover<T>() && accumulated > T(0))) return;
+  const T y = cover / accumulated, x = T(1) / known;
+  const T g_y = -g * fit.share * cover * cover * ((x - fit.x) * fit.cross - (y - fit.y) * fit.own);
+  g_accumulated = -g_y * y / accumulated;
+  g_cover = g_y / accumulated;
+}
+
+// cover |rendered - known| / max(rendered, known) with rendered = accumulated / cover; it is 0 where nothing is rendered and below
+// cover everywhere.
+template <typename T> LUXEL_HD T depth_difference(T accumulated, T cover, T known) {
+  if (!(cover > least_cover<T>() && accumulated > T(0))) return T(0);
+  const T ratio = accumulated / known;  // cover rendered / known
   return ratio <= cover ? cover - ratio : cover - cover * cover / ratio;
 }
 // Its derivatives.
-template <typename T> LUXEL_HD void depth_difference_vjp(T accumulated, T cover, T inverse, T g, T& g_accumulated, T& g_cover) {
+template <typename T> LUXEL_HD void depth_difference_vjp(T accumulated, T cover, T known, T g, T& g_accumulated, T& g_cover) {
   g_accumulated = g_cover = T(0);
-  if (!(cover > least_cover<T>() && accumulated > T(0) && inverse > T(0))) return;
-  const T ratio = inverse * accumulated;
+  if (!(cover > least_cover<T>() && accumulated > T(0))) return;
+  const T ratio = accumulated / known;
   if (ratio < cover) {
-    g_accumulated = -g * inverse;
+    g_accumulated = -g / known;
     g_cover = g;
   } else if (ratio > cover) {
     const T near = cover / ratio;
-    g_accumulated = g * near * near * inverse;
+    g_accumulated = g * near * near / known;
     g_cover = g * (T(1) - T(2) * near);
   }
 }

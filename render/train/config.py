@@ -166,9 +166,10 @@ class TrainConfig(Options):
     sees them; all: points where there is no map; none: the images alone."""
     depth_scale: Literal["metric", "align"] = "metric"
     """metric: depth is in units of the poses; align: its inverse has an unknown scale and shift in each view, as
-    networks estimate it, and is fitted to the rendered one in each step."""
-    depth_weight: Weight = 0.2
-    """Weight of the depth in the loss at the start: relative difference, averaged over the pixels of known depth."""
+    networks estimate it, so that its correlation with the rendered one counts."""
+    depth_weight: Weight | None = None
+    """Weight of the depth in the loss at the start: of the mean relative difference where depth is known (metric), or
+    of 1 less the correlation (align). None: 0.2, with align 0.05."""
     depth_final: PositiveShare = 0.05
     """Factor on that weight at the end of the run, reached exponentially."""
     sparse_adam: bool = False

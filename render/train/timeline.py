@@ -15,6 +15,7 @@ from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.optimizer import BETAS
 
+DEPTH_WEIGHTS = {"metric": 0.2, "align": 0.05}  # at the start, unless the configuration has one
 ROWS = 256  # of the table: a step has one for each of its views
 
 
@@ -90,8 +91,10 @@ class Timeline:
     def depth_weight(self, step: int) -> float:
         """Weight of the depth in the loss of a step; 0 without depth."""
         config = self.config
-        first, last = config.depth_weight, config.depth_weight * config.depth_final
-        return exponential(first, last, self.progress(step)) if config.depth != "none" else 0.0
+        if config.depth == "none":
+            return 0.0
+        first = DEPTH_WEIGHTS[config.depth_scale] if config.depth_weight is None else config.depth_weight
+        return exponential(first, first * config.depth_final, self.progress(step))
 
     def background_at(self, step: int) -> tuple[float, float, float]:
         """The background colour of a step, RGB in [0, 1]; a random one is a function of seed and step."""

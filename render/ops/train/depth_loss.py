@@ -51,8 +51,10 @@ def depth_loss(
         known: depth along z in capture units, [B, H, W]; 0: not known. Gets no gradient.
         weight: of pixels, >= 0, [B, H, W]; None: all 1. Gets no gradient.
         strength: [1]. Gets no gradient.
-        fits: depths are known up to a scale and shift of their inverse in each view, which are fitted to the rendered
-            ones by least squares first (Ranftl et al. 2022, "MiDaS", eq. 4); gradients take them as constants.
+        fits: depths are known up to a scale and shift of their inverse in each view. The loss of a view is then 1 less
+            the correlation of 1 / d and 1 / k (weights: cover^2, as constants), which is a function of the residual of
+            their least-squares fit and the same for all scales and shifts, so that it moves the scene as a whole
+            neither nearer nor farther; of rendered depth, Zhu et al. 2024, "FSGS".
 
     Returns:
         DepthLoss; gradients flow from the loss to ``accumulated`` and ``transmittance``.
@@ -104,7 +106,7 @@ def _run(
         views=views,
         parts=parts,
         fits=int(fits),
-        sums=losses.new_empty(views, parts, 6),
+        sums=losses.new_empty(views, parts, 7),
         losses=losses,
         fit=fit,
         g_accumulated=g_accumulated,

@@ -74,6 +74,7 @@ def test_the_weight_falls_over_the_run() -> None:
         return [timeline.depth_weight(step) for step in (0, 50, 100)]
 
     assert weights() == [0.0] * 3
+    assert weights(depth="all")[0] == 0.2 and weights(depth="all", depth_scale="align")[0] == 0.05
     assert weights(depth="maps", depth_weight=0.4, depth_final=0.01) == pytest.approx([0.4, 0.04, 0.004])
 
 

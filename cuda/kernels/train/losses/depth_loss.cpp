@@ -26,7 +26,7 @@ template <typename T> int run(const luxel_depth_loss_args& args) {
     const T strength = in<T>(args.strength)[0];
 #pragma omp parallel for schedule(static)
     for (int q = 0; q < args.parts; ++q) {
-      double loss = 0.0;
+      double loss = q == 0 ? strength * fit.loss : 0.0;
       for (int64_t i = args.pixels * q / args.parts; i < args.pixels * (q + 1) / args.parts; ++i)
         loss += depth_of_pixel<T>(args, fit, strength, first + i);
       args.losses[static_cast<int64_t>(b) * args.parts + q] = loss;

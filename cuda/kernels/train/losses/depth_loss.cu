@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) depth_loss_kernel(const luxel_depth_
   }
   const float strength = in<float>(args.strength)[0];
   const int64_t first = b * args.pixels, stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  double loss[1] = {};
+  double loss[1] = {blockIdx.x == 0 && threadIdx.x == 0 ? strength * fit.loss : 0.0};
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < args.pixels; i += stride)
     loss[0] += depth_of_pixel<float>(args, fit, strength, first + i);
   block_sums(loss, loss_of_warps, args.losses + static_cast<int64_t>(b) * gridDim.x + blockIdx.x);

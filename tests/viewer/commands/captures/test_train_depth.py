@@ -67,6 +67,7 @@ def test_depth_falls_and_the_image_gains(
     assert "depth maps: of 12 photographs, not used; --depth maps" in capsys.readouterr().out
     assert "depth_mean" not in plain
     blind = train(capture, tmp_path / "blind", "--steps", "200", "--depth", "maps", "--depth-weight", "0")
+    assert blind["psnr"] == pytest.approx(plain["psnr"], abs=0.3)
     with_depth = train(capture, tmp_path / "depth", "--steps", "200", "--depth", "maps")
     said = capsys.readouterr().out
     assert "depth error" in said and "depth rel." in said
@@ -82,8 +83,12 @@ def test_depth_falls_and_the_image_gains(
 
 @pytest.mark.slow
 def test_inverse_depth_of_unknown_scale(capture: Path, tmp_path: Path) -> None:
-    """Every map has its own scale and shift, as networks give it, in 16 bits."""
+    """Every map has its own scale and shift, as networks give it, in 16 bits; points are roughly at the walls."""
     random = np.random.default_rng(3)
+    rays = random.normal(size=(600, 3))
+    far = room.reach(np.zeros(3), rays).min(-1) * (1 + 0.2 * random.normal(size=600).clip(-2, 2))
+    grey = random.integers(90, 160, (600, 1)).repeat(3, 1).astype(np.uint8)
+    scenes.save_points(capture / "points3D.ply", Points((rays * far[:, None]).astype(np.float32), grey))
     for path in sorted((capture / "depths").iterdir()):
         depth = np.asarray(Image.open(path)) / 1000
         inverse = np.where(
@@ -93,8 +98,8 @@ def test_inverse_depth_of_unknown_scale(capture: Path, tmp_path: Path) -> None:
     options = ("--depth-values", "inverse", "--depth", "maps", "--depth-scale", "align")
     blind = train(capture, tmp_path / "blind", "--steps", "200", *options, "--depth-weight", "0")
     fitted = train(capture, tmp_path / "fitted", "--steps", "200", *options)
-    assert fitted["depth_relative"] < 0.8 * blind["depth_relative"], (fitted, blind)
-    assert fitted["psnr"] > blind["psnr"] - 0.1
+    assert fitted["depth_relative"] < 0.9 * blind["depth_relative"], (fitted, blind)
+    assert fitted["psnr"] > blind["psnr"] - 0.5
 
 
 def test_a_run_is_resumed_with_its_depth(capture: Path, tmp_path: Path) -> None:
