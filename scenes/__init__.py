@@ -3,7 +3,7 @@
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage
 from luxel.scenes.captures.demo import demo_path
-from luxel.scenes.captures.depth_supervision import supervise
+from luxel.scenes.captures.depth.supervision import supervise
 from luxel.scenes.captures.formats import register_capture_format
 from luxel.scenes.captures.lens import Lens
 from luxel.scenes.captures.open_capture import Capture, open

@@ -20,8 +20,8 @@ from luxel.render.errors import LuxelError
 from luxel.scenes import save_points
 from luxel.scenes.captures import colmap
 from luxel.scenes.captures.capture_format import ReadOptions
-from luxel.scenes.captures.colmap_tracks import seen_points
 from luxel.scenes.captures.contents import image_files
+from luxel.scenes.captures.depth.tracks import seen_points
 from luxel.scenes.captures.depth_maps import read_depth
 from luxel.scenes.captures.exposure_data import (
     APERTURE,

@@ -140,6 +140,13 @@ def test_depth_that_does_not_fit_its_view(depth: np.ndarray) -> None:
         Dataset(capture.train, ViewOrder(2, 0), CPU, stream=False, depth_unit=1.0)
 
 
+def test_depth_that_no_view_has(tmp_path: Path) -> None:
+    capture = Moving(0.5)
+    with pytest.raises(LuxelError, match="No training view has depth") as caught:
+        capture.trainer(tmp_path / "run", capture.config("gaussians", depth="maps"))
+    assert "luxel.scenes.supervise" in caught.value.remedy
+
+
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     capture = Moving(0.5, depth=True)
     config = capture.config(

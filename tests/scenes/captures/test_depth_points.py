@@ -11,8 +11,8 @@ import textured_room as room
 import torch
 
 from luxel.render.camera import Camera
-from luxel.scenes.captures.colmap_tracks import seen_points
-from luxel.scenes.captures.depth_points import FirstOf, PointDepth, point_depths, thinned
+from luxel.scenes.captures.depth.points import FirstOf, PointDepth, point_depths, thinned
+from luxel.scenes.captures.depth.tracks import seen_points
 from luxel.scenes.errors import CaptureError
 
 
@@ -75,7 +75,7 @@ def test_maps_come_before_points() -> None:
 
 
 def test_large_clouds_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luxel.scenes.captures.depth_points.MOST_POINTS", 10)
+    monkeypatch.setattr("luxel.scenes.captures.depth.points.MOST_POINTS", 10)
     cloud = np.arange(90.0).reshape(30, 3)
     cloud[3] = np.inf
     few = thinned(cloud)

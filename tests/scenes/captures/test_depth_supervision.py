@@ -13,7 +13,7 @@ from test_depth_points import write_tracks
 
 import luxel.scenes as scenes
 from luxel.render.camera import Points
-from luxel.scenes.captures.depth_points import PointDepth
+from luxel.scenes.captures.depth.points import PointDepth
 from luxel.scenes.errors import CaptureError
 
 __all__ = ["capture"]  # a fixture

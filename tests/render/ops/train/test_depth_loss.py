@@ -110,9 +110,9 @@ def test_scale_and_shift_are_found() -> None:
     hidden = torch.tensor([[0.25, 0.03], [4.0, -0.05]], dtype=D)
     inverse = (1 / depth.clamp_min(1e-9) - hidden[:, 1, None, None]) / hidden[:, 0, None, None]
     data["known"] = torch.where((data["known"] > 0) & (inverse > 0), 1 / inverse, 0.0)
-    found = depth_loss(**data, fits=True)
-    torch.testing.assert_close(found.fit, hidden, rtol=1e-9, atol=1e-9)
-    assert float(found.loss) < 1e-12
+    fitted = depth_loss(**data, fits=True)
+    torch.testing.assert_close(fitted.fit, hidden, rtol=1e-9, atol=1e-9)
+    assert float(fitted.loss) < 1e-12
     assert float(depth_loss(**data).loss) > 0.01
 
 
