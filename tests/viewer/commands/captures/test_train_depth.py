@@ -75,7 +75,6 @@ def test_depth_falls_and_the_image_gains(
     assert with_depth["depth_relative"] < 0.6 * blind["depth_relative"]
     assert with_depth["depth_median"] < 0.6 * blind["depth_median"]
     assert with_depth["psnr"] > plain["psnr"] + 0.2, (with_depth, plain)
-    print("held-out views without and with depth:", blind, with_depth)
     assert main(["eval", str(tmp_path / "depth"), "--device", "cpu", "--no-lpips", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["mean"]["depth_mean"] == pytest.approx(with_depth["depth_mean"], rel=1e-4)
