@@ -26,6 +26,8 @@ class Track(NamedTuple):
 def seen_points(folder: Path) -> dict[str, np.ndarray]:
     """The points that each image of a model sees, by its name, float64 [P, 3]; only well-determined ones.
 
+    Empty for a model without points, and for one whose points have no tracks, as some programs export it.
+
     Args:
         folder: of the model.
 
@@ -46,6 +48,8 @@ def seen_points(folder: Path) -> dict[str, np.ndarray]:
             if usable and not track.error > LARGEST_ERROR:
                 for number in views:
                     out[number].append(track.xyz)
+    if not any(out.values()):
+        return {}
     return {numbers[number]: np.array(seen, np.float64).reshape(-1, 3) for number, seen in out.items()}
 
 
