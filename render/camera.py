@@ -170,6 +170,8 @@ class View:
         read: gives the undistorted pixels; may be slow (decodes a file) or cached.
         time: seconds, or [0, 1] where the capture says so; 0 for static scenes.
         path: the file behind it, where there is one.
+        depth: gives what is known of the depth along z in capture units, float32 [H, W], 0 where it is not known; None:
+            nothing is.
     """
 
     name: str
@@ -177,6 +179,7 @@ class View:
     read: Callable[[], Pixels]
     time: float = 0.0
     path: Path | None = None
+    depth: Callable[[], np.ndarray] | None = None
 
 
 def poses_of(views: Iterable[View]) -> np.ndarray:

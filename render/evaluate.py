@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from luxel.render.camera import Pixels, View
+from luxel.render.depth import DepthErrors, depth_errors
 from luxel.render.errors import LuxelError
 from luxel.render.metrics import LPIPS_MIN_SIDE, Lpips, MetricError, affine_fit, psnr, ssim
 from luxel.render.pose_refinement import refine_camera
@@ -19,8 +20,14 @@ from luxel.render.primitives.parameters import Parameters
 from luxel.render.rasterize import rasterize
 
 METRICS = ("psnr", "ssim", "lpips")
-# Columns that are there only where they were computed, and their headings.
-FURTHER = {"psnr_aligned": "aligned dB", "psnr_refined": "refined dB"}
+# Columns that are there only where they were computed: headings, name and unit in a sentence, digits.
+FURTHER = {
+    "psnr_aligned": ("aligned dB", "aligned", " dB", 2),
+    "psnr_refined": ("refined dB", "refined", " dB", 2),
+    "depth_mean": ("depth", "depth error", " units", 4),
+    "depth_relative": ("depth rel.", "relative", "", 4),
+    "depth_median": ("median", "median", "", 4),
+}
 
 
 class EvaluationError(LuxelError):
@@ -40,6 +47,8 @@ class ViewScore:
         psnr_aligned: PSNR after the affine colour transform of the render that brings it nearest to the image, dB.
         psnr_refined: PSNR from the camera pose that brings the render nearest to the image; where psnr_aligned was
             computed too, after another such transform.
+        depth_mean, depth_relative, depth_median: mean absolute error of the depth in capture units, mean and median of
+            its relative error, see `luxel.render.depth.DepthErrors`.
     """
 
     name: str
@@ -50,6 +59,9 @@ class ViewScore:
     height: int
     psnr_aligned: float = math.nan
     psnr_refined: float = math.nan
+    depth_mean: float = math.nan
+    depth_relative: float = math.nan
+    depth_median: float = math.nan
 
     @property
     def further(self) -> dict[str, float]:
@@ -95,12 +107,12 @@ class Evaluation:
         rows = [*self.scores, self.mean]
         name_width = max(len(row.name) for row in rows)
         further = list(self.mean.further)
-        more = "".join(f"{FURTHER[name]:>10}  " for name in further)
+        more = "".join(f"{FURTHER[name][0]:>10}  " for name in further)
         lines = [f"{'view':<{name_width}}  {'PSNR dB':>8}  {more}{'SSIM':>7}  {'LPIPS':>7}  {'size':>10}"]
         for row in rows:
             cells = (
                 _cell(row.psnr, 8, 2),
-                *(_cell(getattr(row, name), 10, 2) for name in further),
+                *(_cell(getattr(row, name), 10, FURTHER[name][3]) for name in further),
                 _cell(row.ssim, 7, 4),
                 _cell(row.lpips, 7, 4),
                 f"{row.width}x{row.height}".rjust(10) if row is not rows[-1] else "",
@@ -120,6 +132,7 @@ def evaluate(
     lpips: bool = True,
     aligned: bool = False,
     refine: float | None = None,
+    depth: Literal["metric", "align"] | None = None,
     on_view: Callable[[View, ViewScore, Tensor, Tensor], None] | None = None,
     render: Callable[..., Any] = rasterize,
     say: Callable[[str], None] | None = None,
@@ -140,6 +153,8 @@ def evaluate(
         aligned: compute ``psnr_aligned`` too, which leaves out differences of exposure and white balance.
         refine: compute ``psnr_refined`` too, with cameras that are moved on the scene as it is; its extent, capture
             units.
+        depth: compare the rendered depth with that of views that have one: as it is, or fitted to the rendered depth
+            in each view ("align", see `luxel.render.ops.train.depth_loss.depth_loss`).
         on_view: called after each view with (view, its score, render [H, W, 3], ground truth [H, W, 3]).
         render: rasterizer, called like luxel.render.rasterize (see `luxel.render.backends`).
         say: receives a message where LPIPS cannot be computed, which is then left out; None: that is an error.
@@ -165,6 +180,13 @@ def evaluate(
         image = render(scene, camera, **options).rgb.clamp(0, 1)
         return affine_fit(image, truth, weight) if aligned else image
 
+    def errors(view: View, weight: Tensor | None) -> DepthErrors:
+        if view.depth is None:
+            return DepthErrors()
+        options: dict[str, Any] = {"time": view.time, "antialiased": antialiased, "depth": True}
+        frame = render(scene, view.camera.to(device), **options)
+        return depth_errors(frame.depth, frame.alpha, view, weight, fits=depth == "align")
+
     for view in views:
         truth, weight = ground_truth(view, behind)
         with torch.no_grad():
@@ -185,11 +207,18 @@ def evaluate(
                 view.camera.height,
                 psnr(affine_fit(image, truth, weight), truth, weight) if aligned else math.nan,
                 math.nan if refine is None else psnr(refined(view, truth, weight), truth, weight),
+                *(DepthErrors() if depth is None else errors(view, weight)),
             )
         scores.append(score)
         if on_view is not None:
             on_view(view, score, image, truth)
     return Evaluation(scores)
+
+
+def further_in_words(name: str, value: float) -> str:
+    """A score of `FURTHER` as a clause, such as "aligned 31.25 dB"."""
+    _, words, unit, digits = FURTHER[name]
+    return f"{words} {value:.{digits}f}{unit}"
 
 
 def _perceptual(device: torch.device, say: Callable[[str], None] | None) -> Lpips | None:

@@ -3,6 +3,7 @@
 from luxel.scenes.captures.capture_format import CaptureFormat, ReadOptions
 from luxel.scenes.captures.contents import CaptureContents, SourceImage
 from luxel.scenes.captures.demo import demo_path
+from luxel.scenes.captures.depth.supervision import supervise
 from luxel.scenes.captures.formats import register_capture_format
 from luxel.scenes.captures.lens import Lens
 from luxel.scenes.captures.open_capture import Capture, open
@@ -52,4 +53,5 @@ __all__ = [
     "save_splat",
     "save_time_slices",
     "static_scene",
+    "supervise",
 ]

@@ -9,7 +9,8 @@ from typing import Any
 
 from luxel.render.runs.run_folder import RunFolder
 from luxel.render.runs.strict_json import JsonError, validated
-from luxel.scenes import Capture
+from luxel.render.train.config import TrainConfig
+from luxel.scenes import Capture, supervise
 from luxel.scenes import open as open_capture
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.viewer.runs import RunError
@@ -21,7 +22,9 @@ class Origin:
 
     Args:
         path: absolute path of the capture.
-        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama: as in luxel.scenes.open.
+        holdout_every, max_size, masks, max_megapixels, frames, cut_object, poses, panorama, depth_values: as in
+            luxel.scenes.open.
+        depth_points: absolute path of a file of points that give depth; see luxel.scenes.supervise.
     """
 
     path: str
@@ -33,6 +36,8 @@ class Origin:
     cut_object: bool = False
     poses: str = "keep"
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
+    depth_values: str = "z"
+    depth_points: str | None = None
 
     @staticmethod
     def of(options: Any, path: str, holdout_every: int) -> Origin:
@@ -47,6 +52,8 @@ class Origin:
             options.object,
             options.poses,
             options.panorama,
+            options.depth_values,
+            _absolute(getattr(options, "depth_points", None)),
         )
 
     def open(self, on_progress: Callable[[str, float], None] | None = None) -> Capture:
@@ -65,8 +72,19 @@ class Origin:
             cut_object=self.cut_object,
             poses=self.poses,
             panorama=self.panorama,
+            depth_values=self.depth_values,
             on_progress=on_progress,
         )
+
+    def add_depth(self, capture: Capture, config: TrainConfig) -> None:
+        """Gives the views of the capture the depth that a configuration trains with.
+
+        Raises:
+            CaptureError: there is none of that kind, or the file of points cannot be read.
+        """
+        uses = config.depth in ("points", "all")
+        points = Path(self.depth_points) if uses and self.depth_points is not None else None
+        supervise(capture, config.depth, points=points, metric=config.depth_scale == "metric")
 
     def about(self, capture: Capture) -> dict[str, Any]:
         """The entry of config.json about the capture of a run: how to open it again, and which views were held out."""
@@ -81,6 +99,10 @@ class Origin:
                 "warnings": [str(warning) for warning in capture.warnings],
             }
         }
+
+
+def _absolute(path: Path | None) -> str | None:
+    return None if path is None else str(path.resolve())
 
 
 def load_origin(folder: Path) -> Origin:

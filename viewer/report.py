@@ -30,6 +30,9 @@ MORE = {  # scores that are there only where they were computed: name and meanin
         "PSNR, refined",
         "from the camera pose nearest to each photograph: without errors of the poses",
     ),
+    "depth_mean": ("Depth, mean error", "absolute, in units of the capture, where the depth is known"),
+    "depth_relative": ("Depth, relative error", "mean of the error divided by the known depth"),
+    "depth_median": ("Depth, median error", "median of the error divided by the known depth"),
 }
 ERROR_SCALE = 4.0  # a mean absolute error of 1/4 is the brightest colour of an error image
 
@@ -175,10 +178,16 @@ def _number(value: float | None, digits: int) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else "∞" if value > 0 else "–"
 
 
+def _further(name: str, value: float | None) -> str:
+    """A score of `FURTHER` with its unit."""
+    _, _, unit, digits = FURTHER[name]
+    return _number(value, digits) + unit
+
+
 def _means(mean: Mapping[str, float | None], count: int) -> list[tuple[str, str, str]]:
     return [
         ("PSNR", _number(mean.get("psnr"), 2) + " dB", f"mean of {count} held-out views, higher is better"),
-        *((name, _number(mean[key], 2) + " dB", about) for key, (name, about) in MORE.items() if key in mean),
+        *((name, _further(key, mean[key]), about) for key, (name, about) in MORE.items() if key in mean),
         ("SSIM", _number(mean.get("ssim"), 4), "1 is identical"),
         ("LPIPS", _number(mean.get("lpips"), 4), "AlexNet, lower is better"),
     ]
@@ -216,7 +225,7 @@ def _card(p: ReportedView, number: int, folder: Path) -> str:
             f"src='images/{path.name}' alt='{kind} of {html.escape(p.name, quote=True)}'></a>"
             f"<figcaption>{kind}</figcaption></figure>"
         )
-    further = "".join(f" ({FURTHER[name][:-3]} {_number(value, 2)} dB)" for name, value in p.further.items())
+    further = "".join(f" ({FURTHER[name][1]} {_further(name, value)})" for name, value in p.further.items())
     scores = (
         f"PSNR {_number(p.psnr, 2)} dB{further} · SSIM {_number(p.ssim, 4)} · LPIPS {_number(p.lpips, 4)}"
     )

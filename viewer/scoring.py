@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from luxel.render.camera import View
-from luxel.render.evaluate import FURTHER, METRICS, Evaluation, ViewScore, evaluate
+from luxel.render.evaluate import METRICS, Evaluation, ViewScore, evaluate, further_in_words
 from luxel.render.primitives import Parameters
 from luxel.render.rasterize import rasterize
 from luxel.scenes import Capture
@@ -39,6 +39,7 @@ def score(
     lpips: bool = True,
     aligned: bool = False,
     refine: float | None = None,
+    depth: Literal["metric", "align"] | None = None,
     known: Evaluation | None = None,
     facts: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -54,7 +55,7 @@ def score(
         background: colour behind the scene and behind cut-out images.
         antialiased: whether the scene was trained with antialiasing.
         lpips: compute LPIPS.
-        aligned, refine: further scores, see `luxel.render.evaluate.evaluate`.
+        aligned, refine, depth: further scores, see `luxel.render.evaluate.evaluate`.
         known: scores of these views, if they were computed before; only the images are then rendered.
         facts, notes: for the page, see `Report.finish`.
         render: render function, called like luxel.render.rasterize.
@@ -92,6 +93,7 @@ def score(
             lpips=lpips and known is None,
             aligned=aligned and known is None,
             refine=refine if known is None else None,
+            depth=depth if known is None else None,
             on_view=keep,
             render=render,
         )
@@ -107,9 +109,9 @@ def to_bytes(image: Tensor) -> np.ndarray:
 
 
 def psnr_in_words(evaluation: Evaluation) -> str:
-    """The mean PSNR, and its variants that were computed."""
+    """The mean PSNR, and the further scores that were computed."""
     mean = evaluation.mean
-    further = [f"{FURTHER[name].removesuffix(' dB')} {value:.2f} dB" for name, value in mean.further.items()]
+    further = [further_in_words(name, value) for name, value in mean.further.items()]
     return f"{mean.psnr:.2f} dB" + (f" ({', '.join(further)})" if further else "")
 
 

@@ -127,6 +127,36 @@ typedef struct luxel_alpha_slope_args {
 } luxel_alpha_slope_args;
 LUXEL_API int luxel_alpha_slope(const luxel_alpha_slope_args* args);
 
+/* depth_loss: strength times the mean over the B views of the mean over pixels of known depth of
+ * weight cover |d - k| / max(d, k), with cover = 1 - transmittance, d = accumulated / cover, and k the known depth.
+ *
+ * With fits, known depths are of unknown scale and shift of their inverse in each view, and the loss of a view is 1 less the
+ * correlation of 1 / d and 1 / k, with weights weight cover^2, constants for the gradients. The mean over the pixels of a view is
+ * their weighted sum divided by the sum of weights, but at least by a hundredth of all pixels, so that a few points do not outweigh
+ * the image; a correlation is multiplied likewise. Pixels of cover 1e-3 and less have no part. Sums have a fixed order. */
+typedef struct luxel_depth_loss_args {
+  int32_t dtype;
+  int32_t device;
+  void* stream;
+  const void* accumulated;    /* in  real [B,H,W]: sum of T alpha z */
+  int64_t accumulated_stride; /* numbers from one pixel of it to the next, >= 1 */
+  const void* transmittance;  /* in  real [B,H,W] */
+  const void* known;          /* in  real [B,H,W] depth along z, capture units; not above 0: not known */
+  const void* weight;         /* in  real [B,H,W] optional, >= 0 */
+  const void* strength;       /* in  real [1] */
+  int64_t pixels;             /* H W */
+  int32_t views;              /* B */
+  int32_t parts;              /* Q, >= 1 */
+  int32_t fits;               /* 1: see above */
+  double* sums;               /* out [B,Q,7] workspace */
+  double* losses;             /* out [B,Q]: parts of the loss, their sum is it */
+  void* fit;                  /* out real [B,2]: with scale / k + shift nearest to 1 / d (least squares); 1 and 0
+                                 without fits; 0 and 0 where a view has no part */
+  void* g_accumulated;        /* out real [B,H,W] gradients of the loss, every element written, as in the next */
+  void* g_transmittance;      /* out real [B,H,W] */
+} luxel_depth_loss_args;
+LUXEL_API int luxel_depth_loss(const luxel_depth_loss_args* args);
+
 /* langevin_noise: moves nearly transparent Gaussians at random (Kheradmand et al. 2024, 3DGS-MCMC, eq. 8).
  *
  * mean += strength * rate * gate * Sigma n, with n standard normal, Sigma = R diag(s^2) R^T and
@@ -342,6 +372,7 @@ LUXEL_API int luxel_view_adam(const luxel_view_adam_args* args);
   X(luxel_gather_view_args) \
   X(luxel_count_step_args) \
   X(luxel_alpha_slope_args) \
+  X(luxel_depth_loss_args) \
   X(luxel_langevin_noise_args) \
   X(luxel_relocate_args) \
   X(luxel_neighbours_args) \

@@ -14,10 +14,12 @@ from luxel.render.bounds import (
     Options,
     Pixels,
     Positive,
+    PositiveShare,
     Seed,
     Share,
     Steps,
     StepsOrNever,
+    Weight,
     check_all,
 )
 from luxel.render.errors import LuxelError
@@ -29,6 +31,7 @@ from luxel.render.train.densify import STRATEGIES, FixedCount, Strategy
 from luxel.render.train.reports import Reached
 from luxel.render.train.views.exposure import ExposureModel
 
+DepthSource = Literal["none", "maps", "points", "all"]
 PARTS = ("rates", "loss", "init")  # groups of options whose types depend on the primitive
 # Fields that earlier versions wrote to every config.json, whatever the primitive.
 OF_OTHER_PRIMITIVES = {
@@ -158,6 +161,17 @@ class TrainConfig(Options):
     ignore_transients: bool = False
     """Leave out of the loss what only single photographs show, such as people who pass: regions that differ from the
     render by several times the usual error, from a tenth of the run on."""
+    depth: DepthSource = "none"
+    """Known depth that is fitted beside the images. maps: depth maps of the capture; points: its points, where a view
+    sees them; all: points where there is no map; none: the images alone."""
+    depth_scale: Literal["metric", "align"] = "metric"
+    """metric: depth is in units of the poses; align: its inverse has an unknown scale and shift in each view, as
+    networks estimate it, so that its correlation with the rendered one counts."""
+    depth_weight: Weight | None = None
+    """Weight of the depth in the loss at the start: of the mean relative difference where depth is known (metric), or
+    of 1 less the correlation (align). None: 0.2, with align 0.05."""
+    depth_final: PositiveShare = 0.05
+    """Factor on that weight at the end of the run, reached exponentially."""
     sparse_adam: bool = False
     """Leave primitives that no view of a step sees as they are, Adam's moments included; faster where views see a
     small part of a large scene."""

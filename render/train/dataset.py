@@ -14,7 +14,8 @@ from torch import Tensor
 
 from luxel.render.camera import Camera, Pixels, View
 from luxel.render.errors import LuxelError
-from luxel.render.ops.train.gather_view import TIME, gather_view
+from luxel.render.ops.train.gather_view import PHOTO, ROW, TIME, gather_view
+from luxel.render.train.depth_targets import halved_depth, stored_depth
 
 AHEAD = 4  # images that are read and uploaded before their step
 
@@ -22,12 +23,14 @@ AHEAD = 4  # images that are read and uploaded before their step
 class ByteImage(NamedTuple):
     """One image as bytes: rgb uint8 [H, W, 3] (straight), alpha and weight uint8 [H, W] or None.
 
-    Or P of them, each tensor with a leading P.
+    Or P of them, each tensor with a leading P. The depth is float16 [H, W] in the unit of the `Dataset`, 0 where it is
+    not known; None: none is trained with.
     """
 
     rgb: Tensor
     alpha: Tensor | None
     weight: Tensor | None
+    depth: Tensor | None = None
 
     def to(self, device: torch.device) -> ByteImage:
         """On another device; asynchronous from pinned memory."""
@@ -39,16 +42,13 @@ class ByteImage(NamedTuple):
 
     def map(self, function: Callable[[Tensor], Tensor]) -> ByteImage:
         """With ``function`` applied to each tensor present."""
-        optional = (None if t is None else function(t) for t in (self.alpha, self.weight))
-        return ByteImage(function(self.rgb), *optional)
+        return ByteImage(*(None if t is None else function(t) for t in self))  # type: ignore[arg-type]
 
     @staticmethod
     def stack(images: Sequence[ByteImage]) -> ByteImage:
         """Images of one format as one, with a leading dimension."""
-        alphas = [image.alpha for image in images if image.alpha is not None]
-        weights = [image.weight for image in images if image.weight is not None]
-        rest = (torch.stack(part) if part else None for part in (alphas, weights))
-        return ByteImage(torch.stack([image.rgb for image in images]), *rest)
+        parts = ([t for t in part if t is not None] for part in zip(*images, strict=True))
+        return ByteImage(*(torch.stack(part) if part else None for part in parts))  # type: ignore[arg-type]
 
     def unstack(self) -> list[ByteImage]:
         """The reverse of `stack`."""
@@ -80,13 +80,14 @@ class Target(NamedTuple):
     alpha: Tensor | None  # [H, W]
     weight: Tensor | None  # [H, W]
     time: Tensor | None = None  # scalar
+    depth: Tensor | None = None  # [H, W], along z in capture units; 0: not known
 
     def view(self, k: int) -> Target:
         """Target of view ``k`` of several."""
         camera = self.camera
         posed = replace(camera, world_to_cam=camera.world_to_cam[k], intrinsics=camera.intrinsics[k])
-        alpha, weight, time = (None if t is None else t[k] for t in (self.alpha, self.weight, self.time))
-        return Target(posed, self.rgb[k], alpha, weight, time)
+        rest = self.alpha, self.weight, self.time, self.depth
+        return Target(posed, self.rgb[k], *(None if t is None else t[k] for t in rest))
 
 
 class ImageStack(NamedTuple):
@@ -100,6 +101,7 @@ class ImageStack(NamedTuple):
     intrinsics: Tensor  # [V, 4]
     near: float
     far: float
+    depth_unit: float = 1.0  # capture units of a value of the depth
 
     @property
     def size(self) -> tuple[int, int]:
@@ -114,10 +116,15 @@ class ImageStack(NamedTuple):
             views: number of rows to gather; None: one, without a leading dimension.
         """
         rgb, alpha, weight, world_to_cam, intrinsics, row = gather_view(
-            *self.images, self.poses, self.intrinsics, table, views
+            *self.images[:3], self.poses, self.intrinsics, table, views
         )
         camera = Camera(world_to_cam, intrinsics, *self.size, self.near, self.far)
-        return Target(camera, rgb, alpha, weight, row[..., TIME]), row
+        depth = None
+        if self.images.depth is not None:
+            slots = row.view(-1, ROW)[:, PHOTO].view(torch.int32)
+            stored = self.images.depth.index_select(0, slots).float() * self.depth_unit
+            depth = stored if views else stored[0]
+        return Target(camera, rgb, alpha, weight, row[..., TIME], depth), row
 
 
 def halved(image: ByteImage, times: int) -> ByteImage:
@@ -125,7 +132,8 @@ def halved(image: ByteImage, times: int) -> ByteImage:
     dropped.
 
     Colour is averaged by alpha times weight, so that neither what lies outside of a mask nor ignored pixels
-    bleed in; alpha is averaged by weight, and the weight becomes the share of the area that counts.
+    bleed in; alpha is averaged by weight, and the weight becomes the share of the area that counts. Depth is never
+    averaged, see `halved_depth`.
     """
     if times == 0:
         return image
@@ -142,7 +150,9 @@ def halved(image: ByteImage, times: int) -> ByteImage:
     colour, covered, counted = sums[..., :3], sums[..., 3], sums[..., 4]
     rgb = colour / covered.clamp_min(1e-6)[..., None]
     alpha = None if image.alpha is None else _bytes(255 * covered / counted.clamp_min(1e-6))
-    return ByteImage(_bytes(rgb), alpha, None if image.weight is None else _bytes(255 * counted))
+    weight = None if image.weight is None else _bytes(255 * counted)
+    depth = None if image.depth is None else halved_depth(image.depth, times)
+    return ByteImage(_bytes(rgb), alpha, weight, depth)
 
 
 def halved_camera(camera: Camera, times: int) -> Camera:
@@ -192,9 +202,11 @@ class Dataset:
         stream: read and upload each image for its step (in background threads, some steps ahead) instead
             of keeping all on the device.
         on_read: called with (done, total) while images are uploaded.
+        depth_unit: capture units of a value of the depth maps, which are then read too; None: they are not.
 
     Raises:
-        LuxelError: an image cannot be read or has another size than its camera.
+        LuxelError: an image or depth map cannot be read or has another size than its camera; no view has depth, and a
+            unit of it is given.
     """
 
     def __init__(
@@ -205,8 +217,15 @@ class Dataset:
         *,
         stream: bool,
         on_read: Callable[[int, int], None] | None = None,
+        depth_unit: float | None = None,
     ) -> None:
         self.views, self.order, self.device = list(views), order, device
+        self.depth_unit = depth_unit
+        if depth_unit is not None and not any(view.depth for view in self.views):
+            raise LuxelError(
+                "No training view has depth, and the configuration asks for it.",
+                "Train without (depth none), or give the views their depth: luxel.scenes.supervise.",
+            )
         self.has_alpha = False
         self._format_of_view: list[ImageFormat] = []  # of each view; empty while streaming
         self._slots: list[int] = []  # of each view, in the stack of its format
@@ -268,7 +287,7 @@ class Dataset:
         stacks: dict[ImageFormat, ByteImage] = {}
         filled: Counter[ImageFormat] = Counter()
         for done, view in enumerate(self.views):
-            image = _read(view).to(self.device)
+            image = _read(view, self.depth_unit).to(self.device)
             self.has_alpha |= image.alpha is not None
             format = ImageFormat.of(image, view.camera)
             if format not in stacks:
@@ -305,7 +324,7 @@ class Dataset:
             stacked = ([c.world_to_cam for c in cameras], [c.intrinsics for c in cameras])
             poses, intrinsics = (torch.stack(part).float().to(self.device) for part in stacked)
             self._cameras[halvings] = poses, intrinsics
-        return ImageStack(images, *self._cameras[halvings], format.near, format.far)
+        return ImageStack(images, *self._cameras[halvings], format.near, format.far, self.depth_unit or 1.0)
 
     def _streamed(self, step: int) -> ByteImage:
         assert self._pool is not None, "the dataset is closed"
@@ -313,16 +332,16 @@ class Dataset:
             self._coming.popleft()
         if self._coming and self._coming[0][0] > step:  # a step back: a resumed or repeated step
             self._coming.clear()
-        following = self._coming[-1][0] + 1 if self._coming else step
+        pin, following = self.device.type == "cuda", self._coming[-1][0] + 1 if self._coming else step
         for number in range(following, step + AHEAD + 1):
             view = self.views[self.order.view_at(number)]
-            self._coming.append((number, self._pool.submit(_read, view, self.device.type == "cuda")))
+            self._coming.append((number, self._pool.submit(_read, view, self.depth_unit, pin)))
         self.order.view_at(step)
         return self._coming.popleft()[1].result().to(self.device)
 
 
-def _read(view: View, pin: bool = False) -> ByteImage:
-    """The pixels of a view as tensors, checked against its camera."""
+def _read(view: View, depth_unit: float | None = None, pin: bool = False) -> ByteImage:
+    """The pixels of a view as tensors, checked against its camera; its depth with a unit."""
     pixels: Pixels = view.read()
     height, width = view.camera.height, view.camera.width
     expected = {"rgb": (height, width, 3), "alpha": (height, width), "weight": (height, width)}
@@ -339,6 +358,8 @@ def _read(view: View, pin: bool = False) -> ByteImage:
     image = ByteImage(*tensors)
     if image.weight is not None:  # SSIM's windows would carry ignored colours to their neighbours
         image.rgb[image.weight == 0] = 0
+    if depth_unit is not None:
+        image = image._replace(depth=stored_depth(view, image.alpha, image.weight, depth_unit))
     return image.pinned() if pin else image
 
 

@@ -28,7 +28,15 @@ from luxel.render.rasterize import DensifyStatistics, Frame
 from luxel.render.train.dataset import ImageStack, Target
 from luxel.render.train.objective import alpha_term
 from luxel.render.train.optimizer import BETAS, EPS
-from luxel.render.train.step import StepContext, StepOutput, add_noise, auxiliary_terms, regularisers, renew
+from luxel.render.train.step import (
+    StepContext,
+    StepOutput,
+    add_noise,
+    auxiliary_terms,
+    of_depth,
+    regularisers,
+    renew,
+)
 from luxel.render.train.timeline import ScheduleValues
 
 
@@ -55,6 +63,7 @@ def general_step(
     frames: list[Frame] = []
     stats: list[Tensor] = []
     losses: list[Tensor] = []
+    depths: list[Tensor] = []
     tables = [table for table in context.models.tables if table is not None]
     seen: list[Tensor] = []  # numbers of the views
     learnt: list[list[Tensor]] = [[] for _ in tables]  # parameters of each view
@@ -87,6 +96,7 @@ def general_step(
             antialiased=config.antialiased,
             absolute_gradients=absolute,
             deterministic=config.deterministic,
+            depth=target.depth is not None,
             **options,
         )
         frames.append(frame)
@@ -99,12 +109,16 @@ def general_step(
         if target.alpha is not None:
             alpha = alpha_term(frame.alpha, target, config.loss)
             terms.append(alpha if views == 1 else alpha / views)
+        if target.depth is not None:
+            depths.append(_of_depth(context, frame, target, row))
     photometric = losses[0] if views == 1 else torch.stack(losses).mean()
     touched = [frame.tile_counts[0] > 0 for frame in frames]
     visible = touched[0] if views == 1 else torch.stack(touched).any(0)
     terms += [weight * value for weight, value in regularisers(context, scene, visible, schedule)]
     renew(context, scene)
     terms += [weight * value for weight, value in auxiliary_terms(context, scene, visible)]
+    depth = torch.stack(depths).mean() if depths else None
+    terms += [] if depth is None else [depth]
     loss = sum((term for term in terms if isinstance(term, Tensor)), photometric)
     of_views = [parameters for each in learnt for parameters in each]
     inputs = [*scene.tensors().values(), *of_views]
@@ -142,7 +156,8 @@ def general_step(
     if stats and not (waits and views == 1):
         _add_statistics(context, stats)
     add_noise(context, scene.tensors(), row)
-    return StepOutput(photometric.detach(), shown.detach(), _through(frame).detach(), target)
+    shown, through = shown.detach(), _through(frame).detach()
+    return StepOutput(photometric.detach(), shown, through, target, None if depth is None else depth.detach())
 
 
 def _counted(context: StepContext, image: Tensor, target: Target, row: Tensor) -> Target:
@@ -152,6 +167,16 @@ def _counted(context: StepContext, image: Tensor, target: Target, row: Tensor) -
     weight = None if target.weight is None else target.weight[None]
     counted = context.models.counted(image[None], target._replace(rgb=target.rgb[None], weight=weight), row)
     return target._replace(weight=_given(counted.weight)[0])
+
+
+def _of_depth(context: StepContext, frame: Frame, target: Target, row: Tensor) -> Tensor:
+    """`of_depth` of one view, without a leading dimension."""
+    assert frame.depth is not None, "a rasterizer that is asked for depth returns it"
+    one = target._replace(
+        depth=_given(target.depth)[None], weight=None if target.weight is None else target.weight[None]
+    )
+    accumulated = (frame.depth * frame.alpha)[None]
+    return of_depth(context, accumulated, 1 - frame.alpha[None], one, row).loss
 
 
 def _through(frame: Frame) -> Tensor:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -41,6 +41,7 @@ def measure(
     save_renders: int,
     aligned: bool = False,
     refine: float | None = None,
+    depth: Literal["metric", "align"] | None = None,
     render: Callable[..., Any] = rasterize,
 ) -> HeldOut | None:
     """Scores of held-out views, and the time to render them; None if there are none.
@@ -51,7 +52,7 @@ def measure(
         antialiased: as in training.
         lpips: LPIPS too, if its weights are available.
         save_renders: number of renders written beside the ground truth, evenly spread over the views.
-        aligned, refine, render: see `luxel.render.evaluate.evaluate`.
+        aligned, refine, depth, render: see `luxel.render.evaluate.evaluate`.
     """
     if not views:
         return None
@@ -60,7 +61,7 @@ def measure(
     seconds: list[float] = []
 
     def timed(*args: Any, **options: Any) -> Any:
-        if torch.is_grad_enabled():  # a camera is refined
+        if torch.is_grad_enabled() or options.get("depth"):  # a camera is refined, or depth compared
             return render(*args, **options)
         wait_for(background.device)
         start = time.perf_counter()
@@ -88,6 +89,7 @@ def measure(
             lpips=lpips,
             aligned=aligned,
             refine=refine,
+            depth=depth,
             on_view=save,
             render=timed,
             say=folder.say,
@@ -103,8 +105,13 @@ def measured(run: Any, render: Callable[..., Any], lpips: bool, save_renders: in
     See `measure` for the other arguments, and `MemoryBudget.measured`.
     """
     behind = torch.full((3,), 0.0 if run.background == "black" else 1.0, device=run.device)
-    options = {"antialiased": run.config.antialiased, "save_renders": save_renders, "render": render}
+    options: dict[str, Any] = {
+        "antialiased": run.config.antialiased,
+        "save_renders": save_renders,
+        "render": render,
+    }
     options |= run.models.scoring
+    options["depth"] = None if run.config.depth == "none" else run.config.depth_scale
     return run.memory.measured(
         lambda lpips: measure(run.scene, run.test_views, behind, run.folder, lpips=lpips, **options),
         None if run.dataset.streaming else run.stream_images,

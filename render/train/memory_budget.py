@@ -15,6 +15,7 @@ from luxel.render.train import memory_plan
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.dataset import Dataset, ViewOrder
 from luxel.render.train.densifier import Densifier
+from luxel.render.train.start import scene_extent
 
 T = TypeVar("T")
 ATTEMPTS = 20  # of a step when memory runs out
@@ -48,14 +49,15 @@ class MemoryBudget:
         """Limits the primitives to what fits, and uploads the images or prepares to stream them."""
         stream = self._limit(densifier)
         order = ViewOrder(len(self.views), self.config.seed)
+        unit = None if self.config.depth == "none" else scene_extent(self.views)
         try:
-            return Dataset(self.views, order, self.device, stream=stream)
+            return Dataset(self.views, order, self.device, stream=stream, depth_unit=unit)
         except Exception as error:
             if stream or not is_out_of_memory(error):
                 raise
         self.say("The images do not fit into memory: they are streamed step by step.")
         release_memory()
-        return Dataset(self.views, order, self.device, stream=True)
+        return Dataset(self.views, order, self.device, stream=True, depth_unit=unit)
 
     def reduce(self, step: int, dataset: Dataset, densifier: Densifier) -> None:
         """Memory ran out: first the images leave the device, then a step has fewer views, then growth ends, then the
@@ -135,6 +137,7 @@ class MemoryBudget:
             each=memory_plan.bytes_of_one(optimizer.scene),
             noun=optimizer.scene.noun,
             pyramid=config.resolution.halvings > 0,
+            depth=config.depth != "none",
             images=config.images,
             max_gaussians=self.cap,
             device=self.device,

@@ -42,10 +42,10 @@ def bytes_of_one(scene: Parameters) -> int:
     return 4 * 4 * numbers + SPLAT_WORKSPACE
 
 
-def image_bytes(views: Sequence[View], pyramid: bool) -> int:
-    """Bytes of all images on the device: RGB and alpha or weight, and a third more with coarser
-    levels."""
-    total = 4 * pixel_count(views)
+def image_bytes(views: Sequence[View], pyramid: bool, depth: bool = False) -> int:
+    """Bytes of all images on the device: RGB and alpha or weight, depth where it is trained with, and a third more with
+    coarser levels."""
+    total = (6 if depth else 4) * pixel_count(views)
     return total * 4 // 3 if pyramid else total
 
 
@@ -56,6 +56,7 @@ def plan(
     each: int,
     noun: str = "Gaussians",
     pyramid: bool,
+    depth: bool = False,
     images: str,
     max_gaussians: int | None,
     device: torch.device,
@@ -69,6 +70,7 @@ def plan(
         each: bytes per primitive, see `bytes_of_one`.
         noun: name of the primitives in messages.
         pyramid: whether images are trained at coarser levels too.
+        depth: whether depth is trained with.
         images, max_gaussians: see `luxel.render.train.config.TrainConfig`.
         device: where to train.
         free: bytes of free memory; None: queried from the device.
@@ -78,7 +80,7 @@ def plan(
     """
     free = free_memory(device) if free is None else free
     pixels = max(view.camera.width * view.camera.height for view in views)
-    all_images = image_bytes(views, pyramid)
+    all_images = image_bytes(views, pyramid, depth)
     left = free - SPARE - pixels * PIXEL_WORKSPACE
     where = "GPU" if device.type == "cuda" else "machine"
     if left < min(count, 1000) * each:

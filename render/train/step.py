@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from luxel.render.ops.train.alpha_slope import alpha_slope
+from luxel.render.ops.train.depth_loss import DepthLoss, depth_loss
 from luxel.render.ops.train.gather_view import (
     ADAM,
     BACKGROUND,
+    DEPTH,
     STEP,
     TIME,
     VISIT_EXPOSURE,
@@ -42,6 +44,7 @@ class StepOutput(NamedTuple):
     rgb: Tensor  # [H, W, 3], as the photograph would show it
     transmittance: Tensor  # [H, W]
     target: Target
+    depth: Tensor | None = None  # the part of the depth in the loss, scalar
 
 
 @dataclass
@@ -113,7 +116,7 @@ def fused_step(
         sh_degree=schedule.sh_degree,
         dilation=DILATION,
         antialiased=config.antialiased,
-        with_depth=False,
+        with_depth=target.depth is not None,
         with_normals=False,
     )
     projected = project(scene, view)
@@ -127,8 +130,12 @@ def fused_step(
     lists = bin_tiles(projected, settings, visible_capacity=visible_capacity, capacity=capacity)
     count_step_(lists.overflow, projected.totals, context.table, context.status, views)
     background = rows[:, BACKGROUND].contiguous()
+    if target.depth is not None:
+        background = torch.nn.functional.pad(background, (0, 1))
     blended = blend(projected, lists, background, settings, keep=True)
     image, transmittance, g_transmittance = blended.image, blended.transmittance, None
+    if target.depth is not None:
+        image = image[..., :3].contiguous()
     if context.models.exposure is None:
         target = context.models.counted(image, target, rows[-1])
         loss, g_image = photometric(context, image, target)
@@ -137,6 +144,12 @@ def fused_step(
         loss, image, g_image, g_transmittance, target = exposed(context, image, through, target, rows)
     if target.alpha is not None and config.loss.alpha_weight > 0:
         slope = alpha_slope(transmittance, target.alpha, target.weight, config.loss.alpha_weight)
+        g_transmittance = slope if g_transmittance is None else g_transmittance + slope
+    depth = None
+    if target.depth is not None:
+        depth = of_depth(context, blended.image[..., 3], transmittance, target, rows[0])
+        g_image = torch.cat([g_image, depth.g_accumulated[..., None]], -1)
+        slope = depth.g_transmittance
         g_transmittance = slope if g_transmittance is None else g_transmittance + slope
     projection = spec.projection
     assert projection is not None, "primitives without a projection take the general path"
@@ -180,7 +193,8 @@ def fused_step(
         g_pose = poses.backward(weights["g_world_to_cam"], target.camera.world_to_cam, pose)
         poses.table.update_(moved_views, g_pose, rows[-1, VISIT_POSE], context.status[1:2])
     add_noise(context, params, rows[0])
-    return StepOutput(loss, image[-1], transmittance[-1], target.view(-1))
+    of_view = image[-1], transmittance[-1], target.view(-1)
+    return StepOutput(loss, *of_view, None if depth is None else depth.loss)
 
 
 def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Tensor, Tensor]:
@@ -197,6 +211,22 @@ def photometric(context: StepContext, image: Tensor, target: Target) -> tuple[Te
     if len(parts) == 1:
         return losses[0], gradients[0]
     return torch.stack(losses).mean(), torch.cat(gradients)
+
+
+def of_depth(
+    context: StepContext, accumulated: Tensor, transmittance: Tensor, target: Target, row: Tensor
+) -> DepthLoss:
+    """The part of the depth in the loss; see `luxel.render.ops.train.depth_loss.depth_loss`.
+
+    Args:
+        context: of the step.
+        accumulated: sum of T alpha z, [B, H, W]. transmittance: [B, H, W].
+        target: of B views, with depth.
+        row: of the table, [24].
+    """
+    assert target.depth is not None
+    fits = context.config.depth_scale == "align"
+    return depth_loss(accumulated, transmittance, target.depth, target.weight, row[DEPTH], fits=fits)
 
 
 def exposed(

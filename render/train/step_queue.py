@@ -197,6 +197,7 @@ class StepQueue:
         stats = None
         if output is not None:
             loss = output.loss + alpha_term(1 - output.transmittance, output.target, self.config.loss)
+            loss = loss if output.depth is None else loss + output.depth
             stats = torch.stack([loss, squared_error(output.rgb, output.target)])
         self._readbacks.push(step, self._status, stats)
 

@@ -9,11 +9,13 @@ import numpy as np
 import torch
 
 from luxel.render.ops.train.adam import adam_schedule
-from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, OF_VIEW, PHOTO, ROW, STEP, TIME, VIEW
+from luxel.render.ops.train.gather_view import ADAM, BACKGROUND, DEPTH, OF_VIEW, PHOTO, ROW, STEP, TIME, VIEW
+from luxel.render.primitives.training import exponential
 from luxel.render.train import schedules
 from luxel.render.train.config import TrainConfig
 from luxel.render.train.optimizer import BETAS
 
+DEPTH_WEIGHTS = {"metric": 0.2, "align": 0.05}  # at the start, unless the configuration has one
 ROWS = 256  # of the table: a step has one for each of its views
 
 
@@ -86,6 +88,14 @@ class Timeline:
         """Learning rate by parameter."""
         return self.config.rates.at(progress, self.extent)
 
+    def depth_weight(self, step: int) -> float:
+        """Weight of the depth in the loss of a step; 0 without depth."""
+        config = self.config
+        if config.depth == "none":
+            return 0.0
+        first = DEPTH_WEIGHTS[config.depth_scale] if config.depth_weight is None else config.depth_weight
+        return exponential(first, first * config.depth_final, self.progress(step))
+
     def background_at(self, step: int) -> tuple[float, float, float]:
         """The background colour of a step, RGB in [0, 1]; a random one is a function of seed and step."""
         if self.background == "random":
@@ -132,6 +142,7 @@ class StepTable:
                 row.view(np.int32)[[PHOTO, VIEW, STEP]] = slot, view, number
                 row[ADAM][: len(schedule)] = schedule
                 row[BACKGROUND] = timeline.background_at(number)
+                row[DEPTH] = timeline.depth_weight(number)
                 if visit is not None:
                     row[OF_VIEW] = visit(number * self.batch + j, timeline.config.steps * self.batch)
         values = torch.from_numpy(rows.view(np.int32))

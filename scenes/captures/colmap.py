@@ -228,7 +228,7 @@ def _pose(values: Sequence[float], where: str) -> np.ndarray:
     return out
 
 
-class _Cursor:
+class Cursor:
     """Reads packed little-endian values; errors name the file."""
 
     def __init__(self, path: Path) -> None:
@@ -263,7 +263,7 @@ class _Cursor:
 
 
 def _cameras_binary(path: Path) -> dict[int, Lens]:
-    cursor = _Cursor(path)
+    cursor = Cursor(path)
     lenses = {}
     for _ in range(cursor.count(24, "cameras")):
         number, model, width, height = cursor.take("<iiQQ")
@@ -276,7 +276,7 @@ def _cameras_binary(path: Path) -> dict[int, Lens]:
 
 
 def _images_binary(path: Path) -> list[tuple[str, int, np.ndarray]]:
-    cursor = _Cursor(path)
+    cursor = Cursor(path)
     images = []
     for _ in range(cursor.count(73, "images")):
         number, *pose, camera = cursor.take("<i7di")
@@ -289,7 +289,7 @@ def _images_binary(path: Path) -> list[tuple[str, int, np.ndarray]]:
 
 def _points_binary(path: Path) -> tuple[Points, np.ndarray]:
     """The points, and their reprojection errors in pixels."""
-    cursor = _Cursor(path)
+    cursor = Cursor(path)
     total = cursor.count(51, "points")
     xyz, rgb, errors = np.empty((total, 3), np.float64), np.empty((total, 3), np.uint8), np.empty(total)
     layout = struct.Struct("<Q3d3BdQ")
@@ -310,19 +310,19 @@ def _finite(xyz: np.ndarray, rgb: np.ndarray) -> Points:
     return Points(xyz[keep].astype(np.float32), rgb[keep])
 
 
-def _lines(path: Path) -> list[tuple[int, str]]:
+def text_lines(path: Path) -> list[tuple[int, str]]:
     text = read_bytes(path).decode("utf-8", "replace")
     numbered = enumerate(text.splitlines(), start=1)
     return [(number, line.strip()) for number, line in numbered if not line.lstrip().startswith("#")]
 
 
-def _bad_line(path: Path, number: int, what: str) -> CaptureError:
+def bad_line(path: Path, number: int, what: str) -> CaptureError:
     return CaptureError(f"{path}: line {number} is not a valid {what}.", CUT_SHORT)
 
 
 def _cameras_text(path: Path) -> dict[int, Lens]:
     lenses = {}
-    for number, line in _lines(path):
+    for number, line in text_lines(path):
         if not line:
             continue
         try:
@@ -330,14 +330,14 @@ def _cameras_text(path: Path) -> dict[int, Lens]:
             size, numbers = (int(width), int(height)), [float(value) for value in values]
             key = int(camera)
         except (ValueError, OverflowError):
-            raise _bad_line(path, number, "camera") from None
+            raise bad_line(path, number, "camera") from None
         lenses[key] = lens_of_colmap(model, *size, numbers, f"{path}: camera {camera}")
     return lenses
 
 
 def _images_text(path: Path) -> list[tuple[str, int, np.ndarray]]:
     images = []
-    lines = iter(_lines(path))
+    lines = iter(text_lines(path))
     for number, line in lines:
         if not line:
             continue
@@ -347,7 +347,7 @@ def _images_text(path: Path) -> list[tuple[str, int, np.ndarray]]:
             if len(pose) != 7:
                 raise ValueError
         except (ValueError, OverflowError):
-            raise _bad_line(path, number, "image") from None
+            raise bad_line(path, number, "image") from None
         images.append((name, key, _pose(pose, f"{path}: image {name!r}")))
         next(lines, None)  # its 2D points, perhaps none
     return images
@@ -355,7 +355,7 @@ def _images_text(path: Path) -> list[tuple[str, int, np.ndarray]]:
 
 def _points_text(path: Path) -> tuple[Points, np.ndarray]:
     xyz, rgb, errors = [], [], []
-    for number, line in _lines(path):
+    for number, line in text_lines(path):
         if not line:
             continue
         try:
@@ -366,7 +366,7 @@ def _points_text(path: Path) -> tuple[Points, np.ndarray]:
                 raise ValueError
             errors.append(float(words[7]) if len(words) > 7 else -1.0)
         except (ValueError, OverflowError):
-            raise _bad_line(path, number, "point") from None
+            raise bad_line(path, number, "point") from None
     points = _finite(np.array(xyz, float).reshape(-1, 3), np.array(rgb, np.uint8).reshape(-1, 3))
     return points, np.array(errors, float)
 

@@ -1,7 +1,8 @@
-"""Depth maps of captures, as depth cameras and phones with LiDAR have them: reading, and points from them.
+"""Depth maps of captures, as depth cameras, phones with LiDAR and networks have them: reading, and points from them.
 
 The convention is nerfstudio's: ``depth_file_path`` of a frame names a PNG or TIFF file of 16 bits, in millimetres, or a
-numpy file; values are distances along the camera's z axis, 0 where nothing was measured.
+numpy file; values are distances along the camera's z axis, 0 where nothing was measured. A folder ``depths`` beside
+``images`` has the maps of other captures.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import cv2
 import numpy as np
 
 from luxel.render.camera import Camera, Points, View
-from luxel.scenes.captures.lens import Lens, undistortion_maps
+from luxel.scenes.captures.contents import SourceImage
+from luxel.scenes.captures.lens import Lens, pinhole_of, undistortion_maps
 from luxel.scenes.errors import CaptureError
 from luxel.scenes.files.image_decoding import opened_image
 from luxel.scenes.files.reading import read_bytes, reading
@@ -24,6 +26,9 @@ from luxel.scenes.files.volumes import read_array_header
 
 MILLIMETRE = 1e-3  # of integers, where the capture states no unit
 REMEDY = "Save depth as PNG of 16 bits in millimetres, or as numpy file of floats in units of the poses."
+DEPTH_VALUES = ("z", "ray", "inverse")
+FOLDERS = ("depths", "depth")
+SUFFIXES = (".png", ".npy", ".tif", ".tiff", ".exr")  # the last is refused with a message
 POINTS = 200_000  # at most, of all views
 AGREE = 0.02  # relative difference of depths of one point in two views
 LEAST_AGREEING = 0.5  # share of the compared points; with less the depth does not fit the poses
@@ -41,6 +46,7 @@ class DepthReader:
         scale: capture units of a value; None: 0.001 of integers, 1 of floats.
         lens: of the stored image; the map may have fewer pixels.
         width, height: of the result, that of the view's camera.
+        values: what the file holds, one of `DEPTH_VALUES`: distance along z, or from the camera's centre, or inverse z.
     """
 
     path: Path
@@ -48,6 +54,7 @@ class DepthReader:
     lens: Lens
     width: int
     height: int
+    values: str = "z"
 
     def __call__(self) -> np.ndarray:
         """Depth along z of the undistorted view, float32 [height, width] in capture units; 0: not known.
@@ -55,7 +62,7 @@ class DepthReader:
         Raises:
             CaptureError: the file cannot be read, or has another aspect ratio than the image.
         """
-        stored = read_depth(self.path, self.scale)
+        stored = read_depth(self.path, self.scale, inverse=self.values == "inverse")
         tall, wide = stored.shape
         lens = self.lens
         if abs(wide * lens.height - tall * lens.width) > 0.02 * wide * lens.height:
@@ -75,28 +82,63 @@ class DepthReader:
         out = cv2.remap(stored, x.astype(np.float32), y.astype(np.float32), cv2.INTER_NEAREST)
         if known is not None:
             out = np.where(cv2.resize(known, size, interpolation=cv2.INTER_NEAREST) > 0, out, np.float32(0))
-        return out
+        return out / self._lengths() if self.values == "ray" else out
+
+    def _lengths(self) -> np.ndarray:
+        """Distance from the camera's centre to points of z = 1 at each pixel of the view, float32 [height, width]."""
+        pinhole = pinhole_of(self.lens, str(self.path)).resized(self.width, self.height)
+        x = (np.arange(self.width) + 0.5 - pinhole.cx) / pinhole.fx
+        y = (np.arange(self.height) + 0.5 - pinhole.cy) / pinhole.fy
+        return np.sqrt(1 + x * x + (y * y)[:, None]).astype(np.float32)
 
 
-def read_depth(path: Path, scale: float | None = None) -> np.ndarray:
+def find_depths(root: Path, sources: Sequence[SourceImage]) -> None:
+    """Assigns the depth map of the same name in a folder ``depths`` to each image without one.
+
+    For images/a/b.jpg these are tried: depths/a/b.png and depths/b.png, likewise the other `SUFFIXES`. Views cut from
+    panoramas and frames of films have none.
+    """
+    for folder in (root / name for name in FOLDERS):
+        if not folder.is_dir():
+            continue
+        for source in sources:
+            if source.depth is not None or source.group:
+                continue
+            name = Path(source.name)
+            inner = Path(*name.parts[1:]) if len(name.parts) > 1 else name
+            stems = dict.fromkeys(folder / part.with_suffix("") for part in (inner, name, Path(name.name)))
+            tried = (Path(f"{stem}{suffix}") for stem in stems for suffix in SUFFIXES)
+            source.depth = next((path for path in tried if path.is_file() and path != source.path), None)
+
+
+def read_depth(path: Path, scale: float | None = None, *, inverse: bool = False) -> np.ndarray:
     """A depth map as it is stored, float32 [H, W]; 0 where it has no positive, finite value.
 
     Args:
         path: an image of one channel of 16 or 32 bits, or a .npy file [H, W] or [H, W, 1].
         scale: units of a value; None: 0.001 of integers, 1 of floats.
+        inverse: values are inverse depths; without a scale the largest integer of its type is 1. Images of 8 bits are
+            read too.
 
     Raises:
         CaptureError: the file cannot be read, or is no depth map.
     """
-    values = _numpy_values(path) if path.suffix.lower() == ".npy" else _image_values(path)
+    values = _numpy_values(path) if path.suffix.lower() == ".npy" else _image_values(path, inverse)
     unit = scale if scale is not None else 1.0 if values.dtype.kind == "f" else MILLIMETRE
-    with np.errstate(over="ignore", invalid="ignore"):
-        depth = (values.astype(np.float64) * unit).astype(np.float32)
+    if inverse and scale is None and values.dtype.kind != "f":
+        unit = 1 / min(int(np.iinfo(values.dtype).max), 65535)  # of 32 bits: Pillow opens PNG of 16 bits so
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        depth = values.astype(np.float64) * unit
+        depth = (1 / depth if inverse else depth).astype(np.float32)
     return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(0))
 
 
-def _image_values(path: Path) -> np.ndarray:
+def _image_values(path: Path, bytes_too: bool) -> np.ndarray:
+    if path.suffix.lower() == ".exr":
+        raise CaptureError(f"{path}: OpenEXR files of depth are not read.", REMEDY)
     with opened_image(path) as image:
+        if bytes_too and image.mode == "L":
+            return np.asarray(image)
         if image.mode not in ("F", "I") and not image.mode.startswith("I;16"):
             raise CaptureError(f"{path}: an image of mode {image.mode} is no depth map.", REMEDY)
         return np.asarray(image)

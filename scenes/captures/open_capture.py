@@ -13,7 +13,7 @@ from luxel.render.camera import Camera, Points, View
 from luxel.render.reading import is_lack_of_memory
 from luxel.scenes.captures.capture_format import Progress, ReadOptions, ignore_progress
 from luxel.scenes.captures.contents import CaptureContents, SourceImage, natural_key, shorten_names
-from luxel.scenes.captures.depth_maps import DepthReader, points_from_depth
+from luxel.scenes.captures.depth_maps import DEPTH_VALUES, DepthReader, find_depths, points_from_depth
 from luxel.scenes.captures.exposure_data import relative_stops
 from luxel.scenes.captures.formats import detect_format
 from luxel.scenes.captures.geometry import estimate_centre, estimate_up, invert_rigid
@@ -99,6 +99,7 @@ def open(
     cut_object: bool = False,
     poses: str = "keep",
     panorama: PanoramaOptions | None = None,
+    depth_values: str = "z",
 ) -> Capture:
     """Opens a capture of any registered format, among them photographs, videos, COLMAP models and transforms.json.
 
@@ -124,6 +125,8 @@ def open(
             cuts it out: for turntables, where the object moves and all else stays.
         poses: of captures that have poses, "keep": as they are; "refine": by bundle adjustment over matched features.
         panorama: how panoramas of 360 by 180 degrees are recognised and cut into views; None: the defaults.
+        depth_values: what depth maps hold. "z": distances along the camera's z axis; "ray": from its centre; "inverse":
+            inverse z, as networks estimate it.
 
     Raises:
         CaptureError: the capture cannot be used; the message names the file and the remedy.
@@ -134,6 +137,10 @@ def open(
         raise CaptureError(f"max_size={max_size} is invalid.", "Give a positive number of pixels.")
     if poses not in POSE_USES:
         raise CaptureError(f"poses={poses!r} is invalid.", f"Choose one of {', '.join(POSE_USES)}.")
+    if depth_values not in DEPTH_VALUES:
+        raise CaptureError(
+            f"depth_values={depth_values!r} is invalid.", f"Choose one of {', '.join(DEPTH_VALUES)}."
+        )
     mask_use = "cutout" if cut_object and masks == "auto" else masks
     set_max_megapixels(max_megapixels)
     progress = on_progress or ignore_progress
@@ -164,14 +171,16 @@ def open(
         if poses == "refine":
             _refine(root, contents, readers, max_size, cache_dir, progress)
     cam_to_world = np.stack([invert_rigid(source.world_to_cam) for source in contents.images])
-    depths = _depths(contents, max_size)
+    find_depths(root, contents.images)
+    depths = _depths(contents, max_size, depth_values)
     if contents.points is None:
         from luxel.scenes.captures.poses.triangulate import starting_points
 
         held, usable = contents.test_names or (), contents.triangulated_names
         known = [s for s in contents.images if s.name not in held and (usable is None or s.name in usable)]
         views = [view_of(source, readers[source.name], source.name, max_size) for source in known]
-        contents.points = points_from_depth(views, depths, contents.warnings)
+        metric = {} if depth_values == "inverse" else depths
+        contents.points = points_from_depth(views, metric, contents.warnings)
         if contents.points is None:
             posed = [(view.camera, readers[view.name]) for view in views]
             contents.points = starting_points(
@@ -221,13 +230,13 @@ def _refine(
         source.world_to_cam = pose
 
 
-def _depths(contents: CaptureContents, max_size: int | None) -> dict[str, DepthReader]:
+def _depths(contents: CaptureContents, max_size: int | None, values: str) -> dict[str, DepthReader]:
     """Readers of the depth maps, by name of the source."""
     out = {}
     for source in contents.images:
         if source.depth is not None:
             size = target_size(source.lens, max_size)
-            out[source.name] = DepthReader(source.depth, source.depth_scale, source.lens, *size)
+            out[source.name] = DepthReader(source.depth, source.depth_scale, source.lens, *size, values)
     return out
 
 

@@ -26,6 +26,12 @@ from luxel.scenes.files.reading import read_bytes, reading
 
 FILES = ("transforms.json", "transforms_train.json")
 POINT_FILES = ("points3D.ply", "points3d.ply", "sparse_pc.ply", "point_cloud.ply", "pointcloud.ply")
+# Entries of a frame that name its depth map, and those that give the unit of its values: nerfstudio's, and those of
+# instant-ngp and of luxel's own synthetic data.
+DEPTH_UNITS = {
+    "depth_file_path": ("depth_unit_scale_factor",),
+    "depth_path": ("integer_depth_scale", "depth_unit"),
+}
 PINHOLE_MODELS = ("PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE")
 PLANAR_MODELS = ("OPENCV", "FULL_OPENCV", "SIMPLE_RADIAL", "RADIAL", *PINHOLE_MODELS)
 Document = dict[str, Any]
@@ -142,20 +148,21 @@ def _photos(folder: Path, frames: list[tuple[Document, Document, Path]]) -> list
 
 
 def _depth(folder: Path, document: Document, frame: Document, where: str) -> tuple[Path | None, float | None]:
-    """The file of a frame's depth map and the unit of its values."""
-    given = frame.get("depth_file_path")
-    scale = number_of(frame, document, "depth_unit_scale_factor", where)
-    if scale is not None and not 0 < scale < 1e9:
-        raise CaptureError(
-            f"{where}: depth_unit_scale_factor must be positive, got {scale}.", "Give the length of a unit."
-        )
-    if given is None:
+    """The file of a frame's depth map and the unit of its values: as nerfstudio, or as instant-ngp names them."""
+    key = next((key for key in DEPTH_UNITS if frame.get(key) is not None), "depth_file_path")
+    scale = None
+    for name in DEPTH_UNITS[key]:
+        number = number_of(frame, document, name, where)
+        if number is not None and not 0 < number < 1e9:
+            raise CaptureError(
+                f"{where}: {name} must be positive, got {number}.", "Give the length of a unit."
+            )
+        scale = number if scale is None else scale
+    if frame.get(key) is None or (key == "depth_path" and scale is None):
         return None, scale
-    path = inside_capture(folder, given, where)
+    path = inside_capture(folder, frame[key], where)
     if not path.is_file():
-        raise CaptureError(
-            f"{where}: the depth map {path} is missing.", "Put it there or remove depth_file_path."
-        )
+        raise CaptureError(f"{where}: the depth map {path} is missing.", f"Put it there or remove {key}.")
     return path, scale
 
 

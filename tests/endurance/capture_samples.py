@@ -21,6 +21,7 @@ from luxel.scenes import save_points
 from luxel.scenes.captures import colmap
 from luxel.scenes.captures.capture_format import ReadOptions
 from luxel.scenes.captures.contents import image_files
+from luxel.scenes.captures.depth.tracks import seen_points
 from luxel.scenes.captures.depth_maps import read_depth
 from luxel.scenes.captures.exposure_data import (
     APERTURE,
@@ -81,6 +82,18 @@ def capture_samples() -> list[Sample]:
     depth = io.BytesIO()
     Image.fromarray(np.arange(48, dtype=np.uint16).reshape(6, 8)).save(depth, "PNG")
     out.append(Sample("depth map .png: 16 bits", ".png", depth.getvalue(), read_depth))
+    depth = io.BytesIO()
+    Image.fromarray(np.arange(48, dtype=np.uint8).reshape(6, 8)).save(depth, "PNG")
+    out.append(Sample("inverse depth .png: 8 bits", ".png", depth.getvalue(), _read_inverse_depth))
+    for suffix, variant in ((".bin", "binary"), (".txt", "text")):
+        model = _colmap(text=suffix == ".txt")
+        out += [
+            Sample(
+                f"tracks of points: {variant} {name}", suffix, model[name], partial(_read_tracks, name, model)
+            )
+            for name in model
+            if name in (f"images{suffix}", f"points3D{suffix}")
+        ]
     out.append(Sample("exposure .jpg: EXIF", ".jpg", _exposed(), _read_exposure))
     out.append(Sample("panorama .jpg: metadata", ".jpg", _panorama(), _recognise))
     index = struct.pack(">I4s", 16 + 80, b"moov") + struct.pack(">I4s", 88, b"sv3d") + b"equi".ljust(80)
@@ -92,6 +105,24 @@ def capture_samples() -> list[Sample]:
     for suffix, variant in ((".mp4", "H.264"), (".webm", "VP9")):
         out.append(Sample(f"capture video: {variant}", suffix, _video(suffix), _check_video))
     return out
+
+
+def _read_inverse_depth(path: Path) -> object:
+    depth = read_depth(path, inverse=True)
+    assert np.isfinite(depth).all() and (depth >= 0).all()
+    return depth
+
+
+def _read_tracks(file: str, files: dict[str, bytes], path: Path) -> object:
+    """The points that each image sees, where the file of a path takes the place of one of the model's."""
+    folder = _filled({f"tracks/{name}": data for name, data in files.items()}) / "tracks"
+    shutil.copyfile(path, folder / file)
+    try:
+        seen = seen_points(folder)
+    finally:
+        (folder / file).write_bytes(files[file])
+    assert all(np.isfinite(xyz).all() for xyz in seen.values())
+    return seen
 
 
 def _panorama() -> bytes:

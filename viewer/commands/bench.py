@@ -215,6 +215,9 @@ class TrainBench(Options):
             )
             with opening("opening the capture") as on_progress:
                 opened.append(origin.open(on_progress))
+            for variant in variants:
+                if isinstance(variant, TrainVariant) and variant.config.depth != "none":
+                    origin.add_depth(opened[-1], variant.config)
             describe(opened[-1])
         report.check_writable(self.out)
 

@@ -103,6 +103,8 @@ class Eval(Options):
         origin = self._origin()
         with opening("opening the capture") as on_progress:
             capture = origin.open(on_progress)
+        if not self.capture:  # another one need not have the same depth
+            origin.add_depth(capture, config)
         if not self.json:
             describe(capture)
         views = capture.test if self.split == "test" else capture.train
@@ -125,6 +127,7 @@ class Eval(Options):
             lpips=self.lpips,
             aligned=self.aligned or config.exposure != "none",
             refine=scene_extent(capture.train) if self.refined or config.refine_poses else None,
+            depth=None if config.depth == "none" else config.depth_scale,
             facts={
                 "scene": f"{self.scene}, {scene.count:,} {scene.noun}",
                 "views": f"{len(views)} of {len(capture.train) + len(capture.test)}; held out: {capture.holdout}",

@@ -16,7 +16,7 @@ from luxel.scenes.captures.checks import Inspection, inspect
 from luxel.scenes.captures.checks.coverage import azimuths, widest_gap
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.viewer.capture_report import write_report
-from luxel.viewer.commands.options import DeviceName, MaskUse, PoseUse, optional, pick_device
+from luxel.viewer.commands.options import DepthValues, DeviceName, MaskUse, PoseUse, optional, pick_device
 from luxel.viewer.origin import Origin
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.training_estimate import TrainingEstimate, estimate
@@ -56,6 +56,8 @@ class Inspect(Options):
     """Mask the object in the middle before poses are estimated, as for `luxel train`."""
     poses: PoseUse = "keep"
     """Use of given poses, as for `luxel train`."""
+    depth_values: DepthValues = "z"
+    """What depth maps hold, as for `luxel train`."""
     estimate: bool = True
     """Estimate memory and time of a training here, from some steps that are measured in a few seconds."""
     preset: str = "default"

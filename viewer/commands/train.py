@@ -17,7 +17,15 @@ from luxel.render.train import TrainConfig
 from luxel.render.train.resume import read_config
 from luxel.scenes.captures.panoramas.layout import PanoramaOptions
 from luxel.scenes.captures.video import video_file
-from luxel.viewer.commands.options import DeviceName, MaskUse, PoseUse, Serve, optional, pick_device
+from luxel.viewer.commands.options import (
+    DepthValues,
+    DeviceName,
+    MaskUse,
+    PoseUse,
+    Serve,
+    optional,
+    pick_device,
+)
 from luxel.viewer.origin import Origin, load_origin
 from luxel.viewer.progress import describe, opening
 from luxel.viewer.runs import discard_unstarted, load_any_scene, new_run_folder, run_folder
@@ -94,6 +102,12 @@ class Train(Options):
     poses: PoseUse = "keep"
     """Of captures that have poses. keep: as they are; refine: by bundle adjustment over matched features, kept in their
     coordinates."""
+    depth_values: DepthValues = "z"
+    """What depth maps hold. z: distances along the camera's axis; ray: from its centre; inverse: inverse z, as
+    networks estimate it (with --depth-scale align)."""
+    depth_points: Annotated[Path | None, optional("FILE")] = None
+    """PLY file of points in the coordinates of the poses, such as a LiDAR scan, for --depth points or all; default: the
+    points of the capture."""
     check_capture: bool = True
     """Look for what is wrong with some of the photographs while training starts, as `luxel inspect` does with all."""
     panorama: PanoramaOptions = field(default_factory=PanoramaOptions)
@@ -125,6 +139,8 @@ class Train(Options):
             from luxel.viewer.web.serving import check_serving
 
             check_serving(self.serve)
+        if self.depth_points is not None and config.depth not in ("points", "all"):
+            raise LuxelError("--depth-points needs --depth points or all.", "Give it, or leave the file out.")
         device = pick_device(self.device)
         rasterizer(config.backend, device)  # refused before the capture is opened
         if self.resume is not None:
@@ -147,7 +163,12 @@ class Train(Options):
             try:
                 with opening("opening the capture") as on_progress:
                     capture = origin.open(on_progress)
+                origin.add_depth(capture, config)
                 describe(capture)
+                if capture.depths and config.depth == "none":
+                    print(
+                        f"depth maps: of {len(capture.depths)} photographs, not used; --depth maps trains with them."
+                    )
                 start = None if self.start_from is None else load_any_scene(self.start_from)
                 return fit(
                     config,
@@ -176,6 +197,10 @@ class Train(Options):
             origin.path = str(self.capture.resolve())
         if self.max_megapixels is not None:
             origin.max_megapixels = self.max_megapixels
+        if self.depth_points is not None:
+            origin.depth_points = str(self.depth_points.resolve())
+        if self.depth_values != "z":
+            origin.depth_values = self.depth_values
         return origin
 
     def _overrides(self, folder: Path, config: TrainConfig) -> dict[str, Any]:

@@ -12,7 +12,10 @@ from luxel.scenes.captures.open_capture import Capture
 MOST_VIEWS = 100  # that are compared
 OFF = 0.15  # relative difference from the others, the unit of the values
 UNIT = 0.05  # relative difference of all from the points, by which the unit differs
-REMEDY = "Correct depth_unit_scale_factor, or scale the poses: depth is in units of the poses."
+REMEDY = (
+    "Correct depth_unit_scale_factor, or scale the poses: depth is in units of the poses. To train with depth of "
+    "unknown scale: --depth-scale align."
+)
 
 
 def depth_ratios(capture: Capture) -> dict[str, float]:

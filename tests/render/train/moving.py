@@ -26,20 +26,28 @@ class Moving:
     Args:
         travels: how far.
         masked: whether the photographs have alphas and weights.
+        depth: whether the depth of some pixels is known.
     """
 
-    def __init__(self, travels: float, masked: bool = False) -> None:
+    def __init__(self, travels: float, masked: bool = False, depth: bool = False) -> None:
         knot, views = torus_knot(300), []
         for i, (k, camera) in itertools.product(range(4), enumerate(ring_cameras(8, width=48, height=40))):
             time = i / 3
             moved = replace(knot, means=knot.means + torch.tensor([0.0, 0.0, travels * (time - 0.5)]))
             with torch.no_grad():
-                rgb = (rasterize(moved, camera).rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).numpy()
+                frame = rasterize(moved, camera, depth=depth)
+                rgb = (frame.rgb.clamp(0, 1) * 255 + 0.5).to(torch.uint8).numpy()
             pixels = Pixels(rgb, None)
             if masked:  # coverage, and pixels that count less or not at all
                 random = np.random.default_rng(len(views))
                 pixels = Pixels(rgb, *random.integers(0, 256, (2, *rgb.shape[:2]), np.uint8))
-            views.append(View(f"{i}-{k}.png", camera, lambda pixels=pixels: pixels, time))
+            view = View(f"{i}-{k}.png", camera, lambda pixels=pixels: pixels, time)
+            if depth:
+                assert frame.depth is not None
+                known = torch.where(frame.alpha > 0.5, frame.depth, 0.0).numpy()
+                known[::3, ::2] = 0
+                view.depth = lambda known=known: known
+            views.append(view)
         self.test = [view for i, view in enumerate(views) if i % 8 == 2 * (i // 8)]
         self.train = [view for view in views if view not in self.test]
         noise = 0.03 * np.random.default_rng(0).standard_normal((300, 3))

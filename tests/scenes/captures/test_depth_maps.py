@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -121,15 +122,79 @@ def test_values_of_files(tmp_path: Path) -> None:
     assert read_depth(tmp_path / "b.npy").tolist() == [[0, 0], [0, 2]]
 
 
+def test_values_of_inverse_depth(tmp_path: Path) -> None:
+    values = np.array([[0, 1], [128, 255]])
+    Image.fromarray(values.astype(np.uint8)).save(tmp_path / "a.png")
+    Image.fromarray((values * 257).astype(np.uint16)).save(tmp_path / "b.png")
+    np.save(tmp_path / "c.npy", values / 255)
+    expected = [[0, 255], [255 / 128, 1]]
+    for name in ("a.png", "b.png", "c.npy"):
+        assert np.allclose(read_depth(tmp_path / name, inverse=True), expected), name
+    assert np.allclose(read_depth(tmp_path / "c.npy", 0.5, inverse=True), 2 * np.array(expected))
+    with pytest.raises(CaptureError, match="mode L"):
+        read_depth(tmp_path / "a.png")
+
+
 def test_files_that_are_no_depth_maps(tmp_path: Path) -> None:
     Image.new("RGB", (4, 4)).save(tmp_path / "rgb.png")
+    (tmp_path / "a.exr").write_bytes(b"v/1\x01" + bytes(60))
     np.save(tmp_path / "four.npy", np.zeros((2, 2, 2, 2)))
     np.save(tmp_path / "whole.npy", np.zeros((9, 9)))
     (tmp_path / "cut.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:-8])
-    problems = {"rgb.png": "mode RGB", "four.npy": r"must hold numbers \[H, W\]", "cut.npy": "cut short"}
+    problems = {
+        "rgb.png": "mode RGB",
+        "four.npy": r"must hold numbers \[H, W\]",
+        "cut.npy": "cut short",
+        "a.exr": "OpenEXR",
+    }
     for name, problem in problems.items():
         with pytest.raises(CaptureError, match=problem):
             read_depth(tmp_path / name)
+
+
+def test_distances_from_the_camera_are_turned_into_depth(tmp_path: Path) -> None:
+    lens = Lens(96, 72, 70.0, 65.0, 40.0, 36.0)
+    columns, rows = np.meshgrid(np.arange(48) + 0.5, np.arange(36) + 0.5)
+    rays = np.hypot(np.hypot((columns - 20) / 35, (rows - 18) / 32.5), 1)
+    np.save(tmp_path / "a.npy", (3 * rays).astype(np.float32))
+    reader = DepthReader(tmp_path / "a.npy", None, lens, 48, 36, "ray")
+    assert np.allclose(reader(), 3, rtol=1e-6)
+    assert np.allclose(replace(reader, width=24, height=18)(), 3, rtol=0.03), (
+        "the nearest pixel, not its mean"
+    )
+    assert np.allclose(replace(reader, values="z")(), 3 * rays, rtol=1e-6)
+
+
+def test_maps_in_a_folder_beside_the_images(capture: Path) -> None:
+    """For captures that name none: by the names of the images, with other files among them."""
+    (capture / "depths" / "inner").mkdir(parents=True)
+    for index in range(COUNT):
+        Image.open(capture / f"depth{index}.png").save(capture / "depths" / f"{index}.png")
+    np.save(capture / "depths" / "1.npy", np.ones((36, 48)))  # a PNG of the name comes first
+    (capture / "depths" / "notes.txt").write_text("")
+    (capture / "depths" / "3.png").unlink()
+    edit(capture, lambda document: [frame.pop("depth_file_path") for frame in document["frames"]])
+    depths = scenes.open(capture).depths
+    assert sorted(depths) == ["0.png", "1.png", "2.png", "4.png", "5.png"]
+    assert 0.5 < np.median(depths["1.png"]()) < 5 and depths["1.png"]().max() > 1
+    ray = scenes.open(capture, depth_values="ray").depths["1.png"]()
+    assert (ray <= depths["1.png"]()).all() and ray[0, 0] < 0.85 * depths["1.png"]()[0, 0]
+    with pytest.raises(CaptureError, match="depth_values='log' is invalid"):
+        scenes.open(capture, depth_values="log")
+
+
+@pytest.mark.parametrize("unit", ["integer_depth_scale", "depth_unit"])
+def test_entries_of_instant_ngp(capture: Path, unit: str) -> None:
+    def change(document: dict) -> None:
+        document[unit] = 0.002
+        for frame in document["frames"]:
+            frame["depth_path"] = frame.pop("depth_file_path")
+
+    before = scenes.open(capture).depths["2.png"]()
+    edit(capture, change)
+    assert np.allclose(scenes.open(capture).depths["2.png"](), 2 * before)
+    edit(capture, lambda document: document.pop(unit))
+    assert not scenes.open(capture).depths, "without a unit the entry may mean anything"
 
 
 def test_depth_of_a_distorted_photograph_is_undistorted(tmp_path: Path) -> None:
@@ -154,6 +219,16 @@ def test_depth_of_a_distorted_photograph_is_undistorted(tmp_path: Path) -> None:
     [
         (lambda d: d["frames"][1].update(depth_file_path="none.png"), "the depth map .*none.png is missing"),
         (lambda d: d.update(depth_unit_scale_factor=-1), "depth_unit_scale_factor must be positive"),
+        (
+            lambda d: d["frames"][1].update(depth_file_path=None, depth_path="no.png", depth_unit=0.001),
+            "the depth map .*no.png is missing",
+        ),
+        (
+            lambda d: d["frames"][1].update(
+                depth_file_path=None, depth_path="depth1.png", integer_depth_scale="x"
+            ),
+            "integer_depth_scale must be a finite number",
+        ),
     ],
 )
 def test_entries_that_name_no_depth(capture: Path, change: Callable[[dict], object], problem: str) -> None:
