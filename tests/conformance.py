@@ -152,13 +152,13 @@ def check_rendering(scene: Parameters, device: torch.device) -> None:
 
 
 def check_export(spec: PrimitiveSpec, run: Path, folder: Path) -> None:
-    """The run is opened and exported by the command line; to a mesh where the primitive can be one."""
+    """The run is opened and exported by the command line; to a mesh where the primitive has a shape of triangles."""
     assert type(load_any_scene(run)) is spec.parameters
     for name in ("out.ply", "out.safetensors"):
         assert main(["export", str(run), "--out", str(folder / name)]) == 0
         assert type(load_primitives(folder / name)) is spec.parameters
     as_mesh = main(["export", str(run), "--out", str(folder / "mesh.ply"), "--mesh"])
-    assert as_mesh == (2 if spec.to_mesh is None else 0)
+    assert as_mesh == (2 if spec.to_mesh is None else 0), "a run without a capture has no cameras"
     still = main(["export", str(run), "--out", str(folder / "still.ply"), "--time", "0.5"])
     assert still == (0 if spec.parameters.moves else 2)
     as_splat = main(["export", str(run), "--out", str(folder / "out.splat")])

@@ -75,13 +75,13 @@ class DepthFusion:
         rays, known = self._rays(depth, camera)
         z = depth[known].float()
         steps = torch.linspace(-self.truncation, self.truncation, 2 * MARGIN // (SIDE // 2) + 1)
-        found = [self._keys]
+        keys = [self._keys]
         for step in steps.tolist():
             points = rays * (z + step)[:, None] + camera.position.to(rays)
             at = ((points - self._low) / self.spacing / SIDE).floor().long()
             inside = ((at >= 0) & (at < self._span)).all(1)
-            found.append(self._key(at[inside]).unique())
-        self._keys = torch.cat(found).unique()
+            keys.append(self._key(at[inside]).unique())
+        self._keys = torch.cat(keys).unique()
         self._distances = self._distances[:0]
 
     def add(self, depth: Tensor, rgb: Tensor, camera: Camera) -> None:
@@ -179,17 +179,17 @@ class DepthFusion:
         numbers = torch.arange(SIDE**3, device=self._device).view(SIDE, SIDE, SIDE)
         for offset in itertools.product((0, 1), repeat=3):
             at = blocks + torch.tensor(offset, device=self._device)
-            wanted = self._key(at)
-            place = torch.searchsorted(self._keys, wanted).clamp(max=len(self._keys) - 1)
-            there = (self._keys[place] == wanted) & (at < self._span).all(1)
+            neighbours = self._key(at)
+            place = torch.searchsorted(self._keys, neighbours).clamp(max=len(self._keys) - 1)
+            there = (self._keys[place] == neighbours) & (at < self._span).all(1)
             source = tuple(slice(0, 1) if o else slice(None) for o in offset)
             target = tuple(slice(SIDE, None) if o else slice(0, SIDE) for o in offset)
             part = place[:, None, None, None] * SIDE**3 + numbers[source]
             rows[(slice(None), *target)] = torch.where(there[:, None, None, None], part, -1)
         known = rows >= 0
-        found = rows[known]
-        seen = self._weights.view(-1)[found] >= least_weight
-        values[known] = torch.where(seen, self._distances.view(-1)[found], torch.nan)
+        reserved = rows[known]
+        seen = self._weights.view(-1)[reserved] >= least_weight
+        values[known] = torch.where(seen, self._distances.view(-1)[reserved], torch.nan)
         spans = [slice(None, -1), slice(1, None)]
         corners = torch.stack([values[(slice(None), *(spans[c] for c in corner))] for corner in CORNERS], -1)
         inside = (corners < 0).sum(-1)

@@ -87,6 +87,20 @@ def without_degenerate(mesh: TriangleMesh) -> TriangleMesh:
     return TriangleMesh(mesh.vertices[used], renamed.view(-1, 3).to(mesh.faces.dtype))
 
 
+def components(mesh: TriangleMesh) -> Tensor:
+    """The lowest vertex that each vertex is connected with by edges, int64 [V]; waits for the device."""
+    labels = torch.arange(len(mesh.vertices), device=mesh.vertices.device)
+    faces = mesh.faces.long()
+    while True:
+        least = labels[faces].amin(1, keepdim=True).expand(-1, 3)
+        lower = labels.scatter_reduce(0, faces.flatten(), least.flatten(), "amin")
+        lower = torch.minimum(lower, labels.scatter_reduce(0, labels, lower, "amin"))
+        lower = lower[lower]
+        if torch.equal(lower, labels):
+            return labels
+        labels = lower
+
+
 def merged(mesh: TriangleMesh) -> TriangleMesh:
     """The mesh with vertices at exactly the same place merged."""
     vertices, which = (mesh.vertices + 0.0).unique(dim=0, return_inverse=True)  # -0 and 0 are one place

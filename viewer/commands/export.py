@@ -17,25 +17,23 @@ from luxel.render.errors import LuxelError
 from luxel.render.fields.application import Application
 from luxel.render.primitives import PRIMITIVES, Parameters
 from luxel.render.runs.run_config import has_config
-from luxel.scenes import Capture, ReadOptions, save_mesh, save_scene, save_time_slices
+from luxel.scenes import Capture, ReadOptions, save_scene, save_time_slices
 from luxel.scenes.captures.colmap_writing import save_colmap
 from luxel.scenes.captures.open_capture import read_contents
 from luxel.scenes.files.axes import known_axes
-from luxel.scenes.files.field_mesh import save_field_mesh
 from luxel.scenes.files.formats import find_format, formats_for, writable_suffixes
-from luxel.scenes.files.mesh import Mesh
 from luxel.scenes.files.mesh_files import writable_mesh_suffixes
 from luxel.scenes.files.scene_files import lost_by
 from luxel.scenes.files.scene_format import SceneFacts
 from luxel.viewer.commands.options import DeviceName, optional, pick_device
 from luxel.viewer.known_facts import known_facts
+from luxel.viewer.mesh_export import write_field, write_hulls, write_surface
 from luxel.viewer.origin import load_origin
 from luxel.viewer.page_start import page_start
 from luxel.viewer.progress import opening
 from luxel.viewer.runs import has_capture, is_run, load_drawable, times_of
 from luxel.viewer.segmenting import find_object, run_objects
 
-FINE = 256  # cells along the box of a neural field
 FRAME = re.compile(r"frame-\d{5,}\.ply")
 
 
@@ -47,7 +45,8 @@ class Export(Options):
     .safetensors). The suffix of --out chooses the format. Every primitive can be written as .ply (Gaussians in the
     layout of 3DGS, which other viewers read) and .safetensors; Gaussians as .compressed.ply, .splat, .spz, .sog, .glb
     and .html too, and as SOG in a folder (meta.json). What the format does not hold of the scene is printed. --mesh
-    writes the hulls of convexes, or the surface of a neural field, as a triangle mesh. --frames writes a dynamic
+    writes a triangle mesh: the surface that the cameras of a run see, fused from depth; the hulls of convexes; or the
+    surface of a neural field. --frames writes a dynamic
     scene as a folder of static .ply scenes, --time as one. --cameras writes the cameras and points that a run was
     trained on as a COLMAP model.
 
@@ -55,7 +54,8 @@ class Export(Options):
         luxel export runs/first --out scene.splat
         luxel export runs/first --out page.html
         luxel export runs/first --out small.safetensors --half
-        luxel export runs/convexes --out mesh.obj --mesh
+        luxel export runs/first --out surface.ply --mesh
+        luxel export runs/convexes --out hulls.obj --mesh
         luxel export runs/knot --out knot.ply --mesh --resolution 512
         luxel export runs/moving --out frames/ --frames 30 --times 0 0.5
         luxel export runs/moving --out still.ply --time 0.25
@@ -83,15 +83,18 @@ class Export(Options):
     """Write the cameras and points of the run's capture as a COLMAP model (cameras.bin, images.bin, points3D.bin), with
     the lenses of the original images."""
     mesh: bool = False
-    """Write a triangle mesh with vertex colours (.ply or .obj): hulls of convexes, or the surface of a neural field."""
+    """Write a triangle mesh with vertex colours (.ply or .obj): the surface of a run's scene, hulls of convexes, or the
+    surface of a neural field."""
     resolution: Annotated[Annotated[int, Bounds(8, 1024)] | None, optional("N")] = None
-    """With --mesh of a neural field: cells along the longest side of its box, 8 to 1024; default: 256."""
+    """With --mesh: cells along the longest side of a neural field's box, or of what the cameras of a run see; default:
+    256, or 512 for what cameras see on a GPU."""
     level: Annotated[Positive | None, optional("DENSITY")] = None
     """With --mesh of a field with density: density at the surface, per side of its box; default: 50, of volumes 10."""
     keep_non_finite: bool = False
     """Keep primitives with parameters that are NaN or infinite; by default they are left out, with a message."""
     device: DeviceName = "auto"
-    """Device that evaluates a neural field; auto: the GPU if luxel can use it, else the CPU."""
+    """Device that evaluates a neural field, or renders depth for a mesh; auto: the GPU if luxel can use it, else the
+    CPU."""
     min_opacity: Annotated[ShareBelow1 | None, optional("OPACITY")] = None
     """With --mesh of convexes: leave out those of lower opacity; default: 0.1."""
     frames: Annotated[Annotated[int, Bounds(1, 99999)] | None, optional("N")] = None
@@ -117,16 +120,11 @@ class Export(Options):
         scene = load_drawable(self.scene, keep_non_finite=self.keep_non_finite, axes=self.scene_axes)
         if isinstance(scene, Application):
             return self._write_field(scene)
-        if self.resolution is not None or self.level is not None:
-            raise LuxelError(
-                f"{self.scene}: --resolution and --level are for neural fields, not for {scene.noun}.",
-                "Leave them out.",
-            )
         self._check_primitive(scene)
         self._check_place()
         scene, labels = self._of_objects(scene)
         if self.mesh:
-            return self._write_mesh(scene)
+            return self._write_mesh(scene if self.time is None else scene.at(self.time))
         known = find_format(self.out)
         wants_up = known is None or "up" in known.holds  # a folder of .ply files holds it
         facts = known_facts(self.scene, scene, axes=self.scene_axes, open_capture=wants_up)
@@ -198,21 +196,17 @@ class Export(Options):
                 "Give --mesh and an --out that ends in .ply or .obj, and no options of primitives.",
             )
         self._check_place()
-        resolution = self.resolution if self.resolution is not None else FINE
-        mesh = save_field_mesh(self.out, field.to(pick_device(self.device)), resolution, self.level)
-        print(f"{len(mesh.faces):,} triangles: {self.out} ({_size(self.out)})")
+        written = write_field(self.out, field.to(pick_device(self.device)), self.resolution, self.level)
+        print(f"{written}: {self.out} ({_size(self.out)})")
         return 0
 
     def _write_mesh(self, scene: Parameters) -> int:
-        to_mesh = PRIMITIVES[scene.primitive].to_mesh
-        assert to_mesh is not None
-        made = to_mesh(scene, self.min_opacity)
-        save_mesh(self.out, Mesh(made.xyz, made.rgb, made.faces))
-        left_out = " and ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
-        print(
-            f"{made.parts:,} {scene.noun} as {len(made.faces):,} triangles: {self.out} ({_size(self.out)}); "
-            f"{left_out} {scene.noun} were left out"
-        )
+        if PRIMITIVES[scene.primitive].to_mesh is None:
+            written = write_surface(self.scene, self.out, scene, pick_device(self.device), self.resolution)
+            print(f"{written}: {self.out} ({_size(self.out)})")
+            return 0
+        written, left_out = write_hulls(self.out, scene, self.min_opacity)
+        print(f"{written}: {self.out} ({_size(self.out)}); {left_out} were left out")
         return 0
 
     def _write_times(self, scene: Parameters, frames: int, facts: SceneFacts) -> int:
@@ -262,8 +256,8 @@ class Export(Options):
                 "--spz-version is for .spz files.",
             ),
             (
-                self.mesh and (self.frames is not None or self.time is not None),
-                "--mesh cannot be combined with --frames or --time.",
+                self.mesh and self.frames is not None,
+                "--mesh cannot be combined with --frames.",
             ),
             (
                 self.frames is not None and self.time is not None,
@@ -315,10 +309,15 @@ class Export(Options):
 
     def _check_primitive(self, scene: Parameters) -> None:
         """Refuses options that the scene's primitive does not support."""
-        if self.mesh and PRIMITIVES[scene.primitive].to_mesh is None:
+        hulls = PRIMITIVES[scene.primitive].to_mesh is not None
+        if self.level is not None or (self.resolution is not None and hulls):
+            option = "--resolution" if self.level is None else "--level"
+            raise LuxelError(f"{self.scene}: {option} is not for {scene.noun}.", "Leave it out.")
+        if self.min_opacity is not None and not hulls:
+            raise LuxelError(f"{self.scene}: --min-opacity is not for {scene.noun}.", "Leave it out.")
+        if self.mesh and scene.moves and self.time is None:
             raise LuxelError(
-                f"{self.scene}: --mesh is for {_with_meshes()} and neural fields, not for {scene.noun}.",
-                "Leave it out.",
+                f"{self.scene}: a mesh is of one time, and this scene is dynamic.", "Give --time T."
             )
         if (self.frames is not None or self.time is not None) and not scene.moves:
             raise LuxelError(
@@ -348,11 +347,6 @@ class Export(Options):
             raise LuxelError(
                 f"{self.out}: already exists.", "Give another --out, or replace it with --force."
             )
-
-
-def _with_meshes() -> str:
-    """The primitives that can be turned into a mesh, in a sentence."""
-    return " and ".join(spec.noun for spec in PRIMITIVES.values() if spec.to_mesh is not None)
 
 
 def _size(path: Path) -> str:

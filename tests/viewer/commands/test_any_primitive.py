@@ -327,9 +327,12 @@ def test_export_replaces_only_when_forced(knot: Path, tmp_path: Path, refused: C
         (
             "knot",
             ["--out", "a.obj", "--mesh"],
-            "--mesh is for convexes and neural fields, not for Gaussians",
+            "a mesh of Gaussians needs the cameras",
         ),
-        ("moving", ["--out", "a.ply", "--mesh"], "not for 4D Gaussians"),
+        ("moving", ["--out", "a.ply", "--mesh"], "Give --time T"),
+        ("moving", ["--out", "a.ply", "--mesh", "--time", "1"], "needs the cameras"),
+        ("knot", ["--out", "a.ply", "--mesh", "--min-opacity", "0.5"], "--min-opacity is not for Gaussians"),
+        ("hard", ["--out", "a.ply", "--mesh", "--resolution", "64"], "--resolution is not for convexes"),
         ("hard", ["--out", "a.splat", "--mesh"], "a mesh is written as .ply or .obj"),
         ("hard", ["--out", "a.splat"], ".splat holds Gaussians"),
         ("moving", ["--out", "a.splat"], "--time T"),
@@ -354,7 +357,7 @@ def test_export_replaces_only_when_forced(knot: Path, tmp_path: Path, refused: C
         ("moving", ["--out", "a.ply", "--times", "0", "1"], "--times needs --frames"),
         ("moving", ["--out", "a", "--frames", "2", "--times", "0", "inf"], "out of bounds"),
         ("moving", ["--out", "a.ply", "--time", "nan"], "out of bounds"),
-        ("hard", ["--out", "a.ply", "--mesh", "--time", "0"], "--mesh cannot be combined"),
+        ("hard", ["--out", "a.ply", "--mesh", "--time", "0"], "for dynamic scenes"),
         ("moving", ["--out", "moving.ply", "--time", "3"], "--force"),
     ],
 )

@@ -66,8 +66,8 @@ def image_run(tmp_path: Path) -> Path:
         ([], "a.obj", "a.obj: .obj holds a mesh, which needs --mesh"),
         ([], "a.xyz", "a.xyz: .xyz is not a format"),
         ([], "a", "a name without suffix"),
-        (["--mesh", "--level", "3"], "a.obj", "--resolution and --level are for neural fields"),
-        (["--mesh"], "a.obj", "--mesh is for"),
+        (["--mesh", "--level", "3"], "a.obj", "--level is not for"),
+        (["--mesh"], "a.obj", "needs the cameras"),
         (["--time", "0.5"], "a.ply", "--frames and --time are for dynamic scenes"),
     ],
 )

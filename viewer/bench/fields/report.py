@@ -156,10 +156,11 @@ def _accelerator(report: dict[str, Any]) -> Section:
     add("published mean speed-ups", accelerator.PUBLISHED_SHARES, published, "–")
     text = (
         "What the accelerator of Mubarik et al. 2023 (NGPC) would do for a frame by its authors' model, Amdahl's law: "
-        f"with 64 processors encoding is {accelerator.ENCODING:g} times and the network {accelerator.NETWORK:g} times as "
-        f"fast, in proportion with fewer; the rest, gaps included, {accelerator.REST:g} times by fused kernels with any "
-        "number, which gives the ceiling. luxel's kernels are fused already, so for its frames this overstates. The published "
-        "mean speed-ups are means over applications and follow from no mean share: an estimate, no reproduction."
+        f"with 64 processors encoding is {accelerator.ENCODING:g} times and the network {accelerator.NETWORK:g} times "
+        f"as fast, in proportion with fewer; the rest, gaps included, {accelerator.REST:g} times by fused kernels with "
+        "any number, which gives the ceiling. luxel's kernels are fused already, so for its frames this overstates. "
+        "The published mean speed-ups are means over applications and follow from no mean share: an estimate, no "
+        "reproduction."
     )
     return Section("With the accelerator NGPC, estimated", text, [table])
 
